@@ -26,9 +26,9 @@ impl House {
     /// Returns the workspace for which cargo runs this program. Work trees may share one build folder, so the one it
     /// was built in is only the second choice.
     pub(crate) fn find() -> anyhow::Result<Self> {
-        let here = env::var_os("CARGO_MANIFEST_DIR");
-        let here = here.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-        let root = here.parent().context("xtask has no parent folder")?.to_path_buf();
+        let xtask = env::var_os("CARGO_MANIFEST_DIR");
+        let xtask = xtask.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        let root = xtask.parent().context("xtask has no parent folder")?.to_path_buf();
         ensure!(root.join("Cargo.lock").is_file(), "no workspace in {}", root.display());
         Ok(Self { root })
     }

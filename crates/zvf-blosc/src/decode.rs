@@ -246,9 +246,9 @@ impl Decoder {
         for j in blocks {
             let before = u64::from(j).saturating_mul(header.blocksize().into());
             let len = header.block_len(j).unwrap_or(0);
-            let wanted = part(&range, before, len);
+            let block_range = part(&range, before, len);
             let (target, after) =
-                rest.split_at_mut_checked(wanted.len()).unwrap_or((&mut [], &mut []));
+                rest.split_at_mut_checked(block_range.len()).unwrap_or((&mut [], &mut []));
             rest = after;
             let first = delta.then_some(first.as_slice()).filter(|_| j > 0);
             if target.len() == num::usize_from_u32(len) {
@@ -256,7 +256,7 @@ impl Decoder {
             } else {
                 partial.resize(num::usize_from_u32(len), 0);
                 decode(j, first, partial)?;
-                target.copy_from_slice(partial.get(wanted).unwrap_or_default());
+                target.copy_from_slice(partial.get(block_range).unwrap_or_default());
             }
         }
         Ok(())

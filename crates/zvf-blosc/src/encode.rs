@@ -87,7 +87,7 @@ impl Compressor {
     pub fn named(name: &str) -> Option<Self> {
         [Self::BloscLz, Self::Lz4, Self::Lz4Hc, Self::Zlib, Self::Zstd]
             .into_iter()
-            .find(|one| one.name() == name)
+            .find(|compressor| compressor.name() == name)
     }
 
     /// Returns the name that documents have for it.
@@ -144,7 +144,7 @@ impl Shuffle {
     /// Returns the filter of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::None, Self::Bytes, Self::Bits].into_iter().find(|one| one.name() == name)
+        [Self::None, Self::Bytes, Self::Bits].into_iter().find(|shuffle| shuffle.name() == name)
     }
 
     /// Returns the name that documents have for it.

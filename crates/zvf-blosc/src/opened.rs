@@ -83,8 +83,9 @@ mod tests {
             let block = ends[0] / size * size;
             let mut decoder = Decoder::new(1 << 20);
             for range in [ends[0]..ends[1], block..(block + size).min(plain.len())] {
-                let wanted = range.start as u64..range.end as u64;
-                let opened = decoder.open_range(chunk.layout(), &chunk.stored(), wanted).unwrap();
+                let byte_range = range.start as u64..range.end as u64;
+                let opened =
+                    decoder.open_range(chunk.layout(), &chunk.stored(), byte_range).unwrap();
                 prop_assert_eq!(opened.len(), range.len());
                 let mut part = part.map(|end| end.index(range.len() + 1));
                 part.sort();

@@ -156,7 +156,7 @@ impl Session {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(watched
             .iter()
-            .find(|(own, _)| own.to_string() == place.to_string())
+            .find(|(watched_place, _)| watched_place.to_string() == place.to_string())
             .map(|(_, head)| *head))
     }
 
@@ -240,12 +240,12 @@ impl Session {
         only: Option<Kind>,
     ) -> anyhow::Result<Vec<LevelReader>> {
         let level = self.level(store, number).await?;
-        let others: Vec<Kind> = level.extra_kinds().collect();
+        let other_kinds: Vec<Kind> = level.extra_kinds().collect();
         let mut all = Vec::new();
         if only.is_none_or(|kind| level.kinds().contains(&kind)) {
             all.push(level.clone());
         }
-        for kind in others.into_iter().filter(|kind| only.is_none_or(|only| only == *kind)) {
+        for kind in other_kinds.into_iter().filter(|kind| only.is_none_or(|only| only == *kind)) {
             all.extend(level.of_kind(kind).await.map_err(zvf::Error::from)?);
         }
         match only {
@@ -337,7 +337,8 @@ pub(crate) fn sentences(notices: &[Notice]) -> Vec<String> {
             silent.join(", ")
         ));
     } else {
-        let alone = notices.iter().filter(|one| matches!(one, Notice::CannotEnumerate { .. }));
+        let alone =
+            notices.iter().filter(|notice| matches!(notice, Notice::CannotEnumerate { .. }));
         words.extend(alone.map(ToString::to_string));
     }
     words

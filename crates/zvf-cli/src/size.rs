@@ -5,8 +5,8 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
     let unit = unit.trim().to_ascii_lowercase();
-    let known = UNITS.into_iter().find(|(name, _)| *name == unit);
-    let bytes = known.and_then(|(_, factor)| number.parse::<u64>().ok()?.checked_mul(factor));
+    let found = UNITS.into_iter().find(|(name, _)| *name == unit);
+    let bytes = found.and_then(|(_, factor)| number.parse::<u64>().ok()?.checked_mul(factor));
     bytes.filter(|bytes| *bytes > 0).ok_or_else(|| "expected a size, such as 512MiB".to_owned())
 }
 

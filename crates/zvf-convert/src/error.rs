@@ -89,15 +89,15 @@ impl ConvertError {
 
 impl Diagnose for ConvertError {
     fn diagnosis(&self) -> Diagnosis<'_> {
-        let own = |class| Diagnosis::new(class, "convert", self);
+        let diagnose = |class| Diagnosis::new(class, "convert", self);
         match self {
-            Self::Io(error) => own(find_class(&WRITE_FAULTS, error)).with_cause(error),
-            Self::Category { .. } => own(Class::OutOfBounds),
+            Self::Io(error) => diagnose(find_class(&WRITE_FAULTS, error)).with_cause(error),
+            Self::Category { .. } => diagnose(Class::OutOfBounds),
             Self::NoType { .. } | Self::NotRead { .. } | Self::NotWritten { .. } => {
-                own(Class::Unsupported)
+                diagnose(Class::Unsupported)
             }
-            Self::Columns { .. } | Self::NoFormat { .. } => own(Class::InvalidArgument),
-            Self::Read(error) => own(find_class(&READ_FAULTS, error)).with_cause(error),
+            Self::Columns { .. } | Self::NoFormat { .. } => diagnose(Class::InvalidArgument),
+            Self::Read(error) => diagnose(find_class(&READ_FAULTS, error)).with_cause(error),
             Self::Input(bad) => Diagnosis {
                 hint: bad.hint,
                 ..Diagnosis::naming_class(bad.class, "convert", bad)

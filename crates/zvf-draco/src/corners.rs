@@ -182,19 +182,19 @@ impl Walk<'_> {
     }
 
     fn see(&mut self, corner: u32) {
-        if let Some(seen) = self.seen_faces.get_mut(index(corner / 3)) {
-            *seen = true;
+        if let Some(is_seen) = self.seen_faces.get_mut(index(corner / 3)) {
+            *is_seen = true;
         }
     }
 
     /// Visits the vertex of a corner; returns whether it is new.
     fn visit(&mut self, corner: u32) -> Option<bool> {
         let value = u32::try_from(self.sequence.corners.len()).ok()?;
-        let known = self.sequence.value_of_vertex.get_mut(index(self.mesh.vertex(corner)))?;
-        if *known != NONE {
+        let value_slot = self.sequence.value_of_vertex.get_mut(index(self.mesh.vertex(corner)))?;
+        if *value_slot != NONE {
             return Some(false);
         }
-        *known = value;
+        *value_slot = value;
         self.sequence.corners.push(corner);
         Some(true)
     }

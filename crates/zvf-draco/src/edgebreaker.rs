@@ -358,13 +358,13 @@ impl Mesh {
     }
 
     /// Makes two free corners opposite.
-    fn meet(&mut self, one: u32, other: u32) -> Option<()> {
+    fn meet(&mut self, a: u32, b: u32) -> Option<()> {
         let is_free = |corner| self.corners.opposite(corner) == NONE;
-        if one == other || !is_free(one) || !is_free(other) {
+        if a == b || !is_free(a) || !is_free(b) {
             return None;
         }
-        *self.corners.opposite.get_mut(index(one))? = other;
-        *self.corners.opposite.get_mut(index(other))? = one;
+        *self.corners.opposite.get_mut(index(a))? = b;
+        *self.corners.opposite.get_mut(index(b))? = a;
         Some(())
     }
 
@@ -417,8 +417,8 @@ impl Mesh {
         let [tip, second, third] = self.new_face()?;
         self.meet(a, third)?;
         self.meet(b, second)?;
-        let kept = self.corners.vertex(previous(a));
-        self.set_vertex(tip, kept)?;
+        let merged = self.corners.vertex(previous(a));
+        self.set_vertex(tip, merged)?;
         self.set_vertex(second, self.corners.vertex(next(a)))?;
         let before_b = self.corners.vertex(previous(b));
         self.set_vertex(third, before_b)?;
@@ -426,17 +426,17 @@ impl Mesh {
         let start = next(b);
         let gone = self.corners.vertex(start);
         if let Symbols::Valence(valence) = &mut walk.symbols {
-            valence.merge(kept, gone)?;
+            valence.merge(merged, gone)?;
         }
         let left_most = self.corners.left_most(gone);
         if left_most == NONE {
             return None;
         }
-        self.set_left_most(kept, left_most)?;
+        self.set_left_most(merged, left_most)?;
         let mut corner = start;
         while corner != NONE {
             self.relabels = self.relabels.checked_sub(1)?;
-            self.set_vertex(corner, kept)?;
+            self.set_vertex(corner, merged)?;
             corner = self.corners.swing_left(corner);
             if corner == start {
                 return None;
@@ -481,8 +481,8 @@ impl Mesh {
         let (vertex_x, c) = after(b, self)?;
         let vertex_p = self.corners.vertex(next(c));
         let corners = self.new_face()?;
-        for (corner, other) in corners.into_iter().zip([a, b, c]) {
-            self.meet(corner, other)?;
+        for (corner, opposite) in corners.into_iter().zip([a, b, c]) {
+            self.meet(corner, opposite)?;
         }
         for (corner, vertex) in corners.into_iter().zip([vertex_x, vertex_p, vertex_n]) {
             self.set_vertex(corner, vertex)?;
@@ -515,8 +515,8 @@ impl Mesh {
             if self.set_left_most(unused, first).is_some() {
                 self.corners.left_most.pop();
                 let at_edge = self.at_edge.get(last).copied().unwrap_or(true);
-                if let Some(own) = self.at_edge.get_mut(index(unused)) {
-                    *own = at_edge;
+                if let Some(flag) = self.at_edge.get_mut(index(unused)) {
+                    *flag = at_edge;
                 }
             }
         }

@@ -312,10 +312,10 @@ mod tests {
             .and_then(|encoder| encoder.with_quantization(grid))
             .unwrap()
             .encode();
-        let wanted: &[u8] = b"DRACO\x02\x02\x01\x00\0\0\x01\x03\x01\0\x01\x02\
+        let expected: &[u8] = b"DRACO\x02\x02\x01\x00\0\0\x01\x03\x01\0\x01\x02\
             \x01\x01\0\x09\x03\0\0\x02\xfe\0\x02\0\0\0\0\0\0\xfe\x01\0\0\0\0\0\0\xfe\x01\0\0\
             \0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\x3f\x08";
-        assert_eq!(stream, wanted);
+        assert_eq!(stream, expected);
     }
 
     #[test]

@@ -178,18 +178,19 @@ impl Numbered {
         let mut value_of_point = vec![NONE; self.count];
         for (point, vertex) in self.points.iter().zip(&corners.vertex) {
             let value = sequence.value_of_vertex.get(index(*vertex)).copied().unwrap_or(NONE);
-            if let Some(own) = value_of_point.get_mut(index(*point)) {
-                *own = value;
+            if let Some(slot) = value_of_point.get_mut(index(*point)) {
+                *slot = value;
             }
         }
         let rows = sequence.corners.len();
         for stored in &mut attributes {
-            let known = positions.as_ref().map(|(values, points)| (&values[..], &points[..]));
+            let known_positions =
+                positions.as_ref().map(|(values, points)| (&values[..], &points[..]));
             let mesh = predict::Mesh {
                 corners,
                 sequence: &sequence,
                 points: &self.points,
-                positions: known,
+                positions: known_positions,
             };
             stored.read_values(cursor, rows, Some(&mesh))?;
             let is_position = stored.attribute.meaning == Meaning::Position && stored.width() == 3;
@@ -220,11 +221,12 @@ impl Numbered {
         let mut values = Vec::with_capacity(size);
         for value in value_of_point {
             let start = index(*value).checked_mul(row);
-            let own = start.and_then(|start| attribute.values.get(start..start.checked_add(row)?));
-            let Some(own) = own else {
+            let row_values =
+                start.and_then(|start| attribute.values.get(start..start.checked_add(row)?));
+            let Some(row_values) = row_values else {
                 return Err(cursor.bad(Class::CountMismatch, "a value of every point", "fewer"));
             };
-            values.extend_from_slice(own);
+            values.extend_from_slice(row_values);
         }
         Ok(values)
     }

@@ -184,8 +184,8 @@ mod tests {
             let place = square.place(direction.map(|x: i32| x * 1000), false);
             let found = square.direction(place);
             let length = direction.iter().map(|x| (x * x) as f32).sum::<f32>().sqrt();
-            for (found, wanted) in found.iter().zip(direction) {
-                assert!((found - wanted as f32 / length).abs() < 0.01, "{direction:?}: {found}");
+            for (found, expected) in found.iter().zip(direction) {
+                assert!((found - expected as f32 / length).abs() < 0.01, "{direction:?}: {found}");
             }
         }
     }

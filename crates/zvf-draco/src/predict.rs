@@ -329,11 +329,11 @@ fn several(
     to: &mut [i64],
 ) -> Option<bool> {
     let mut found: Vec<Vec<i64>> = Vec::new();
-    let mut one = vec![0; to.len()];
+    let mut prediction = vec![0; to.len()];
     let (mut corner, mut goes_left) = (start, true);
     while corner != NONE {
-        if parallelogram(mesh, corner, row, done, &mut one) {
-            found.push(one.clone());
+        if parallelogram(mesh, corner, row, done, &mut prediction) {
+            found.push(prediction.clone());
             if found.len() == creases.len() {
                 break;
             }

@@ -217,11 +217,11 @@ impl CellArray {
 
     /// Copies all cells to a new array at `path`.
     pub(crate) fn copy_to(&self, snap: &Snapshot, path: &str) -> Result<Self> {
-        let mut other = Self::create(self, path, self.doc["attributes"].clone());
+        let mut copy = Self::create(self, path, self.doc["attributes"].clone());
         for chunk in self.chunks() {
-            other.put(&chunk, self.read(snap, &chunk)?.unwrap_or_default());
+            copy.put(&chunk, self.read(snap, &chunk)?.unwrap_or_default());
         }
-        Ok(other)
+        Ok(copy)
     }
 
     /// Returns the nonempty chunks, staged changes included, ascending.

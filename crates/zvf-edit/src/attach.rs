@@ -107,7 +107,7 @@ impl Table {
 
     /// Returns the index of a column.
     fn column_index(&self, name: &str) -> Result<usize> {
-        self.names.iter().position(|other| other == name).ok_or_else(|| {
+        self.names.iter().position(|listed| listed == name).ok_or_else(|| {
             EditError::invalid(format!(
                 "the table has no column {name:?}; it has {}",
                 self.names.join(", ")

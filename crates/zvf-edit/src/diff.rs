@@ -110,9 +110,11 @@ fn link_columns(kind: &Geometry) -> BTreeSet<String> {
 fn shared_columns(old: &Transaction, new: &Transaction) -> SharedColumns {
     let mut shared = SharedColumns::new();
     for kind in &old.kinds {
-        let Some(other) = new.kinds.iter().find(|other| other.kind == kind.kind) else { continue };
+        let Some(new_kind) = new.kinds.iter().find(|new_kind| new_kind.kind == kind.kind) else {
+            continue;
+        };
         let both = |columns: fn(&Geometry) -> BTreeSet<String>| {
-            columns(kind).intersection(&columns(other)).cloned().collect()
+            columns(kind).intersection(&columns(new_kind)).cloned().collect()
         };
         shared.insert(kind.kind.to_string(), [both(vertex_columns), both(link_columns)]);
     }
@@ -125,8 +127,9 @@ impl StoreContent {
         for kind in 0..store.kinds.len() {
             let vertices = store.kinds[kind].all_vertices()?;
             store.kinds[kind].load_all_links()?;
-            let own = shared.get(&store.kinds[kind].kind.to_string()).cloned().unwrap_or_default();
-            content.take(store, kind, &vertices, &own);
+            let columns =
+                shared.get(&store.kinds[kind].kind.to_string()).cloned().unwrap_or_default();
+            content.take(store, kind, &vertices, &columns);
         }
         for list in content.objects.values_mut().chain([&mut content.rest]) {
             list.links.sort_unstable();
@@ -156,8 +159,8 @@ impl StoreContent {
         }
         if !geometry.is_ordered() {
             let all = self.objects.values_mut().chain([&mut self.rest]);
-            all.filter(|one| one.kind == geometry.kind.token() || one.kind.is_empty())
-                .for_each(|one| one.vertices.sort_unstable());
+            all.filter(|content| content.kind == geometry.kind.token() || content.kind.is_empty())
+                .for_each(|content| content.vertices.sort_unstable());
         }
         let Some(family) = geometry.links.as_ref().filter(|_| geometry.has_links()) else { return };
         for record in family.records.iter().filter(|record| record.alive) {
@@ -302,8 +305,8 @@ fn compare(old: &StoreContent, new: &StoreContent) -> Json {
     let total = |side: &StoreContent, what: fn(&ObjectContent) -> usize| -> usize {
         side.objects.values().chain([&side.rest]).map(what).sum()
     };
-    let points = |one: &ObjectContent| one.vertices.len();
-    let joins = |one: &ObjectContent| one.links.len();
+    let points = |content: &ObjectContent| content.vertices.len();
+    let joins = |content: &ObjectContent| content.links.len();
     json!({
         "objects": {"added": added, "removed": removed, "changed": changed},
         "vertices": {"added": vertices[0], "removed": vertices[1], "before": total(old, points), "after": total(new, points)},
@@ -346,7 +349,7 @@ fn group_differences(old: &Transaction, new: &Transaction) -> Json {
     };
     let changed: Vec<&String> = old
         .iter()
-        .filter(|(name, members)| new.get(*name).is_some_and(|other| other != *members))
+        .filter(|(name, members)| new.get(*name).is_some_and(|new_members| new_members != *members))
         .map(|(name, _)| name)
         .collect();
     json!({"added": only(&new, &old), "removed": only(&old, &new), "changed": changed})

@@ -94,14 +94,14 @@ pub fn plan_vacuum(store: impl Into<Place>, shares: usize) -> Result<(u64, Vec<V
 ///
 /// `Conflict` when the store is no longer at `head`; when a chunk cannot be read.
 pub fn run_vacuum(store: impl Into<Place>, head: u64, share: &VacuumShare) -> Result<Bytes> {
-    let own = open_store_journal(&store.into())?;
-    let mut transaction = begin_at(&own, head)?;
+    let journal = open_store_journal(&store.into())?;
+    let mut transaction = begin_at(&journal, head)?;
     let kind = transaction.find_kind(Some(&json!(share.kind)))?;
     let geometry = &mut transaction.kinds[kind];
     let [from, to] = share.shards;
     let shards = geometry.shards();
-    let own = shards.get(from..to).ok_or_else(|| plan_mismatch("a share", &share.kind))?;
-    let chunks: Vec<u32> = own.iter().flatten().map(|key| geometry.chunk_number(key)).collect();
+    let shards = shards.get(from..to).ok_or_else(|| plan_mismatch("a share", &share.kind))?;
+    let chunks: Vec<u32> = shards.iter().flatten().map(|key| geometry.chunk_number(key)).collect();
     let wasted = geometry.find_waste(&chunks)?;
     geometry.rebuild_rows(&wasted)?.to_bytes()
 }

@@ -41,7 +41,7 @@ impl Geometry {
                     has_columns && list.iter().any(|name| name == "vertex_attributes"),
                 ),
             ] {
-                if is_present && !list.iter().any(|other| other == name) {
+                if is_present && !list.iter().any(|listed| listed == name) {
                     list.push(json!(name));
                 }
             }

@@ -39,7 +39,7 @@ impl Transaction {
                 column.is_some_and(|column| column.ty.width == 1 || list.iter().any(Json::is_array))
             });
             for (i, v) in selection.vertices.iter().enumerate() {
-                let one = match value.as_array() {
+                let value = match value.as_array() {
                     Some(list) if many && list.len() != n => {
                         return Err(EditError::expectation(format!(
                             "{name}: {n} vertices, expected {}",
@@ -49,13 +49,13 @@ impl Transaction {
                     Some(list) if many => &list[i],
                     _ => value,
                 };
-                let (column, row) = self.vertex_value(selection.kind, name, one)?;
+                let (column, row) = self.vertex_value(selection.kind, name, value)?;
                 let column = &self.kinds[selection.kind].columns[column];
                 let size = column.ty.size();
                 let found = &column.data[*v as usize * size..(*v as usize + 1) * size];
                 if !is_same_value(found, &row, &column.ty) {
                     return Err(EditError::expectation(format!(
-                        "{name} of vertex {i} is {:?}, expected {one}",
+                        "{name} of vertex {i} is {:?}, expected {value}",
                         column.ty.value(found, 0)
                     )));
                 }

@@ -7,12 +7,12 @@ use crate::error::{EditError, Result};
 /// The fields of one line of a script.
 pub(crate) type Fields = Map<String, Json>;
 
-/// Refuses fields that are not in `known`.
-pub(crate) fn refuse_unknown(fields: &Fields, known: &[&str]) -> Result<()> {
-    match fields.keys().find(|name| *name != "op" && !known.contains(&name.as_str())) {
+/// Refuses fields that are not in `known_names`.
+pub(crate) fn refuse_unknown(fields: &Fields, known_names: &[&str]) -> Result<()> {
+    match fields.keys().find(|name| *name != "op" && !known_names.contains(&name.as_str())) {
         Some(name) => Err(EditError::invalid(format!(
             "there is no field {name:?} here; known: {}",
-            known.join(", ")
+            known_names.join(", ")
         ))),
         None => Ok(()),
     }

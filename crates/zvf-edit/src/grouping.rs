@@ -120,7 +120,7 @@ impl Transaction {
         let group = self.groups.need(fields::need(fields, "group")?)?;
         let name = fields::text(fields, "name")?
             .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
-        if self.groups.find(&json!(name)).is_some_and(|other| other != group) {
+        if self.groups.find(&json!(name)).is_some_and(|found| found != group) {
             return Err(EditError::invalid(format!("the group name {name:?} is taken")));
         }
         self.mark_written(format!("group:{group}"));

@@ -81,8 +81,8 @@ impl Groups {
 
     /// Returns the name of a group; `group_<number>` for one without.
     pub(crate) fn name(&self, number: usize) -> String {
-        let own = self.list.get(number).and_then(|group| group.name.clone());
-        own.unwrap_or_else(|| format!("group_{number}"))
+        let name = self.list.get(number).and_then(|group| group.name.clone());
+        name.unwrap_or_else(|| format!("group_{number}"))
     }
 
     /// Finds the number of a group that is given by number or name.

@@ -197,19 +197,19 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     if changes.is_empty() {
         return Ok(report(&journal, head, options.dry_run, &[], &[], None));
     }
-    let mut own = options.clone();
-    own.undoes = Some((target + 1..=head).collect());
+    let mut undo_options = options.clone();
+    undo_options.undoes = Some((target + 1..=head).collect());
     let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
     let mut text = sum.report;
     text["keys"] = json!(changes.len());
     text["bytes"] = json!(bytes);
-    text["message"] = json!(own.message);
+    text["message"] = json!(undo_options.message);
     text["head"] = json!(head + 1);
-    if own.dry_run {
+    if undo_options.dry_run {
         return Ok(report(&journal, head, true, &[text], &[], None));
     }
     let body = json!({"ids": [], "read": [], "written": sum.written});
-    match commit_changes(&journal, &changes, &before, text, (body, &[]), head + 1, &own)? {
+    match commit_changes(&journal, &changes, &before, text, (body, &[]), head + 1, &undo_options)? {
         Some((done, late)) => Ok(report(
             &journal,
             head + 1,

@@ -231,8 +231,8 @@ impl Journal {
         self.apply_pending(None)
     }
 
-    /// Applies the pending records. The files of the record in `own` are written already.
-    fn apply_pending(&self, mut own: Option<(CommitRecord, Staged)>) -> Result<u64> {
+    /// Applies the pending records. The files of the record in `new_commit` are written already.
+    fn apply_pending(&self, mut new_commit: Option<(CommitRecord, Staged)>) -> Result<u64> {
         let (head, pending) = self.log_and_pending()?;
         if self.pinned.is_none() && head > 0 && to_u64(pending.len()) != head {
             self.check_mark()?;
@@ -245,7 +245,7 @@ impl Journal {
         };
         let (head, pending) = self.log_and_pending()?;
         for seq in pending {
-            if let Some((record, staged)) = own.take_if(|(record, _)| record.seq == seq) {
+            if let Some((record, staged)) = new_commit.take_if(|(record, _)| record.seq == seq) {
                 self.apply(&record, head, Some(staged))?;
                 continue;
             }
@@ -257,12 +257,12 @@ impl Journal {
     }
 
     /// Applies a record: puts cells, then indexes, then documents, the root last; then removes keys.
-    fn apply(&self, record: &CommitRecord, head: u64, own: Option<Staged>) -> Result<()> {
+    fn apply(&self, record: &CommitRecord, head: u64, new_staged: Option<Staged>) -> Result<()> {
         let mut entries: Vec<Entry<'_>> = record.entries().collect();
         entries.sort_by_key(|entry| (entry.new.is_none(), order(entry.key)));
         let staged = format!("txn/{}/new", record.txid());
-        let (new_bytes, mut prepared) = match own {
-            Some(own) => (own.new, own.prepared),
+        let (new_bytes, mut prepared) = match new_staged {
+            Some(new_staged) => (new_staged.new, new_staged.prepared),
             None => (self.side.get(&staged)?.unwrap_or_default(), PreparedFiles::new()),
         };
         for class in entries.chunk_by(|a, b| self.is_one_step(a, b)) {

@@ -30,12 +30,13 @@ impl Transaction {
             let mut list = Vec::with_capacity(ends.len());
             for end in ends {
                 let mut end = end.clone();
-                if let (Some(kind), Some(own)) = (kind, end.as_object_mut()) {
+                if let (Some(kind), Some(selector)) = (kind, end.as_object_mut()) {
                     let free = !["kind", "object", "objects", "ref"]
                         .iter()
-                        .any(|name| own.contains_key(*name));
+                        .any(|name| selector.contains_key(*name));
                     if free {
-                        own.insert("kind".to_owned(), Json::from(self.kinds[kind].kind.token()));
+                        let token = self.kinds[kind].kind.token();
+                        selector.insert("kind".to_owned(), Json::from(token));
                     }
                 }
                 let (of, v) = self.select_one(&end)?;

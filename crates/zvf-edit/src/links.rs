@@ -146,14 +146,14 @@ impl LinkFamily {
             if read_doc(snap, &inner)?.is_none() {
                 continue;
             }
-            let mut own = BTreeMap::new();
+            let mut column_arrays = BTreeMap::new();
             for offsets in list_children(snap, &inner)? {
-                own.extend(
+                column_arrays.extend(
                     CellArray::open(snap, &format!("{inner}/{offsets}"))?
                         .map(|array| (offsets, array)),
                 );
             }
-            let attrs = own.values().next().map_or_else(
+            let attrs = column_arrays.values().next().map_or_else(
                 || json!({"dtype": "float32"}),
                 |array: &CellArray| array.doc["attributes"].clone(),
             );
@@ -161,7 +161,14 @@ impl LinkFamily {
                 widths::declared_link_width(&attrs).map_err(|error| error.with_place(&inner))?;
             let ty = column_type(&attrs, width)?;
             let fill = ty.sentinel();
-            columns.push(LinkColumn { name, ty, attrs, arrays: own, fill, is_new: false });
+            columns.push(LinkColumn {
+                name,
+                ty,
+                attrs,
+                arrays: column_arrays,
+                fill,
+                is_new: false,
+            });
         }
         let fragments = if delta == 0 {
             CellArray::open(snap, &format!("{path}/link_fragments"))?
@@ -188,13 +195,13 @@ impl LinkFamily {
     pub(crate) fn move_across(
         mut self,
         delta: i32,
-        own: &ChunkShape,
-        other: &ChunkShape,
+        level_shape: &ChunkShape,
+        linked_shape: &ChunkShape,
         root: &ChunkShape,
     ) -> Result<Self> {
         let anchor = Anchor::between_levels(
-            &own.ratio_to(root)?,
-            &other.ratio_to(root)?,
+            &level_shape.ratio_to(root)?,
+            &linked_shape.ratio_to(root)?,
             self.policy.sid_ndim(),
         )?;
         self.policy = self.policy.with_delta(Delta(delta), anchor)?;
@@ -269,9 +276,9 @@ impl LinkFamily {
         };
         let mut values: Vec<Option<bytes::Bytes>> = Vec::new();
         for column in &self.columns {
-            let own = column.arrays.get(offsets);
-            let stored = own.map_or(Ok(None), |array| array.read_stored(snap, source))?;
-            if let (Some(array), Some(bytes)) = (own, &stored) {
+            let array = column.arrays.get(offsets);
+            let stored = array.map_or(Ok(None), |array| array.read_stored(snap, source))?;
+            if let (Some(array), Some(bytes)) = (array, &stored) {
                 let expected = records.records().count() * column.ty.size();
                 widths::check_size(&array.path, source, bytes.len(), expected)?;
             }
@@ -284,17 +291,17 @@ impl LinkFamily {
                 let chunk = place_chunk(place);
                 ends.push(if level_zero(place) { end(&chunk, at)? } else { End::Row(chunk, at) });
             }
-            let mut own = Vec::with_capacity(self.columns.len());
+            let mut record_values = Vec::with_capacity(self.columns.len());
             for (column, bytes) in self.columns.iter().zip(&values) {
                 let size = column.ty.size();
                 let value =
                     bytes.as_ref().and_then(|bytes| bytes.get(row * size..(row + 1) * size));
-                own.push(value.map_or_else(|| column.fill.clone(), <[u8]>::to_vec));
+                record_values.push(value.map_or_else(|| column.fill.clone(), <[u8]>::to_vec));
             }
             found.push(Record {
                 ends,
                 cell: Some((offsets.to_owned(), source.clone(), number)),
-                values: own,
+                values: record_values,
                 alive: true,
                 changed: false,
             });
@@ -396,8 +403,9 @@ impl LinkFamily {
 
     /// Extends all arrays to chunks from `low` to `high`, both included.
     pub(crate) fn grow(&mut self, low: &[i64], high: &[i64]) {
-        let own = self.columns.iter_mut().flat_map(|column| column.arrays.values_mut());
-        for array in self.arrays.values_mut().chain(own).chain(self.fragments.iter_mut()) {
+        let column_arrays = self.columns.iter_mut().flat_map(|column| column.arrays.values_mut());
+        let arrays = self.arrays.values_mut().chain(column_arrays);
+        for array in arrays.chain(self.fragments.iter_mut()) {
             array.grow(low, high);
         }
     }

@@ -95,10 +95,10 @@ impl Transaction {
         let fill_value = match fields.get("fill") {
             None | Some(Json::Null) => None,
             Some(Json::Array(list)) => ty.encode(&Json::Array(list.clone()))?,
-            Some(one) if width > 1 => {
-                ty.encode(&Json::Array(vec![one.clone(); num::usize_from_u32(width)]))?
+            Some(number) if width > 1 => {
+                ty.encode(&Json::Array(vec![number.clone(); num::usize_from_u32(width)]))?
             }
-            Some(one) => ty.encode(one)?,
+            Some(number) => ty.encode(number)?,
         };
         let needed = scalar == Scalar::Bool || !by_row && !scalar.is_float();
         if fill_value.is_none() && needed {

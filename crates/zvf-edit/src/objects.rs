@@ -524,7 +524,7 @@ impl Transaction {
             self.mark_written(format!("object:{id}"));
         }
         let kind = members[0].0;
-        if members.iter().any(|(other, _)| *other != kind) {
+        if members.iter().any(|(member_kind, _)| *member_kind != kind) {
             return Err(EditError::invalid("the objects are of different kinds"));
         }
         Ok((kind, members.into_iter().map(|(_, object)| object).collect()))
@@ -545,9 +545,9 @@ impl Transaction {
     /// Makes `child` the root of its tree, and `parent` its parent.
     fn reroot_child(&mut self, kind: usize, objects: &[u32], fields: &Fields) -> Result<()> {
         let (of, child) = self.select_one(fields::need(fields, "child")?)?;
-        let (other, parent) = self.select_one(fields::need(fields, "parent")?)?;
+        let (parent_kind, parent) = self.select_one(fields::need(fields, "parent")?)?;
         let geometry = &mut self.kinds[kind];
-        if of != kind || other != kind {
+        if of != kind || parent_kind != kind {
             return Err(EditError::invalid(
                 "\"child\" and \"parent\" are vertices of the two skeletons",
             ));

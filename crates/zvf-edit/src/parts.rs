@@ -103,7 +103,8 @@ impl Geometry {
     /// Returns the connected components of vertices by their links (union-find), in the order of their first vertices.
     pub(crate) fn components(&mut self, vertices: &[Vid]) -> Result<Vec<Vec<Vid>>> {
         self.load_links_of(vertices)?;
-        let own: HashMap<Vid, usize> = vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
+        let indexes: HashMap<Vid, usize> =
+            vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
         let mut leader: Vec<usize> = (0..vertices.len()).collect();
         fn find(leader: &mut [usize], mut i: usize) -> usize {
             while leader[i] != i {
@@ -117,9 +118,9 @@ impl Geometry {
                 let ends: Vec<usize> = record
                     .ends
                     .iter()
-                    .filter_map(
-                        |end| if let End::Vertex(v) = end { own.get(v).copied() } else { None },
-                    )
+                    .filter_map(|end| {
+                        if let End::Vertex(v) = end { indexes.get(v).copied() } else { None }
+                    })
                     .collect();
                 for pair in ends.windows(2) {
                     let (a, b) = (find(&mut leader, pair[0]), find(&mut leader, pair[1]));

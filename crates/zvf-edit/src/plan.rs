@@ -150,21 +150,24 @@ impl Transaction {
         let Some(old) = read_doc(&self.snap, path)? else { return Ok(()) };
         let mut doc = old.clone();
         for geometry in self.kinds.iter().filter(|geometry| geometry.path.contains('/')) {
-            let own = &mut doc["attributes"][geometry.kind.token()];
-            if !own.is_object() {
+            let kind_summary = &mut doc["attributes"][geometry.kind.token()];
+            if !kind_summary.is_object() {
                 continue;
             }
-            own["vertex_count"] =
+            kind_summary["vertex_count"] =
                 geometry.doc["attributes"]["zarr_vectors_level"]["vertex_count"].clone();
             for name in ["edge_count", "face_count", "link_count"] {
-                let Some(family) = geometry.links.as_ref().filter(|_| own.get(name).is_some())
-                else {
+                let has_count = kind_summary.get(name).is_some();
+                let Some(family) = geometry.links.as_ref().filter(|_| has_count) else {
                     continue;
                 };
                 match family.doc["attributes"].get("num_links") {
-                    Some(count) => own[name] = count.clone(),
+                    Some(count) => kind_summary[name] = count.clone(),
                     // Without a current count, drop the outdated one.
-                    None => drop(own.as_object_mut().and_then(|own| own.shift_remove(name))),
+                    None => {
+                        let counts = kind_summary.as_object_mut();
+                        drop(counts.and_then(|counts| counts.shift_remove(name)));
+                    }
                 }
             }
         }

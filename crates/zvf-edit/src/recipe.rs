@@ -56,7 +56,7 @@ impl Transaction {
         }
         let first = self.level_block(levels[0], 0)?;
         if first["zvf.coarsening"].is_object() {
-            return self.own_recipe(levels).map(|own| Recipe::Own(Box::new(own)));
+            return self.own_recipe(levels).map(|options| Recipe::Own(Box::new(options)));
         }
         #[cfg(feature = "reference")]
         return self.reference_recipe(levels).map(Recipe::Reference);
@@ -92,8 +92,8 @@ impl Transaction {
         for kind in 0..self.kinds.len() {
             let blocks = levels.iter().map(|level| self.level_block(*level, kind));
             let blocks = blocks.collect::<Result<Vec<Json>>>()?;
-            let own = self.read_kind_options(kind, &blocks, &mut options)?;
-            options.kinds.push((self.kinds[kind].kind, own));
+            let kind_options = self.read_kind_options(kind, &blocks, &mut options)?;
+            options.kinds.push((self.kinds[kind].kind, kind_options));
         }
         Ok(options)
     }
@@ -179,14 +179,14 @@ impl Transaction {
             }
             let share = read_setting(*level, &block, "object_sparsity", Json::as_f64)?;
             let share = share.unwrap_or(1.0); // all objects where nothing is recorded
-            let own = self.bin_scale(*level)?;
-            recipe.factors.push((own / scale, 1.0 / share));
+            let bin_scale = self.bin_scale(*level)?;
+            recipe.factors.push((bin_scale / scale, 1.0 / share));
             recipe.kept.push(if share < 1.0 { Some(self.kept_rows(*level)?) } else { None });
-            scale = own;
+            scale = bin_scale;
             let sizes = parse_numbers(&block["chunk_shape"]);
             let sizes = if sizes.is_empty() { parse_numbers(&zv["chunk_shape"]) } else { sizes };
-            let scale = sizes.first().zip(chunk.first()).map_or(Some(1), |(own, below)| {
-                chunk_scale(*own, *below) // chunks are those of the level below where no shape is stated
+            let scale = sizes.first().zip(chunk.first()).map_or(Some(1), |(size, below)| {
+                chunk_scale(*size, *below) // chunks are those of the level below where no shape is stated
             });
             let scale = scale.ok_or_else(|| {
                 unsupported_level(
@@ -204,11 +204,13 @@ impl Transaction {
     fn bin_scale(&self, level: u32) -> Result<f64> {
         let name = level.to_string();
         let datasets = self.root["attributes"]["multiscales"][0]["datasets"].as_array();
-        let own = datasets.into_iter().flatten().find(|dataset| dataset["path"] == name.as_str());
-        let scales = own.map(|own| parse_numbers(&own["coordinateTransformations"][0]["scale"]));
+        let dataset =
+            datasets.into_iter().flatten().find(|dataset| dataset["path"] == name.as_str());
+        let scales =
+            dataset.map(|dataset| parse_numbers(&dataset["coordinateTransformations"][0]["scale"]));
         let scales = scales.unwrap_or_default();
         let first =
-            scales.first().copied().filter(|first| scales.iter().all(|other| other == first));
+            scales.first().copied().filter(|first| scales.iter().all(|scale| scale == first));
         first.ok_or_else(|| {
             unsupported_level(level, "its bins are not those of the level below times one number")
         })
@@ -253,10 +255,10 @@ fn read_setting<T>(
     read(value).map(Some).ok_or_else(wrong)
 }
 
-/// Returns the ratio of the chunk sizes `own` and `below`; `None` unless it is a whole number of 32 bits.
+/// Returns the ratio of the chunk sizes `size` and `below`; `None` unless it is a whole number of 32 bits.
 #[cfg(feature = "reference")]
-fn chunk_scale(own: f64, below: f64) -> Option<u32> {
-    let times = own / below;
+fn chunk_scale(size: f64, below: f64) -> Option<u32> {
+    let times = size / below;
     let whole = num::floor_i64(times + 0.5)?;
     let is_whole = (times - num::f64_from_i64(whole)).abs() <= SCALE_TOLERANCE * times;
     u32::try_from(whole).ok().filter(|whole| is_whole && *whole > 0)

@@ -164,7 +164,7 @@ impl Span {
     pub(crate) fn matches_bytes(&self, bytes: &[u8]) -> bool {
         to_u64(bytes.len()) == self.len
             && match self.hash {
-                Some(own) => hash(bytes) == own,
+                Some(expected) => hash(bytes) == expected,
                 None => crc32c::crc32c(bytes) == self.crc,
             }
     }
@@ -249,10 +249,10 @@ mod tests {
         let cell = |payload: &[u8]| -> Bytes {
             [payload, &crc32c::crc32c(payload).to_le_bytes()].concat().into()
         };
-        let (one, other) = (cell(b"one payload"), cell(b"two payload"));
-        assert_eq!(crc32c::crc32c(&one), crc32c::crc32c(&other), "what a CRC cannot tell");
-        let span = Span::read(&Span::append(&mut Vec::new(), &one)).unwrap();
-        assert!(span.matches_bytes(&one) && !span.matches_bytes(&other));
+        let (first, second) = (cell(b"one payload"), cell(b"two payload"));
+        assert_eq!(crc32c::crc32c(&first), crc32c::crc32c(&second), "what a CRC cannot tell");
+        let span = Span::read(&Span::append(&mut Vec::new(), &first)).unwrap();
+        assert!(span.matches_bytes(&first) && !span.matches_bytes(&second));
     }
 
     #[test]

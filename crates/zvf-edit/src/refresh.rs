@@ -77,10 +77,10 @@ impl Transaction {
         let options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
         let mut rebuilt = Vec::new();
         let on_event = |event: PyramidEvent<'_>| {
-            if let PyramidEvent::Rebuilt(one) = event {
+            if let PyramidEvent::Rebuilt(level) = event {
                 rebuilt.push(json!({
-                    "level": one.level, "kind": one.kind.token(), "unit": one.unit.to_string(), "built": one.built,
-                    "all": one.all, "reason": one.reason, "text": one.to_string(),
+                    "level": level.level, "kind": level.kind.token(), "unit": level.unit.to_string(), "built": level.built,
+                    "all": level.all, "reason": level.reason, "text": level.to_string(),
                 }));
             }
         };

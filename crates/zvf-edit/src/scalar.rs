@@ -347,7 +347,7 @@ impl ColumnType {
                     None => return Ok(None),
                 }
             } else {
-                let at = categories.values.iter().position(|other| other == value);
+                let at = categories.values.iter().position(|listed| listed == value);
                 let at = at.unwrap_or_else(|| {
                     categories.values.push(value.clone());
                     categories.values.len() - 1

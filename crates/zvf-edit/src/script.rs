@@ -55,8 +55,8 @@ impl Reply {
     /// Returns the reply as one JSON object.
     pub fn to_json(&self) -> Json {
         let mut reply = json!({"line": self.line, "op": self.op});
-        if let (Some(own), Some(more)) = (reply.as_object_mut(), self.fields.as_object()) {
-            own.extend(more.clone());
+        if let (Some(reply_fields), Some(more)) = (reply.as_object_mut(), self.fields.as_object()) {
+            reply_fields.extend(more.clone());
         }
         reply
     }
@@ -121,10 +121,10 @@ impl Editor {
     }
 
     fn step(&mut self, line: &Json) -> Result<Json> {
-        let Some(own) = line.as_object() else { return Ok(Json::Null) };
+        let Some(fields_of_line) = line.as_object() else { return Ok(Json::Null) };
         match line["op"].as_str() {
             Some("begin") => {
-                fields::refuse_unknown(own, &["message", "if_head", "bounds"])?;
+                fields::refuse_unknown(fields_of_line, &["message", "if_head", "bounds"])?;
                 if self.explicit == Some(false) {
                     return Err(EditError::invalid(
                         "operations came before the first begin; put them into a transaction",
@@ -137,16 +137,16 @@ impl Editor {
                 }
                 self.explicit = Some(true);
                 let mut options = self.defaults.clone();
-                if let Some(message) = fields::text(own, "message")? {
+                if let Some(message) = fields::text(fields_of_line, "message")? {
                     options.message = Some(message);
                 }
-                if let Some(head) = fields::int(own, "if_head")? {
+                if let Some(head) = fields::int(fields_of_line, "if_head")? {
                     options.if_head = Some(
                         u64::try_from(head)
                             .map_err(|_negative| EditError::invalid(format!("if_head: {head}")))?,
                     );
                 }
-                if let Some(word) = fields::word(own, "bounds", &["grow", "refuse"])? {
+                if let Some(word) = fields::word(fields_of_line, "bounds", &["grow", "refuse"])? {
                     options.refuse_bounds = word == "refuse";
                 }
                 self.begin(options)?;
@@ -154,7 +154,7 @@ impl Editor {
                 Ok(json!({"head": head}))
             }
             Some("commit") => {
-                fields::refuse_unknown(own, &[])?;
+                fields::refuse_unknown(fields_of_line, &[])?;
                 if self.open.is_none() || self.explicit != Some(true) {
                     return Err(EditError::invalid("there is no transaction to commit"));
                 }
@@ -403,8 +403,8 @@ pub(crate) fn commit_changes(
         Ok(false) => {
             journal.unstage(&txid);
             let winner = journal.record(head)?.map_or(0, |record| record.epoch());
-            if let Some(own) = epoch.filter(|own| winner > own.number) {
-                own.check()?;
+            if let Some(epoch) = epoch.filter(|epoch| winner > epoch.number) {
+                epoch.check()?;
             }
             return Ok(None);
         }
@@ -483,8 +483,8 @@ fn repeat_after_conflict(
                 .read_items
                 .iter()
                 .chain(&old.written_items)
-                .filter(|own| old.is_lasting(own))
-                .any(|own| items_conflict(own, &item))
+                .filter(|old_item| old.is_lasting(old_item))
+                .any(|old_item| items_conflict(old_item, &item))
                 && !conflicts.contains(&item)
             {
                 conflicts.push(item);

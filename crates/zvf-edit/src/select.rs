@@ -127,11 +127,11 @@ impl Transaction {
             None => None,
         };
         if let Some(name) = fields::text(fields, "ref")? {
-            let (own, list) = self.resolve(&name)?;
-            if kind.is_some_and(|kind| kind != own) {
+            let (ref_kind, list) = self.resolve(&name)?;
+            if kind.is_some_and(|kind| kind != ref_kind) {
                 return Err(EditError::invalid(format!("{name:?} is of another kind")));
             }
-            kind = Some(own);
+            kind = Some(ref_kind);
             candidates.intersect(list);
         }
         let object = fields::int(fields, "object")?;
@@ -169,13 +169,13 @@ impl Transaction {
     fn vertices_of_ids(&mut self, ids: &[i64], kind: &mut Option<usize>) -> Result<Vec<Vid>> {
         let mut found = Vec::new();
         for id in ids {
-            let (own, number) = self.need_object(*id)?;
-            if kind.is_some_and(|kind| kind != own) {
+            let (object_kind, number) = self.need_object(*id)?;
+            if kind.is_some_and(|kind| kind != object_kind) {
                 return Err(EditError::invalid(format!("object {id} is of another kind")));
             }
-            *kind = Some(own);
-            self.kinds[own].load_object(number)?;
-            found.extend(self.kinds[own].vertices_of(number));
+            *kind = Some(object_kind);
+            self.kinds[object_kind].load_object(number)?;
+            found.extend(self.kinds[object_kind].vertices_of(number));
         }
         Ok(found)
     }
@@ -356,11 +356,13 @@ impl Transaction {
             return Err(EditError::invalid(format!("row {row} of chunk {key:?} was removed")));
         }
         if !self.named_rows.contains_key(&name) {
-            let own = position_of(&self.kinds[kind], v);
+            let row_position = position_of(&self.kinds[kind], v);
             let before = rows[..at].iter();
-            let nth = before.filter(|other| position_of(&self.kinds[kind], **other) == own).count();
+            let nth = before
+                .filter(|earlier| position_of(&self.kinds[kind], **earlier) == row_position)
+                .count();
             let nth = num::saturating_u32_from_usize(nth); // vertices have numbers of 32 bits
-            self.named_rows.insert(name, (own, nth));
+            self.named_rows.insert(name, (row_position, nth));
         }
         Ok(v)
     }
@@ -414,12 +416,13 @@ impl Geometry {
     pub(crate) fn value_at(&self, v: Vid, column: &ColumnRef) -> Value {
         match column.scope {
             Scope::Vertex => {
-                let Some(own) = self.columns.iter().find(|own| own.name == column.name) else {
+                let vertex_column = self.columns.iter().find(|stored| stored.name == column.name);
+                let Some(vertex_column) = vertex_column else {
                     return Value::Null;
                 };
-                let size = own.ty.size();
-                own.ty.value(
-                    &own.data[v as usize * size..(v as usize + 1) * size],
+                let size = vertex_column.ty.size();
+                vertex_column.ty.value(
+                    &vertex_column.data[v as usize * size..(v as usize + 1) * size],
                     column.index as usize,
                 )
             }
@@ -430,20 +433,21 @@ impl Geometry {
 
     /// Returns the value of a column of an object; null when it is absent.
     pub(crate) fn object_value(&self, object: u32, column: &ColumnRef) -> Value {
-        let Some(own) = self.object_columns.iter().find(|own| own.name == column.name) else {
+        let object_column = self.object_columns.iter().find(|stored| stored.name == column.name);
+        let Some(object_column) = object_column else {
             return Value::Null;
         };
         let Some(row) = self.object_row(object, &column.name) else { return Value::Null };
-        if row == own.array.fill {
+        if row == object_column.array.fill {
             return Value::Null;
         }
-        own.ty.value(&row, column.index as usize)
+        object_column.ty.value(&row, column.index as usize)
     }
 
     /// Returns the encoded row of a column of an object.
     pub(crate) fn object_row(&self, object: u32, name: &str) -> Option<Vec<u8>> {
         let state = self.object(object)?;
-        let column = self.object_columns.iter().find(|known| known.name == name)?;
+        let column = self.object_columns.iter().find(|column| column.name == name)?;
         if let Some(value) = state.values.get(name) {
             return Some(value.clone());
         }
@@ -460,14 +464,14 @@ impl Geometry {
 pub(crate) fn pick_entries(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
     let length = list.len();
     let outside = |i: i64| EditError::invalid(format!("index {i} of {length}"));
-    let one = |i: &Json| -> Result<Vid> {
+    let vertex = |i: &Json| -> Result<Vid> {
         let i = i.as_i64().ok_or_else(|| {
             EditError::invalid(format!("index: expected a whole number, found {i}"))
         })?;
         fields::checked_index(i, length).map(|at| list[at]).ok_or_else(|| outside(i))
     };
     match (index.as_array(), index.as_object()) {
-        (Some(items), _) => items.iter().map(one).collect(),
+        (Some(items), _) => items.iter().map(vertex).collect(),
         (None, Some(range)) => {
             fields::refuse_unknown(range, &["from", "to"])?;
             let end = |name: &str, missing: usize| -> Result<usize> {
@@ -481,6 +485,6 @@ pub(crate) fn pick_entries(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
             // Empty where the end is before the start.
             Ok(list.get(from..to).unwrap_or_default().to_vec())
         }
-        (None, None) => one(index).map(|v| vec![v]),
+        (None, None) => vertex(index).map(|v| vec![v]),
     }
 }

@@ -76,11 +76,11 @@ fn moves_there_and_back_restore_positions() {
         let store = Unpacked::new(id);
         let before = positions(store.path());
         let all = json!({"all": true});
-        let there =
+        let forth =
             json!({"op": "vertex.move", "vertices": all, "by": vec![17.25; axes(store.path())]});
         let back =
             json!({"op": "vertex.move", "vertices": all, "by": vec![-17.25; axes(store.path())]});
-        assert_eq!(run(store.path(), &[there]).unwrap()["head"], 1, "{id}");
+        assert_eq!(run(store.path(), &[forth]).unwrap()["head"], 1, "{id}");
         assert_ne!(positions(store.path()), before, "{id}");
         assert_eq!(run(store.path(), &[back]).unwrap()["head"], 2, "{id}");
         let ordered = !["gr", "sk", "ms", "pc"].contains(&&id[..2]);
@@ -99,10 +99,15 @@ fn assert_near(found: &Positions, expected: &Positions, ordered: bool, id: &str)
             let at = match ordered {
                 true => 0,
                 // Two positions that differ only by rounding may have swapped.
-                false => remaining.iter().position(|other| near(other, position)).unwrap_or(0),
+                false => {
+                    remaining.iter().position(|candidate| near(candidate, position)).unwrap_or(0)
+                }
             };
-            let other = remaining.remove(at);
-            assert!(near(&other, position), "{id}: {object:?}: {other:?}, expected {position:?}");
+            let nearest = remaining.remove(at);
+            assert!(
+                near(&nearest, position),
+                "{id}: {object:?}: {nearest:?}, expected {position:?}"
+            );
         }
     }
 }
@@ -114,7 +119,8 @@ fn stored_width_overrides_declared_width() {
         let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
         let transaction = Transaction::begin(&journal, Path::new(".")).unwrap();
         let columns = &transaction.kinds[0].columns;
-        let widths: Vec<_> = columns.iter().map(|one| (one.name.clone(), one.ty.width)).collect();
+        let widths: Vec<_> =
+            columns.iter().map(|column| (column.name.clone(), column.ty.width)).collect();
         widths
     };
     let expected = [("intensity".to_owned(), 1), ("normal".to_owned(), 3)];

@@ -74,8 +74,8 @@ impl Pinned {
 
     /// Returns the number of commits up to this version, including one made on it.
     pub(crate) fn head(&self) -> Result<u64> {
-        let own = num::to_u64(self.history()?.len().saturating_sub(1)); // without the first version
-        Ok(own + u64::from(self.committed.get().is_some()))
+        let committed = num::to_u64(self.history()?.len().saturating_sub(1)); // without the first version
+        Ok(committed + u64::from(self.committed.get().is_some()))
     }
 
     /// Returns the versions after the first with their numbers, newest first.
@@ -138,11 +138,12 @@ impl Pinned {
     pub(crate) fn log(&self, limit: Option<u64>) -> Result<Vec<Json>> {
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let entry = |(number, version): (u64, &CommittedVersion)| {
-            let own = &version.properties.get("zvf").cloned().unwrap_or_default(); // another program's
+            let properties = &version.properties.get("zvf").cloned().unwrap_or_default(); // another program's
             json!({
-                "head": number, "txid": version.id, "time": version.time, "writer": own["writer"],
-                "message": version.message, "operations": own["report"]["operations"],
-                "objects": own["report"]["objects"], "undoes": own["undoes"],
+                "head": number, "txid": version.id, "time": version.time,
+                "writer": properties["writer"],
+                "message": version.message, "operations": properties["report"]["operations"],
+                "objects": properties["report"]["objects"], "undoes": properties["undoes"],
             })
         };
         Ok(self.numbered()?.take(limit).map(entry).collect())
@@ -218,26 +219,27 @@ fn commit_properties(
     operations: &[Json],
     options: &CommitOptions,
 ) -> Result<Map<String, Json>> {
-    let mut own = json!({
+    let mut extension = json!({
         "txid": new_txid(), "writer": writer_name(), "undoes": options.undoes, "report": report,
         "ids": body["ids"], "written": body["written"], "operations": operations,
     });
     for large in ["/operations", "/ids", "/written", "/report/objects"] {
-        if serde_json::to_vec(&own)?.len() <= MAX_PROPERTIES_BYTES {
+        if serde_json::to_vec(&extension)?.len() <= MAX_PROPERTIES_BYTES {
             break;
         }
-        if let Some(large) = own.pointer_mut(large) {
+        if let Some(large) = extension.pointer_mut(large) {
             *large = Json::Null;
         }
     }
-    Ok([("author".to_owned(), json!(writer_name())), ("zvf".to_owned(), own)].into_iter().collect())
+    let properties = [("author".to_owned(), json!(writer_name())), ("zvf".to_owned(), extension)];
+    Ok(properties.into_iter().collect())
 }
 
 /// Converts an error of a repository, without the class in front of the message.
 fn fault(error: StoreError) -> EditError {
     let (class, text) = (error.class(), error.to_string());
-    let own = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
-    EditError::new(class, own).caused_by(error)
+    let message = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
+    EditError::new(class, message).caused_by(error)
 }
 
 /// Maximum length of the properties of a version, as they are read with every list of versions.

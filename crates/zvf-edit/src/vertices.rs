@@ -320,8 +320,8 @@ impl Transaction {
             self.name_vertices(fields, kind, &new_vertices)?;
             return Ok(Done { selected: 0, changed: to_u64(new_vertices.len()), ids: Vec::new() });
         };
-        let (own, object) = self.need_object(id)?;
-        if own != kind {
+        let (object_kind, object) = self.need_object(id)?;
+        if object_kind != kind {
             return Err(EditError::invalid(format!("object {id} is no {kind_type}")));
         }
         self.mark_written(format!("object:{id}"));
@@ -383,9 +383,9 @@ impl Transaction {
     ) -> Result<Vec<ParentRef>> {
         let mut parents: Vec<ParentRef> = Vec::new();
         for parent in fields::list(fields, "parents")?.unwrap_or_default() {
-            let own = parent.as_object();
-            let new = own.and_then(|own| own.get("new")).and_then(Json::as_u64);
-            let index = own.filter(|own| own.len() == 1).and_then(|own| own.get("index"));
+            let object_fields = parent.as_object();
+            let new = object_fields.and_then(|map| map.get("new")).and_then(Json::as_u64);
+            let index = object_fields.filter(|map| map.len() == 1).and_then(|map| map.get("index"));
             parents.push(match (new, index) {
                 (Some(new), _) => {
                     let earlier = checked_usize(new).filter(|new| *new < parents.len());
@@ -400,8 +400,8 @@ impl Transaction {
                     _ => return Err(EditError::invalid("parents: one index is meant")),
                 },
                 (None, None) => {
-                    let (own, v) = self.select_one(parent)?;
-                    if own != kind || self.kinds[kind].owner_of(v)? != object {
+                    let (parent_kind, v) = self.select_one(parent)?;
+                    if parent_kind != kind || self.kinds[kind].owner_of(v)? != object {
                         return Err(EditError::invalid("parents: a vertex of another object"));
                     }
                     ParentRef::Existing(v)
@@ -529,9 +529,9 @@ impl Transaction {
     pub(crate) fn vertex_parent(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["vertex", "parent"])?;
         let (kind, v) = self.select_one(fields::need(fields, "vertex")?)?;
-        let (other, parent) = self.select_one(fields::need(fields, "parent")?)?;
+        let (parent_kind, parent) = self.select_one(fields::need(fields, "parent")?)?;
         let geometry = &mut self.kinds[kind];
-        if geometry.kind != Kind::Skeleton || kind != other {
+        if geometry.kind != Kind::Skeleton || kind != parent_kind {
             return Err(EditError::invalid("only vertices of skeletons have parents"));
         }
         let owner = geometry.owner_of(v)?;

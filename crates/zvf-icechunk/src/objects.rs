@@ -60,8 +60,9 @@ impl SnapshotObjects {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        let wanted = ByteRange::Bounded(range.clone());
-        let reader = self.session.get_chunk_reader(node, at, &wanted).await.map_err(failed_by)?;
+        let byte_range = ByteRange::Bounded(range.clone());
+        let reader =
+            self.session.get_chunk_reader(node, at, &byte_range).await.map_err(failed_by)?;
         let bytes = reader.ok_or_else(|| failed("a chunk was lost"))?.await.map_err(failed_by)?;
         match bytes.len() as u64 == range.end - range.start {
             true => Ok(bytes),
@@ -189,9 +190,9 @@ impl ObjectStore for SnapshotObjects {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let (own, prefix) = (self.clone(), text_of(prefix));
+        let (store, prefix) = (self.clone(), text_of(prefix));
         let all = async move {
-            let listed: Result<Vec<ObjectMeta>> = own.list_all(&prefix).await;
+            let listed: Result<Vec<ObjectMeta>> = store.list_all(&prefix).await;
             listed.map(|listed| stream::iter(listed.into_iter().map(Ok)))
         };
         stream::once(all).try_flatten().boxed()

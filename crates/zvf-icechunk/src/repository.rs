@@ -219,8 +219,8 @@ impl IcechunkVersions {
             let latest = self.latest_id().await?.to_string();
             let history = self.history(&latest).await?;
             let since = history.into_iter().take_while(|version| version.id != base);
-            let mut own = since.filter(|version| version.properties == note.properties);
-            Ok::<_, StoreError>(own.next().map(|version| version.id))
+            let mut matching = since.filter(|version| version.properties == note.properties);
+            Ok::<_, StoreError>(matching.next().map(|version| version.id))
         };
         match found.await {
             Ok(Some(id)) => Ok(id),
@@ -425,12 +425,12 @@ impl Scratch {
     fn create_next_to(path: &std::path::Path) -> Result<Self, StoreError> {
         let faulted = |error| StoreError::io(Op::Write, error);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let own = path.with_file_name(format!(".{name}.zvf-{}", std::process::id()));
+        let scratch = path.with_file_name(format!(".{name}.zvf-{}", std::process::id()));
         if let Some(above) = path.parent() {
             fs::create_dir_all(above).map_err(faulted)?;
         }
-        fs::create_dir(&own).map_err(faulted)?;
-        Ok(Self(own))
+        fs::create_dir(&scratch).map_err(faulted)?;
+        Ok(Self(scratch))
     }
 }
 
@@ -457,12 +457,12 @@ fn s3_options(
     let mut words: HashMap<String, String> =
         given.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
     let mut take = |names: &[&str]| {
-        let own = names.iter().find_map(|name| words.remove(*name));
+        let configured = names.iter().find_map(|name| words.remove(*name));
         let environment = || {
             let named = names.iter().filter(|name| name.starts_with("aws_"));
             named.filter_map(|name| std::env::var(name.to_ascii_uppercase()).ok()).next()
         };
-        own.or_else(environment)
+        configured.or_else(environment)
     };
     let is_yes = |word: Option<String>| word.is_some_and(|word| word == "true" || word == "1");
     let endpoint_url = take(&["aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url"]);
@@ -507,14 +507,14 @@ mod tests {
 
     #[test]
     fn a_new_repository_is_synced_before_it_has_its_name_and_the_name_after() {
-        let here = tempfile::tempdir().unwrap();
-        let path = here.path().join("store");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
         let scratch = Scratch::create_next_to(&path).unwrap();
         fs::write(scratch.0.join("repo"), "bytes").unwrap();
         let (disk, held) = (Disk::recording(), File::open(&scratch.0).unwrap());
         publish(&disk, &held, &scratch.0, &path).unwrap();
         let renamed = Call::Rename(scratch.0.clone(), path.clone());
-        let expected = [Call::SyncAll, renamed, Call::SyncDir(here.path().to_owned())];
+        let expected = [Call::SyncAll, renamed, Call::SyncDir(folder.path().to_owned())];
         assert_eq!(disk.calls(), expected);
         drop(scratch);
         assert_eq!(fs::read(path.join("repo")).unwrap(), b"bytes");

@@ -55,30 +55,30 @@ async fn ends(
     target: &Target<'_>,
     manifests: &[ObjectManifest],
 ) -> Result<HashMap<ChunkKey, HashMap<u64, (u64, u64)>>, ModelError> {
-    let mut wanted: BTreeMap<Vec<i64>, Vec<u64>> = BTreeMap::new();
+    let mut numbers_by_chunk: BTreeMap<Vec<i64>, Vec<u64>> = BTreeMap::new();
     for manifest in manifests {
         for (chunk, fragment) in manifest.references()? {
-            wanted.entry(chunk.components().to_vec()).or_default().push(fragment);
+            numbers_by_chunk.entry(chunk.components().to_vec()).or_default().push(fragment);
         }
     }
-    let keys = wanted.keys().map(|key| ChunkKey::new(key));
+    let keys = numbers_by_chunk.keys().map(|key| ChunkKey::new(key));
     let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
     let mut found = HashMap::with_capacity(keys.len());
-    for (fragments, (key, wanted)) in
-        target.reader.fragments(&keys).await.into_iter().zip(keys.iter().zip(wanted.values()))
+    let chunks = keys.iter().zip(numbers_by_chunk.values());
+    for (fragments, (key, numbers)) in target.reader.fragments(&keys).await.into_iter().zip(chunks)
     {
-        found.insert(*key, of_chunk(&fragments?, wanted)?);
+        found.insert(*key, of_chunk(&fragments?, numbers)?);
     }
     Ok(found)
 }
 
 fn of_chunk(
     fragments: &ChunkFragments,
-    wanted: &[u64],
+    numbers: &[u64],
 ) -> Result<HashMap<u64, (u64, u64)>, ModelError> {
     let view = fragments.view()?;
-    let mut ends = HashMap::with_capacity(wanted.len());
-    for number in wanted {
+    let mut ends = HashMap::with_capacity(numbers.len());
+    for number in numbers {
         let fragment = view.get(*number).ok_or_else(|| {
             let expected = zvf_format::Expected::AtMost(i128::from(view.len()).saturating_sub(1));
             let class = zvf_format::Class::OutOfBounds;

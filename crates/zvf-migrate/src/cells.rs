@@ -73,8 +73,8 @@ impl Target<'_> {
         for key in keys {
             keyed.push((sink.shard_key(&key)?, key));
         }
-        keyed.sort_by(|(one, _), (other, _)| one.cmp_numeric(other)); // stable: numeric order within a shard
-        let runs = keyed.chunk_by(|(one, _), (other, _)| one == other);
+        keyed.sort_by(|(a, _), (b, _)| a.cmp_numeric(b)); // stable: numeric order within a shard
+        let runs = keyed.chunk_by(|(a, _), (b, _)| a == b);
         Ok(runs.map(|run| run.iter().map(|(_, key)| *key).collect()).collect())
     }
 
@@ -120,10 +120,10 @@ pub(crate) async fn vertices(
     let mut attributes = Vertices::parse(from.attributes().clone())
         .map_err(|error| ModelError::from(error).in_array(from.path()))?;
     let raw = matches!(attributes.encoding, None | Some(Token::Known(CellEncoding::Raw)));
-    let known = Vertices::new(target.reader.dtype(), Vec::new());
-    attributes.zv_array = known.zv_array;
-    attributes.dtype = attributes.dtype.or(known.dtype);
-    attributes.encoding = attributes.encoding.or(known.encoding);
+    let standard = Vertices::new(target.reader.dtype(), Vec::new());
+    attributes.zv_array = standard.zv_array;
+    attributes.dtype = attributes.dtype.or(standard.dtype);
+    attributes.encoding = attributes.encoding.or(standard.encoding);
     let stride = saturating_usize(target.reader.dtype().size) * target.reader.axes();
     let fragments = node.required_cells("vertex_fragments").await?;
     let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
@@ -150,7 +150,7 @@ pub(crate) async fn vertices(
     finish(sink, progress).await?;
     let total = lens.iter().map(|(_, rows)| rows).sum();
     found.rows = raw.then_some(total);
-    lens.sort_by(|(one, _), (other, _)| one.cmp_numeric(other));
+    lens.sort_by(|(a, _), (b, _)| a.cmp_numeric(b));
     let attributes = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
     found.tile &= tiles(target, &fragments, &lens).await?;
     target.copy(&fragments, "vertex_fragments", attributes, progress).await?;
@@ -223,15 +223,15 @@ pub(crate) async fn column(
     };
     let mut attributes = Column::parse(from.attributes().clone())
         .map_err(|error| ModelError::from(error).in_array(from.path()))?;
-    let known = Column::new(tag, name, found.dtype(), found.width(), Vec::new());
-    attributes.zv_array = known.zv_array;
-    attributes.name = attributes.name.or(known.name);
-    attributes.dtype = attributes.dtype.or(known.dtype);
+    let standard = Column::new(tag, name, found.dtype(), found.width(), Vec::new());
+    attributes.zv_array = standard.zv_array;
+    attributes.name = attributes.name.or(standard.name);
+    attributes.dtype = attributes.dtype.or(standard.dtype);
     let named = attributes.channel_names.as_ref().map_or(0, |names| to_u64(names.len()));
     if named != u64::from(found.width()) {
-        attributes.channel_names = known.channel_names;
+        attributes.channel_names = standard.channel_names;
     }
-    attributes.row_shape = known.row_shape;
+    attributes.row_shape = standard.row_shape;
     if attributes.channel_names.is_some() && found.width() == 1 {
         attributes.row_shape = Some(vec![1]);
     }

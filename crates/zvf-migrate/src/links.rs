@@ -119,13 +119,13 @@ impl Records {
     ) -> Result<(), ModelError> {
         let delta = self.family.delta();
         let mut intra_is_there = false;
-        for placed in self.placed.chunk_by(|one, other| one.segment == other.segment) {
+        for placed in self.placed.chunk_by(|a, b| a.segment == b.segment) {
             let number = placed.first().map_or(usize::MAX, |at| at.segment);
             let Some(offsets) = self.segments.get(number) else { continue };
             let intra = delta == Delta::SAME && offsets.are_zero();
             intra_is_there |= intra;
             let cells: Vec<(ChunkKey, &[Placed])> = placed
-                .chunk_by(|one, other| one.source == other.source)
+                .chunk_by(|a, b| a.source == b.source)
                 .filter_map(|cell| Some((*self.sources.get(cell.first()?.source)?, cell)))
                 .collect();
             self.segment(target, offsets, &cells, values, progress).await?;
@@ -313,9 +313,9 @@ async fn fragments(
         cells.iter().map(|(key, cell)| (*key, to_u64(cell.len()))).collect();
     let mut keys: Vec<ChunkKey> = cells.iter().map(|(key, _)| *key).collect();
     if let Some(old) = &old {
-        let known: BTreeSet<&[i64]> = cells.iter().map(|(key, _)| key.components()).collect();
+        let cell_keys: BTreeSet<&[i64]> = cells.iter().map(|(key, _)| key.components()).collect();
         let more = old.presence().await?;
-        keys.extend(more.iter().filter(|key| !known.contains(key.components())));
+        keys.extend(more.iter().filter(|key| !cell_keys.contains(key.components())));
     }
     let attributes = Fragments::new("link_fragments", Vec::new()).to_attributes();
     let plan = target.plan(&keys, attributes);
@@ -341,19 +341,19 @@ async fn fragments(
 /// Returns the index `blob`, with one more group where it has fewer rows than there are.
 fn completed(blob: &[u8], rows: u64) -> Result<Vec<u8>, ModelError> {
     let mut builder = FragmentIndexBuilder::new();
-    let mut known = 0;
+    let mut covered = 0;
     if !blob.is_empty() {
         let index = FragmentIndex::parse(blob)?;
-        known = index.extent();
-        if known >= rows {
+        covered = index.extent();
+        if covered >= rows {
             return Ok(blob.to_vec());
         }
         for fragment in index.iter() {
             builder.fragment(fragment)?;
         }
     }
-    if let Some(more @ 1..) = rows.checked_sub(known) {
-        builder.range(known, more)?;
+    if let Some(more @ 1..) = rows.checked_sub(covered) {
+        builder.range(covered, more)?;
     }
     Ok(builder.encode())
 }

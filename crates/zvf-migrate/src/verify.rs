@@ -178,8 +178,8 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
             let parts = manifest.references()?.map(|(chunk, fragment)| {
                 let sums = fragments.get(&chunk);
                 // A missing fragment counts by its number: it is missing on both sides.
-                let own = sums.and_then(|sums| sums.get(usize::try_from(fragment).ok()?));
-                own.copied().unwrap_or_else(|| folded(hash_key(&chunk), [fragment].into_iter()))
+                let found = sums.and_then(|sums| sums.get(usize::try_from(fragment).ok()?));
+                found.copied().unwrap_or_else(|| folded(hash_key(&chunk), [fragment].into_iter()))
             });
             let id = u64::from_le_bytes(id.0.to_le_bytes());
             sum = sum.wrapping_add(folded(id, parts));
@@ -278,7 +278,7 @@ mod tests {
     #[tokio::test]
     async fn what_differs_from_the_old_store_is_refused() {
         let faces = "suites/mesh07";
-        for (other, path, message) in [
+        for (source, path, message) in [
             (
                 "suites/mesh06",
                 None,
@@ -295,7 +295,7 @@ mod tests {
             (faces, None, None),
             (faces, Some("0/vertices/c/0/0/0"), Some("Checksum: checksum of the positions")),
         ] {
-            let (_dir, address) = migrated(other).await;
+            let (_dir, address) = migrated(source).await;
             if let Some(path) = path {
                 let path = std::path::Path::new(&address).join(path);
                 let mut bytes = std::fs::read(&path).unwrap();
@@ -309,7 +309,7 @@ mod tests {
             match (found, message) {
                 (None, None) => {}
                 (Some(found), Some(message)) if found.starts_with(message) => {}
-                (found, _) => panic!("{other}: {found:?}"),
+                (found, _) => panic!("{source}: {found:?}"),
             }
         }
     }
@@ -318,8 +318,8 @@ mod tests {
     fn sums_depend_on_order_and_on_the_seed() {
         let sum = |seed, parts: &[u64]| folded(seed, parts.iter().copied());
         let all = [sum(0, &[]), sum(1, &[]), sum(0, &[1, 2]), sum(0, &[2, 1]), sum(0, &[1, 2, 0])];
-        for (i, one) in all.iter().enumerate() {
-            assert!(!all[..i].contains(one), "{all:?}");
+        for (i, folded_parts) in all.iter().enumerate() {
+            assert!(!all[..i].contains(folded_parts), "{all:?}");
         }
         assert_eq!(hash(b""), FNV_BASIS);
         assert_eq!(hash(b"a"), 0xaf63_dc4c_8601_ec8c);

@@ -274,9 +274,9 @@ const fn unit(dtype: Dtype, size: usize) -> usize {
 }
 
 fn swap_units(bytes: &[u8], unit: usize) -> Bytes {
-    let mut own = bytes.to_vec();
-    own.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
-    own.into()
+    let mut swapped = bytes.to_vec();
+    swapped.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
+    swapped.into()
 }
 
 /// One little-endian value.
@@ -399,10 +399,10 @@ mod tests {
     #[test]
     fn builders_take_rows_of_their_own_type() {
         let a = Column::new(dtype("int16"), 1, Bytes::from_static(&[1, 0, 2, 0, 3, 0])).unwrap();
-        let other = Column::new(dtype("uint16"), 1, Bytes::from_static(&[9, 0])).unwrap();
+        let foreign = Column::new(dtype("uint16"), 1, Bytes::from_static(&[9, 0])).unwrap();
         let mut builder = ColumnBuilder::like(&a);
         builder.push_rows(&a, 1..7);
-        builder.push_rows(&other, 0..1);
+        builder.push_rows(&foreign, 0..1);
         builder.push_bytes(&[4, 0]);
         builder.push_bytes(&[5]);
         assert_eq!((builder.len(), builder.is_empty()), (3, false));

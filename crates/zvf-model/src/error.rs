@@ -162,7 +162,7 @@ impl fmt::Display for ModelError {
 impl Diagnose for ModelError {
     fn diagnosis(&self) -> Diagnosis<'_> {
         let Inner { array, chunk, fault, .. } = &*self.0;
-        let own = |class: Class| Diagnosis::new(class, "parse", self).with_hint(class.hint());
+        let diagnose = |class: Class| Diagnosis::new(class, "parse", self).with_hint(class.hint());
         let diagnosis = match fault {
             // Its line has the place of the bytes, and so goes before ours.
             Fault::Store(error) => {
@@ -173,10 +173,10 @@ impl Diagnose for ModelError {
             // The byte is that of a part of an object.
             Fault::Format(error) => Diagnosis { span: None, ..error.diagnosis() },
             Fault::Metadata(error) => error.diagnosis(),
-            Fault::Column(_) => own(Class::CountMismatch),
-            Fault::Code(_) => own(Class::OutOfBounds),
+            Fault::Column(_) => diagnose(Class::CountMismatch),
+            Fault::Code(_) => diagnose(Class::OutOfBounds),
             Fault::Refused { class, expected, found, .. } => {
-                own(*class).with_values(expected, found)
+                diagnose(*class).with_values(expected, found)
             }
         };
         Diagnosis { key: array.as_deref(), text: self, says_class: true, ..diagnosis }

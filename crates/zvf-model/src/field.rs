@@ -60,7 +60,9 @@ impl Field {
     /// When the row holds a code that stands for nothing.
     pub fn value(&self, i: usize, c: usize) -> Result<Value, BadCode> {
         let value = self.column.value(i, c);
-        self.categories.as_ref().map_or(Ok(value.clone()), |known| known.decode(&value).cloned())
+        self.categories
+            .as_ref()
+            .map_or(Ok(value.clone()), |categories| categories.decode(&value).cloned())
     }
 }
 
@@ -105,8 +107,8 @@ impl Categories {
         if self.missing.is_some_and(|missing| i128::from(missing) == number) {
             return Ok(&Value::Null);
         }
-        let known = usize::try_from(number).ok().and_then(|at| self.values.get(at));
-        known.ok_or(BadCode { code: number, categories: self.values.len() })
+        let category = usize::try_from(number).ok().and_then(|at| self.values.get(at));
+        category.ok_or(BadCode { code: number, categories: self.values.len() })
     }
 
     /// Whether every code in `column` stands for something, or for a missing value.
@@ -115,10 +117,10 @@ impl Categories {
     ///
     /// The first code that does not.
     pub fn check(&self, column: &Column) -> Result<(), BadCode> {
-        let known = i128::from(to_u64(self.values.len()));
+        let code_count = i128::from(to_u64(self.values.len()));
         let missing = self.missing.map_or(-1, i128::from); // -1 is a code only where it is missing
         let stray = |code: &i128| {
-            !(0..known).contains(code) && (self.missing.is_none() || *code != missing)
+            !(0..code_count).contains(code) && (self.missing.is_none() || *code != missing)
         };
         let first = if let Some(codes) = column.as_slice::<u8>() {
             codes.iter().copied().map(i128::from).find(stray)

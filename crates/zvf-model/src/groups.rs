@@ -159,12 +159,12 @@ impl Groups {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<u64> {
         let named = self.doc.names.as_deref().unwrap_or_default();
-        let own = named.iter().position(|own| own == name).map(to_u64);
+        let listed = named.iter().position(|other| other == name).map(to_u64);
         let made = || {
             let group: u64 = name.strip_prefix("group_")?.parse().ok()?;
             (self.name(group)? == name).then_some(group)
         };
-        own.filter(|group| *group < self.len()).or_else(made)
+        listed.filter(|group| *group < self.len()).or_else(made)
     }
 
     /// The members of `groups`, in that order.

@@ -82,8 +82,8 @@ impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(token: &str) -> Result<Self, UnknownKind> {
-        let known = Self::ALL.iter().copied().find(|kind| kind.token() == token);
-        known.ok_or_else(|| UnknownKind { token: token.to_owned() })
+        let found = Self::ALL.iter().copied().find(|kind| kind.token() == token);
+        found.ok_or_else(|| UnknownKind { token: token.to_owned() })
     }
 }
 

@@ -68,8 +68,8 @@ impl LevelReader {
             return Err(ModelError::refused(Class::InvalidArgument, "delta", expected, found));
         }
         let other = i64::from(self.level().0) + i64::from(delta.0);
-        let known = self.store().level_numbers();
-        let Some(other) = u32::try_from(other).ok().filter(|other| known.contains(other)) else {
+        let numbers = self.store().level_numbers();
+        let Some(other) = u32::try_from(other).ok().filter(|other| numbers.contains(other)) else {
             return Ok(None);
         };
         let other = Self::open(self.store(), LevelId(other)).await?;
@@ -131,18 +131,18 @@ impl LevelLinks {
     /// When links cannot be enumerated or read.
     #[boxed]
     pub async fn of_chunks(&self, chunks: &[ChunkKey]) -> Result<Vec<LevelLink>, ModelError> {
-        let mut wanted: Vec<&ChunkKey> = chunks.iter().collect();
-        wanted.sort_unstable_by(|a, b| a.cmp_numeric(b));
-        let is_wanted =
-            |chunk: &ChunkKey| wanted.binary_search_by(|one| one.cmp_numeric(chunk)).is_ok();
+        let mut sorted: Vec<&ChunkKey> = chunks.iter().collect();
+        sorted.sort_unstable_by(|a, b| a.cmp_numeric(b));
+        let is_requested =
+            |chunk: &ChunkKey| sorted.binary_search_by(|other| other.cmp_numeric(chunk)).is_ok();
         let mut links = Vec::new();
         for segment in self.family.segments() {
             let cells = segment.cells().await?;
             let mut places = Vec::new();
             for place in cells.in_order() {
                 let chunks = cells.chunks(place)?;
-                let mut here = if self.reversed { chunks.get(1..) } else { chunks.get(..1) };
-                if here.take().unwrap_or_default().iter().any(is_wanted) {
+                let mut near = if self.reversed { chunks.get(1..) } else { chunks.get(..1) };
+                if near.take().unwrap_or_default().iter().any(is_requested) {
                     places.push(place);
                 }
             }
@@ -150,7 +150,7 @@ impl LevelLinks {
                 self.push(&records?, &mut links);
             }
         }
-        links.retain(|link| is_wanted(&link.row.chunk));
+        links.retain(|link| is_requested(&link.row.chunk));
         Ok(links)
     }
 

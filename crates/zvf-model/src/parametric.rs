@@ -124,14 +124,14 @@ impl Parametric {
             while numbers.last().is_some_and(|x| x.is_nan()) {
                 numbers.pop();
             }
-            let known = self.types.find(type_id);
+            let shape_type = self.types.find(type_id);
             Ok(Shape {
                 type_id,
-                type_name: known.map(|known| known.name.clone()),
+                type_name: shape_type.map(|shape_type| shape_type.name.clone()),
                 name,
                 coefficients: numbers,
-                coefficient_names: known
-                    .map(|known| known.coefficients.clone())
+                coefficient_names: shape_type
+                    .map(|shape_type| shape_type.coefficients.clone())
                     .unwrap_or_default(),
             })
         });

@@ -179,13 +179,13 @@ impl RowAttribute {
         let stored = Column::new(dtype, width, bytes).map_err(|error| place(error.into()))?;
         let (mut absent, mut at) = (Vec::new(), 0_usize);
         for (i, row) in rows.iter().enumerate() {
-            let there = row.is_some_and(|row| match (self.inner.absence, mask) {
+            let is_present = row.is_some_and(|row| match (self.inner.absence, mask) {
                 (Absence::Mask, Some(mask)) => mask.get(saturating_usize(row)) != Some(&0),
                 (Absence::FillValue, _) => !is_fill(dtype, stored.row(at), fill),
                 (Absence::Mask | Absence::Never, _) => true,
             });
             at += usize::from(row.is_some());
-            if !there {
+            if !is_present {
                 absent.push(i);
             }
         }

@@ -108,11 +108,11 @@ impl LevelReader {
         let mut explicit = Explicit::default();
         let Some(family) = self.links(Delta::SAME).await? else { return Ok(explicit) };
         explicit.directed = family.policy().is_directed();
-        let mut wanted: Vec<&ChunkKey> = chunks.iter().collect();
-        wanted.sort_unstable_by(|a, b| a.cmp_numeric(b));
-        let is_wanted =
-            |chunk: &ChunkKey| wanted.binary_search_by(|one| one.cmp_numeric(chunk)).is_ok();
-        let pairs = pairs_touching(&family, is_wanted).await?;
+        let mut sorted: Vec<&ChunkKey> = chunks.iter().collect();
+        sorted.sort_unstable_by(|a, b| a.cmp_numeric(b));
+        let is_requested =
+            |chunk: &ChunkKey| sorted.binary_search_by(|other| other.cmp_numeric(chunk)).is_ok();
+        let pairs = pairs_touching(&family, is_requested).await?;
         let first_rows =
             if explicit.directed { self.first_rows(&pairs).await? } else { HashSet::new() };
         for Pair { ends: [a, b], across, at } in pairs {
@@ -122,7 +122,7 @@ impl LevelReader {
                 (true, true) | (false, false) => !(explicit.directed && across),
             };
             let (child, parent) = if child_first { (a, b) } else { (b, a) };
-            if is_wanted(&child.chunk) {
+            if is_requested(&child.chunk) {
                 explicit.parents.entry(child).or_default().push((parent, at));
             }
         }
@@ -163,12 +163,12 @@ struct Pair {
 /// The records of pairs that have an end in a chunk that is wanted.
 async fn pairs_touching(
     family: &LinkFamily,
-    is_wanted: impl Fn(&ChunkKey) -> bool,
+    is_requested: impl Fn(&ChunkKey) -> bool,
 ) -> Result<Vec<Pair>, ModelError> {
     let mut pairs = Vec::new();
     for (number, segment) in family.segments().iter().enumerate() {
         let across = segment.offsets().is_some_and(|offsets| !offsets.are_zero());
-        for (cell, records) in records_touching(segment, &is_wanted).await? {
+        for (cell, records) in records_touching(segment, &is_requested).await? {
             for record in (0..records.len()).filter(|i| records.is_leading(*i)) {
                 let mut ends =
                     records.endpoints(record).map(|(chunk, row)| VertexRow { chunk: *chunk, row });
@@ -185,12 +185,12 @@ async fn pairs_touching(
 /// The cells of `segment` that name a chunk that is wanted, each with its place.
 async fn records_touching(
     segment: &LinkSegment,
-    is_wanted: impl Fn(&ChunkKey) -> bool,
+    is_requested: impl Fn(&ChunkKey) -> bool,
 ) -> Result<Vec<(usize, LinkRecords)>, ModelError> {
     let cells = segment.cells().await?;
     let mut places = Vec::new();
     for place in 0..cells.len() {
-        if cells.chunks(place)?.iter().any(&is_wanted) {
+        if cells.chunks(place)?.iter().any(&is_requested) {
             places.push(place);
         }
     }

@@ -403,13 +403,13 @@ impl Disk {
             let spawned: Vec<_> =
                 (1..count).map(|_| std::thread::Builder::new().spawn_scoped(scope, work)).collect();
             // Without threads, this one does all of it.
-            let own = work();
-            let others = spawned.into_iter().flatten().map(|thread| {
+            let result = work();
+            let other_results = spawned.into_iter().flatten().map(|thread| {
                 thread.join().unwrap_or_else(|_panic| {
                     Err(io::Error::other("a thread that waited for the disk panicked"))
                 })
             });
-            others.fold(own, |all, one| all.and(one))
+            other_results.fold(result, |all, other| all.and(other))
         })
     }
 
@@ -539,25 +539,25 @@ mod tests {
 
     #[test]
     fn files_are_made_once_with_what_is_above_them() {
-        let here = tempfile::tempdir().unwrap();
+        let temp_dir = tempfile::tempdir().unwrap();
         let disk = Disk::recording();
-        let file = here.path().join("a/b/c");
+        let file = temp_dir.path().join("a/b/c");
         disk.create(&file, &parts(&[b"one", b"", b"two"])).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"onetwo");
         let again = disk.create(&file, &parts(&[b"x"])).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
-        let many = here.path().join("many");
+        let many = temp_dir.path().join("many");
         disk.create(&many, &vec![Bytes::from_static(b"ab"); 3000]).unwrap();
         assert_eq!(fs::read(&many).unwrap().len(), 6000);
-        let (a, b) = (here.path().join("a"), here.path().join("a/b"));
+        let (a, b) = (temp_dir.path().join("a"), temp_dir.path().join("a/b"));
         let made = [Call::MakeDir(a), Call::MakeDir(b), Call::Create(file, "onetwo".into())];
         assert_eq!(disk.calls()[..3], made);
     }
 
     #[test]
     fn one_call_fails_before_it_or_after_it_was_done() {
-        let here = tempfile::tempdir().unwrap();
-        let path = |name: &str| here.path().join(name);
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp_dir.path().join(name);
         for is_late in [false, true] {
             let disk = Disk::default().failing_at(1, 28, is_late);
             let names = ["one", "two", "three"].map(|name| path(&format!("{name}{is_late}")));
@@ -570,8 +570,8 @@ mod tests {
 
     #[test]
     fn a_rename_is_never_over_something() {
-        let here = tempfile::tempdir().unwrap();
-        let path = |name: &str| here.path().join(name);
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp_dir.path().join(name);
         let disk = Disk::default();
         for name in ["new/x", "full/y"] {
             disk.create(&path(name), &parts(&[b"1"])).unwrap();
@@ -588,16 +588,16 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn names_change_places() {
-        let here = tempfile::tempdir().unwrap();
-        let path = |name: &str| here.path().join(name);
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp_dir.path().join(name);
         let disk = Disk::default();
         disk.create(&path("a/x"), &parts(&[b"1"])).unwrap();
         disk.create(&path("b/y"), &parts(&[b"2"])).unwrap();
         assert!(disk.exchange(&path("a"), &path("b")).unwrap());
         assert_eq!(fs::read(path("a/y")).unwrap(), b"2");
         assert!(disk.exchange(&path("a"), &path("none")).is_err());
-        disk.sync_all(&File::open(here.path()).unwrap(), here.path()).unwrap();
-        disk.sync_dir(here.path()).unwrap();
+        disk.sync_all(&File::open(temp_dir.path()).unwrap(), temp_dir.path()).unwrap();
+        disk.sync_dir(temp_dir.path()).unwrap();
         disk.remove_all(&path("a")).unwrap();
         assert!(!path("a").exists());
     }

@@ -32,10 +32,10 @@ pub fn exchange_names(one: &Path, other: &Path) -> io::Result<bool> {
 }
 
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
+fn exchange(first: &Path, second: &Path) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
-    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
+    match renameat_with(CWD, first, CWD, second, RenameFlags::EXCHANGE) {
         Ok(()) => Ok(true),
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
         Err(error) => Err(error.into()),

@@ -62,7 +62,7 @@ pub struct AtomicFile {
     disk: Disk,
     file: File,
     temporary: PathBuf,
-    _own: FileLock, // marks the file as in use
+    _lock: FileLock, // marks the file as in use
     path: PathBuf,
     options: FileOptions,
     identity: Option<TargetIdentity>,
@@ -83,12 +83,12 @@ impl AtomicFile {
         let identity = TargetIdentity::read(&path, "")?;
         // If they cannot be removed, they do no harm.
         drop(remove_leftovers(disk, &path));
-        let (temporary, file, own) = loop {
+        let (temporary, file, lock) = loop {
             let name = format!("{NEW_FILE}-{}", unique_id());
             let temporary = hidden_sibling(&path, &name).unwrap_or_default();
             let file = disk.open_new(&temporary, identity.is_some())?;
             match FileLock::try_acquire(disk, &temporary) {
-                Ok(Some(own)) if is_same(&file, &temporary)? => break (temporary, file, own),
+                Ok(Some(lock)) if is_same(&file, &temporary)? => break (temporary, file, lock),
                 // Before it was locked, another process could take it for a dead one's and remove it.
                 Ok(_) => drop(fs::remove_file(&temporary)),
                 Err(error) => {
@@ -98,7 +98,7 @@ impl AtomicFile {
             }
         };
         let disk = disk.clone();
-        Ok(Self { disk, file, temporary, _own: own, path, options, identity, published: false })
+        Ok(Self { disk, file, temporary, _lock: lock, path, options, identity, published: false })
     }
 
     /// Returns the file to write to.
@@ -212,11 +212,11 @@ mod tests {
             drop(dropped);
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 
-            let one = create(false).unwrap();
-            let mut other = create(false).unwrap();
-            other.write_all(b"other").unwrap();
-            other.publish().unwrap();
-            assert!(matches!(one.publish(), Err(PublishError::Taken { .. })));
+            let first = create(false).unwrap();
+            let mut second = create(false).unwrap();
+            second.write_all(b"other").unwrap();
+            second.publish().unwrap();
+            assert!(matches!(first.publish(), Err(PublishError::Taken { .. })));
             assert!(matches!(create(false), Err(PublishError::Taken { .. })));
 
             let late = create(true).unwrap();
@@ -257,9 +257,9 @@ mod tests {
     #[test]
     fn nothing_is_published_after_a_stop() {
         let dir = tempfile::tempdir().unwrap();
-        let own = options(false);
-        let gate = own.gate.clone();
-        let new = AtomicFile::create(&Disk::default(), &dir.path().join("a"), own).unwrap();
+        let with_gate = options(false);
+        let gate = with_gate.gate.clone();
+        let new = AtomicFile::create(&Disk::default(), &dir.path().join("a"), with_gate).unwrap();
         assert!(gate.stop());
         assert!(matches!(new.publish(), Err(PublishError::Cancelled)));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -96,9 +96,9 @@ fn place(_about: &fs::Metadata) -> (u64, u64) {
 
 /// Returns whether two paths are on one file system.
 #[cfg(unix)]
-pub(crate) fn is_same_device(one: &Path, other: &Path) -> io::Result<bool> {
+pub(crate) fn is_same_device(first: &Path, second: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
-    Ok(fs::metadata(one)?.dev() == fs::metadata(other)?.dev())
+    Ok(fs::metadata(first)?.dev() == fs::metadata(second)?.dev())
 }
 
 #[cfg(not(unix))]
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn a_target_is_told_from_its_successors() {
-        let here = tempfile::tempdir().unwrap();
-        let path = here.path().join("a");
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = temp_dir.path().join("a");
         let read = || TargetIdentity::read(&path, "zarr.json").unwrap();
         assert_eq!(read(), None);
         fs::create_dir_all(path.join("0")).unwrap();
@@ -125,7 +125,7 @@ mod tests {
         assert!(changed != first && changed.is_same_node(&first));
         fs::write(path.join("0/zarr.json"), "{}").unwrap();
         assert!(read().unwrap() != changed);
-        let aside = here.path().join("b");
+        let aside = temp_dir.path().join("b");
         fs::rename(&path, &aside).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(!read().unwrap().is_same_node(&first));

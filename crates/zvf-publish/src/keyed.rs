@@ -397,14 +397,14 @@ fn temporary_name() -> String {
 mod tests {
     use super::*;
 
-    fn folder(here: &tempfile::TempDir) -> KeyedFolder {
-        KeyedFolder::new(Disk::default(), here.path().join("a"))
+    fn folder(temp_dir: &tempfile::TempDir) -> KeyedFolder {
+        KeyedFolder::new(Disk::default(), temp_dir.path().join("a"))
     }
 
     #[test]
     fn replaces_and_removes_files_and_empty_folders() {
-        let here = tempfile::tempdir().unwrap();
-        let folder = folder(&here);
+        let temp_dir = tempfile::tempdir().unwrap();
+        let folder = folder(&temp_dir);
         assert_eq!(folder.get("x/y").unwrap(), None);
         folder.put("x/y", "one".into()).unwrap();
         folder.put_all(&[("x/y", "two".into()), ("x/z/w", "three".into())]).unwrap();
@@ -422,8 +422,8 @@ mod tests {
     #[test]
     fn keeps_the_mode_of_what_it_replaces() {
         use std::os::unix::fs::PermissionsExt as _;
-        let here = tempfile::tempdir().unwrap();
-        let folder = folder(&here);
+        let temp_dir = tempfile::tempdir().unwrap();
+        let folder = folder(&temp_dir);
         folder.put("x", "one".into()).unwrap();
         fs::set_permissions(folder.path("x"), fs::Permissions::from_mode(0o640)).unwrap();
         folder.put("x", "two".into()).unwrap();
@@ -433,16 +433,16 @@ mod tests {
 
     #[test]
     fn what_is_prepared_has_no_name_until_it_is_put() {
-        let here = tempfile::tempdir().unwrap();
-        let folder = folder(&here);
-        let [one, two] = ["x/1", "x/2"].map(|key| folder.prepare(key, key.into()).unwrap());
+        let temp_dir = tempfile::tempdir().unwrap();
+        let folder = folder(&temp_dir);
+        let [first, second] = ["x/1", "x/2"].map(|key| folder.prepare(key, key.into()).unwrap());
         fs::write(folder.path("x/.tmp-foreign"), "").unwrap();
         assert_eq!(folder.walk("").unwrap(), Vec::<String>::new());
         assert_eq!(folder.list_temporary().unwrap().len(), 2);
-        folder.sync(&[&one, &two], &[], ["x/1"].into_iter()).unwrap();
-        one.put().unwrap();
+        folder.sync(&[&first, &second], &[], ["x/1"].into_iter()).unwrap();
+        first.put().unwrap();
         assert!(!folder.prepare("x/1", "".into()).unwrap().create().unwrap());
-        drop(two);
+        drop(second);
         assert_eq!(folder.walk("").unwrap(), ["x/1"]);
         assert_eq!(folder.list_temporary().unwrap(), Vec::new());
         drop(folder.prepare("y/z/w", "".into()).unwrap());
@@ -451,23 +451,23 @@ mod tests {
 
     #[test]
     fn takes_no_file_of_a_process_with_the_same_number_on_another_machine() {
-        let here = tempfile::tempdir().unwrap();
-        let folder = folder(&here);
+        let temp_dir = tempfile::tempdir().unwrap();
+        let folder = folder(&temp_dir);
         fs::create_dir(folder.root()).unwrap();
         let process = std::process::id();
-        let others = (0..500).map(|number| folder.path(&format!("{TEMP}{process}-{number}")));
-        let others: Vec<PathBuf> = others.collect();
-        others.iter().for_each(|path| fs::write(path, "of another").unwrap());
+        let foreign = (0..500).map(|number| folder.path(&format!("{TEMP}{process}-{number}")));
+        let foreign: Vec<PathBuf> = foreign.collect();
+        foreign.iter().for_each(|path| fs::write(path, "of another").unwrap());
         folder.put("x", "own".into()).unwrap();
-        assert!(others.iter().all(|path| fs::read(path).unwrap() == b"of another"));
+        assert!(foreign.iter().all(|path| fs::read(path).unwrap() == b"of another"));
         assert!(is_temporary(&temporary_name()));
         assert_ne!(temporary_name(), temporary_name());
     }
 
     #[test]
     fn leaves_no_temporary_file_where_it_fails() {
-        let here = tempfile::tempdir().unwrap();
-        let folder = folder(&here);
+        let temp_dir = tempfile::tempdir().unwrap();
+        let folder = folder(&temp_dir);
         folder.put("x/y", "one".into()).unwrap();
         assert!(folder.put("x", "a folder is there".into()).is_err());
         assert!(!folder.create("x/y", "two".into()).unwrap());

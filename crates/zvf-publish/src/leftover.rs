@@ -76,7 +76,7 @@ pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
         let in_use = FileLock::is_held(disk, &lock);
         found.push(Leftover { path: lock, kind: LeftoverKind::Lock, in_use });
     }
-    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
 
@@ -97,35 +97,36 @@ pub fn remove_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<PathBuf>> 
     let held = held.removing();
     recover_interrupted(disk, &target)?;
     drop(held);
-    let gone = before.into_iter().map(|one| one.path).filter(|path| !path.exists());
+    let gone = before.into_iter().map(|leftover| leftover.path).filter(|path| !path.exists());
     Ok(gone.collect())
 }
 
 /// Removes leftovers, for the holder of the lock of `target`.
 pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> {
     let Some(parent) = target.parent() else { return Ok(()) };
-    for one in list_leftovers(disk, target)? {
-        match one.kind {
+    for leftover in list_leftovers(disk, target)? {
+        match leftover.kind {
             LeftoverKind::Lock => {} // our own
             LeftoverKind::File => {
-                if !one.in_use {
-                    disk.remove(&one.path)?;
-                    drop(fs::remove_file(owner_path(&one.path)));
+                if !leftover.in_use {
+                    disk.remove(&leftover.path)?;
+                    drop(fs::remove_file(owner_path(&leftover.path)));
                 }
             }
             LeftoverKind::Staging => {
-                let Ok(Some(_own)) = FileLock::try_acquire(disk, &one.path.join(SCRATCH_LOCK))
+                let Ok(Some(_lock)) =
+                    FileLock::try_acquire(disk, &leftover.path.join(SCRATCH_LOCK))
                 else {
                     continue;
                 };
-                let old = one.path.join(SCRATCH_OLD);
+                let old = leftover.path.join(SCRATCH_OLD);
                 if old.exists() && !target.exists() {
                     disk.rename(&old, target)?;
                 }
                 // The last rename of its owner may not be synced yet, and needs the removed data.
                 disk.sync_dir(parent)?;
                 // Another user's scratch stays, and is removed by its owner.
-                drop(disk.remove_all(&one.path));
+                drop(disk.remove_all(&leftover.path));
             }
         }
     }
@@ -155,36 +156,36 @@ mod tests {
 
     #[test]
     fn what_the_dead_left_goes_and_what_is_alive_stays() {
-        let here = tempfile::tempdir().unwrap();
-        let target = here.path().join("a");
+        let temp_dir = tempfile::tempdir().unwrap();
+        let target = temp_dir.path().join("a");
         let disk = Disk::default();
         let alive = AtomicFile::create(&disk, &target, FileOptions::default()).unwrap();
         for name in [".a.zvf-build-1/store", ".b.zvf-build-1"] {
-            fs::create_dir_all(here.path().join(name)).unwrap();
+            fs::create_dir_all(temp_dir.path().join(name)).unwrap();
         }
         for name in [".a.zvf-build-1/lock", ".a.zvf-new-1", ".a.zvf-lock", ".ab.zvf-new-1"] {
-            fs::write(here.path().join(name), "").unwrap();
+            fs::write(temp_dir.path().join(name), "").unwrap();
         }
         let found = list_leftovers(&disk, &target).unwrap();
         assert_eq!(found.len(), 4);
-        assert_eq!(found.iter().filter(|one| one.in_use).count(), 1);
+        assert_eq!(found.iter().filter(|leftover| leftover.in_use).count(), 1);
         let removed = remove_leftovers(&disk, &target).unwrap();
         let names = [".a.zvf-build-1", ".a.zvf-lock", ".a.zvf-new-1"];
-        assert_eq!(removed, names.map(|name| here.path().canonicalize().unwrap().join(name)));
+        assert_eq!(removed, names.map(|name| temp_dir.path().canonicalize().unwrap().join(name)));
         assert_eq!(list_leftovers(&disk, &target).unwrap().len(), 1);
         drop(alive);
-        assert_eq!(fs::read_dir(here.path()).unwrap().count(), 2, "another target's stays");
+        assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 2, "another target's stays");
         assert!(list_leftovers(&disk, Path::new("no/such/folder/a")).unwrap().is_empty());
     }
 
     #[test]
     fn an_old_folder_gets_its_name_back() {
-        let here = tempfile::tempdir().unwrap();
-        let old = here.path().join(".a.zvf-build-1/old");
+        let temp_dir = tempfile::tempdir().unwrap();
+        let old = temp_dir.path().join(".a.zvf-build-1/old");
         fs::create_dir_all(&old).unwrap();
         fs::write(old.join("zarr.json"), "old").unwrap();
-        remove_leftovers(&Disk::default(), &here.path().join("a")).unwrap();
-        assert_eq!(fs::read(here.path().join("a/zarr.json")).unwrap(), b"old");
-        assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1);
+        remove_leftovers(&Disk::default(), &temp_dir.path().join("a")).unwrap();
+        assert_eq!(fs::read(temp_dir.path().join("a/zarr.json")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 1);
     }
 }

@@ -113,10 +113,10 @@ fn is_unsupported(error: &io::Error) -> bool {
     #[cfg(unix)]
     {
         use rustix::io::Errno;
-        let known = [Errno::NOSYS, Errno::NOLCK, Errno::NOTSUP, Errno::OPNOTSUPP];
+        let unsupported = [Errno::NOSYS, Errno::NOLCK, Errno::NOTSUP, Errno::OPNOTSUPP];
         error
             .raw_os_error()
-            .is_some_and(|code| known.iter().any(|known| known.raw_os_error() == code))
+            .is_some_and(|code| unsupported.iter().any(|errno| errno.raw_os_error() == code))
     }
     #[cfg(not(unix))]
     false
@@ -208,9 +208,9 @@ fn process_start(process: u32) -> String {
 #[cfg(unix)]
 pub(crate) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
-    let own = file.metadata()?;
+    let opened = file.metadata()?;
     match fs::metadata(path) {
-        Ok(found) => Ok((own.dev(), own.ino()) == (found.dev(), found.ino())),
+        Ok(found) => Ok((opened.dev(), opened.ino()) == (found.dev(), found.ino())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
@@ -233,23 +233,23 @@ mod tests {
     #[test]
     fn one_holds_it_with_and_without_locks_of_the_system() {
         for disk in [Disk::default(), Disk::default().without_locks()] {
-            let here = tempfile::tempdir().unwrap();
-            let path = here.path().join("lock");
+            let temp_dir = tempfile::tempdir().unwrap();
+            let path = temp_dir.path().join("lock");
             assert!(!FileLock::is_held(&disk, &path));
             let held = FileLock::try_acquire(&disk, &path).unwrap().unwrap().removing();
             assert_eq!(held.is_by_file(), owner_path(&path).exists());
             assert!(FileLock::is_held(&disk, &path));
             assert!(FileLock::try_acquire(&disk, &path).unwrap().is_none());
             drop(held);
-            assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0);
+            assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 0);
             FileLock::try_acquire(&disk, &path).unwrap().unwrap();
         }
     }
 
     #[test]
     fn an_owner_file_outlives_its_owner_only_until_the_next() {
-        let here = tempfile::tempdir().unwrap();
-        let path = here.path().join("lock");
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = temp_dir.path().join("lock");
         let disk = Disk::default().without_locks();
         let [machine, boot, numbering] = machine();
         #[rustfmt::skip]

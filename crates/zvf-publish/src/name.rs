@@ -118,8 +118,8 @@ mod tests {
             let path = hidden_sibling(&Path::new("/x").join(name), "build-0123456789abcdef");
             path.unwrap().file_name().unwrap().to_owned()
         };
-        let (one, other) = (sibling(&name(120, 'a')), sibling(&name(120, 'b')));
-        assert!(one != other && one.len() <= 255 && other.len() <= 255);
+        let (first, second) = (sibling(&name(120, 'a')), sibling(&name(120, 'b')));
+        assert!(first != second && first.len() <= 255 && second.len() <= 255);
         assert_eq!(sibling("a"), ".a.zvf-build-0123456789abcdef");
         let longest = "a".repeat(227);
         assert_eq!(sibling(&longest).len(), 255);

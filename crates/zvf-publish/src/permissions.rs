@@ -45,16 +45,16 @@ pub(crate) fn copy_node(old: &Path, new: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         about => about?,
     };
-    let own = fs::metadata(new)?;
-    if (about.dev(), about.ino()) == (own.dev(), own.ino()) {
+    let new_metadata = fs::metadata(new)?;
+    if (about.dev(), about.ino()) == (new_metadata.dev(), new_metadata.ino()) {
         return Ok(()); // a hard link to the same file
     }
     let mut mode = about.mode() & MODE_BITS;
-    if own.gid() != about.gid() && chown(new, None, Some(about.gid())).is_err() {
+    if new_metadata.gid() != about.gid() && chown(new, None, Some(about.gid())).is_err() {
         // The group permissions were another group's: they are not granted to this one.
         mode &= !(GROUP_BITS | SET_ID_BITS);
     }
-    if own.uid() != about.uid() {
+    if new_metadata.uid() != about.uid() {
         // Only root can; otherwise the owner's permissions are ours.
         drop(chown(new, Some(about.uid()), None));
     }
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn what_is_new_gets_what_its_counterpart_has() {
-        let here = tempfile::tempdir().unwrap();
-        let path = |name: &str| here.path().join(name);
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp_dir.path().join(name);
         for (name, mode) in [("old/0", 0o2750), ("old", 0o2770), ("new/0", 0o755), ("new/1", 0o755)]
         {
             fs::create_dir_all(path(name)).unwrap();

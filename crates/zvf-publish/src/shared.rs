@@ -183,8 +183,8 @@ impl SharedStagingDir {
     ///
     /// When it cannot be read.
     pub fn is_made_in(target: &Path, work: &Path, marker: &str) -> io::Result<bool> {
-        let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
-        Ok(target.join(marker).exists() && identify(target, marker)? == known)
+        let Ok(recorded) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
+        Ok(target.join(marker).exists() && identify(target, marker)? == recorded)
     }
 
     /// Returns whether the folder was finished in `work` and is neither there any more nor at `target`: it was
@@ -194,13 +194,13 @@ impl SharedStagingDir {
     ///
     /// When it cannot be read.
     pub fn is_gone(target: &Path, work: &Path, marker: &str) -> io::Result<bool> {
-        let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
+        let Ok(recorded) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
         // Names are exchanged only once that file is synced: a truncated one is from before.
-        let Some(number) = directory_of(&known) else { return Ok(false) };
+        let Some(number) = directory_of(&recorded) else { return Ok(false) };
         let store = work.join(STORE);
         // The same loss of power may have affected the marker.
-        let kept = store.is_dir() && directory_number(&store)? == number;
-        Ok(!kept && !Self::is_made_in(target, work, marker)?)
+        let is_kept = store.is_dir() && directory_number(&store)? == number;
+        Ok(!is_kept && !Self::is_made_in(target, work, marker)?)
     }
 }
 
@@ -331,18 +331,18 @@ mod tests {
     #[test]
     fn work_done_again_changes_nothing() {
         let place = Place::new();
-        let (one, other) = (place.join(false).unwrap(), place.join(false).unwrap());
-        put(&one, "0/c/1", b"same");
-        put(&other, "0/c/1", b"same");
+        let (first, second) = (place.join(false).unwrap(), place.join(false).unwrap());
+        put(&first, "0/c/1", b"same");
+        put(&second, "0/c/1", b"same");
         fs::write(place.at("work/store/0/c/.tmp-9-9"), "half").unwrap();
-        drop(one);
-        assert!(!other.is_published().unwrap());
-        publish(&other, b"{}");
-        publish(&other, b"{}");
+        drop(first);
+        assert!(!second.is_published().unwrap());
+        publish(&second, b"{}");
+        publish(&second, b"{}");
         publish(&place.join(false).unwrap(), b"{}");
         assert_eq!(fs::read(place.at("a.zv/0/c/1")).unwrap(), b"same");
         assert!(!place.at("a.zv/0/c/.tmp-9-9").exists());
-        assert!(other.is_published().unwrap());
+        assert!(second.is_published().unwrap());
     }
 
     #[test]
@@ -350,19 +350,19 @@ mod tests {
         let place = Place::new();
         let (target, work) = (place.at("a.zv"), place.at("work"));
         let is_gone = || SharedStagingDir::is_gone(&target, &work, "zarr.json").unwrap();
-        let one = place.join(false).unwrap();
-        put(&one, "0/c/1", b"same");
-        put(&one, "zarr.json", b"{}");
-        let identity = identify(&one.path(), "zarr.json").unwrap();
+        let staging = place.join(false).unwrap();
+        put(&staging, "0/c/1", b"same");
+        put(&staging, "zarr.json", b"{}");
+        let identity = identify(&staging.path(), "zarr.json").unwrap();
         for (id, marker) in [(identity.as_str(), None), (&identity[..9], Some("{}")), ("", None)] {
             fs::write(work.join(ID), id).unwrap();
-            drop(fs::remove_file(one.path().join("zarr.json")));
+            drop(fs::remove_file(staging.path().join("zarr.json")));
             if let Some(text) = marker {
-                fs::write(one.path().join("zarr.json"), text).unwrap();
+                fs::write(staging.path().join("zarr.json"), text).unwrap();
             }
             assert!(!is_gone(), "{id:?} {marker:?}");
         }
-        publish(&one, b"{}");
+        publish(&staging, b"{}");
         assert!(!is_gone(), "it has its name");
         fs::remove_dir_all(&target).unwrap();
         assert!(is_gone());

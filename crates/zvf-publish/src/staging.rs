@@ -133,12 +133,12 @@ impl StagingDir {
     pub fn begin(lock: TargetLock, options: StagingOptions) -> Result<Self, PublishError> {
         options.check_target(lock.target())?;
         let identity = read_replaced(lock.target(), options.marker)?;
-        let (scratch, own) = make_scratch(lock.disk(), lock.target())?;
+        let (scratch, scratch_lock) = make_scratch(lock.disk(), lock.target())?;
         let store = scratch.join(STORE);
         let begun = lock.disk().make_dir(&store).and_then(|()| open_dir(&store));
         let held = begun.inspect_err(|_| drop(fs::remove_dir_all(&scratch)))?;
         let done = AtomicBool::new(false);
-        Ok(Self { scratch, store, held, _scratch: own, lock, options, identity, done })
+        Ok(Self { scratch, store, held, _scratch: scratch_lock, lock, options, identity, done })
     }
 
     /// Returns the path of the folder until it is published.

@@ -44,7 +44,7 @@ use crate::target::TargetLock;
 pub struct FolderUpdate {
     scratch: PathBuf,
     held: File,
-    _own: FileLock,
+    _scratch: FileLock,
     lock: TargetLock,
     sync: bool,
     files: Vec<(String, PathBuf)>, // their paths in the folder, and their present paths
@@ -57,9 +57,9 @@ impl FolderUpdate {
     ///
     /// When its sibling folder cannot be written.
     pub fn begin(lock: TargetLock, sync: bool) -> Result<Self, PublishError> {
-        let (scratch, own) = make_scratch(lock.disk(), lock.target())?;
+        let (scratch, scratch_lock) = make_scratch(lock.disk(), lock.target())?;
         let held = open_dir(&scratch).inspect_err(|_| drop(fs::remove_dir_all(&scratch)))?;
-        Ok(Self { scratch, held, _own: own, lock, sync, files: Vec::new() })
+        Ok(Self { scratch, held, _scratch: scratch_lock, lock, sync, files: Vec::new() })
     }
 
     /// Copies the file `path` unchanged into `folder`, under the same path.

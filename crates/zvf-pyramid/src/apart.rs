@@ -97,11 +97,11 @@ impl Ranges {
         let row = saturating_u32(manifest.row());
         for (chunk, fragment) in manifest.references()? {
             let span = self.table.find(&chunk).and_then(|place| self.ranges_of_chunk(place));
-            let own = span.and_then(|(first, end)| {
+            let fragment_owner = span.and_then(|(first, end)| {
                 let at = first.checked_add(saturating_usize(fragment))?;
                 if at < end { self.owners.get_mut(at) } else { None }
             });
-            match own {
+            match fragment_owner {
                 Some(owner) if *owner == NO_OWNER => *owner = row,
                 _ => return Ok(false),
             }
@@ -130,7 +130,7 @@ impl Ranges {
             |owner: &u32| ids.get(usize_from_u32(*owner)).is_some_and(|id| objects.contains(id));
         let spans = self.firsts.array_windows();
         let owners = spans.map(|[first, end]| self.owners.get(*first..*end).unwrap_or_default());
-        owners.map(|own| own.iter().any(is_one)).collect()
+        owners.map(|chunk_owners| chunk_owners.iter().any(is_one)).collect()
     }
 
     /// Whether a record of a link joins two objects; of those in or between chunks that are `near`.

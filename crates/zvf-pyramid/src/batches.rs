@@ -45,17 +45,17 @@ pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidE
             }
         }
         let new = |row: &usize| number.get(*row).copied().unwrap_or(usize::MAX);
-        let (mut kept, mut ends) = (Vec::new(), Vec::new());
+        let (mut remaining, mut ends) = (Vec::new(), Vec::new());
         let all = elements.rows().chunks_exact(elements.width());
         for (element, old) in (0_u32..).zip(all) {
             if old.iter().all(|row| new(row) != usize::MAX) {
-                kept.push(element);
+                remaining.push(element);
                 ends.extend(old.iter().map(new));
             }
         }
         let mut between = Elements::new(elements.width(), ends)?;
         for field in elements.fields() {
-            between = between.with_field(field.with_column(gather(&field.column, &kept)))?;
+            between = between.with_field(field.with_column(gather(&field.column, &remaining)))?;
         }
         made = made.with_elements(between)?;
     }
@@ -122,8 +122,10 @@ pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>, PyramidErr
     check_rows(batches.iter().map(Batch::len).sum())?;
     let (mut parts, mut start) = (Vec::new(), 0);
     for batch in batches {
-        let own = batch.parts().iter();
-        parts.extend(own.map(|part| (part.object, start + part.rows.start..start + part.rows.end)));
+        let batch_parts = batch.parts().iter();
+        parts.extend(
+            batch_parts.map(|part| (part.object, start + part.rows.start..start + part.rows.end)),
+        );
         start += batch.len();
     }
     parts.sort_by_key(|(object, _)| *object);
@@ -136,8 +138,8 @@ pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>, PyramidErr
     let positions = column(&|batch| Some(batch.positions().clone()));
     let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
     for field in first.fields() {
-        let own = column(&|batch| batch.field(&field.name).map(|field| field.column.clone()));
-        made = made.with_field(field.with_column(own.unwrap_or(field.column.clone())))?;
+        let joined = column(&|batch| batch.field(&field.name).map(|field| field.column.clone()));
+        made = made.with_field(field.with_column(joined.unwrap_or(field.column.clone())))?;
     }
     let (mut offsets, mut objects) = (vec![0], Vec::with_capacity(parts.len()));
     for (object, rows) in parts {
@@ -162,25 +164,25 @@ pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>, PyramidE
     let positions = all(&|batch| Some(batch.positions().clone()));
     let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
     for field in first.fields() {
-        let own = all(&|batch| batch.field(&field.name).map(|field| field.column.clone()));
-        made = made.with_field(field.with_column(own.unwrap_or(field.column.clone())))?;
+        let joined = all(&|batch| batch.field(&field.name).map(|field| field.column.clone()));
+        made = made.with_field(field.with_column(joined.unwrap_or(field.column.clone())))?;
     }
     let owners = batches.iter().filter_map(|batch| batch.vertex_objects()).flatten().copied();
     made = made.with_vertex_objects(owners.collect())?;
     let Some(elements) = first.elements() else { return Ok(Some(made)) };
     let (mut rows, mut before) = (Vec::new(), 0);
     for batch in batches {
-        let own = batch.elements().map_or(&[][..], Elements::rows);
-        rows.extend(own.iter().map(|row| before + row));
+        let batch_rows = batch.elements().map_or(&[][..], Elements::rows);
+        rows.extend(batch_rows.iter().map(|row| before + row));
         before += batch.len();
     }
     let mut between = Elements::new(elements.width(), rows)?;
     let mut fields: Vec<&Field> = elements.fields().iter().collect();
     fields.sort_by(|a, b| a.name.cmp(&b.name));
     for field in fields {
-        let own =
+        let joined =
             all(&|batch| Some(find_field(batch.elements()?.fields(), &field.name)?.column.clone()));
-        between = between.with_field(field.with_column(own.unwrap_or(field.column.clone())))?;
+        between = between.with_field(field.with_column(joined.unwrap_or(field.column.clone())))?;
     }
     Ok(Some(made.with_elements(between)?))
 }
@@ -197,7 +199,8 @@ pub(crate) fn has_same_columns(a: &Batch, b: &Batch) -> bool {
             && (&a.categories, &a.unit, &a.description) == (&b.categories, &b.unit, &b.description)
     };
     let all = |a: &[Field], b: &[Field]| {
-        let alike = |field: &Field| find_field(b, &field.name).is_some_and(|own| same(field, own));
+        let alike =
+            |field: &Field| find_field(b, &field.name).is_some_and(|twin| same(field, twin));
         a.len() == b.len() && a.iter().all(alike)
     };
     let elements = match (a.elements(), b.elements()) {

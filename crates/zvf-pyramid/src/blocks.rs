@@ -66,14 +66,14 @@ impl Blocks {
     ) -> Self {
         let mut blocks = Self { boxes: Vec::new(), of: vec![0; keys.len()], sizes };
         let mut open = vec![(0..keys.len()).collect::<Vec<usize>>()];
-        while let Some(mut own) = open.pop() {
-            let Some(corners) = corners(keys, &own) else { continue };
-            let count = own.iter().filter_map(|at| rows.get(*at)).fold(0, |n: u64, r| n + *r);
+        while let Some(mut chunks) = open.pop() {
+            let Some(corners) = corners(keys, &chunks) else { continue };
+            let count = chunks.iter().filter_map(|at| rows.get(*at)).fold(0, |n: u64, r| n + *r);
             let (axis, length) = longest(&corners, units);
             let unit = units.get(axis).copied().unwrap_or(1);
             if count <= max_rows || length == 0 {
                 let number = saturating_u32_from_usize(blocks.boxes.len());
-                for at in own {
+                for at in chunks {
                     if let Some(to) = blocks.of.get_mut(at) {
                         *to = number;
                     }
@@ -85,10 +85,10 @@ impl Blocks {
                 let key = keys.get(*at).and_then(|key| key.components().get(axis));
                 key.map(|at| at.div_euclid(unit))
             };
-            own.sort_by_key(along);
-            let end = median_cut(&own, rows, count, along);
-            let rest = own.split_off(end);
-            open.extend([rest, own]);
+            chunks.sort_by_key(along);
+            let end = median_cut(&chunks, rows, count, along);
+            let rest = chunks.split_off(end);
+            open.extend([rest, chunks]);
         }
         blocks
     }
@@ -114,8 +114,8 @@ impl Blocks {
 
     /// The block of each place.
     pub(crate) fn owners(&self, places: &[u64]) -> Vec<u32> {
-        let own = |at: &u64| self.of.get(saturating_usize(at >> 32)).copied().unwrap_or(NONE);
-        places.iter().map(own).collect()
+        let owner = |at: &u64| self.of.get(saturating_usize(at >> 32)).copied().unwrap_or(NONE);
+        places.iter().map(owner).collect()
     }
 }
 
@@ -137,8 +137,8 @@ fn region([low, high]: &[Vec<i64>; 2], sizes: &[f64], by: f64) -> Result<Region,
     Ok(bounds.into())
 }
 
-fn corners(keys: &[ChunkKey], own: &[usize]) -> Option<[Vec<i64>; 2]> {
-    let mut keys = own.iter().filter_map(|at| keys.get(*at)).map(ChunkKey::components);
+fn corners(keys: &[ChunkKey], chunks: &[usize]) -> Option<[Vec<i64>; 2]> {
+    let mut keys = chunks.iter().filter_map(|at| keys.get(*at)).map(ChunkKey::components);
     let first = keys.next()?;
     let mut corners = [first.to_vec(), first.to_vec()];
     for key in keys {
@@ -161,15 +161,15 @@ fn longest([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
 
 /// Where to cut so that about half of the rows lie before: between two coordinates.
 fn median_cut(
-    own: &[usize],
+    chunks: &[usize],
     rows: &[u64],
     count: u64,
     along: impl Fn(&usize) -> Option<i64>,
 ) -> usize {
-    let (mut seen, mut best, mut off) = (0_u64, 0_usize, u64::MAX);
-    for (at, [before, after]) in own.array_windows::<2>().enumerate() {
-        seen += rows.get(*before).copied().unwrap_or(0);
-        let apart = seen.saturating_mul(2).abs_diff(count);
+    let (mut rows_before, mut best, mut off) = (0_u64, 0_usize, u64::MAX);
+    for (at, [before, after]) in chunks.array_windows::<2>().enumerate() {
+        rows_before += rows.get(*before).copied().unwrap_or(0);
+        let apart = rows_before.saturating_mul(2).abs_diff(count);
         if along(before) != along(after) && apart < off {
             (best, off) = (at + 1, apart);
         }
@@ -181,10 +181,11 @@ fn median_cut(
 /// Whether each vertex of a batch stays what it is: those of other blocks, and those that something joins
 /// to them.
 pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
-    let own = |row: usize| owners.get(row).is_some_and(|owner| usize_from_u32(*owner) == block);
-    let mut fixed: Vec<bool> = (0..batch.len()).map(|row| !own(row)).collect();
+    let is_owned =
+        |row: usize| owners.get(row).is_some_and(|owner| usize_from_u32(*owner) == block);
+    let mut fixed: Vec<bool> = (0..batch.len()).map(|row| !is_owned(row)).collect();
     for element in batch.elements().iter().flat_map(|elements| elements.iter()) {
-        if element.iter().all(|row| own(*row)) {
+        if element.iter().all(|row| is_owned(*row)) {
             continue;
         }
         for row in element {
@@ -199,7 +200,7 @@ pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<boo
 /// The running numbers of ends that later blocks ask for.
 #[derive(Debug, Default)]
 pub(crate) struct Sewing {
-    known: HashMap<u64, (u64, u32)>, // by place: the number, and the last block that needs it
+    numbers: HashMap<u64, (u64, u32)>, // by place: the number, and the last block that needs it
     taken: u64,
 }
 
@@ -225,15 +226,15 @@ impl Sewing {
             }
         }
         let of = |row: &u32| number.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
-        let own = Coarsened {
+        let block_part = Coarsened {
             batch: select_rows(&made.batch, &rows)?,
             vertex_map: made.vertex_map.iter().map(of).collect(),
             error: made.error,
             at: None,
         };
-        self.taken += to_u64(own.vertex_map.iter().filter(|of| **of != NONE).count());
-        let first = taking.take(&own, places)?;
-        let mut count = own.elements();
+        self.taken += to_u64(block_part.vertex_map.iter().filter(|of| **of != NONE).count());
+        let first = taking.take(&block_part, places)?;
+        let mut count = block_part.elements();
         let Some(elements) = made.batch.elements() else { return Ok(count) };
         let (mut sewn, mut ends) = (Vec::new(), Vec::new());
         for (element, rows) in (0_u32..).zip(elements.iter()) {
@@ -246,8 +247,8 @@ impl Sewing {
                 let at = of(&saturating_u32_from_usize(*row));
                 if last > block && at != NONE {
                     let number = first + u64::from(at);
-                    let known = self.known.entry(coarse.place(*row)).or_insert((number, last));
-                    known.1 = known.1.max(last);
+                    let entry = self.numbers.entry(coarse.place(*row)).or_insert((number, last));
+                    entry.1 = entry.1.max(last);
                 }
             }
             if last == block {
@@ -262,14 +263,14 @@ impl Sewing {
         }
         count += to_u64(sewn.len());
         push(taking, elements, &sewn, &ends)?;
-        self.known.retain(|_, (_, until)| *until > block);
+        self.numbers.retain(|_, (_, until)| *until > block);
         Ok(count)
     }
 
     fn number(&self, place: u64) -> Result<u64, PyramidError> {
-        let known = self.known.get(&place).map(|(number, _)| *number);
+        let number = self.numbers.get(&place).map(|(number, _)| *number);
         let expected = "ends that are in a block before";
-        known.ok_or_else(|| PyramidError::unsupported("edges between blocks", expected, "another"))
+        number.ok_or_else(|| PyramidError::unsupported("edges between blocks", expected, "another"))
     }
 
     /// Refuses to have lost or doubled a vertex.

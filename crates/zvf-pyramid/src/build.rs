@@ -187,8 +187,8 @@ async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<(
     match rules.iter().find(|(name, _)| !names.contains(name)) {
         None => Ok(()),
         Some((name, _)) => {
-            let known: Vec<String> = names.into_iter().collect();
-            let found = format!("{name:?}, where there is {}", known.join(", "));
+            let attribute_names: Vec<String> = names.into_iter().collect();
+            let found = format!("{name:?}, where there is {}", attribute_names.join(", "));
             Err(PyramidError::Setting {
                 what: "a rule",
                 expected: "an attribute of level 0",
@@ -229,16 +229,16 @@ async fn build_levels(
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let options = ladder.options();
     let cross_level = CrossLevelOptions { storage: options.links, depth: options.depth };
-    let (kinds, mut known, mut changed) = (ladder.kinds(), Vec::new(), Vec::new());
+    let (kinds, mut kind_names, mut changed) = (ladder.kinds(), Vec::new(), Vec::new());
     let memory = (options.memory / 8).checked_div(to_u64(kinds.len())).unwrap_or_default();
     let folder = cross_level.is_enabled().then(|| SpillFolder::new(None, memory));
     let mut root = Root::from_store(store);
     root.without_links();
     for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
         let explicit = level.links_convention().known() == Some(LinksConvention::Explicit);
-        known.push((Names::pick_unused(&level).await?, explicit));
-        let own = stale.map(|stale| Changed::from_stale(stale, level.chunk_shape().sizes()));
-        changed.extend(own);
+        kind_names.push((Names::pick_unused(&level).await?, explicit));
+        let change = stale.map(|stale| Changed::from_stale(stale, level.chunk_shape().sizes()));
+        changed.extend(change);
     }
     let before = stale.map(|_| Reader::new(store.clone()));
     check_rules(store, &options.rules).await?;
@@ -246,7 +246,7 @@ async fn build_levels(
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
     while let Some(steps) = ladder.level(saturating_u32_from_usize(reports.len()) + 1, &below) {
         let level = steps.first().map_or(0, |step| step.level);
-        let each = (0..).zip(&steps).zip(kinds.iter().zip(known.iter().zip(&errors)));
+        let each = (0..).zip(&steps).zip(kinds.iter().zip(kind_names.iter().zip(&errors)));
         let each = each.map(|((at, step), (ladder, ((names, explicit), error)))| KindBuild {
             source: &source,
             build,
@@ -263,7 +263,7 @@ async fn build_levels(
                 .map(|(reader, changed)| Previous { reader, changed }),
         });
         let kind_builds: Vec<KindBuild<'_>> = each.collect();
-        let named: Vec<Kind> = kinds.iter().map(|own| own.kind).collect();
+        let named: Vec<Kind> = kinds.iter().map(|kind_ladder| kind_ladder.kind).collect();
         let taken = match checkpoint {
             Some(checkpoint) => checkpoint.take(build, level, (&named, folder.is_some())).await?,
             None => TakeOutcome::Nothing,
@@ -305,7 +305,7 @@ async fn build_levels(
         }
         let stuck = report.vertices.saturating_mul(20) > all.vertices.saturating_mul(19);
         below = report.per_kind().map(LevelReport::size).collect();
-        errors = report.per_kind().map(|own| own.error).collect();
+        errors = report.per_kind().map(|kind_report| kind_report.error).collect();
         reports.push(report);
         if folder.is_some() {
             parents.push(made.parents);
@@ -335,12 +335,12 @@ async fn measure_stored(
 ) -> Result<LevelReport, PyramidError> {
     report.bytes = count_stored_bytes(store, &report.level.to_string()).await?;
     let mut first = report.bytes; // the groups of others lie among its arrays
-    for (kind, own) in report.kinds.iter_mut().skip(1) {
-        own.bytes = count_stored_bytes(store, &format!("{}/{kind}", report.level)).await?;
-        first = first.saturating_sub(own.bytes);
+    for (kind, kind_report) in report.kinds.iter_mut().skip(1) {
+        kind_report.bytes = count_stored_bytes(store, &format!("{}/{kind}", report.level)).await?;
+        first = first.saturating_sub(kind_report.bytes);
     }
-    if let Some((_, own)) = report.kinds.first_mut() {
-        own.bytes = first;
+    if let Some((_, kind_report)) = report.kinds.first_mut() {
+        kind_report.bytes = first;
     }
     Ok(report)
 }

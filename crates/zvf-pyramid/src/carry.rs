@@ -19,7 +19,7 @@ use crate::columns::gather;
 pub(crate) struct Objects {
     ids: Vec<i64>,        // by row
     at: Vec<Option<u32>>, // by row: which of the levels has its fragments
-    kept: Vec<i64>,       // ascending
+    kept_ids: Vec<i64>,   // ascending
     first: Option<i64>,   // of new ids, where objects get new numbers
     alone: bool,          // whether groups have no others
 }
@@ -28,61 +28,61 @@ impl Objects {
     /// Those of `levels`, all that have fragments kept; `None` where none has an index.
     pub(crate) async fn load(levels: &[LevelReader]) -> Result<Option<Self>, PyramidError> {
         let (mut ids, mut at, mut any) = (Vec::new(), Vec::<Option<u32>>::new(), false);
-        let mut known: HashMap<i64, usize> = HashMap::new();
+        let mut row_of_id: HashMap<i64, usize> = HashMap::new();
         for (number, level) in (0_u32..).zip(levels) {
             let Some(index) = level.objects().await? else { continue };
             any = true;
-            let mut there = Vec::new();
+            let mut row_levels = Vec::new();
             let note = |manifest: &zvf_model::ObjectManifest| {
-                there.push((!manifest.is_empty()).then_some(number));
+                row_levels.push((!manifest.is_empty()).then_some(number));
                 Ok(())
             };
             index.scan(note).await?;
-            let own = read_row_ids(level).await?;
+            let row_ids = read_row_ids(level).await?;
             if levels.len() == 1 {
-                (ids, at) = (own, there);
+                (ids, at) = (row_ids, row_levels);
                 break;
             }
-            for (id, there) in own.into_iter().zip(there) {
-                let row = *known.entry(id).or_insert(ids.len());
+            for (id, row_level) in row_ids.into_iter().zip(row_levels) {
+                let row = *row_of_id.entry(id).or_insert(ids.len());
                 match at.get_mut(row) {
                     None => {
                         ids.push(id);
-                        at.push(there);
+                        at.push(row_level);
                     }
-                    Some(Some(_)) if there.is_some() => {
+                    Some(Some(_)) if row_level.is_some() => {
                         let expected = "each at one of the levels that add to each other";
                         let found = format!("object {id} at level {} again", level.level().0);
                         return Err(PyramidError::unsupported("objects", expected, found));
                     }
-                    Some(at) => *at = at.or(there),
+                    Some(at) => *at = at.or(row_level),
                 }
             }
         }
         let live = ids.iter().zip(&at).filter(|(_, at)| at.is_some());
-        let mut kept: Vec<i64> = live.map(|(id, _)| *id).collect();
-        kept.sort_unstable();
-        Ok(any.then_some(Self { ids, at, kept, first: None, alone: false }))
+        let mut kept_ids: Vec<i64> = live.map(|(id, _)| *id).collect();
+        kept_ids.sort_unstable();
+        Ok(any.then_some(Self { ids, at, kept_ids, first: None, alone: false }))
     }
 
     /// How many objects are kept.
     pub(crate) const fn kept_count(&self) -> usize {
-        self.kept.len()
+        self.kept_ids.len()
     }
 
     /// Their ids, ascending.
     pub(crate) fn kept_ids(&self) -> &[i64] {
-        &self.kept
+        &self.kept_ids
     }
 
     /// The place among them of the object of a row, where it is kept.
     pub(crate) fn place_of_row(&self, row: usize) -> Option<u64> {
-        self.ids.get(row).and_then(|id| self.kept.binary_search(id).ok()).map(to_u64)
+        self.ids.get(row).and_then(|id| self.kept_ids.binary_search(id).ok()).map(to_u64)
     }
 
     /// Keeps these, which are ascending.
-    pub(crate) fn set_kept(&mut self, kept: Vec<i64>) {
-        self.kept = kept;
+    pub(crate) fn set_kept(&mut self, kept_ids: Vec<i64>) {
+        self.kept_ids = kept_ids;
     }
 
     /// Has those that are kept numbered from `first` on, in the order of their ids.
@@ -93,7 +93,7 @@ impl Objects {
     /// The id after those, where objects get new numbers.
     pub(crate) fn next_id(&self) -> i64 {
         let first = self.first.unwrap_or(0);
-        first + zvf_format::num::saturating_i64(to_u64(self.kept.len()))
+        first + zvf_format::num::saturating_i64(to_u64(self.kept_ids.len()))
     }
 
     /// Whether they are.
@@ -103,16 +103,16 @@ impl Objects {
 
     /// The id that an object has at the level that is made.
     pub(crate) fn new_id(&self, id: i64) -> i64 {
-        match (self.first, self.kept.binary_search(&id)) {
+        match (self.first, self.kept_ids.binary_search(&id)) {
             (Some(first), Ok(at)) => first + zvf_format::num::saturating_i64(to_u64(at)),
             _ => id,
         }
     }
 
-    /// Restricts the selection to `kept`. Other objects keep an empty index row.
-    pub(crate) fn restrict_to(&self, mut kept: Vec<i64>) -> Self {
-        kept.sort_unstable();
-        Self { kept, alone: true, ..self.clone() }
+    /// Restricts the selection to `kept_ids`. Other objects keep an empty index row.
+    pub(crate) fn restrict_to(&self, mut kept_ids: Vec<i64>) -> Self {
+        kept_ids.sort_unstable();
+        Self { kept_ids, alone: true, ..self.clone() }
     }
 
     /// Whether ids or members of groups are not what they were.
@@ -128,8 +128,8 @@ impl Objects {
     /// Those that are kept and have fragments at one of the levels, by its place among them, in the order of
     /// their rows.
     pub(crate) fn kept_of_level(&self, level: u32) -> Vec<i64> {
-        let own = self.ids.iter().zip(&self.at).filter(|(_, at)| **at == Some(level));
-        own.filter(|(id, _)| self.keeps(**id)).map(|(id, _)| *id).collect()
+        let level_objects = self.ids.iter().zip(&self.at).filter(|(_, at)| **at == Some(level));
+        level_objects.filter(|(id, _)| self.keeps(**id)).map(|(id, _)| *id).collect()
     }
 
     /// How many objects have fragments at one of the levels.
@@ -139,8 +139,8 @@ impl Objects {
 
     /// How many have some and are kept.
     pub(crate) fn count_kept_with_fragments(&self) -> usize {
-        let own = self.ids.iter().zip(&self.at);
-        own.filter(|(id, at)| at.is_some() && self.keeps(**id)).count()
+        let id_levels = self.ids.iter().zip(&self.at);
+        id_levels.filter(|(id, at)| at.is_some() && self.keeps(**id)).count()
     }
 
     /// How many rows the index has.
@@ -150,12 +150,12 @@ impl Objects {
 
     /// Whether an object is kept.
     pub(crate) fn keeps(&self, id: i64) -> bool {
-        self.kept.binary_search(&id).is_ok()
+        self.kept_ids.binary_search(&id).is_ok()
     }
 
     /// Whether all that have fragments are kept.
     pub(crate) fn keeps_all(&self) -> bool {
-        self.at.iter().flatten().count() == self.kept.len()
+        self.at.iter().flatten().count() == self.kept_ids.len()
     }
 
     /// Gives `writer` all objects of `levels`, and the attributes of those that are kept.
@@ -167,8 +167,10 @@ impl Objects {
     ) -> Result<(), PyramidError> {
         let (mut names, mut ids) = (Vec::new(), Vec::with_capacity(levels.len()));
         for level in levels {
-            let own = level.object_attribute_names().await?.names;
-            names.extend(own.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+            let level_names = level.object_attribute_names().await?.names;
+            names.extend(
+                level_names.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>(),
+            );
             ids.push(read_row_ids(level).await?);
         }
         if self.is_renumbered() {
@@ -190,20 +192,20 @@ impl Objects {
                 for (start, ids) in starts.zip(ids.chunks(INDEX_BATCH_ROWS)) {
                     let end = start + ids.len();
                     let values = attribute.range(to_u64(start)..to_u64(end)).await?;
-                    let mut own = |id: i64, row: u32| {
+                    let mut should_write = |id: i64, row: u32| {
                         values.is_present(usize_from_u32(row))
                             && self.keeps(id)
                             && (levels.len() == 1 || written_ids.insert(id))
                     };
-                    let known: Vec<(u32, i64)> = (0_u32..)
+                    let rows_and_ids: Vec<(u32, i64)> = (0_u32..)
                         .zip(ids.iter().copied())
-                        .filter(|(row, id)| own(*id, *row))
+                        .filter(|(row, id)| should_write(*id, *row))
                         .collect();
-                    let rows: Vec<u32> = known.iter().map(|(row, _)| *row).collect();
-                    let own: Vec<ObjectId> =
-                        known.iter().map(|(_, id)| ObjectId(self.new_id(*id))).collect();
+                    let rows: Vec<u32> = rows_and_ids.iter().map(|(row, _)| *row).collect();
+                    let new_ids: Vec<ObjectId> =
+                        rows_and_ids.iter().map(|(_, id)| ObjectId(self.new_id(*id))).collect();
                     let field = attribute.field(gather(values.column(), &rows));
-                    writer.object_fields(&own, &[field])?;
+                    writer.object_fields(&new_ids, &[field])?;
                 }
             }
         }
@@ -219,10 +221,11 @@ impl Objects {
         with_old_ids: bool,
         writer: &mut KindWriter<'_>,
     ) -> Result<(), PyramidError> {
-        let new: Vec<ObjectId> = self.kept.iter().map(|id| ObjectId(self.new_id(*id))).collect();
+        let new: Vec<ObjectId> =
+            self.kept_ids.iter().map(|id| ObjectId(self.new_id(*id))).collect();
         writer.declare_objects(&new);
         if with_old_ids {
-            let bytes: Vec<u8> = self.kept.iter().flat_map(|id| id.to_le_bytes()).collect();
+            let bytes: Vec<u8> = self.kept_ids.iter().flat_map(|id| id.to_le_bytes()).collect();
             let column = zvf_model::Column::new(zvf_metadata::Dtype::INT64, 1, bytes.into())?;
             writer.object_fields(&new, &[Field::new(source_id, column)])?;
         }

@@ -52,8 +52,8 @@ pub struct KeptLevel {
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     folder: PathBuf,
-    kept: Vec<KeptLevel>, // in folders of their own
-    _lock: Option<File>,  // held
+    kept_levels: Vec<KeptLevel>, // in folders of their own
+    _lock: Option<File>,         // held
 }
 
 impl Checkpoint {
@@ -73,7 +73,7 @@ impl Checkpoint {
         else {
             return Ok(None);
         };
-        let checkpoint = Self { folder, kept: Vec::new(), _lock: Some(lock) };
+        let checkpoint = Self { folder, kept_levels: Vec::new(), _lock: Some(lock) };
         let levels = chain.iter().map(|level| source.join(level.level().0.to_string()));
         let recipe = describe_recipe(levels.collect(), store, options);
         let cleaned =
@@ -85,9 +85,9 @@ impl Checkpoint {
         Ok(Some(checkpoint))
     }
 
-    /// Uses a folder that no other process uses, and the levels `kept` in other folders.
-    pub(crate) fn with_levels(folder: &Path, kept: Vec<KeptLevel>) -> Self {
-        Self { folder: folder.to_owned(), kept, _lock: None }
+    /// Uses a folder that no other process uses, and the levels `kept_levels` in other folders.
+    pub(crate) fn with_levels(folder: &Path, kept_levels: Vec<KeptLevel>) -> Self {
+        Self { folder: folder.to_owned(), kept_levels, _lock: None }
     }
 
     /// Whether a level is there and its files match its record.
@@ -97,11 +97,11 @@ impl Checkpoint {
 
     /// Whether every file of a level but its documents is in the store in the folder `store`.
     pub(crate) fn is_in(&self, level: u32, store: &Path) -> std::io::Result<bool> {
-        let kept = self.hash_files(level)?;
-        let mut cells = kept.iter().filter(|(name, _)| {
+        let files = self.hash_files(level)?;
+        let mut cells = files.iter().filter(|(name, _)| {
             name.starts_with(&format!("{level}/")) && !name.ends_with(DOCUMENT)
         });
-        cells.try_fold(!kept.is_empty(), |all, (name, sum)| match hash_file(&store.join(name)) {
+        cells.try_fold(!files.is_empty(), |all, (name, sum)| match hash_file(&store.join(name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             found => Ok(all && found? == *sum),
         })
@@ -109,8 +109,8 @@ impl Checkpoint {
 
     /// Returns the folder that a level is in.
     fn level_folder(&self, level: u32) -> &Path {
-        let kept = self.kept.iter().find(|kept| kept.level == level);
-        kept.map_or(&self.folder, |kept| &kept.folder)
+        let kept_level = self.kept_levels.iter().find(|kept_level| kept_level.level == level);
+        kept_level.map_or(&self.folder, |kept_level| &kept_level.folder)
     }
 
     /// Removes the checkpoint, the recipe first: a kill in between leaves nothing to take over.
@@ -139,8 +139,8 @@ impl Checkpoint {
         };
         let (mut documents, mut parents) = (Vec::new(), Vec::new());
         for (at, kind) in kinds.iter().enumerate() {
-            let own = if at == 0 { folder.clone() } else { folder.join(kind.token()) };
-            let text = fs::read(own.join(DOCUMENT)).map_err(WriteError::Scratch)?;
+            let kind_folder = if at == 0 { folder.clone() } else { folder.join(kind.token()) };
+            let text = fs::read(kind_folder.join(DOCUMENT)).map_err(WriteError::Scratch)?;
             documents.push(Document::parse(&text)?);
             if linked {
                 parents.push((*kind, Pairs::open(&self.pairs_path(level, *kind))?));
@@ -187,12 +187,12 @@ impl Checkpoint {
             let name = file.get(0)?.as_str()?.to_owned();
             Some((name, (file.get(1)?.as_u64()?, file.get(2)?.as_u64()?)))
         };
-        let known = record.as_ref().and_then(|record| {
+        let parsed = record.as_ref().and_then(|record| {
             let files = record.get("files")?.as_array()?.iter().map(sum);
             let files = files.collect::<Option<BTreeMap<String, (u64, u64)>>>()?;
             Some((report_from_json(level, record.get("report")?)?, files))
         });
-        Ok(match known {
+        Ok(match parsed {
             Some((report, files)) if files == self.hash_files(level)? => Saved::Sound(report),
             Some(_) | None => Saved::Damaged,
         })
@@ -228,11 +228,11 @@ impl Checkpoint {
 
     /// Removes everything that another recipe saved, and stores this recipe.
     fn remove_outdated(&self, disk: &Disk, recipe: &str) -> std::io::Result<()> {
-        let known = self.folder.join(RECIPE);
-        if fs::read(&known).is_ok_and(|known| known == recipe.as_bytes()) {
+        let recipe_path = self.folder.join(RECIPE);
+        if fs::read(&recipe_path).is_ok_and(|text| text == recipe.as_bytes()) {
             return Ok(());
         }
-        disk.remove(&known)?;
+        disk.remove(&recipe_path)?;
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
@@ -293,7 +293,7 @@ fn report_to_json(report: &LevelReport) -> Json {
     let LevelReport { vertices, objects, elements, bytes, error, kinds, .. } = report;
     let kinds: Vec<Json> = kinds
         .iter()
-        .map(|(kind, own)| json!({"kind": kind.token(), "own": report_to_json(own)}))
+        .map(|(kind, report)| json!({"kind": kind.token(), "own": report_to_json(report)}))
         .collect();
     json!({
         "vertices": vertices,
@@ -308,9 +308,9 @@ fn report_to_json(report: &LevelReport) -> Json {
 /// Parses a serialized level report.
 fn report_from_json(level: u32, report: &Json) -> Option<LevelReport> {
     let number = |name: &str| report.get(name).and_then(Json::as_u64);
-    let kind = |one: &Json| {
-        let kind = one.get("kind")?.as_str()?.parse::<Kind>().ok()?;
-        Some((kind, report_from_json(level, one.get("own")?)?))
+    let kind = |entry: &Json| {
+        let kind = entry.get("kind")?.as_str()?.parse::<Kind>().ok()?;
+        Some((kind, report_from_json(level, entry.get("own")?)?))
     };
     Some(LevelReport {
         level,
@@ -387,8 +387,8 @@ mod tests {
 
     #[test]
     fn levels_of_another_recipe_do_not_come_back_after_a_loss_of_power() {
-        let here = tempfile::tempdir().unwrap();
-        let folder = here.path().to_owned();
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().to_owned();
         let checkpoint = Checkpoint::with_levels(&folder, Vec::new());
         for name in [RECIPE, "1.json", LOCK] {
             fs::write(folder.join(name), "old").unwrap();
@@ -408,8 +408,8 @@ mod tests {
         assert!(calls[synced..].iter().any(renamed), "{calls:?}");
         assert_eq!(fs::read(&recipe).unwrap(), b"new");
         assert_eq!(fs::read(folder.join(LOCK)).unwrap(), b"old");
-        let known = Disk::recording();
-        checkpoint.remove_outdated(&known, "new").unwrap();
-        assert_eq!(known.calls(), []);
+        let idle_disk = Disk::recording();
+        checkpoint.remove_outdated(&idle_disk, "new").unwrap();
+        assert_eq!(idle_disk.calls(), []);
     }
 }

@@ -50,18 +50,18 @@ pub(crate) fn choose_largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
 pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i64> {
     let bins = group_by_bin(candidates, bin);
     if k <= bins.len() {
-        return sort_ids(bins.iter().take(k).filter_map(|own| own.first().copied()).collect());
+        return sort_ids(bins.iter().take(k).filter_map(|ids| ids.first().copied()).collect());
     }
-    let more = |own: &Vec<i64>| own.len().saturating_sub(1);
+    let more = |ids: &Vec<i64>| ids.len().saturating_sub(1);
     let all: usize = bins.iter().map(more).sum::<usize>();
     let budget = k - bins.len();
-    let share = |own: &Vec<i64>| {
-        let share = f64_from_u64(to_u64(budget)) * f64_from_u64(to_u64(more(own)));
+    let share = |ids: &Vec<i64>| {
+        let share = f64_from_u64(to_u64(budget)) * f64_from_u64(to_u64(more(ids)));
         saturating_usize(
             saturating_floor_i64(share / f64_from_u64(to_u64(all.max(1)))).unsigned_abs(),
         )
     };
-    let mut taken: Vec<usize> = bins.iter().map(|own| share(own) + 1).collect();
+    let mut taken: Vec<usize> = bins.iter().map(|ids| share(ids) + 1).collect();
     let used = taken.iter().copied().sum::<usize>();
     let mut fullest: Vec<usize> = (0..bins.len()).collect();
     fullest.sort_by_key(|at| std::cmp::Reverse(bins.get(*at).map_or(0, Vec::len)));
@@ -73,14 +73,14 @@ pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]
             *count += 1;
         }
     }
-    let kept = bins.iter().zip(taken).flat_map(|(own, count)| own.iter().take(count));
-    sort_ids(kept.copied().collect())
+    let chosen = bins.iter().zip(taken).flat_map(|(ids, count)| ids.iter().take(count));
+    sort_ids(chosen.copied().collect())
 }
 
 /// The first of each bin.
 pub(crate) fn choose_one_per_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<i64> {
     let bins = group_by_bin(candidates, bin);
-    sort_ids(bins.iter().filter_map(|own| own.first().copied()).collect())
+    sort_ids(bins.iter().filter_map(|ids| ids.first().copied()).collect())
 }
 
 /// The same share of each group and of those in none, at least one of each.
@@ -90,24 +90,24 @@ pub(crate) fn choose_by_group(
     sparsity: f64,
     seed: u64,
 ) -> Vec<i64> {
-    let known: HashMap<i64, &Candidate> = candidates.iter().map(|c| (c.id, c)).collect();
+    let by_id: HashMap<i64, &Candidate> = candidates.iter().map(|c| (c.id, c)).collect();
     let mut grouped: BTreeMap<i64, ()> = BTreeMap::new();
-    let mut kept = Vec::new();
+    let mut chosen = Vec::new();
     for (number, members) in (0_u64..).zip(groups) {
-        let own: Vec<Candidate> =
-            members.iter().filter_map(|id| known.get(id).map(|c| (*c).clone())).collect();
-        grouped.extend(own.iter().map(|c| (c.id, ())));
-        kept.extend(choose_random(
-            &own,
-            count_kept(own.len(), sparsity),
+        let group: Vec<Candidate> =
+            members.iter().filter_map(|id| by_id.get(id).map(|c| (*c).clone())).collect();
+        grouped.extend(group.iter().map(|c| (c.id, ())));
+        chosen.extend(choose_random(
+            &group,
+            count_kept(group.len(), sparsity),
             seed.wrapping_add(number),
         ));
     }
     let rest: Vec<Candidate> =
         candidates.iter().filter(|c| !grouped.contains_key(&c.id)).cloned().collect();
     let last = seed.wrapping_add(to_u64(groups.len()));
-    kept.extend(choose_random(&rest, count_kept(rest.len(), sparsity), last));
-    sort_ids(kept)
+    chosen.extend(choose_random(&rest, count_kept(rest.len(), sparsity), last));
+    sort_ids(chosen)
 }
 
 /// The candidates of each bin, bins in the order in which they are met.
@@ -121,8 +121,8 @@ fn group_by_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<Vec<i64>> {
         if number == next {
             bins.push(Vec::new());
         }
-        if let Some(own) = bins.get_mut(number) {
-            own.push(candidate.id);
+        if let Some(ids) = bins.get_mut(number) {
+            ids.push(candidate.id);
         }
     }
     bins
@@ -139,12 +139,12 @@ mod tests {
     use super::*;
 
     fn candidates(of: &[(i64, f64, f64)]) -> Vec<Candidate> {
-        let one = |(id, measure, x): &(i64, f64, f64)| Candidate {
+        let candidate = |(id, measure, x): &(i64, f64, f64)| Candidate {
             id: *id,
             measure: *measure,
             at: vec![*x],
         };
-        of.iter().map(one).collect()
+        of.iter().map(candidate).collect()
     }
 
     #[test]
@@ -164,8 +164,8 @@ mod tests {
         assert_eq!(choose_one_per_bin(&five, &[1.0]), [2, 8, 10]);
         assert_eq!(choose_random(&five, 5, 1), [2, 4, 6, 8, 10]);
         assert_eq!(choose_random(&five, 2, 1).len(), 2);
-        let kept = choose_by_group(&five, &[vec![2, 4, 77], vec![8]], 2.0, 3);
-        assert!(kept.contains(&8) && kept.len() == 3, "{kept:?}");
+        let chosen = choose_by_group(&five, &[vec![2, 4, 77], vec![8]], 2.0, 3);
+        assert!(chosen.contains(&8) && chosen.len() == 3, "{chosen:?}");
     }
 
     #[test]

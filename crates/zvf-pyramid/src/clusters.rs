@@ -87,11 +87,11 @@ impl Clusters {
         each.for_each(|(sums, rows)| {
             let mut weight = 0.0;
             for row in rows {
-                let own = of.map_or(1.0, |of| f64_from_u64(weight_of(of, *row)));
+                let row_weight = of.map_or(1.0, |of| f64_from_u64(weight_of(of, *row)));
                 let start = usize_from_u32(*row) * axes;
                 let from = at.get(start..start + axes).unwrap_or(&[]);
-                sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * own);
-                weight += own;
+                sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * row_weight);
+                weight += row_weight;
             }
             let means = sums.iter_mut().enumerate();
             means.for_each(|(axis, sum)| *sum = clamp_mean(*sum / weight, at, rows, (axis, axes)));
@@ -101,15 +101,16 @@ impl Clusters {
 
     /// How far the farthest vertex lies from the one that stands for it, and which one that is.
     pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> Farthest {
-        let own = self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
-            rows.iter().fold((0.0, [].as_slice()), |max, row| {
-                let start = usize_from_u32(*row) * axes;
-                let at = from.get(start..start + axes).unwrap_or(&[]);
-                let off = at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-                max_error(max, (off.sqrt(), at))
-            })
-        });
-        let (error, at) = own.reduce(|| (0.0, [].as_slice()), max_error);
+        let errors =
+            self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
+                rows.iter().fold((0.0, [].as_slice()), |max, row| {
+                    let start = usize_from_u32(*row) * axes;
+                    let at = from.get(start..start + axes).unwrap_or(&[]);
+                    let off = at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+                    max_error(max, (off.sqrt(), at))
+                })
+            });
+        let (error, at) = errors.reduce(|| (0.0, [].as_slice()), max_error);
         Farthest { error, at: (error > 0.0).then(|| Spot::Vertex(at.to_vec())) }
     }
 
@@ -160,7 +161,7 @@ impl Clusters {
         }
         let values = floats(column);
         let target = if rule == Aggregation::Sum { Dtype { size: 8, ..dtype } } else { dtype };
-        let one = |rows: &[u32]| {
+        let cluster_bytes = |rows: &[u32]| {
             let mut bytes = Vec::with_capacity(width * 8);
             for c in 0..width {
                 let mut found = (0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY);
@@ -193,7 +194,7 @@ impl Clusters {
             }
             bytes
         };
-        let bytes: Vec<u8> = self.par_members().flat_map_iter(one).collect();
+        let bytes: Vec<u8> = self.par_members().flat_map_iter(cluster_bytes).collect();
         Ok(Column::new(target, column.width(), bytes.into())?)
     }
 
@@ -206,7 +207,7 @@ impl Clusters {
         let target =
             if rule == Aggregation::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
         let size = saturating_usize(target.size);
-        let one = |rows: &[u32]| {
+        let cluster_bytes = |rows: &[u32]| {
             let mut bytes = Vec::new();
             for c in 0..usize_from_u32(column.width()) {
                 let values = rows.iter().map(|row| to_i128(&column.value(usize_from_u32(*row), c)));
@@ -234,7 +235,8 @@ impl Clusters {
             }
             Ok(bytes)
         };
-        let bytes: Vec<Vec<u8>> = self.par_members().map(one).collect::<Result<_, _>>()?;
+        let bytes: Vec<Vec<u8>> =
+            self.par_members().map(cluster_bytes).collect::<Result<_, _>>()?;
         Ok(Column::new(target, column.width(), bytes.concat().into())?)
     }
 }
@@ -242,9 +244,9 @@ impl Clusters {
 /// The mean of some rows on an axis, which rounding must not put outside of them: a cell of a grid holds the
 /// mean of what it holds.
 fn clamp_mean(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f64 {
-    let own = rows.iter().filter_map(|row| at.get(usize_from_u32(*row) * axes + axis));
-    let (low, high) =
-        own.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
+    let values = rows.iter().filter_map(|row| at.get(usize_from_u32(*row) * axes + axis));
+    let (low, high) = values
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
     if mean < low {
         low
     } else if mean > high {
@@ -263,18 +265,19 @@ fn max_error<'a>(a: (f64, &'a [f64]), b: (f64, &'a [f64])) -> (f64, &'a [f64]) {
 /// The first of the rows whose value is there most often.
 fn find_mode(column: &Column, rows: &[u32]) -> u32 {
     let value = |row: &u32| column.row(usize_from_u32(*row));
-    let mut seen: Vec<(&[u8], usize, u32)> = Vec::with_capacity(MAX_COMPARED_VALUES);
+    let mut counts: Vec<(&[u8], usize, u32)> = Vec::with_capacity(MAX_COMPARED_VALUES);
     for row in rows {
-        if let Some((_, times, _)) = seen.iter_mut().find(|(known, ..)| *known == value(row)) {
+        if let Some((_, times, _)) = counts.iter_mut().find(|(counted, ..)| *counted == value(row))
+        {
             *times += 1;
-        } else if seen.len() < MAX_COMPARED_VALUES {
-            seen.push((value(row), 1, *row));
+        } else if counts.len() < MAX_COMPARED_VALUES {
+            counts.push((value(row), 1, *row));
         } else {
             return find_mode_by_hash(column, rows);
         }
     }
     let mut mode = (0, NONE);
-    for (_, times, row) in seen {
+    for (_, times, row) in counts {
         if times > mode.0 {
             mode = (times, row);
         }
@@ -284,12 +287,12 @@ fn find_mode(column: &Column, rows: &[u32]) -> u32 {
 
 /// The same where many values differ.
 fn find_mode_by_hash(column: &Column, rows: &[u32]) -> u32 {
-    let mut seen: FxHashMap<&[u8], (usize, u32)> = FxHashMap::default();
+    let mut counts: FxHashMap<&[u8], (usize, u32)> = FxHashMap::default();
     for row in rows {
-        let (times, _) = seen.entry(column.row(usize_from_u32(*row))).or_insert((0, *row));
+        let (times, _) = counts.entry(column.row(usize_from_u32(*row))).or_insert((0, *row));
         *times += 1;
     }
-    let mode = seen.into_values().max_by_key(|(times, row)| (*times, Reverse(*row)));
+    let mode = counts.into_values().max_by_key(|(times, row)| (*times, Reverse(*row)));
     mode.map_or(NONE, |(_, row)| row)
 }
 
@@ -309,23 +312,23 @@ fn weight_of(of: &[u64], row: u32) -> u64 {
 /// Numbers for what is alike, in the order in which it is first met.
 #[derive(Debug)]
 pub(crate) struct Numbers<K> {
-    known: FxHashMap<K, u32>,
+    numbers: FxHashMap<K, u32>,
 }
 
 impl<K: std::hash::Hash + Eq> Numbers<K> {
     pub(crate) fn new() -> Self {
-        Self { known: FxHashMap::default() }
+        Self { numbers: FxHashMap::default() }
     }
 
     /// The number of `key`.
     pub(crate) fn intern(&mut self, key: K) -> u32 {
-        let next = row_number(self.known.len());
-        *self.known.entry(key).or_insert(next)
+        let next = row_number(self.numbers.len());
+        *self.numbers.entry(key).or_insert(next)
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.known.len()
+        self.numbers.len()
     }
 }
 

@@ -137,10 +137,10 @@ mod tests {
 
     #[test]
     fn rows_are_gathered_and_joined() {
-        let own = column(Dtype::FLOAT32, 2, &[1.0, 2.0, 3.0, 4.0]).unwrap();
-        assert_eq!(floats(&gather(&own, &[1, 0, 1])), [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(floats(&gather(&own, &[0, 1, 1])), [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
-        assert_eq!(join(&[&own, &own]).unwrap().len(), 4);
+        let source = column(Dtype::FLOAT32, 2, &[1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!(floats(&gather(&source, &[1, 0, 1])), [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(floats(&gather(&source, &[0, 1, 1])), [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
+        assert_eq!(join(&[&source, &source]).unwrap().len(), 4);
         assert!(join(&[]).is_none());
     }
 }

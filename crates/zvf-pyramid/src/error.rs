@@ -103,16 +103,16 @@ impl PyramidError {
 
 impl Diagnose for PyramidError {
     fn diagnosis(&self) -> Diagnosis<'_> {
-        let own = |class| Diagnosis::new(class, "write", self);
+        let diagnose = |class| Diagnosis::new(class, "write", self);
         match self {
             Self::Setting { expected, found, .. } => {
-                own(Class::InvalidArgument).with_values(expected, found)
+                diagnose(Class::InvalidArgument).with_values(expected, found)
             }
             Self::Unsupported { expected, found, .. } => {
-                own(Class::Unsupported).with_values(expected, found)
+                diagnose(Class::Unsupported).with_values(expected, found)
             }
             Self::Inconsistent { expected, found, .. } => {
-                own(Class::CountMismatch).with_values(expected, found)
+                diagnose(Class::CountMismatch).with_values(expected, found)
             }
             Self::Store(error) => error.diagnosis(),
             Self::Model(error) => error.diagnosis(),

@@ -19,16 +19,16 @@ pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<Group>, Py
         let Some(groups) = level.groups().await? else { continue };
         let numbers: Vec<u64> = (0..groups.len()).collect();
         let names = numbers.iter().map(|number| groups.name(*number));
-        let own = names.zip(groups.members(&numbers).await?);
+        let level_groups = names.zip(groups.members(&numbers).await?);
         let Some(all) = &mut all else {
-            all = Some(own.collect());
+            all = Some(level_groups.collect());
             continue;
         };
-        let own: Vec<Group> = own.collect();
-        if !all.iter().map(|(name, _)| name).eq(own.iter().map(|(name, _)| name)) {
+        let level_groups: Vec<Group> = level_groups.collect();
+        if !all.iter().map(|(name, _)| name).eq(level_groups.iter().map(|(name, _)| name)) {
             return Err(refuse_mismatch("groups", &format!("others at level {}", level.level().0)));
         }
-        for ((_, members), (_, more)) in all.iter_mut().zip(own) {
+        for ((_, members), (_, more)) in all.iter_mut().zip(level_groups) {
             let mut ids = ids_of(std::mem::replace(members, Members::Ids(Vec::new())));
             ids.extend(ids_of(more));
             ids.sort_unstable();
@@ -66,7 +66,7 @@ pub(crate) async fn carry(
     kinds: &[&Objects],
     writer: &mut Writer,
 ) -> Result<(), PyramidError> {
-    let others = kinds.iter().any(|own| own.changes_groups());
+    let others = kinds.iter().any(|kind| kind.changes_groups());
     for (name, members) in read_groups(levels).await? {
         let members = if others { kept_of(members, kinds) } else { members };
         writer.group(name.as_deref(), members);
@@ -80,7 +80,7 @@ pub(crate) async fn carry(
 /// The members of a group that are kept, under their new ids.
 fn kept_of(members: Members, kinds: &[&Objects]) -> Members {
     let ids = ids_of(members).into_iter();
-    let new = |id| kinds.iter().find(|own| own.keeps(id)).map(|own| ObjectId(own.new_id(id)));
+    let new = |id| kinds.iter().find(|kind| kind.keeps(id)).map(|kind| ObjectId(kind.new_id(id)));
     Members::Ids(ids.filter_map(new).collect())
 }
 

@@ -78,9 +78,9 @@ pub async fn build_level(
     let ladder = PyramidPlan::plan(&store, options).await?;
     fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
     let copies = folder.join(COPIES);
-    let copied = finer.iter().map(|kept| kept.copy_to(&copies));
-    let kept = copied.collect::<Result<_, _>>().map_err(WriteError::Scratch)?;
-    let checkpoint = Checkpoint::with_levels(folder, kept);
+    let copied = finer.iter().map(|finer_level| finer_level.copy_to(&copies));
+    let copied_levels = copied.collect::<Result<_, _>>().map_err(WriteError::Scratch)?;
+    let checkpoint = Checkpoint::with_levels(folder, copied_levels);
     let name = folder.join(NAME);
     let Some(name) = name.to_str() else {
         return Err(PyramidError::setting(

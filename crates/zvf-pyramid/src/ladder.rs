@@ -95,7 +95,7 @@ pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)
     let mut kinds = vec![(first, level.clone())];
     for kind in level.extra_kinds() {
         match level.of_kind(kind).await {
-            Ok(Some(own)) => kinds.push((kind, own)),
+            Ok(Some(kind_level)) => kinds.push((kind, kind_level)),
             Ok(None) => {}
             Err(error) if error.class() == Class::Unsupported => {}
             Err(error) => return Err(error.into()),
@@ -132,26 +132,29 @@ impl PyramidPlan {
             }
             _ => options.clone(),
         };
-        let (mut own, several) = (Vec::new(), named.len() > 1);
+        let (mut ladders, several) = (Vec::new(), named.len() > 1);
         for ((kind, level), asked) in levels.iter().zip(options.per_kind(&named)?) {
             let levels =
-                if own.is_empty() { chain.as_slice() } else { std::slice::from_ref(level) };
-            own.push(KindLadder::plan((store, &reader), (*kind, levels), asked, several).await?);
+                if ladders.is_empty() { chain.as_slice() } else { std::slice::from_ref(level) };
+            ladders
+                .push(KindLadder::plan((store, &reader), (*kind, levels), asked, several).await?);
         }
-        let all = own.iter().map(|own| own.all.vertices).fold(0, u64::saturating_add);
+        let all = ladders.iter().map(|ladder| ladder.all.vertices).fold(0, u64::saturating_add);
         let mut all = Size { vertices: all, bytes: 0 };
-        if let [first, others @ ..] = own.as_mut_slice() {
+        if let [first, others @ ..] = ladders.as_mut_slice() {
             all.bytes = first.all.bytes; // the groups of others lie among its arrays
-            let beside = others.iter().map(|own| own.all.bytes).fold(0, u64::saturating_add);
+            let beside = others.iter().map(|ladder| ladder.all.bytes).fold(0, u64::saturating_add);
             first.all.bytes = all.bytes.saturating_sub(beside);
         }
-        let none = own.iter().all(|own| !own.indexed);
-        let asked = |own: &KindLadder| none || options.settings_of(own.kind).sparsity.is_some();
-        if own.iter().any(|own| !own.indexed && own.sparsity() > 1.0 && asked(own)) {
+        let none = ladders.iter().all(|ladder| !ladder.indexed);
+        let asked =
+            |ladder: &KindLadder| none || options.settings_of(ladder.kind).sparsity.is_some();
+        if ladders.iter().any(|ladder| !ladder.indexed && ladder.sparsity() > 1.0 && asked(ladder))
+        {
             let expected = "a level with objects, to keep some of them";
             return Err(PyramidError::unsupported("objects of the store", expected, "none"));
         }
-        Ok(Self { kinds: own, options, all })
+        Ok(Self { kinds: ladders, options, all })
     }
 
     /// The steps, as far as is known before any is made: how many levels there are is then a guess, too.
@@ -217,8 +220,8 @@ impl KindLadder {
         let mut indexed = false;
         for level in levels {
             of_levels.push(count_vertices(level).await?);
-            let own = count_stored_bytes(store, &level.node().path().to_string()).await?;
-            bytes += own;
+            let level_bytes = count_stored_bytes(store, &level.node().path().to_string()).await?;
+            bytes += level_bytes;
             indexed |= level.objects().await?.is_some();
         }
         let all = Size { vertices: of_levels.iter().copied().fold(0, u64::saturating_add), bytes };

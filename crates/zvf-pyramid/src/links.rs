@@ -111,10 +111,10 @@ impl Taking {
         let each = self.parents.iter().map(|(kind, _)| (*kind, folder.sorter()));
         let mut placed: Vec<(Kind, PairSorter)> = each.collect();
         let mut tell = |kind, number, chunk: u32, row: u32| {
-            let own = placed.iter_mut().find(|(other, _)| *other == kind);
+            let sorter = placed.iter_mut().find(|(other, _)| *other == kind);
             let place = u64::from(chunk) << 32 | u64::from(row);
             // A kind that was never turned to has no vertices.
-            own.map_or(Ok(()), |(_, own)| own.push(number, place))
+            sorter.map_or(Ok(()), |(_, sorter)| sorter.push(number, place))
         };
         let report = self.writer.finish_placed(says, &mut tell).await?;
         let mut all = Vec::new();
@@ -161,16 +161,16 @@ pub(crate) async fn write(
     let mut kinds: Vec<(Kind, Vec<Pairs>)> = Vec::new();
     for (kind, pairs) in steps.into_iter().flatten() {
         match kinds.iter_mut().find(|(other, _)| *other == kind) {
-            Some((_, own)) => own.push(pairs),
+            Some((_, kind_steps)) => kind_steps.push(pairs),
             None => kinds.push((kind, vec![pairs])),
         }
     }
     for (kind, steps) in kinds {
-        let mut own = Vec::new();
+        let mut kind_levels = Vec::new();
         for level in &levels {
-            own.extend(level.of_kind(kind).await?);
+            kind_levels.extend(level.of_kind(kind).await?);
         }
-        write_kind((store, build), &own, &steps, cross_level, folder).await?;
+        write_kind((store, build), &kind_levels, &steps, cross_level, folder).await?;
     }
     Ok(())
 }
@@ -189,7 +189,7 @@ async fn write_kind(
         let last = steps.len().saturating_sub(gap);
         let mut next = Vec::new();
         for at in 0..=last {
-            let own = if gap == 1 {
+            let composed = if gap == 1 {
                 None
             } else {
                 let below = ways.get(at).and_then(Option::as_ref).or_else(|| steps.get(at));
@@ -198,18 +198,18 @@ async fn write_kind(
                 Some(compose_pairs(below, above, folder)?)
             };
             let (Some(fine), Some(coarse)) = (levels.get(at), levels.get(at + gap)) else {
-                let pairs = own.as_ref().or_else(|| steps.get(at));
+                let pairs = composed.as_ref().or_else(|| steps.get(at));
                 check_same("links to a level that lacks the kind", 0, pairs.map_or(0, Pairs::len))?;
                 continue;
             };
-            if let Some(pairs) = own.as_ref().or_else(|| steps.get(at)) {
+            if let Some(pairs) = composed.as_ref().or_else(|| steps.get(at)) {
                 write_family(build, store, (fine, coarse), pairs).await?;
                 if cross_level.storage == CrossLevelStorage::Explicit {
                     write_family(build, store, (coarse, fine), &invert_pairs(pairs, folder)?)
                         .await?;
                 }
             }
-            next.push(own);
+            next.push(composed);
         }
         ways = next;
     }
@@ -237,19 +237,19 @@ fn invert_pairs(pairs: &Pairs, folder: &SpillFolder) -> Result<Pairs, PyramidErr
 async fn write_family(
     build: &Build,
     store: &Store,
-    (own, other): (&LevelReader, &LevelReader),
+    (from_level, to_level): (&LevelReader, &LevelReader),
     pairs: &Pairs,
 ) -> Result<(), PyramidError> {
-    let delta = i64::from(other.level().0) - i64::from(own.level().0);
+    let delta = i64::from(to_level.level().0) - i64::from(from_level.level().0);
     let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
-    let path = format!("{}/links/{word}", own.node().path());
-    let mut cells = Cells::new(build, store, (own, other), delta, &path).await?;
+    let path = format!("{}/links/{word}", from_level.node().path());
+    let mut cells = Cells::new(build, store, (from_level, to_level), delta, &path).await?;
     pairs.for_each(|from, to| cells.push(from, to))?;
     let written = cells.finish().await?;
     check_same("links between two levels", pairs.len(), written)?;
     let count = Some(pairs.len());
     let family = LinksFamily {
-        sid_ndim: Some(to_u64(own.key_rank())),
+        sid_ndim: Some(to_u64(from_level.key_rank())),
         num_links: count,
         num_physical_records: count,
         ..LinksFamily::new(delta, 2, true, LinkStore::Canonical)
@@ -278,18 +278,19 @@ impl<'a> Cells<'a> {
     async fn new(
         build: &'a Build,
         store: &Store,
-        (own, other): (&LevelReader, &LevelReader),
+        (from_level, to_level): (&LevelReader, &LevelReader),
         delta: i64,
         path: &'a str,
     ) -> Result<Self, PyramidError> {
-        let keys: Vec<ChunkKey> = own.chunks().await?.iter().collect();
-        let others: Vec<ChunkKey> = other.chunks().await?.iter().collect();
+        let keys: Vec<ChunkKey> = from_level.chunks().await?.iter().collect();
+        let others: Vec<ChunkKey> = to_level.chunks().await?.iter().collect();
         let block = &store.root().zarr_vectors;
         let root = ChunkShape::new(&block.chunk_shape)?;
-        let ratios = (own.chunk_shape().ratio_to(&root)?, other.chunk_shape().ratio_to(&root)?);
-        let anchor = Anchor::between_levels(&ratios.0, &ratios.1, own.key_rank())?;
+        let ratios =
+            (from_level.chunk_shape().ratio_to(&root)?, to_level.chunk_shape().ratio_to(&root)?);
+        let anchor = Anchor::between_levels(&ratios.0, &ratios.1, from_level.key_rank())?;
         let [low, high] = &block.bounds;
-        let grid = Grid::covering(low, high, own.chunk_shape())?;
+        let grid = Grid::covering(low, high, from_level.chunk_shape())?;
         let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
         let mut ends =
             [grid.origin().to_vec(), grid.origin().iter().zip(grid.shape()).map(last).collect()];
@@ -340,16 +341,16 @@ impl<'a> Cells<'a> {
         }
         let chunk = |keys: &[ChunkKey], number: u32| {
             let what = "chunk that a link names";
-            let known = format!("less than {}", keys.len());
+            let expected = format!("less than {}", keys.len());
             let key = keys.get(usize_from_u32(number)).copied();
-            key.ok_or_else(|| PyramidError::inconsistent(what, known, number))
+            key.ok_or_else(|| PyramidError::inconsistent(what, expected, number))
         };
         let key = chunk(&self.keys, self.chunk)?;
         targets.sort_unstable_by_key(|(target, _)| *target);
         let anchor = self.anchor.map_chunk(&key)?;
         for (target, rows) in targets {
-            let other = chunk(&self.others, target)?;
-            let apart = other.components().iter().zip(anchor.components());
+            let target_key = chunk(&self.others, target)?;
+            let apart = target_key.components().iter().zip(anchor.components());
             let offset: Vec<i64> = apart.map(|(to, from)| to - from).collect();
             if !self.sinks.contains_key(&offset) {
                 let sink = self.open_sink(&offset)?;
@@ -466,7 +467,7 @@ mod tests {
         let level = LevelReader::open(&store, LevelId(0)).await.unwrap();
         let at = |chunk: u64, row: u64| chunk << 32 | row;
         let message = "chunk that a link names: expected less than 2, found";
-        for (name, links, wanted) in [
+        for (name, links, expected) in [
             ("both there", [(at(0, 3), at(1, 4)), (at(1, 0), at(1, 9))], Ok(2)),
             (
                 "from nowhere",
@@ -490,7 +491,7 @@ mod tests {
             let to_message = |error: PyramidError| {
                 error.to_string().trim_end_matches("; nothing was changed").to_owned()
             };
-            assert_eq!(found.map_err(to_message), wanted, "{name}");
+            assert_eq!(found.map_err(to_message), expected, "{name}");
         }
     }
 }

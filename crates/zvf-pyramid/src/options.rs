@@ -85,7 +85,7 @@ pub struct Options {
 }
 
 fn serialize_kinds<S: Serializer>(kinds: &[(Kind, OfKind)], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(kinds.iter().map(|(kind, own)| (kind.token(), own)))
+    to.collect_seq(kinds.iter().map(|(kind, settings)| (kind.token(), settings)))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -187,8 +187,8 @@ impl Options {
         }
         let each: Vec<Self> = kinds.iter().map(|kind| self.for_kind(*kind)).collect();
         let mut methods = Vec::new();
-        for (kind, own) in kinds.iter().zip(&each) {
-            methods.push((*kind, own.check_of(*kind)?));
+        for (kind, options) in kinds.iter().zip(&each) {
+            methods.push((*kind, options.check_of(*kind)?));
         }
         if let Some(method) = self.method.filter(|method| !kinds.iter().any(|k| method.fits(*k))) {
             let unfit: Vec<(Kind, Method)> = kinds.iter().map(|kind| (*kind, method)).collect();
@@ -209,12 +209,12 @@ impl Options {
 
     /// The same for a store of one kind: its settings are those of all.
     pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
-        let own = self.settings_of(kind);
+        let settings = self.settings_of(kind);
         Self {
-            method: own.method.or(self.method),
-            size: own.size.or(self.size),
-            keep: own.keep.or(self.keep),
-            sparsity: own.sparsity.unwrap_or(self.sparsity),
+            method: settings.method.or(self.method),
+            size: settings.size.or(self.size),
+            keep: settings.keep.or(self.keep),
+            sparsity: settings.sparsity.unwrap_or(self.sparsity),
             kinds: self.kinds.iter().filter(|(other, _)| *other != kind).copied().collect(),
             ..self.clone()
         }
@@ -222,21 +222,22 @@ impl Options {
 
     /// The settings of one kind.
     pub(crate) fn settings_of(&self, kind: Kind) -> OfKind {
-        let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
-        own.fold(OfKind::default(), OfKind::merge_defaults)
+        let settings =
+            self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, settings)| settings);
+        settings.fold(OfKind::default(), OfKind::merge_defaults)
     }
 
     /// What they come to for one kind.
     fn for_kind(&self, kind: Kind) -> Self {
-        let own = self.settings_of(kind);
-        let method = own.method.or(self.method.filter(|method| method.fits(kind)));
+        let settings = self.settings_of(kind);
+        let method = settings.method.or(self.method.filter(|method| method.fits(kind)));
         let is = method.unwrap_or(Method::default_for(kind));
         let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);
         Self {
             method,
-            size: own.size.or(self.size.filter(|_| is.has_size())),
-            keep: own.keep.or(self.keep.filter(|_| is.has_share())),
-            sparsity: own.sparsity.unwrap_or(self.sparsity),
+            size: settings.size.or(self.size.filter(|_| is.has_size())),
+            keep: settings.keep.or(self.keep.filter(|_| is.has_share())),
+            sparsity: settings.sparsity.unwrap_or(self.sparsity),
             prune: self.prune.filter(|_| prunes),
             kinds: Vec::new(),
             ..self.clone()
@@ -568,11 +569,11 @@ mod tests {
     #[test]
     fn settings_as_text_are_all_that_levels_depend_on() {
         let text = |options: &Options| serde_json::to_string(options).unwrap();
-        let own = OfKind { keep: Some(0.1), ..OfKind::default() };
+        let mesh_settings = OfKind { keep: Some(0.1), ..OfKind::default() };
         let options = Options {
             method: Some(Method::Simplify),
             growth: Some(1.5),
-            kinds: vec![(Kind::Mesh, own)],
+            kinds: vec![(Kind::Mesh, mesh_settings)],
             strategy: Strategy::Largest("area".into()),
             rules: vec![("label".into(), "mode".parse().unwrap())],
             ..Options::default()

@@ -101,15 +101,15 @@ impl Random {
 
     fn choose_by_shuffle(&mut self, n: u64, k: u64) -> Vec<u64> {
         let mut all: Vec<u64> = (0..n).collect();
-        let kept = n.saturating_sub(k);
-        for i in (kept.max(1)..n).rev() {
-            let other = self.up_to(i);
+        let start = n.saturating_sub(k);
+        for i in (start.max(1)..n).rev() {
+            let chosen = self.up_to(i);
             all.swap(
                 zvf_format::num::saturating_usize(i),
-                zvf_format::num::saturating_usize(other),
+                zvf_format::num::saturating_usize(chosen),
             );
         }
-        all.split_off(zvf_format::num::saturating_usize(kept))
+        all.split_off(zvf_format::num::saturating_usize(start))
     }
 
     fn choose_by_floyd(&mut self, n: u64, k: u64) -> Vec<u64> {

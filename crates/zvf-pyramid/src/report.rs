@@ -107,16 +107,16 @@ impl LevelReport {
     /// Of the kinds that a level has: one, as a rule.
     pub(crate) fn from_kinds(level: u32, mut kinds: Vec<(Kind, Self)>) -> Self {
         if kinds.len() < 2 {
-            return kinds.pop().map(|(_, own)| own).unwrap_or_default();
+            return kinds.pop().map(|(_, report)| report).unwrap_or_default();
         }
-        let sum = |of: fn(&Self) -> u64| kinds.iter().map(|(_, own)| of(own)).sum::<u64>();
-        let largest = |error: f64, (_, own): &(Kind, Self)| Some(error.max(own.error?));
+        let sum = |of: fn(&Self) -> u64| kinds.iter().map(|(_, report)| of(report)).sum::<u64>();
+        let largest = |error: f64, (_, report): &(Kind, Self)| Some(error.max(report.error?));
         Self {
             level,
-            vertices: sum(|own| own.vertices),
-            objects: sum(|own| own.objects),
-            elements: sum(|own| own.elements),
-            bytes: sum(|own| own.bytes),
+            vertices: sum(|report| report.vertices),
+            objects: sum(|report| report.objects),
+            elements: sum(|report| report.elements),
+            bytes: sum(|report| report.bytes),
             error: kinds.iter().try_fold(0.0, largest),
             kinds,
         }
@@ -127,9 +127,9 @@ impl fmt::Display for LevelReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "level {}: ", self.level)?;
         self.fmt_own(f)?;
-        for (kind, own) in &self.kinds {
+        for (kind, report) in &self.kinds {
             write!(f, "; {kind}: ")?;
-            own.fmt_own(f)?;
+            report.fmt_own(f)?;
         }
         Ok(())
     }
@@ -138,8 +138,8 @@ impl fmt::Display for LevelReport {
 impl LevelReport {
     /// What there is of each kind, the first one first.
     pub(crate) fn per_kind(&self) -> impl Iterator<Item = &Self> {
-        let one = self.kinds.is_empty().then_some(self);
-        one.into_iter().chain(self.kinds.iter().map(|(_, own)| own))
+        let single = self.kinds.is_empty().then_some(self);
+        single.into_iter().chain(self.kinds.iter().map(|(_, report)| report))
     }
 
     /// How large it is.

@@ -25,10 +25,10 @@ impl Root {
             Capability::MultiscaleLinks,
             Capability::AdditiveLevels,
         ];
-        let kept =
+        let is_kept =
             |token: &Token<Capability>| token.known().is_none_or(|c| !of_levels.contains(&c));
-        block.format_capabilities.retain(kept);
-        block.required_capabilities.retain(kept);
+        block.format_capabilities.retain(is_kept);
+        block.required_capabilities.retain(is_kept);
         (block.cross_level_depth, block.cross_level_storage) = (None, None);
         if let Some(block) = document.multiscales.first_mut() {
             block.datasets.retain(|dataset| dataset.path == "0");

@@ -58,7 +58,7 @@ impl Objects {
                 measure_length(reader, levels, kind, &mut candidates).await?;
             }
         }
-        let kept = match strategy {
+        let chosen = match strategy {
             Strategy::Random => choose::choose_random(&candidates, k, seed),
             Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
                 choose::choose_largest(&candidates, k)
@@ -71,7 +71,7 @@ impl Objects {
                 choose::choose_by_group(&candidates, &groups, step.sparsity, seed)
             }
         };
-        self.set_kept(kept);
+        self.set_kept(chosen);
         Ok(())
     }
 }

@@ -219,7 +219,7 @@ pub struct Plan {
 impl Plan {
     /// Adds what another level costs that the first one builds on.
     pub(crate) fn add(&mut self, other: &Self) {
-        for (own, other) in [
+        for (total, added) in [
             (&mut self.chunks, other.chunks),
             (&mut self.cells, other.cells),
             (&mut self.rows_before, other.rows_before),
@@ -227,7 +227,7 @@ impl Plan {
             (&mut self.requests, other.requests),
             (&mut self.bytes, other.bytes),
         ] {
-            *own = own.saturating_add(other); // figures are upper bounds
+            *total = total.saturating_add(added); // figures are upper bounds
         }
     }
 }

@@ -109,12 +109,12 @@ impl Reader {
             let Some(fragments) = followed.chunks.get(run.chunk) else { continue };
             let (chunk, view) = (*fragments.chunk(), fragments.view()?);
             let Some(fragment) = view.get(run.fragment) else { continue };
-            let own = fragment.rows_within(view.extent())?;
+            let fragment_rows = fragment.rows_within(view.extent())?;
             if rows.len() > MAX_OBJECT_ROWS {
                 let what = "rows of an object";
                 return Err(QueryError::limit(what, to_u64(MAX_OBJECT_ROWS), to_u64(rows.len())));
             }
-            rows.extend(own.map(|row| VertexRow { chunk, row }));
+            rows.extend(fragment_rows.map(|row| VertexRow { chunk, row }));
         }
         Ok(rows)
     }
@@ -169,12 +169,12 @@ impl Reader {
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
         let level = self.open_level(from, kind).await?;
         let Some(family) = level.level_links(Delta(far)).await? else { return Ok(None) };
-        let wanted: HashSet<&VertexRow> = rows.iter().collect();
+        let requested_rows: HashSet<&VertexRow> = rows.iter().collect();
         let mut chunks: Vec<ChunkKey> = rows.iter().map(|row| row.chunk).collect();
         chunks.sort_unstable_by(ChunkKey::cmp_numeric);
         chunks.dedup();
         let mut links = family.of_chunks(&chunks).await?;
-        links.retain(|link| wanted.contains(&link.row));
+        links.retain(|link| requested_rows.contains(&link.row));
         Ok(Some(links))
     }
 
@@ -198,15 +198,15 @@ impl Reader {
                 return Ok(None);
             };
             let mut next: HashMap<VertexRow, Vec<VertexRow>> = HashMap::new();
-            for LevelLink { row: here, linked_row: there } in links {
-                next.entry(here).or_default().push(there);
+            for LevelLink { row, linked_row } in links {
+                next.entry(row).or_default().push(linked_row);
             }
             let far = |link: &LevelLink| {
-                let there = next.get(&link.linked_row).map_or(&[][..], Vec::as_slice);
-                let here = link.row;
-                there
+                let linked_rows = next.get(&link.linked_row).map_or(&[][..], Vec::as_slice);
+                let row = link.row;
+                linked_rows
                     .iter()
-                    .map(move |there| LevelLink { row: here, linked_row: *there })
+                    .map(move |linked_row| LevelLink { row, linked_row: *linked_row })
                     .collect::<Vec<_>>()
             };
             all = all.iter().flat_map(far).collect();

@@ -84,9 +84,9 @@ impl Reader {
         level: LevelId,
         id: ObjectId,
     ) -> Result<Option<Kind>, QueryError> {
-        let own = self.level(level).await?;
-        let extra: Vec<Kind> = own.extra_kinds().collect();
-        let first = own.kinds().first().copied().filter(|_| !extra.is_empty());
+        let level_reader = self.level(level).await?;
+        let extra: Vec<Kind> = level_reader.extra_kinds().collect();
+        let first = level_reader.kinds().first().copied().filter(|_| !extra.is_empty());
         for kind in first.into_iter().chain(extra) {
             let Some(index) = self.level_of_kind(level, kind).await?.objects().await? else {
                 continue;
@@ -245,8 +245,8 @@ impl Reader {
         kind: Option<Kind>,
     ) -> Result<Arc<Warm>, QueryError> {
         let levels = || self.levels.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = levels().get(&(level, None)).cloned();
-        let own = match known {
+        let cached = levels().get(&(level, None)).cloned();
+        let base = match cached {
             Some(warm) => warm,
             None => {
                 let opened = LevelReader::open(&self.store, level).await?;
@@ -254,14 +254,15 @@ impl Reader {
                 Arc::clone(levels().entry((level, None)).or_insert(warm))
             }
         };
-        let Some(kind) = kind.filter(|kind| own.level.extra_kinds().any(|own| own == *kind)) else {
-            return Ok(own);
+        let Some(kind) = kind.filter(|kind| base.level.extra_kinds().any(|extra| extra == *kind))
+        else {
+            return Ok(base);
         };
-        let known = levels().get(&(level, Some(kind))).cloned();
-        if let Some(warm) = known {
+        let cached = levels().get(&(level, Some(kind))).cloned();
+        if let Some(warm) = cached {
             return Ok(warm);
         }
-        let Some(opened) = own.level.of_kind(kind).await? else { return Ok(own) };
+        let Some(opened) = base.level.of_kind(kind).await? else { return Ok(base) };
         let warm = Arc::new(Warm::from_level(opened).await?);
         Ok(Arc::clone(levels().entry((level, Some(kind))).or_insert(warm)))
     }

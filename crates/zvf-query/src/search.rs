@@ -41,9 +41,14 @@ impl Reader {
         let Some(first) = numbers.first().map(|number| LevelId(*number)) else {
             return Ok(Vec::new());
         };
-        let own = self.level(first).await?;
-        let kinds: Vec<Kind> =
-            own.kinds().first().copied().into_iter().chain(own.extra_kinds()).collect();
+        let first_level = self.level(first).await?;
+        let kinds: Vec<Kind> = first_level
+            .kinds()
+            .first()
+            .copied()
+            .into_iter()
+            .chain(first_level.extra_kinds())
+            .collect();
         let mut found = Vec::new();
         for kind in kinds {
             let level = self.level_of_kind(first, kind).await?;
@@ -67,7 +72,7 @@ async fn search_values(
     (text, limit): (&str, usize),
     found: &mut Vec<FoundObject>,
 ) -> Result<(), QueryError> {
-    let wanted = text.to_lowercase();
+    let lowered = text.to_lowercase();
     for name in level.object_attribute_names().await?.names {
         let Some(attribute) = level.object_attribute(&name).await? else { continue };
         let slots = index.slots().min(attribute.len()).min(MAX_SEARCHED_ROWS);
@@ -76,7 +81,7 @@ async fn search_values(
         for row in 0..slots {
             let Some(place) = checked_usize(row) else { break };
             let value = values.value(place, 0);
-            let is_same = value != Value::Null && value.to_string().to_lowercase() == wanted;
+            let is_same = value != Value::Null && value.to_string().to_lowercase() == lowered;
             if is_same && found.len() + rows.len() < limit {
                 rows.push(row);
             }

@@ -67,8 +67,8 @@ impl Warm {
         name: &str,
         near: Option<&ChunkKey>,
     ) -> Result<Option<AttributeReader>, QueryError> {
-        if let Some(known) = find_cached(&self.attributes, name) {
-            return Ok(Some(known));
+        if let Some(cached) = find_cached(&self.attributes, name) {
+            return Ok(Some(cached));
         }
         let found = match near {
             Some(near) => self.level.attribute_near(name, near).await?,
@@ -112,8 +112,8 @@ impl Warm {
 
     /// The attribute of objects called `name`.
     pub(crate) async fn object_attribute(&self, name: &str) -> Result<RowAttribute, QueryError> {
-        if let Some(known) = find_cached(&self.object_attribute, name) {
-            return Ok(known);
+        if let Some(cached) = find_cached(&self.object_attribute, name) {
+            return Ok(cached);
         }
         match insert_found(&self.object_attribute, name, self.level.object_attribute(name).await?) {
             Some(found) => Ok(found),
@@ -130,8 +130,8 @@ impl Warm {
         family: &LinkFamily,
         name: &str,
     ) -> Result<Option<LinkAttribute>, QueryError> {
-        if let Some(known) = find_cached(&self.link_attribute, name) {
-            return Ok(Some(known));
+        if let Some(cached) = find_cached(&self.link_attribute, name) {
+            return Ok(Some(cached));
         }
         Ok(insert_found(&self.link_attribute, name, family.attribute(name).await?))
     }
@@ -157,13 +157,13 @@ impl Warm {
 
     /// The names of the attributes of vertices.
     pub(crate) async fn names(&self) -> Result<Arc<[String]>, QueryError> {
-        let known = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let cached = known().clone();
+        let lock_names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let cached = lock_names().clone();
         if let Some(names) = cached {
             return Ok(names);
         }
         let names: Arc<[String]> = self.level.attribute_names().await?.names.into();
-        Ok(Arc::clone(known().insert(names)))
+        Ok(Arc::clone(lock_names().insert(names)))
     }
 }
 

@@ -114,7 +114,7 @@ impl Canvas {
     }
 
     /// Fills a triangle; returns whether it covers a pixel centre.
-    fn fill(&mut self, [(a, one), (b, two), (c, three)]: [Corner; 3], shade: u8) -> bool {
+    fn fill(&mut self, [(a, ink_a), (b, ink_b), (c, ink_c)]: [Corner; 3], shade: u8) -> bool {
         let ([ax, ay, az], [bx, by, bz], [cx, cy, cz]) = (a, b, c);
         let area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
         let width = self.size.width;
@@ -124,7 +124,7 @@ impl Canvas {
         if area == 0.0 || !area.is_finite() {
             return false;
         }
-        let numbers = [one, two, three].map(Ink::as_number);
+        let numbers = [ink_a, ink_b, ink_c].map(Ink::as_number);
         let mut filled = false;
         for row in top..=bottom {
             let y = f64_from_i64(row) + 0.5;
@@ -142,11 +142,11 @@ impl Canvas {
                 let ink = if self.mixes {
                     Ink::number(dot(shares, numbers))
                 } else if first >= second && first >= third {
-                    one
+                    ink_a
                 } else if second >= third {
-                    two
+                    ink_b
                 } else {
-                    three
+                    ink_c
                 };
                 self.put(column, row, dot(shares, [az, bz, cz]), ink, shade);
             }
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn dots() {
-        for (at, width, wanted) in [
+        for (at, width, expected) in [
             ([1.0, 1.0, 0.0], 1, ["....", ".1..", "...."]),
             ([3.99, 2.99, 0.0], 1, ["....", "....", "...1"]),
             ([-0.01, 1.0, 0.0], 1, ["....", "....", "...."]),
@@ -272,14 +272,14 @@ mod tests {
         ] {
             let mut canvas = canvas(4, 3);
             canvas.point((at, ink(1)), width);
-            assert_eq!(rows_of_canvas(&canvas), wanted, "{at:?} of {width}");
+            assert_eq!(rows_of_canvas(&canvas), expected, "{at:?} of {width}");
         }
     }
 
     #[test]
     fn lines() {
         let far = 1e12;
-        for (from, to, width, wanted) in [
+        for (from, to, width, expected) in [
             ([0.5, 0.5], [3.5, 2.5], 1, ["1...", ".11.", "...1"]),
             ([3.5, 1.5], [0.5, 1.5], 1, ["....", "2211", "...."]),
             ([-far, 1.5], [far, 1.5], 1, ["....", "1122", "...."]),
@@ -297,7 +297,7 @@ mod tests {
             let same =
                 |a: &str, b: &str| a.chars().zip(b.chars()).all(|(a, b)| (a == '.') == (b == '.'));
             assert!(
-                shown.iter().zip(wanted).all(|(a, b)| same(a, b)),
+                shown.iter().zip(expected).all(|(a, b)| same(a, b)),
                 "{from:?} {to:?} of {width}: {shown:?}"
             );
         }
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn triangles() {
-        for (corners, wanted) in [
+        for (corners, expected) in [
             ([[0., 0.], [4., 0.], [0., 4.]], ["1111", "111.", "11..", "1..."]),
             ([[0., 0.], [0., 4.], [4., 0.]], ["1111", "111.", "11..", "1..."]),
             ([[-9., -9.], [99., -9.], [-9., 99.]], ["1111"; 4]),
@@ -320,7 +320,7 @@ mod tests {
         ] {
             let mut canvas = canvas(4, 4);
             canvas.triangle(corners.map(|[x, y]| ([x, y, 0.0], ink(1))));
-            assert_eq!(rows_of_canvas(&canvas), wanted, "{corners:?}");
+            assert_eq!(rows_of_canvas(&canvas), expected, "{corners:?}");
         }
     }
 

@@ -85,8 +85,8 @@ impl FromStr for ColourMap {
     type Err = RenderError;
 
     fn from_str(word: &str) -> Result<Self, RenderError> {
-        let known = Self::ALL.iter().copied().find(|map| map.word() == word);
-        known.ok_or_else(|| {
+        let colour_map = Self::ALL.iter().copied().find(|map| map.word() == word);
+        colour_map.ok_or_else(|| {
             RenderError::setting("colour map", "viridis, magma, grey or coolwarm", word)
         })
     }

@@ -61,14 +61,14 @@ impl RenderError {
 
 impl Diagnose for RenderError {
     fn diagnosis(&self) -> Diagnosis<'_> {
-        let own = |class| Diagnosis::new(class, "render", self);
+        let diagnose = |class| Diagnosis::new(class, "render", self);
         match self {
             Self::Setting { expected, found, .. } => {
-                own(Class::InvalidArgument).with_values(expected, found)
+                diagnose(Class::InvalidArgument).with_values(expected, found)
             }
             Self::Model(error) => error.diagnosis(),
             Self::Query(error) => error.diagnosis(),
-            Self::Write(error) => own(Class::Io).with_cause(error),
+            Self::Write(error) => diagnose(Class::Io).with_cause(error),
         }
     }
 }

@@ -77,11 +77,11 @@ impl Inks {
             }
             Source::Object => (Self::Vertices(of_objects(batch)), Meaning::Colours),
             Source::Attribute(name) => {
-                let own = batch.field(name);
+                let vertex_field = batch.field(name);
                 let bare = name.strip_prefix("link.").unwrap_or(name);
                 let elements = batch.elements().into_iter().flat_map(|elements| elements.fields());
-                let theirs = elements.into_iter().find(|field| *field.name == *bare);
-                match (own, theirs) {
+                let element_field = elements.into_iter().find(|field| *field.name == *bare);
+                match (vertex_field, element_field) {
                     (Some(field), _) => (Self::Vertices(of_field(field)), meaning(field)),
                     (None, Some(field)) => (Self::Elements(of_field(field)), meaning(field)),
                     (None, None) => (Self::One(Ink::colour(UNKNOWN)), Meaning::Colours),
@@ -176,7 +176,7 @@ mod tests {
         let codes = field("uint8", 1, &[1, 0, 7]);
         let words = Categories::new(vec![Value::from("axon"), Value::from("soma")], None);
         let codes = codes.with_categories(words);
-        for (field, wanted, means) in [
+        for (field, expected, means) in [
             (field("uint8", 1, &[9, 200]), vec![Ink::number(9.0), Ink::number(200.0)], true),
             (field("int16", 2, &[0xfe, 0xff, 1, 0]), vec![Ink::number(-2.0)], true),
             (field("float32", 1, &1.5_f32.to_le_bytes()), vec![Ink::number(1.5)], true),
@@ -189,7 +189,7 @@ mod tests {
             (codes, [of_text("soma"), of_text("axon"), UNKNOWN].map(Ink::colour).to_vec(), false),
         ] {
             assert_eq!(meaning(&field) == Meaning::Numbers, means, "{field:?}");
-            assert_eq!(of_field(&field), wanted, "{field:?}");
+            assert_eq!(of_field(&field), expected, "{field:?}");
         }
     }
 

@@ -106,8 +106,8 @@ impl Painter {
         for (number, element) in elements.iter().enumerate() {
             let corner = |vertex: usize| corner(vertex, Some(number));
             match *element {
-                [one] => {
-                    if let Some(at) = corner(one) {
+                [vertex] => {
+                    if let Some(at) = corner(vertex) {
                         self.canvas.point(at, self.dot);
                     }
                 }

@@ -106,11 +106,11 @@ impl Camera {
             *centre = low + (high - low) / 2.0;
             *extent = high - low;
         }
-        let seen = |axis: [f64; 3]| dot(axis.map(f64::abs), extent);
+        let visible_extent = |axis: [f64; 3]| dot(axis.map(f64::abs), extent);
         let [width, height] = [size.width, size.height].map(f64::from);
         let room = |pixels: f64, extent: f64| (pixels - 2.0 * margin).max(1.0) / extent;
         // Without an extent, the point is in the middle.
-        let scale = room(width, seen(right)).min(room(height, seen(up)));
+        let scale = room(width, visible_extent(right)).min(room(height, visible_extent(up)));
         let scale = if scale == f64::INFINITY { 1.0 } else { scale };
         let finite = centre.iter().chain(&extent).all(|x| x.is_finite());
         if !finite || scale.is_nan() || scale <= 0.0 {
@@ -219,9 +219,9 @@ mod tests {
         }
         for text in ["", "above", "1", "1,x", "inf,0", "1,2,3"] {
             let error = text.parse::<View>().unwrap_err().to_string();
-            let wanted =
+            let expected =
                 "view: expected top, front, side, corner or two angles in degrees such as 30,20";
-            assert_eq!(error, format!("{wanted}, found {text:?}"));
+            assert_eq!(error, format!("{expected}, found {text:?}"));
         }
     }
 }

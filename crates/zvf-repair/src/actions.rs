@@ -125,10 +125,10 @@ async fn list(
     let listed = doc.nonempty_chunks.clone().unwrap_or_default();
     let mut keys: Vec<ChunkKey> =
         listed.iter().filter_map(|text| text.parse::<ChunkKey>().ok()).collect();
-    let known = std::collections::HashSet::<ChunkKey>::from_iter(keys.iter().copied());
-    let others: Vec<ChunkKey> = stored.iter().filter(|key| !known.contains(key)).collect();
-    for others in others.chunks(BATCH) {
-        for (key, cell) in others.iter().zip(cells.raw_many(others).await) {
+    let listed_keys = std::collections::HashSet::<ChunkKey>::from_iter(keys.iter().copied());
+    let unlisted: Vec<ChunkKey> = stored.iter().filter(|key| !listed_keys.contains(key)).collect();
+    for batch in unlisted.chunks(BATCH) {
+        for (key, cell) in batch.iter().zip(cells.raw_many(batch).await) {
             if cell?.is_some() {
                 keys.push(*key);
             }
@@ -187,7 +187,7 @@ async fn token(
             let block = attributes(node).get_mut("zarr_vectors")?.as_object_mut()?;
             let tokens = block.entry("format_capabilities").or_insert_with(|| json!([]));
             let tokens = tokens.as_array_mut()?;
-            if !tokens.iter().any(|other| other.as_str() == Some(&token)) {
+            if !tokens.iter().any(|listed| listed.as_str() == Some(&token)) {
                 tokens.push(token.clone().into());
             }
             Some(format!("format_capabilities gets {token}"))
@@ -221,12 +221,12 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Repair, StoreError>
     let family = format!("{level}/links/0");
     let Some(group) = store.nodes().group(&family).await? else { return Ok(Repair::Left) };
     let width = group.attributes.get("link_width").and_then(Value::as_u64);
-    let others = width.and_then(|width| usize::try_from(width.checked_sub(1)?).ok());
-    let Some(others) = others.filter(|others| *others < MAX_WIDTH) else {
+    let count = width.and_then(|width| usize::try_from(width.checked_sub(1)?).ok());
+    let Some(count) = count.filter(|count| *count < MAX_WIDTH) else {
         return Ok(Repair::Left);
     };
     let zero = vec![0_i64; node.key_rank()];
-    let Ok(offsets) = Offsets::new(zero.len(), &vec![zero.as_slice(); others]) else {
+    let Ok(offsets) = Offsets::new(zero.len(), &vec![zero.as_slice(); count]) else {
         return Ok(Repair::Left);
     };
     let name = format!("links/0/{offsets}");
@@ -237,7 +237,7 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Repair, StoreError>
     };
     let Node::Array(doc) = &*doc else { return Ok(Repair::Left) };
     let row = cells.attributes().get("dtype").and_then(Value::as_str);
-    let row = if row.is_none_or(|dtype| dtype == "int64") { (to_u64(others) + 1) * 8 } else { 0 };
+    let row = if row.is_none_or(|dtype| dtype == "int64") { (to_u64(count) + 1) * 8 } else { 0 };
     let keys: Vec<ChunkKey> = cells.presence().await?.iter().collect();
     let origin = origin(doc);
     let mut changes = Vec::new();

@@ -71,14 +71,14 @@ impl From<zvf_publish::PublishError> for RepairError {
 
 impl Diagnose for RepairError {
     fn diagnosis(&self) -> Diagnosis<'_> {
-        let own = |class| Diagnosis::naming_class(class, "repair", self);
+        let diagnose = |class| Diagnosis::naming_class(class, "repair", self);
         match self {
             Self::Store(error) => error.diagnosis(),
-            Self::Changed { .. } => own(Class::Conflict),
-            Self::NoConditionalPut { .. } => own(Class::Unsupported),
-            Self::NothingBeside | Self::HasJournal => own(Class::InvalidArgument),
-            Self::Io { source, .. } => own(Class::Io).with_cause(source),
-            Self::Backend { .. } => own(Class::Unavailable),
+            Self::Changed { .. } => diagnose(Class::Conflict),
+            Self::NoConditionalPut { .. } => diagnose(Class::Unsupported),
+            Self::NothingBeside | Self::HasJournal => diagnose(Class::InvalidArgument),
+            Self::Io { source, .. } => diagnose(Class::Io).with_cause(source),
+            Self::Backend { .. } => diagnose(Class::Unavailable),
         }
     }
 }

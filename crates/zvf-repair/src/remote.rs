@@ -60,11 +60,11 @@ pub async fn apply_remote(
         return Err(RepairError::HasJournal);
     }
     let place = begin(store, kept, plan).await?;
-    let mut known = Vec::with_capacity(plan.changes.len());
+    let mut modes = Vec::with_capacity(plan.changes.len());
     for change in &plan.changes {
-        known.push(compared(store, prefix, &place, change).await?);
+        modes.push(compared(store, prefix, &place, change).await?);
     }
-    for (change, mode) in plan.changes.iter().zip(known) {
+    for (change, mode) in plan.changes.iter().zip(modes) {
         replace(store, &join(prefix, &change.path), change, mode).await?;
     }
     Ok(Some(place))
@@ -83,9 +83,9 @@ async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path
             Err(source) => return Err(refused(&path, source)),
         }
         let again = put(store, &file, &text, PutMode::Create).await;
-        let other = UpdateVersion { e_tag: Some(NO_TAG.to_owned()), version: Some("0".to_owned()) };
-        let other = put(store, &file, &text, PutMode::Update(other)).await;
-        for heeded in [again, other] {
+        let stale = UpdateVersion { e_tag: Some(NO_TAG.to_owned()), version: Some("0".to_owned()) };
+        let stale = put(store, &file, &text, PutMode::Update(stale)).await;
+        for heeded in [again, stale] {
             match heeded {
                 Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
                 Err(source) if !passes(&source) => return Err(refused(&path, source)),

@@ -55,10 +55,10 @@ impl std::str::FromStr for Token {
 
 impl Token {
     /// Compares in constant time.
-    fn equals(&self, other: &str) -> bool {
-        let (own, other) = (self.0.as_bytes(), other.as_bytes());
-        let differences = own.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
-        own.len() == other.len() && std::hint::black_box(differences) == 0
+    fn equals(&self, given: &str) -> bool {
+        let (token, given) = (self.0.as_bytes(), given.as_bytes());
+        let differences = token.iter().zip(given).fold(0, |all, (a, b)| all | (a ^ b));
+        token.len() == given.len() && std::hint::black_box(differences) == 0
     }
 }
 

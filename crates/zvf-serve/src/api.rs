@@ -180,8 +180,9 @@ async fn open_kinds(
     let kinds: Vec<zvf::Kind> =
         first.kinds().first().copied().into_iter().chain(first.extra_kinds()).collect();
     let mut levels = Vec::new();
-    for own in kinds.into_iter().filter(|own| kind.is_none_or(|kind| kind == *own)) {
-        levels.push(reader.level_of_kind(LevelId(number), own).await.map_err(refuse)?);
+    let is_asked = |level_kind: &zvf::Kind| kind.is_none_or(|kind| kind == *level_kind);
+    for level_kind in kinds.into_iter().filter(is_asked) {
+        levels.push(reader.level_of_kind(LevelId(number), level_kind).await.map_err(refuse)?);
     }
     Ok(levels)
 }
@@ -225,8 +226,9 @@ async fn objects(
         }
     }
     if ids.as_ref().is_some_and(|ids| ids.len() > views.len()) {
-        let known: Vec<i64> = views.iter().map(|view| view.id).collect();
-        let absent = ids.iter().flatten().find(|id| !known.contains(&id.0)).map_or(0, |id| id.0);
+        let found_ids: Vec<i64> = views.iter().map(|view| view.id).collect();
+        let absent = ids.iter().flatten().find(|id| !found_ids.contains(&id.0));
+        let absent = absent.map_or(0, |id| id.0);
         return Err(Refusal::not_found(format!("there is no object {absent}")));
     }
     serde_json::to_value(&views).map_err(|error| Refusal::bad_request(error.to_string()))
@@ -245,7 +247,10 @@ async fn search(
         return Err(Refusal::bad_request(format!("there is no field {name:?}")));
     }
     let found = store.reader().await?.search(text, max_objects.min(MAX_FOUND)).await;
-    let describe = |one: zvf::FoundObject| json!({"kind": one.kind.to_string(), "id": one.object.0, "attribute": one.attribute});
+    let describe = |found: zvf::FoundObject| {
+        let kind = found.kind.to_string();
+        json!({"kind": kind, "id": found.object.0, "attribute": found.attribute})
+    };
     Ok(found.map_err(|error| store.refuse(&error.into()))?.into_iter().map(describe).collect())
 }
 
@@ -311,10 +316,10 @@ async fn groups(
         let found = GroupView::read(&level, None, max_ids).await;
         views.extend(found.map_err(|error| store.refuse(&error))?);
     }
-    if let Some(wanted) = group {
-        views.retain(|view| view.name == wanted || view.group.to_string() == wanted);
+    if let Some(requested) = group {
+        views.retain(|view| view.name == requested || view.group.to_string() == requested);
         if views.is_empty() {
-            return Err(Refusal::not_found(format!("there is no group {wanted:?}")));
+            return Err(Refusal::not_found(format!("there is no group {requested:?}")));
         }
     }
     serde_json::to_value(&views).map_err(|error| Refusal::bad_request(error.to_string()))

@@ -28,11 +28,11 @@ impl ConnectionTable {
     ) -> Option<CountedConnection> {
         let mut by_peer = self.by_peer.lock().unwrap_or_else(PoisonError::into_inner);
         let open: usize = by_peer.values().sum();
-        let own = by_peer.get(&peer).copied().unwrap_or(0);
-        if open >= max || own >= max_per_peer {
+        let open_of_peer = by_peer.get(&peer).copied().unwrap_or(0);
+        if open >= max || open_of_peer >= max_per_peer {
             return None;
         }
-        by_peer.insert(peer, own + 1);
+        by_peer.insert(peer, open_of_peer + 1);
         Some(CountedConnection { table: Arc::clone(self), peer })
     }
 
@@ -45,7 +45,7 @@ impl Drop for CountedConnection {
     fn drop(&mut self) {
         let mut by_peer = self.table.by_peer.lock().unwrap_or_else(PoisonError::into_inner);
         match by_peer.get_mut(&self.peer) {
-            Some(own) if *own > 1 => *own -= 1,
+            Some(count) if *count > 1 => *count -= 1,
             _ => drop(by_peer.remove(&self.peer)),
         }
     }

@@ -33,18 +33,18 @@ impl Head {
     }
 }
 
-/// Searches a head at the start of `bytes`, of which the first `seen` were scanned before.
+/// Searches a head at the start of `bytes`, of which the first `scanned` were scanned before.
 ///
 /// Returns `None` while it may still become one.
 pub(crate) fn scan_head(
     bytes: &[u8],
-    seen: usize,
+    scanned: usize,
     limits: &Limits,
 ) -> Result<Option<Head>, Refusal> {
     if bytes.first().is_some_and(|first| !is_token(*first)) {
         return Err(malformed("the request does not begin with a method"));
     }
-    let from = seen.saturating_sub(END.len());
+    let from = scanned.saturating_sub(END.len());
     check_line_ends(bytes, from)?;
     let line = find(bytes, b"\r\n", 0);
     if line.unwrap_or(bytes.len()) > limits.max_request_line_bytes {
@@ -201,9 +201,9 @@ const fn is_token(byte: u8) -> bool {
         )
 }
 
-fn find(bytes: &[u8], wanted: &[u8], from: usize) -> Option<usize> {
+fn find(bytes: &[u8], pattern: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
-    rest.windows(wanted.len()).position(|window| window == wanted).map(|at| at + from)
+    rest.windows(pattern.len()).position(|window| window == pattern).map(|at| at + from)
 }
 
 /// The end of a head.

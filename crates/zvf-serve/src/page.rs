@@ -59,9 +59,9 @@ pub(crate) fn openapi() -> Value {
         path["post"] = post;
         path
     };
-    let with = |own: &[(&str, &str)]| {
-        let own = own.iter().map(|(name, about)| text(name, about));
-        query_parameters.iter().cloned().chain(own).collect::<Vec<_>>()
+    let with = |extra: &[(&str, &str)]| {
+        let extra = extra.iter().map(|(name, about)| text(name, about));
+        query_parameters.iter().cloned().chain(extra).collect::<Vec<_>>()
     };
     let level = || {
         vec![text("level", "the number of the level"), text("kind", "where a store holds several")]

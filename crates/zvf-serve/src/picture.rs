@@ -22,9 +22,9 @@ pub(crate) async fn answer_picture(
     let has_level = request.fields.iter().any(|(name, _)| name == "level");
     let bounds =
         request.fields.iter().find(|(name, _)| name == "bbox").map(|(_, text)| parse_box(text));
-    let own = ["size", "view", "colour", "colormap", "background", "width"];
-    let mut parsed = parse_query(request.fields, state.limits.max_rows, &own)?;
-    let mut options = picture_options(&parsed.others, state.limits.max_pixels)?;
+    let picture_fields = ["size", "view", "colour", "colormap", "background", "width"];
+    let mut parsed = parse_query(request.fields, state.limits.max_rows, &picture_fields)?;
+    let mut options = picture_options(&parsed.other_fields, state.limits.max_pixels)?;
     options.bounds = bounds.transpose()?;
     if options.bounds.is_some() {
         parsed.query = parsed.query.mode(Mode::Clip);

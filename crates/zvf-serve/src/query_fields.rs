@@ -27,7 +27,7 @@ pub(crate) struct ParsedQuery {
     /// Whether a limit was requested: an answer that is cut there is complete.
     pub(crate) is_limited: bool,
     /// The fields that do not belong to the query, in order.
-    pub(crate) others: Vec<(String, String)>,
+    pub(crate) other_fields: Vec<(String, String)>,
 }
 
 /// Parses a query from the fields of a request. `max_rows` limits every answer; `allowed` are the fields that the
@@ -43,14 +43,14 @@ pub(crate) fn parse_query(
         kind: None,
         groups: Vec::new(),
         is_limited: false,
-        others: Vec::new(),
+        other_fields: Vec::new(),
     };
     let mut spaces = Vec::new();
     let mut region: Option<Region> = None;
     let mut limit = max_rows.saturating_add(1); // one more shows that there is more
-    let mut seen = std::collections::BTreeSet::new();
+    let mut given_names = std::collections::BTreeSet::new();
     for (name, value) in fields {
-        if name != "half_space" && !seen.insert(name.clone()) {
+        if name != "half_space" && !given_names.insert(name.clone()) {
             return Err(Refusal::bad_request(format!("{name} is given twice")));
         }
         let query = parsed.query.clone();
@@ -75,17 +75,17 @@ pub(crate) fn parse_query(
             "attributes" | "columns" => parsed.query = query.columns(parse_columns(&value)),
             "order" => parsed.query = query.order(parse_order(&value)?),
             "limit" => {
-                let wanted: u64 = value
+                let requested: u64 = value
                     .parse()
                     .map_err(|_error| refuse("limit", &value, "a count of vertices"))?;
-                if wanted > max_rows {
+                if requested > max_rows {
                     return Err(too_many_rows(max_rows).with_key("limit"));
                 }
-                if wanted > 0 {
-                    (limit, parsed.is_limited) = (wanted, true);
+                if requested > 0 {
+                    (limit, parsed.is_limited) = (requested, true);
                 }
             }
-            other if allowed.contains(&other) => parsed.others.push((name, value)),
+            other if allowed.contains(&other) => parsed.other_fields.push((name, value)),
             _ => {
                 let message = format!("there is no field {name:?}");
                 return Err(Refusal::bad_request(message).with_hint("see /api/openapi.json"));
@@ -99,7 +99,7 @@ pub(crate) fn parse_query(
         let convex = Region::convex(&spaces);
         region = Some(convex.map_err(|error| refuse("half_space", "", &error.to_string()))?);
     }
-    if seen.contains("bbox") && seen.contains("ball") {
+    if given_names.contains("bbox") && given_names.contains("ball") {
         return Err(Refusal::bad_request("bbox and ball cannot be together"));
     }
     let mut query = parsed.query.level(parsed.level).limit(limit);
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(parsed.groups, ["0", "left"]);
         assert_eq!(parsed.kind, Some(Kind::Mesh));
         assert_eq!(parsed.level, LevelRule::MaxVertices(10));
-        assert_eq!(parsed.others, [("format".to_owned(), "csv".to_owned())]);
+        assert_eq!(parsed.other_fields, [("format".to_owned(), "csv".to_owned())]);
     }
 
     #[test]

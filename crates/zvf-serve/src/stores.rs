@@ -64,12 +64,12 @@ impl ServedStore {
     /// Returns the current store as precomputed objects.
     pub(crate) async fn precomputed(&self) -> Result<Arc<Precomputed>, Refusal> {
         let reader = self.reader().await?;
-        let mut kept = self.precomputed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.precomputed.lock().unwrap_or_else(PoisonError::into_inner);
         let open = || {
             let served = Precomputed::new(reader).with_cache_bytes(self.limits.max_kept_bytes);
             Arc::new(served.with_max_whole_faces(self.limits.max_whole_faces))
         };
-        Ok(Arc::clone(kept.get_or_insert_with(open)))
+        Ok(Arc::clone(cached.get_or_insert_with(open)))
     }
 
     /// Converts an error of this store, without its address.

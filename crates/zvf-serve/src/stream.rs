@@ -44,8 +44,8 @@ pub(crate) struct RequestStream<S> {
 
 /// The state of the input.
 enum Phase {
-    /// A head, of which `seen` bytes were scanned.
-    Head { seen: usize },
+    /// A head, of which `scanned` bytes were scanned.
+    Head { scanned: usize },
     /// Remaining bytes of a request.
     Request { left: u64 },
     /// No more input; the answer to a refused request is sent before the end.
@@ -89,7 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
             limits,
             metrics,
             in_progress,
-            phase: Phase::Head { seen: 0 },
+            phase: Phase::Head { scanned: 0 },
             came: Vec::new(),
             is_fresh: true,
             is_shut: false,
@@ -107,17 +107,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
     }
 
     /// Checks the head, or the part of it that arrived.
-    fn check_head(&mut self, seen: usize) {
+    fn check_head(&mut self, scanned: usize) {
         // An empty line before a request is ignored, as HTTP recommends.
         while self.came.starts_with(b"\r\n") {
             self.came.drain(..2);
         }
-        let seen = seen.min(self.came.len());
-        self.phase = Phase::Head { seen: self.came.len() };
+        let scanned = scanned.min(self.came.len());
+        self.phase = Phase::Head { scanned: self.came.len() };
         if self.came == b"\r" {
             return;
         }
-        match scan_head(&self.came, seen, &self.limits) {
+        match scan_head(&self.came, scanned, &self.limits) {
             Ok(None) => {}
             Ok(Some(head)) => {
                 (self.is_fresh, self.phase) =
@@ -179,9 +179,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
     ) -> Poll<io::Result<()>> {
         let max = buffer.remaining().min(usize::try_from(left).unwrap_or(usize::MAX));
         let count = if self.came.is_empty() {
-            let mut own = ReadBuf::new(buffer.initialize_unfilled_to(max));
-            ready!(Pin::new(&mut self.stream).poll_read(context, &mut own))?;
-            let count = own.filled().len();
+            let mut unfilled = ReadBuf::new(buffer.initialize_unfilled_to(max));
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut unfilled))?;
+            let count = unfilled.filled().len();
             buffer.advance(count);
             count
         } else {
@@ -253,9 +253,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for RequestStream<S> {
         loop {
             match this.phase {
                 Phase::Refused { .. } => return Poll::Ready(Ok(())),
-                Phase::Request { left: 0 } => this.phase = Phase::Head { seen: 0 },
+                Phase::Request { left: 0 } => this.phase = Phase::Head { scanned: 0 },
                 Phase::Request { left } => return this.poll_request(left, context, buffer),
-                Phase::Head { seen } if seen < this.came.len() => this.check_head(seen),
+                Phase::Head { scanned } if scanned < this.came.len() => this.check_head(scanned),
                 Phase::Head { .. } => {
                     let count = ready!(this.poll_more_head(context))?;
                     if count == 0 && this.came.is_empty() {

@@ -62,7 +62,7 @@ pub(crate) async fn answer_query(
     request: ApiRequest,
 ) -> Result<Answer, Refusal> {
     let parsed = parse_query(request.fields, state.limits.max_rows, &["format"])?;
-    let name = parsed.others.first().map_or("arrows", |(_, format)| format.as_str());
+    let name = parsed.other_fields.first().map_or("arrows", |(_, format)| format.as_str());
     let Some(format) = Format::parse(name) else {
         return Err(Refusal::bad_request("format: expected arrows, csv, jsonl or parquet"));
     };

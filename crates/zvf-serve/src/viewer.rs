@@ -104,7 +104,7 @@ pub(crate) fn answer_viewer(name: &str, request: &HeaderMap) -> Result<Answer, R
         .iter()
         .filter_map(|list| list.to_str().ok())
         .flat_map(|list| list.split(','))
-        .any(|known| known.trim().trim_start_matches("W/") == tag || known.trim() == "*");
+        .any(|listed| listed.trim().trim_start_matches("W/") == tag || listed.trim() == "*");
     let mut sent = if is_known {
         let mut sent: Answer = Response::new(empty_body());
         *sent.status_mut() = StatusCode::NOT_MODIFIED;

@@ -107,9 +107,9 @@ impl Cache {
         loop {
             let (claims, waits) = self.sort(array, slots, &mut answers);
             if !claims.claimed.is_empty() {
-                let wanted: Vec<usize> = claims.claimed.iter().map(|claim| claim.at).collect();
-                let count = wanted.len();
-                let mut fetched = fetch(wanted).await;
+                let places: Vec<usize> = claims.claimed.iter().map(|claim| claim.at).collect();
+                let count = places.len();
+                let mut fetched = fetch(places).await;
                 let found = fetched.len();
                 fetched.resize_with(count, || Err(too_few(count, found)));
                 claims.publish(fetched, keep, &mut answers);
@@ -275,10 +275,10 @@ impl State {
             return;
         }
         // A part of a larger buffer that others hold would keep all of it.
-        let own = |bytes: &Bytes| {
+        let owned_copy = |bytes: &Bytes| {
             if bytes.is_unique() { bytes.clone() } else { Bytes::copy_from_slice(bytes) }
         };
-        let entry = Entry { bytes: bytes.map(own), used: false };
+        let entry = Entry { bytes: bytes.map(owned_copy), used: false };
         match self.entries.insert(slot, entry) {
             Some(old) => {
                 self.bytes -= self::weight(old.bytes.as_ref());
@@ -356,9 +356,9 @@ mod tests {
         let slots = slots(numbers.iter().copied());
         let fetched = Mutex::new(Vec::new());
         let answers = cache
-            .read_many(1, &slots, keep, |wanted| {
-                fetched.lock().unwrap().extend(wanted.iter().filter_map(|at| slots[*at]));
-                std::future::ready(wanted.into_iter().map(|at| stored(slots[at])).collect())
+            .read_many(1, &slots, keep, |places| {
+                fetched.lock().unwrap().extend(places.iter().filter_map(|at| slots[*at]));
+                std::future::ready(places.into_iter().map(|at| stored(slots[at])).collect())
             })
             .await;
         (shown(&answers), fetched.into_inner().unwrap())
@@ -445,9 +445,9 @@ mod tests {
                         slots.reverse();
                     }
                     let answers = cache
-                        .read_many(1, &slots, Keep::Yes, |wanted| {
-                            fetches.fetch_add(wanted.len(), Ordering::Relaxed);
-                            let answers = wanted.into_iter().map(|at| stored(slots[at])).collect();
+                        .read_many(1, &slots, Keep::Yes, |places| {
+                            fetches.fetch_add(places.len(), Ordering::Relaxed);
+                            let answers = places.into_iter().map(|at| stored(slots[at])).collect();
                             async {
                                 tokio::time::sleep(Duration::from_millis(10)).await;
                                 answers
@@ -513,8 +513,8 @@ mod tests {
     async fn requests_without_a_slot_are_always_fetched() {
         let cache = Cache::new(1 << 20);
         for _ in 0..2 {
-            let fetch = |wanted: Vec<usize>| async move {
-                assert_eq!(wanted, [0, 1]);
+            let fetch = |places: Vec<usize>| async move {
+                assert_eq!(places, [0, 1]);
                 vec![Ok(None), Ok(Some(Bytes::from_static(b"x")))]
             };
             let answers = cache.read_many(1, &[None, None], Keep::Yes, fetch).await;
@@ -542,9 +542,9 @@ mod tests {
                     let mut x = seed;
                     for _ in 0..3000 {
                         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                        let wanted = [x >> 58, (x >> 50) & 63, (x >> 40) & 63];
-                        let answers = runtime.block_on(ask(cache, Keep::Yes, &wanted)).0;
-                        let expected: Vec<_> = slots(wanted).into_iter().map(stored).collect();
+                        let numbers = [x >> 58, (x >> 50) & 63, (x >> 40) & 63];
+                        let answers = runtime.block_on(ask(cache, Keep::Yes, &numbers)).0;
+                        let expected: Vec<_> = slots(numbers).into_iter().map(stored).collect();
                         assert_eq!(answers, shown(&expected));
                         assert!(cache.bytes() <= 40 * (ENTRY_OVERHEAD_BYTES + 2));
                     }

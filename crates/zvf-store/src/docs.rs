@@ -38,7 +38,7 @@ use crate::source::{Begun, Get, Got, HeldFile, Source, Version};
 /// The cached documents, by node.
 #[derive(Debug, Default)]
 pub(crate) struct Docs {
-    known: Mutex<HashMap<Key, Slot>>,
+    slots: Mutex<HashMap<Key, Slot>>,
 }
 
 /// The cell of one document.
@@ -130,8 +130,8 @@ impl Docs {
     /// for this while its file was not written to.
     pub(crate) async fn unchanged(&self, source: &Source) -> Result<bool, StoreError> {
         let docs: Vec<(Key, Doc)> = {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known
+            let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots
                 .iter()
                 .filter_map(|(key, slot)| Some((key.clone(), slot.get()?.clone())))
                 .collect()
@@ -168,10 +168,10 @@ impl Docs {
     }
 
     fn slot(&self, key: &Key) -> Slot {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match known.get(key) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        match slots.get(key) {
             Some(slot) => Arc::clone(slot),
-            None => Arc::clone(known.entry(key.clone()).or_default()),
+            None => Arc::clone(slots.entry(key.clone()).or_default()),
         }
     }
 }

@@ -303,28 +303,28 @@ fn publish_class(error: &PublishError) -> Class {
 
 impl Diagnose for StoreError {
     fn diagnosis(&self) -> Diagnosis<'_> {
-        let own = |class: Class| Diagnosis::new(class, "", self).with_hint(class.hint());
+        let diagnose = |class: Class| Diagnosis::new(class, "", self).with_hint(class.hint());
         let fault = match self.fault() {
             Fault::Format(source) => source.diagnosis(),
             Fault::Metadata(source) => source.diagnosis(),
             Fault::Refused { class, expected, found, .. } => {
-                own(*class).with_values(expected, found)
+                diagnose(*class).with_values(expected, found)
             }
             Fault::Codec { class, .. } | Fault::Io { class, .. } | Fault::Backend { class, .. } => {
-                own(*class)
+                diagnose(*class)
             }
-            Fault::Publish { class, .. } => own(*class),
+            Fault::Publish { class, .. } => diagnose(*class),
             // The words say what to do.
             Fault::Words { class, .. } => Diagnosis::new(*class, "", self),
-            Fault::Absent { .. } => own(Class::NotFound),
-            Fault::Unknown { .. } => own(Class::CommitUnknown),
+            Fault::Absent { .. } => diagnose(Class::NotFound),
+            Fault::Unknown { .. } => diagnose(Class::CommitUnknown),
             Fault::Unsupported { name, .. } => {
-                Diagnosis { found: Some(name), ..own(Class::Unsupported) }
+                Diagnosis { found: Some(name), ..diagnose(Class::Unsupported) }
             }
             Fault::Changed { change: Change::Length { expected, found } } => {
-                own(Class::FileChanged).with_values(expected, found)
+                diagnose(Class::FileChanged).with_values(expected, found)
             }
-            Fault::Changed { .. } => own(Class::FileChanged),
+            Fault::Changed { .. } => diagnose(Class::FileChanged),
         };
         let (op, key, span) = (self.op().name(), self.key(), self.span());
         Diagnosis { op, key, span, text: self, says_class: true, ..fault }

@@ -395,9 +395,9 @@ pub(crate) mod tests {
         let (dir, path) = file(b"old bytes");
         let file = mapped(&path);
         let view = file.view(0, 3).unwrap();
-        let other = dir.path().join("other");
-        fs::write(&other, b"new").unwrap();
-        fs::rename(&other, &path).unwrap();
+        let replacement = dir.path().join("other");
+        fs::write(&replacement, b"new").unwrap();
+        fs::rename(&replacement, &path).unwrap();
         assert_eq!(&view[..], b"old");
         assert!(view.still_valid());
         assert_eq!(file.read(4, 5).unwrap(), "bytes");
@@ -468,9 +468,9 @@ pub(crate) mod tests {
         store.check_maps().unwrap();
 
         // A new version under the name: this handle keeps the old one.
-        let other = dir.path().join("other");
-        fs::write(&other, [1, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-        fs::rename(&other, &cell).unwrap();
+        let replacement = dir.path().join("other");
+        fs::write(&replacement, [1, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        fs::rename(&replacement, &cell).unwrap();
         assert_eq!(read().await.unwrap().unwrap().as_ptr(), bytes.as_ptr());
         store.check_maps().unwrap();
 

@@ -84,13 +84,13 @@ fn cancelled_reservations_let_others_pass() {
 /// Asks the cache for `slots`; `fetched` counts how often each number was fetched.
 fn ask(cache: &Cache, slots: [u64; 2], fetched: &[AtomicUsize; 3]) {
     let asked = slots.map(Some);
-    let fetch = |wanted: Vec<usize>| async move {
+    let fetch = |places: Vec<usize>| async move {
         let answer = |at: usize| {
             let slot = usize::try_from(slots[at]).unwrap();
             fetched[slot].fetch_add(1, Ordering::SeqCst);
             Ok(Some(Bytes::from(vec![u8::try_from(slot).unwrap()])))
         };
-        wanted.into_iter().map(answer).collect::<Vec<Answer>>()
+        places.into_iter().map(answer).collect::<Vec<Answer>>()
     };
     let answers = block_on(cache.read_many(1, &asked, Keep::Yes, fetch));
     for (slot, answer) in slots.iter().zip(answers) {
@@ -103,12 +103,12 @@ fn two_batches_that_overlap_fetch_everything_once() {
     check(|| {
         let cache = Arc::new(Cache::new(1 << 20));
         let fetched = Arc::new([0; 3].map(AtomicUsize::new));
-        let other = {
+        let handle = {
             let (cache, fetched) = (Arc::clone(&cache), Arc::clone(&fetched));
             thread::spawn(move || ask(&cache, [2, 1], &fetched))
         };
         ask(&cache, [1, 2], &fetched);
-        other.join().unwrap();
+        handle.join().unwrap();
         let counts = fetched.each_ref().map(|count| count.load(Ordering::SeqCst));
         assert_eq!(counts, [0, 1, 1]);
     });
@@ -185,8 +185,8 @@ fn tasks_wait_for_bytes_in_flight() {
     check(|| {
         let room = MemoryLimiter::new(100, false);
         let leaving = room.acquire_blocking(80);
-        let other = room.clone();
-        let waits = thread::spawn(move || drop(block_on(other.acquire(50))));
+        let shared_room = room.clone();
+        let waits = thread::spawn(move || drop(block_on(shared_room.acquire(50))));
         drop(leaving);
         waits.join().unwrap();
         assert_eq!(room.held_bytes(), 0);

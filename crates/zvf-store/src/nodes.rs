@@ -158,7 +158,7 @@ impl<'a> Nodes<'a> {
             let texts = self.store.stored_objects(&objects).await?;
             read.extend(some.iter().map(|(node, _)| node.clone()).zip(texts));
         }
-        read.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        read.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         Ok(read)
     }
 
@@ -195,7 +195,8 @@ impl<'a> Nodes<'a> {
             return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
         }
         let children = self.store.shared().source.children(&key).await?;
-        let (folders, files): (Vec<_>, Vec<_>) = children.into_iter().partition(|one| one.is_dir);
+        let (folders, files): (Vec<_>, Vec<_>) =
+            children.into_iter().partition(|child| child.is_dir);
         let names = |list: Vec<Child>| list.into_iter().map(|child| child.name).collect();
         Ok(Entries { files: names(files), folders: names(folders) })
     }

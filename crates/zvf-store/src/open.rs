@@ -404,11 +404,11 @@ impl Store {
     pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>, StoreError> {
         let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
         let answers = self.shared().source.read_many(&gets).await.into_iter().zip(keys);
-        let there = answers.map(|(got, key)| {
+        let objects = answers.map(|(got, key)| {
             let got = got.map_err(|error| error.with_key(key))?;
             got.map(|got| got.bytes).ok_or_else(|| StoreError::absent(key, "it was listed"))
         });
-        there.collect()
+        objects.collect()
     }
 
     /// What was asked of the backend so far, by this handle and its clones.

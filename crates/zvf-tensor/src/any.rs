@@ -259,8 +259,9 @@ async fn zarr_box(
             return Ok(out);
         }
         let index = |number| geometry.chunk_coordinate(number).map(|at| at.as_slice().to_vec());
-        let wanted: Vec<Vec<u64>> = wave.iter().filter_map(|part| index(part.number())).collect();
-        for (part, chunk) in wave.iter().zip(array.chunks(&wanted).await?) {
+        let coordinates: Vec<Vec<u64>> =
+            wave.iter().filter_map(|part| index(part.number())).collect();
+        for (part, chunk) in wave.iter().zip(array.chunks(&coordinates).await?) {
             let Some(chunk) = chunk else { continue };
             for run in part.blocks().flat_map(|block| block.runs()) {
                 let [from, to, len] = [run.from, run.to, run.len].map(saturating_usize);
@@ -312,7 +313,7 @@ pub(crate) const fn element_of(dtype: Dtype) -> Option<TensorDtype> {
 fn names_in(file: &TensorFile) -> String {
     let mut tensors = file.tensors();
     let shown: Vec<String> =
-        tensors.by_ref().take(NAMES_SHOWN).map(|one| one.name().to_owned()).collect();
+        tensors.by_ref().take(NAMES_SHOWN).map(|tensor| tensor.name().to_owned()).collect();
     match (shown.is_empty(), tensors.len()) {
         (true, _) => "a file without any".to_owned(),
         (false, 0) => format!("no name, where there is {}", shown.join(", ")),

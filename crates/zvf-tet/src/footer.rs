@@ -165,8 +165,8 @@ impl<'a> Footer<'a> {
         let mut at = self.payload_end;
         for _ in self.spills.iter().flatten() {
             // Of several empty spills in one place, only one that is not empty leads on.
-            let here = self.spills.iter().flatten().filter(|spill| spill.offset == at);
-            at = at.saturating_add(here.map(|spill| spill.len).max().unwrap_or(0));
+            let adjacent = self.spills.iter().flatten().filter(|spill| spill.offset == at);
+            at = at.saturating_add(adjacent.map(|spill| spill.len).max().unwrap_or(0));
         }
         let outside = |spill: &&Spill| !(self.payload_end..=self.json_at).contains(&spill.offset);
         match self.spills.iter().flatten().find(outside) {

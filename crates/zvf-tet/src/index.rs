@@ -270,8 +270,8 @@ impl Row {
     fn is_sound(&self, payload_end: u64) -> bool {
         let (offset, stored) = (self.payload_offset.get(), self.stored_byte_len.get());
         let codec = self.codec.get();
-        let known = codec == ZSTD || (codec == RAW && stored == self.raw_byte_len.get());
-        known && offset <= payload_end && stored <= payload_end.saturating_sub(offset)
+        let is_valid = codec == ZSTD || (codec == RAW && stored == self.raw_byte_len.get());
+        is_valid && offset <= payload_end && stored <= payload_end.saturating_sub(offset)
     }
 
     /// What [`Row::is_sound`] found, counted from the start of the row.

@@ -217,11 +217,11 @@ impl<'a> Scan<'a> {
     }
 
     fn eat(&mut self, byte: u8) -> bool {
-        let here = self.peek() == Some(byte);
-        if here {
+        let is_next = self.peek() == Some(byte);
+        if is_next {
             self.skip();
         }
-        here
+        is_next
     }
 
     fn space(&mut self) {

@@ -77,9 +77,10 @@ impl<'a> Lookup<'a> {
     #[must_use]
     pub fn new(index: &Index<'a>, id: u32, geometry: &TileGeometry, first_row: u64) -> Self {
         let rows = index.rows();
-        let own = |row: &Row| row.dataset_id() == u64::from(id);
-        let guess = num::checked_usize(first_row).filter(|at| rows.get(*at).is_some_and(own));
-        let first = guess.or_else(|| rows.iter().position(own)).unwrap_or(0);
+        let is_of_dataset = |row: &Row| row.dataset_id() == u64::from(id);
+        let guess =
+            num::checked_usize(first_row).filter(|at| rows.get(*at).is_some_and(is_of_dataset));
+        let first = guess.or_else(|| rows.iter().position(is_of_dataset)).unwrap_or(0);
         let geometry = *geometry;
         let place = match in_order(rows, first, id, &geometry) {
             true => Place::InOrder(first),
@@ -138,9 +139,12 @@ impl<'a> Lookup<'a> {
                 let at = numbers.partition_point(|number| {
                     key(number).is_some_and(|key| axes(&key, rank) < coords)
                 });
-                let mut here = numbers.get(at..).unwrap_or(&[]).iter();
+                let mut candidates = numbers.get(at..).unwrap_or(&[]).iter();
                 let mut next = || {
-                    here.next().and_then(row).filter(|row| axes(&row.chunk_index(), rank) == coords)
+                    candidates
+                        .next()
+                        .and_then(row)
+                        .filter(|row| axes(&row.chunk_index(), rank) == coords)
                 };
                 let found = next().ok_or_else(missing)?;
                 match next() {
@@ -151,11 +155,11 @@ impl<'a> Lookup<'a> {
             #[cfg(not(feature = "alloc"))]
             Place::Anywhere => {
                 let (id, rank) = (u64::from(self.places.id), self.places.geometry.rank());
-                let mut here = self.rows.iter().filter(|row| {
+                let mut candidates = self.rows.iter().filter(|row| {
                     row.dataset_id() == id && axes(&row.chunk_index(), rank) == coords
                 });
-                let found = here.next().ok_or_else(missing)?;
-                match here.next() {
+                let found = candidates.next().ok_or_else(missing)?;
+                match candidates.next() {
                     None => Ok(found),
                     Some(_) => Err(self.refuse(Class::Duplicate, "more than one")),
                 }
@@ -223,8 +227,9 @@ pub(super) fn count_up(coords: &mut [u64; MAX_RANK], counts: &[u64]) {
 /// The numbers of the rows of a dataset, in order of their coordinates.
 #[cfg(feature = "alloc")]
 fn sorted(rows: &[Row], id: u32, rank: usize) -> Vec<u32> {
-    let own = (0..=u32::MAX).zip(rows).filter(|(_, row)| row.dataset_id() == u64::from(id));
-    let mut numbers: Vec<u32> = own.map(|(number, _)| number).collect();
+    let dataset_rows =
+        (0..=u32::MAX).zip(rows).filter(|(_, row)| row.dataset_id() == u64::from(id));
+    let mut numbers: Vec<u32> = dataset_rows.map(|(number, _)| number).collect();
     let key = |number: &u32| rows.get(num::usize_from_u32(*number)).map(Row::chunk_index);
     numbers.sort_unstable_by(|a, b| {
         let (a, b) = (key(a), key(b));

@@ -206,12 +206,15 @@ mod tests {
 
     #[test]
     fn reads_and_writes_the_same_bytes() {
-        let one = Superblock::parse(&ONE, 216).unwrap();
-        assert_eq!((one.dataset_count(), one.flags(), one.has_footer()), (1, 1, true));
-        assert_eq!((one.chunk_index_offset(), one.chunk_index_length()), (80, 136));
-        assert_eq!(one.prefix_len(), 216);
-        assert_eq!(one.to_bytes(), ONE);
-        assert!(one.lints().is_empty());
+        let superblock = Superblock::parse(&ONE, 216).unwrap();
+        assert_eq!(
+            (superblock.dataset_count(), superblock.flags(), superblock.has_footer()),
+            (1, 1, true)
+        );
+        assert_eq!((superblock.chunk_index_offset(), superblock.chunk_index_length()), (80, 136));
+        assert_eq!(superblock.prefix_len(), 216);
+        assert_eq!(superblock.to_bytes(), ONE);
+        assert!(superblock.lints().is_empty());
     }
 
     #[test]

@@ -238,8 +238,8 @@ pub(crate) fn rule(id: &str) -> Result<&'static Rule, String> {
 
 /// The severity that a record names.
 pub(crate) fn severity(name: &str) -> Result<Severity, String> {
-    let known = [Severity::Note, Severity::Warning, Severity::Error];
-    let found = known.into_iter().find(|severity| severity.name() == name);
+    let severities = [Severity::Note, Severity::Warning, Severity::Error];
+    let found = severities.into_iter().find(|severity| severity.name() == name);
     found.ok_or_else(|| format!("a severity is expected, not {name:?}"))
 }
 

@@ -101,12 +101,12 @@ impl Findings {
         unknown
     }
 
-    /// Those of the rules that `wanted` lets through, worst first; the counts; and the notes.
-    pub(crate) fn into_summary(self, wanted: impl Fn(&Rule) -> bool) -> FindingSummary {
+    /// Those of the rules that `is_requested` lets through, worst first; the counts; and the notes.
+    pub(crate) fn into_summary(self, is_requested: impl Fn(&Rule) -> bool) -> FindingSummary {
         let max_kept = self.max_kept;
         let (mut findings, mut notes) = (Vec::new(), Vec::new());
         for (severity, kept) in self.kept.into_iter().rev() {
-            let kept = kept.into_iter().filter(|finding| wanted(finding.rule));
+            let kept = kept.into_iter().filter(|finding| is_requested(finding.rule));
             if severity == Severity::Note { notes.extend(kept) } else { findings.extend(kept) }
         }
         findings.sort_by_key(|finding: &Finding| {
@@ -114,10 +114,11 @@ impl Findings {
         });
         findings.truncate(max_kept);
         let counts = self.counts.into_iter().filter_map(|((place, severity), n)| {
-            let rule = rules::RULES.get(place).copied().filter(|rule| wanted(rule))?;
+            let rule = rules::RULES.get(place).copied().filter(|rule| is_requested(rule))?;
             Some((rule, severity, n))
         });
-        let skipped = self.skipped.into_iter().filter(|finding| wanted(finding.rule)).collect();
+        let skipped =
+            self.skipped.into_iter().filter(|finding| is_requested(finding.rule)).collect();
         FindingSummary { findings, counts: counts.collect(), notes, skipped }
     }
 }
@@ -193,9 +194,9 @@ mod tests {
         let shown: Vec<_> = summary.findings.iter().map(|f| (f.rule.id, f.path.as_str())).collect();
         assert_eq!(shown, [("C21", "bad"), ("C4", "0"), ("C4", "1")]);
         let counts: Vec<_> = summary.counts.iter().map(|(r, s, n)| (r.id, s.name(), *n)).collect();
-        let wanted =
+        let expected =
             [("S8", "note", 1), ("C4", "warning", 5), ("C21", "warning", 1), ("C21", "error", 1)];
-        assert_eq!(counts, wanted);
+        assert_eq!(counts, expected);
         assert_eq!(summary.notes.len(), 1);
     }
 

@@ -131,11 +131,11 @@ impl LevelState {
 
     /// Returns the declared kinds of geometry that are known.
     pub(crate) fn known_kinds(&self) -> Vec<GeometryType> {
-        let known = self
+        let kinds = self
             .kinds
             .iter()
             .filter_map(|token| if let Token::Known(kind) = token { Some(*kind) } else { None });
-        known.collect()
+        kinds.collect()
     }
 
     /// Returns whether the level declares only `kinds`.

@@ -139,16 +139,16 @@ mod tests {
     #[tokio::test]
     async fn everything_is_taken_once_and_in_order() {
         for count in [0, 1, 16, 17, 1000] {
-            let mut seen = Vec::new();
+            let mut taken = Vec::new();
             let read = async |range: Range<usize>| Ok((range, 1));
             let check = |range: Range<usize>| range.collect::<Vec<_>>();
             let take = async |range: Range<usize>, all: Vec<usize>| {
                 assert_eq!(range.len(), all.len());
-                seen.extend(all);
+                taken.extend(all);
                 Ok(())
             };
             batches(0..count, read, check, take).await.unwrap();
-            assert_eq!(seen, (0..count).collect::<Vec<_>>());
+            assert_eq!(taken, (0..count).collect::<Vec<_>>());
         }
     }
 }

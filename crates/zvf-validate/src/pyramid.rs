@@ -58,18 +58,18 @@ pub(crate) fn check_kind(run: &mut Validation, levels: &[&LevelState]) {
 
 /// Returns whether level 0 was edited since the level was built.
 fn is_stale(level: &LevelState) -> bool {
-    let edited = level.node.meta().attributes.get("zvf").and_then(|own| own.get("stale"));
+    let edited = level.node.meta().attributes.get("zvf").and_then(|section| section.get("stale"));
     edited.is_some_and(|stale| !stale.is_null())
 }
 
 /// Checks P2: level numbers have no gaps.
 fn check_gaps(run: &mut Validation, levels: &[&LevelState]) {
-    for (wanted, level) in (0_u32..).zip(levels) {
-        if level.node.number() != wanted {
+    for (expected, level) in (0_u32..).zip(levels) {
+        if level.node.number() != expected {
             let found = format!("level {}", level.node.number());
             run.add(Finding::new(&P2, &level.name).with_details(
                 "levels",
-                format!("level {wanted}"),
+                format!("level {expected}"),
                 found,
             ));
             return;
@@ -80,9 +80,9 @@ fn check_gaps(run: &mut Validation, levels: &[&LevelState]) {
 /// Checks P3: additions are not made of the finer level.
 fn rows(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let (many, few) = (fine.chunks.total_rows(), coarse.chunks.total_rows());
-    let known = fine.chunks.is_whole() && coarse.chunks.is_whole();
+    let is_whole = fine.chunks.is_whole() && coarse.chunks.is_whole();
     let additive = fine.node.meta().is_additive() || coarse.node.meta().is_additive();
-    if known && !additive && few > many {
+    if is_whole && !additive && few > many {
         let expected = format!("at most {many}, those of level {}", fine.name);
         run.add(Finding::new(&P3, &coarse.name).with_details("rows", expected, few));
     }
@@ -230,9 +230,10 @@ fn check_orphans(
     links: &CrossLevelLinks,
 ) {
     let number = i64::from(level.node.number()) + i64::from(links.delta);
-    let here = level.node.number();
+    let level_number = level.node.number();
     let sparse = levels.iter().any(|other| {
-        let is_between = other.node.number() > here && i64::from(other.node.number()) <= number;
+        let is_between =
+            other.node.number() > level_number && i64::from(other.node.number()) <= number;
         is_between && other.node.meta().object_sparsity < 1.0
     });
     if sparse {

@@ -29,10 +29,10 @@ pub(crate) async fn check_root(run: &mut Validation) -> Result<(), Stop> {
         ));
     }
     if run.store.version().is_newer_than_known() {
-        let known = format!("at most {}", Version::KNOWN);
+        let expected = format!("at most {}", Version::KNOWN);
         let finding = Finding::new(&S11, "zarr.json").with_details(
             "zarr_vectors.zv_version",
-            known,
+            expected,
             run.store.version(),
         );
         run.add(finding.warning());
@@ -133,8 +133,9 @@ async fn open_arrays(run: &mut Validation, level: &mut LevelState) -> Result<(),
     check_standalone(run, level).await?;
 
     for name in children {
-        let known = KNOWN.contains(&name.as_str()) || COMPOSITE.iter().any(|p| name.starts_with(p));
-        if !known || GROUPS.contains(&name.as_str()) {
+        let is_known =
+            KNOWN.contains(&name.as_str()) || COMPOSITE.iter().any(|p| name.starts_with(p));
+        if !is_known || GROUPS.contains(&name.as_str()) {
             check_folder(run, &level.path(&name)).await?;
         }
         if OPTIONAL.contains(&name.as_str()) {

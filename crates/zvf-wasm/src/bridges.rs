@@ -33,16 +33,16 @@ pub(crate) enum StepEnd {
     Position(StoredRow, Vec<f64>),
 }
 
-/// The steps of the chunks `own`; with those into other chunks where `ghosts` says so.
+/// The steps of `chunks`; with those into other chunks where `ghosts` says so.
 pub(crate) async fn find_steps(
     level: &LevelReader,
-    own: &[(u32, ChunkKey)],
+    chunks: &[(u32, ChunkKey)],
     ghosts: bool,
 ) -> Result<Vec<Step>, WasmError> {
-    let keys: Vec<ChunkKey> = own.iter().map(|(_, key)| *key).collect();
+    let keys: Vec<ChunkKey> = chunks.iter().map(|(_, key)| *key).collect();
     let mut ends: HashMap<(Vec<i64>, u64), [StoredRow; 2]> = HashMap::new();
     let mut steps = Vec::new();
-    for ((place, key), fragments) in own.iter().zip(level.fragments(&keys).await) {
+    for ((place, key), fragments) in chunks.iter().zip(level.fragments(&keys).await) {
         let fragments = fragments?;
         for number in 0..fragments.len() {
             let rows = fragment_rows(&fragments, number)?;
@@ -105,7 +105,7 @@ async fn follow(
 ) -> Result<Vec<Step>, WasmError> {
     let keys: Vec<ChunkKey> = far.iter().map(|(key, _)| *key).collect();
     let table = level.chunks().await?;
-    let (mut wanted, mut starts) = (Vec::new(), Vec::new());
+    let (mut row_ranges, mut starts) = (Vec::new(), Vec::new());
     for (fragments, (_, list)) in level.fragments(&keys).await.into_iter().zip(&far) {
         let (mut ranges, mut rows) = (Vec::new(), Vec::new());
         // A neighbour that cannot be read costs the step into it, not this chunk.
@@ -117,11 +117,11 @@ async fn follow(
                 }
             }
         }
-        wanted.push(ranges);
+        row_ranges.push(ranges);
         starts.push(rows);
     }
     let mut steps = Vec::new();
-    let some: Vec<usize> = (0..keys.len()).filter(|at| !wanted[*at].is_empty()).collect();
+    let some: Vec<usize> = (0..keys.len()).filter(|at| !row_ranges[*at].is_empty()).collect();
     let asked: Vec<ChunkKey> = some.iter().map(|at| keys[*at]).collect();
     let positions = level.positions(&asked, Caching::Keep).await;
     for (at, column) in some.into_iter().zip(positions) {

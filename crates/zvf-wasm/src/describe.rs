@@ -79,7 +79,7 @@ async fn add_level(
         }
     }
     for (kind, level) in found {
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+        match kinds.iter_mut().find(|(listed, _)| *listed == kind) {
             Some((_, levels)) => levels.push(level),
             None => kinds.push((kind, vec![level])),
         }

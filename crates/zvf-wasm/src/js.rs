@@ -211,11 +211,11 @@ fn cell_object(cell: &Cell) -> Object {
     set(&object, "faces", Uint32Array::from(cell.faces.as_slice()).into());
     let attributes = Array::new();
     for attribute in &cell.attributes {
-        let one = Object::new();
-        set(&one, "name", attribute.name.as_str().into());
-        set(&one, "width", attribute.width.into());
-        set(&one, "values", Float32Array::from(attribute.values.as_slice()).into());
-        attributes.push(&one);
+        let js_attribute = Object::new();
+        set(&js_attribute, "name", attribute.name.as_str().into());
+        set(&js_attribute, "width", attribute.width.into());
+        set(&js_attribute, "values", Float32Array::from(attribute.values.as_slice()).into());
+        attributes.push(&js_attribute);
     }
     set(&object, "attributes", attributes.into());
     object

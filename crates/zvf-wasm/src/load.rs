@@ -27,12 +27,12 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
     let level = reader.level_of_kind(request.level, request.kind).await?;
     let (inside, low) = query_box(request, &level)?;
     let table = level.chunks().await?;
-    let own: Vec<u32> = (0_u32..)
+    let cell_chunks: Vec<u32> = (0_u32..)
         .zip(table.rows())
         .filter(|(_, key)| key.ends_with(&request.cell))
         .map(|(place, _)| place)
         .collect();
-    let mut builder = Builder::new(request, &low, &own);
+    let mut builder = Builder::new(request, &low, &cell_chunks);
     // Rows of several fragments come once for each.
     builder.names_rows |= !level.tiles().await?;
     let columns = known_columns(&level, &request.columns).await?;
@@ -41,8 +41,10 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
         builder.push(&batch)?;
     }
     if request.kind.is_chain() && builder.keeps_rows {
-        let keys: Vec<(u32, ChunkKey)> =
-            own.iter().filter_map(|place| Some((*place, table.get(as_usize(*place))?))).collect();
+        let keys: Vec<(u32, ChunkKey)> = cell_chunks
+            .iter()
+            .filter_map(|place| Some((*place, table.get(as_usize(*place))?)))
+            .collect();
         let ghosts = request.condition.is_none();
         let steps = bridges::find_steps(&level, &keys, ghosts).await?;
         builder.join(&steps);
@@ -58,17 +60,17 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
 
 /// Those of `columns` that the level has: coarser ones often lack some, and are drawn without.
 async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<String>, WasmError> {
-    let mut known = Vec::with_capacity(columns.len());
+    let mut found = Vec::with_capacity(columns.len());
     for column in columns {
         let is_known = match column.strip_prefix("object.") {
             Some(name) => level.object_attribute(name).await?.is_some(),
             None => level.attribute(column).await?.is_some(),
         };
         if is_known {
-            known.push(column.clone());
+            found.push(column.clone());
         }
     }
-    Ok(known)
+    Ok(found)
 }
 
 /// Where the query for a chunk looks, and the corner of the chunk.
@@ -118,11 +120,11 @@ struct Builder<'a> {
     /// Whether rows are distinguished by number: something joins them, or they may come again.
     names_rows: bool,
     axes: &'a [usize],
-    own: &'a [u32],
+    cell_chunks: &'a [u32],
     origin: [f64; 3],
     vertices: Vec<Vertex>,
     /// Which vertex a stored row is, where something joins rows.
-    known: HashMap<StoredRow, u32>,
+    vertex_of_row: HashMap<StoredRow, u32>,
     keeps_rows: bool,
     slots: HashMap<ObjectId, u32>,
     ids: Vec<i64>,
@@ -130,14 +132,14 @@ struct Builder<'a> {
     faces: Vec<u32>,
     attributes: Vec<Attribute>,
     /// Vertices of the chunk that came.
-    seen: u32,
+    stored_count: u32,
     /// Points whose hash is larger are left out: a cloud that is far above its limit need not be in memory.
     threshold: u32,
     limit: usize,
 }
 
 impl<'a> Builder<'a> {
-    fn new(request: &'a CellRequest, low: &[f64], own: &'a [u32]) -> Self {
+    fn new(request: &'a CellRequest, low: &[f64], cell_chunks: &'a [u32]) -> Self {
         let mut origin = [0.0; 3];
         for (origin, axis) in origin.iter_mut().zip(&request.axes) {
             *origin = low.get(*axis).copied().unwrap_or(0.0); // an axis that is not there is flat
@@ -148,17 +150,17 @@ impl<'a> Builder<'a> {
             joins_rows: request.kind.is_chain() || request.kind.has_links(),
             names_rows: request.kind.is_chain() || request.kind.has_links(),
             axes: &request.axes,
-            own,
+            cell_chunks,
             origin,
             vertices: Vec::new(),
-            known: HashMap::new(),
+            vertex_of_row: HashMap::new(),
             keeps_rows: true,
             slots: HashMap::new(),
             ids: Vec::new(),
             segments: Vec::new(),
             faces: Vec::new(),
             attributes: request.columns.iter().map(attribute).collect(),
-            seen: 0,
+            stored_count: 0,
             threshold: u32::MAX,
             limit: request.limit.map_or(usize::MAX, as_usize),
         }
@@ -173,20 +175,20 @@ impl<'a> Builder<'a> {
         for i in 0..batch.len() {
             let at = stored.as_ref().and_then(|stored| stored.get(i)).copied();
             if let Some(at) = at.filter(|_| names_rows)
-                && let Some(known) = self.known.get(&at)
+                && let Some(vertex) = self.vertex_of_row.get(&at)
             {
-                placed.push(*known);
+                placed.push(*vertex);
                 continue;
             }
             let number = as_u32(self.vertices.len());
             if let Some(at) = at.filter(|_| names_rows) {
-                self.known.insert(at, number);
+                self.vertex_of_row.insert(at, number);
             }
             let object = batch.vertex_objects().and_then(|owners| owners.get(i).copied().flatten());
             let slot = object.map_or(NO_OBJECT, |object| self.slot(object));
-            let is_ghost = at.is_some_and(|(place, _)| !self.own.contains(&place));
+            let is_ghost = at.is_some_and(|(place, _)| !self.cell_chunks.contains(&place));
             let row = at.map_or(as_u32(i), |(_, row)| row);
-            self.seen += u32::from(!is_ghost);
+            self.stored_count += u32::from(!is_ghost);
             if hash_row(row) > self.threshold {
                 continue; // only points have a threshold
             }
@@ -208,15 +210,15 @@ impl<'a> Builder<'a> {
     fn lower_threshold(&mut self) {
         while self.vertices.len() / 2 > self.limit && self.threshold > 1 {
             self.threshold /= 2;
-            let kept: Vec<bool> =
+            let is_kept: Vec<bool> =
                 self.vertices.iter().map(|vertex| hash_row(vertex.row) <= self.threshold).collect();
             for attribute in &mut self.attributes {
-                let values = attribute.values.chunks(as_usize(attribute.width)).zip(&kept);
-                let values = values.filter_map(|(values, kept)| kept.then_some(values));
+                let values = attribute.values.chunks(as_usize(attribute.width)).zip(&is_kept);
+                let values = values.filter_map(|(values, is_kept)| is_kept.then_some(values));
                 attribute.values = values.flatten().copied().collect();
             }
-            let mut kept = kept.into_iter();
-            self.vertices.retain(|_| kept.next().unwrap_or(true));
+            let mut is_kept = is_kept.into_iter();
+            self.vertices.retain(|_| is_kept.next().unwrap_or(true));
         }
     }
 
@@ -281,9 +283,9 @@ impl<'a> Builder<'a> {
     /// Joins the vertices of chains.
     fn join(&mut self, steps: &[Step]) {
         for step in steps {
-            let Some(from) = self.known.get(&step.from).copied() else { continue };
+            let Some(from) = self.vertex_of_row.get(&step.from).copied() else { continue };
             let to = match &step.to {
-                StepEnd::Row(row) => match self.known.get(row) {
+                StepEnd::Row(row) => match self.vertex_of_row.get(row) {
                     Some(to) => *to,
                     None => continue, // a condition left it out
                 },
@@ -295,8 +297,8 @@ impl<'a> Builder<'a> {
 
     /// A vertex of another chunk, with the object and the values of the one before it.
     fn ghost(&mut self, from: u32, stored: StoredRow, position: &[f64]) -> u32 {
-        if let Some(known) = self.known.get(&stored) {
-            return *known;
+        if let Some(vertex) = self.vertex_of_row.get(&stored) {
+            return *vertex;
         }
         let number = as_u32(self.vertices.len());
         let slot = self.vertices.get(as_usize(from)).map_or(NO_OBJECT, |vertex| vertex.slot);
@@ -311,7 +313,7 @@ impl<'a> Builder<'a> {
             let values = attribute.values.get(values).map(<[f32]>::to_vec);
             attribute.values.extend(values.unwrap_or_else(|| vec![f32::NAN; width]));
         }
-        self.known.insert(stored, number);
+        self.vertex_of_row.insert(stored, number);
         number
     }
 
@@ -325,12 +327,12 @@ impl<'a> Builder<'a> {
         }
         let numbers = |ghosts: bool| {
             let vertices = self.vertices.iter().zip(&is_used).enumerate();
-            let wanted =
+            let selected =
                 vertices.filter(move |(_, (vertex, used))| **used && vertex.is_ghost == ghosts);
-            wanted.map(|(number, _)| number)
+            selected.map(|(number, _)| number)
         };
         let mut order: Vec<usize> = numbers(false).collect();
-        let own = order.len();
+        let own_count = order.len();
         order.extend(numbers(true));
         let mut moved = vec![NO_OBJECT; self.vertices.len()];
         for (next, number) in order.iter().enumerate() {
@@ -343,8 +345,8 @@ impl<'a> Builder<'a> {
         };
         let mut cell = Cell {
             origin: self.origin,
-            own_vertices: as_u32(own),
-            stored_vertices: self.seen,
+            own_vertices: as_u32(own_count),
+            stored_vertices: self.stored_count,
             segments: rename(&self.segments),
             faces: rename(&self.faces),
             ids: self.ids,
@@ -359,8 +361,8 @@ impl<'a> Builder<'a> {
             let width = as_usize(attribute.width);
             let mut values = Vec::with_capacity(attribute.values.len());
             for number in &order {
-                let one = attribute.values.get(number * width..(number + 1) * width);
-                values.extend(one.unwrap_or_default());
+                let row_values = attribute.values.get(number * width..(number + 1) * width);
+                values.extend(row_values.unwrap_or_default());
             }
             cell.attributes.push(Attribute { values, ..attribute });
         }

@@ -137,9 +137,10 @@ pub async fn describe_vertex(
 /// When an index or an attribute cannot be read.
 pub async fn search_objects(reader: &Reader, text: &str) -> Result<Json, WasmError> {
     let found = reader.search(text, MAX_FOUND).await?;
-    let describe = |one: FoundObject| {
-        let mut object = json!({"kind": one.kind.token(), "object": one.object.0.to_string()});
-        if let Some(name) = one.attribute {
+    let describe = |found_object: FoundObject| {
+        let (kind, id) = (found_object.kind.token(), found_object.object.0.to_string());
+        let mut object = json!({"kind": kind, "object": id});
+        if let Some(name) = found_object.attribute {
             object["attribute"] = name.into();
         }
         object

@@ -92,9 +92,9 @@ impl Question {
                 Bounds::new(&low, &high).map_err(|error| bad("bbox", &error.to_string()))?;
             query = query.in_region(bounds);
             if let Some(mode) = text_field(&fields, "mode") {
-                let known = Mode::ALL.iter().copied().find(|known| known.word() == mode);
+                let found = Mode::ALL.iter().copied().find(|candidate| candidate.word() == mode);
                 query = query
-                    .mode(known.ok_or_else(|| bad("mode", "inside, touch, clip, crop or cells"))?);
+                    .mode(found.ok_or_else(|| bad("mode", "inside, touch, clip, crop or cells"))?);
             }
         }
         if let Some(ids) = fields.get("objects").and_then(Value::as_array) {

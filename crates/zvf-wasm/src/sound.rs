@@ -29,9 +29,9 @@ pub async fn validate_cell(
     }
     let mut findings = Vec::new();
     for key in &keys {
-        let one = std::slice::from_ref(key);
-        let positions = level.positions(one, Caching::Once).await.pop();
-        let fragments = level.fragments(one).await.pop();
+        let single_key = std::slice::from_ref(key);
+        let positions = level.positions(single_key, Caching::Once).await.pop();
+        let fragments = level.fragments(single_key).await.pop();
         let rows = positions.and_then(|rows| note(rows, &mut findings)).map(|rows| rows.len());
         if let Some(fragments) = fragments.and_then(|found| note(found, &mut findings)) {
             note(
@@ -44,7 +44,7 @@ pub async fn validate_cell(
         }
         for name in level.attribute_names().await?.names {
             if let Some(attribute) = level.attribute(&name).await?
-                && let Some(values) = attribute.values(one, Caching::Once).await.pop()
+                && let Some(values) = attribute.values(single_key, Caching::Once).await.pop()
             {
                 note(values, &mut findings);
             }

@@ -278,10 +278,10 @@ impl ObjectStore for PageStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let own = Self { requests: self.requests.clone(), lists: self.lists };
+        let source = Self { requests: self.requests.clone(), lists: self.lists };
         let prefix = prefix.cloned();
         let listed = async move {
-            match own.names(prefix.as_ref(), true).await {
+            match source.names(prefix.as_ref(), true).await {
                 Ok(names) => {
                     names.keys.into_iter().map(|key| meta_below(prefix.as_ref(), key)).collect()
                 }

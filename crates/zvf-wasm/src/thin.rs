@@ -15,16 +15,16 @@ use crate::cell::{Attribute, Cell};
 /// Reduces `cell` to about `limit` vertices of its own; one that has no more is left alone.
 #[must_use]
 pub fn thin_cell(cell: Cell, limit: u32) -> Cell {
-    let own = cell.own_vertices;
-    if own <= limit {
+    let own_count = cell.own_vertices;
+    if own_count <= limit {
         return cell;
     }
     if cell.segments.is_empty() && cell.faces.is_empty() {
-        let share = f64::from(limit) / f64::from(own);
+        let share = f64::from(limit) / f64::from(own_count);
         let threshold = share_threshold(share);
         let is_kept = |at: usize| cell.rows.get(at).is_some_and(|row| hash_row(*row) <= threshold);
-        let kept: Vec<usize> = (0..cell.slots.len()).filter(|at| is_kept(*at)).collect();
-        return select(&cell, &kept, as_u32(kept.len()), Vec::new(), Vec::new());
+        let kept_vertices: Vec<usize> = (0..cell.slots.len()).filter(|at| is_kept(*at)).collect();
+        return select(&cell, &kept_vertices, as_u32(kept_vertices.len()), Vec::new(), Vec::new());
     }
     cluster(&cell, limit)
 }
@@ -45,13 +45,13 @@ fn share_threshold(share: f64) -> u32 {
 
 /// Clusters on the finest grid that has at most `limit` clusters.
 fn cluster(cell: &Cell, limit: u32) -> Cell {
-    let own = usize_of(cell.own_vertices);
+    let own_count = usize_of(cell.own_vertices);
     let (low, side) = extent(cell);
     let (mut fits, mut fails) = (1_u32, MAX_STEPS);
     while fails - fits > 1 {
         let steps = fits.midpoint(fails);
         let mut clusters = HashSet::new();
-        let few = (0..own).all(|at| {
+        let few = (0..own_count).all(|at| {
             clusters.insert(cluster_of(cell, at, low, side, steps));
             clusters.len() <= usize_of(limit)
         });
@@ -59,19 +59,19 @@ fn cluster(cell: &Cell, limit: u32) -> Cell {
     }
     let mut firsts = HashMap::new();
     let mut moved = Vec::with_capacity(cell.slots.len());
-    let mut kept = Vec::new();
+    let mut kept_vertices = Vec::new();
     for at in 0..cell.slots.len() {
         // Vertices of other chunks stay apart: they end at a border that the other chunk shares.
-        let key = (at >= own, cluster_of(cell, at, low, side, fits));
+        let key = (at >= own_count, cluster_of(cell, at, low, side, fits));
         moved.push(*firsts.entry(key).or_insert_with(|| {
-            kept.push(at);
-            as_u32(kept.len() - 1)
+            kept_vertices.push(at);
+            as_u32(kept_vertices.len() - 1)
         }));
     }
-    let own_kept = as_u32(kept.iter().filter(|at| **at < own).count());
+    let own_kept = as_u32(kept_vertices.iter().filter(|at| **at < own_count).count());
     let segments = rename::<2>(&cell.segments, &moved);
     let faces = rename::<3>(&cell.faces, &moved);
-    select(cell, &kept, own_kept, segments, faces)
+    select(cell, &kept_vertices, own_kept, segments, faces)
 }
 
 /// The lower corner of a cell's vertices, and the longest side of their box.
@@ -101,7 +101,7 @@ fn cluster_of(cell: &Cell, at: usize, low: [f32; 3], side: f32, steps: u32) -> (
 
 /// Edges or faces between clusters: each once, none that has a corner twice.
 fn rename<const N: usize>(rows: &[u32], moved: &[u32]) -> Vec<u32> {
-    let mut seen = HashSet::new();
+    let mut distinct = HashSet::new();
     let mut renamed = Vec::new();
     'rows: for row in rows.as_chunks::<N>().0 {
         let mut corners = *row;
@@ -112,7 +112,7 @@ fn rename<const N: usize>(rows: &[u32], moved: &[u32]) -> Vec<u32> {
         let mut sorted = corners;
         sorted.sort_unstable();
         let is_whole = sorted.windows(2).all(|pair| pair.first() != pair.last());
-        if is_whole && seen.insert(sorted) {
+        if is_whole && distinct.insert(sorted) {
             renamed.extend(corners);
         }
     }

@@ -64,8 +64,8 @@ impl Attribute {
     /// What the first batch says of a column, and the schema adds to it.
     pub(crate) fn new(field: &Field, spec: Option<&AttributeSpec>, codes_text: bool) -> Self {
         let dtype = field.column.dtype();
-        let or_declared = |own: &Option<Arc<str>>, declared: Option<&String>| {
-            own.clone().or_else(|| declared.map(|text| text.as_str().into()))
+        let or_declared = |given: &Option<Arc<str>>, declared: Option<&String>| {
+            given.clone().or_else(|| declared.map(|text| text.as_str().into()))
         };
         let coded = codes_text && dtype.kind == DtypeKind::Text && field.column.width() == 1;
         Self {
@@ -119,8 +119,8 @@ impl Attribute {
 
     /// Adds the texts of another process. Returns the code here of each.
     pub(crate) fn merge_texts(&mut self, texts: &[String]) -> Vec<u32> {
-        let known = self.texts.get_or_insert_default();
-        texts.iter().map(|text| known.code(text.clone())).collect()
+        let merged = self.texts.get_or_insert_default();
+        texts.iter().map(|text| merged.code(text.clone())).collect()
     }
 
     /// Bytes of one row, as it is kept.
@@ -231,10 +231,10 @@ impl Texts {
 
 impl Written {
     /// The bytes of a cell, given those that were kept.
-    pub(crate) fn cell(&self, kept: Vec<u8>) -> Bytes {
-        let Some(recode) = &self.recode else { return kept.into() };
+    pub(crate) fn cell(&self, stored: Vec<u8>) -> Bytes {
+        let Some(recode) = &self.recode else { return stored.into() };
         let size = usize::try_from(self.dtype.size).unwrap_or(4); // codes have at most 4 bytes
-        let (codes, _) = kept.as_chunks::<4>();
+        let (codes, _) = stored.as_chunks::<4>();
         let mut out = Vec::with_capacity(codes.len() * size);
         for code in codes {
             // Each was given by `Texts::code`.

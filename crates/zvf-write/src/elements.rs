@@ -102,9 +102,10 @@ pub(crate) fn take_columns(
     rows: usize,
     what: &str,
 ) -> Result<Vec<Column>, WriteError> {
-    let known = |field: &&Field| attributes.iter().all(|known| known.name != field.name);
-    if let Some(field) = fields.iter().find(known) {
-        let names: Vec<&str> = attributes.iter().map(|known| &*known.name).collect();
+    let is_unknown =
+        |field: &&Field| attributes.iter().all(|attribute| attribute.name != field.name);
+    if let Some(field) = fields.iter().find(is_unknown) {
+        let names: Vec<&str> = attributes.iter().map(|attribute| &*attribute.name).collect();
         let expected = format!("one of the first batch ({})", names.join(", "));
         return Err(WriteError::unfit(kind, what, expected, format!("{:?}", &*field.name)));
     }

@@ -207,32 +207,32 @@ impl WriteError {
 
 impl Diagnose for WriteError {
     fn diagnosis(&self) -> Diagnosis<'_> {
-        let own = |class| Diagnosis::new(class, "write", self);
+        let diagnose = |class| Diagnosis::new(class, "write", self);
         match self {
             Self::Store(error) => error.diagnosis(),
             Self::Format(error) => error.diagnosis(),
             Self::Metadata(error) => error.diagnosis(),
             Self::Model(error) => error.diagnosis(),
-            Self::Scratch(error) => own(of_system(error.kind())).with_cause(error),
-            Self::Outside { .. } | Self::NoSuchVertex { .. } => own(Class::OutOfBounds),
-            Self::TooMuch { .. } => own(Class::LimitExceeded),
-            Self::Stopped => own(Class::Cancelled),
+            Self::Scratch(error) => diagnose(of_system(error.kind())).with_cause(error),
+            Self::Outside { .. } | Self::NoSuchVertex { .. } => diagnose(Class::OutOfBounds),
+            Self::TooMuch { .. } => diagnose(Class::LimitExceeded),
+            Self::Stopped => diagnose(Class::Cancelled),
             Self::Task { expected, found, .. } => {
-                own(Class::CountMismatch).with_values(expected, found)
+                diagnose(Class::CountMismatch).with_values(expected, found)
             }
             Self::TooEarly { expected, found, .. } => {
-                own(Class::Unavailable).with_values(expected, found)
+                diagnose(Class::Unavailable).with_values(expected, found)
             }
-            Self::Lost { .. } => own(Class::CountMismatch),
+            Self::Lost { .. } => diagnose(Class::CountMismatch),
             Self::Setting { expected, found, .. } | Self::Unfit { expected, found, .. } => {
-                own(Class::InvalidArgument).with_values(expected, found)
+                diagnose(Class::InvalidArgument).with_values(expected, found)
             }
             Self::Batch(_)
             | Self::Column(_)
             | Self::Code { .. }
             | Self::Roots { .. }
             | Self::TwoKinds { .. }
-            | Self::Parent { .. } => own(Class::InvalidArgument),
+            | Self::Parent { .. } => diagnose(Class::InvalidArgument),
         }
     }
 }

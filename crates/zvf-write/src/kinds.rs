@@ -263,10 +263,13 @@ fn check_apart(all: &[(Kind, Ids)], stop: &StopFlag) -> Result<(), WriteError> {
     let walks = all.iter().map(|(kind, ids)| Ok((*kind, ids.read(stop)?)));
     let mut walks: Vec<(Kind, KWayMerge)> = walks.collect::<Result<_, WriteError>>()?;
     while let Some(id) = walks.iter().filter_map(|(_, walk)| walk.head_number()).min() {
-        let mut own = walks.iter_mut().filter(|(_, walk)| walk.head_number() == Some(id));
-        let (first, second) = (own.next(), own.next());
-        if let (Some((one, _)), Some((other, _))) = (&first, second) {
-            return Err(WriteError::TwoKinds { object: ObjectId(id), kinds: [*one, *other] });
+        let mut holders = walks.iter_mut().filter(|(_, walk)| walk.head_number() == Some(id));
+        let (first, second) = (holders.next(), holders.next());
+        if let (Some((first_kind, _)), Some((second_kind, _))) = (&first, second) {
+            return Err(WriteError::TwoKinds {
+                object: ObjectId(id),
+                kinds: [*first_kind, *second_kind],
+            });
         }
         if let Some((_, walk)) = first {
             walk.advance()?;

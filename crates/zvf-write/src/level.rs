@@ -55,8 +55,9 @@ impl LevelDescription<'_> {
     ) -> Result<(), WriteError> {
         let mut level = LevelDoc { level: at.number().into(), ..self.level() };
         // The root has the convention of the first kind.
-        let own = at.is_extra().then(|| convention(self.schema.kind, self.explicit).into());
-        level.links_convention = own;
+        let kind_convention =
+            at.is_extra().then(|| convention(self.schema.kind, self.explicit).into());
+        level.links_convention = kind_convention;
         edit_level(&mut level);
         Ok(build.group(&at.to_string(), &level.to_group()).await?)
     }

@@ -156,17 +156,17 @@ pub(crate) fn common_type<'a>(
         let (dtype, width) = (field.column.dtype(), field.column.width());
         found = match found {
             None => Some((dtype, width)),
-            Some((known, w))
+            Some((common, w))
                 if w == width
-                    && known.kind == dtype.kind
-                    && (known.size == dtype.size || known.kind == DtypeKind::Text) =>
+                    && common.kind == dtype.kind
+                    && (common.size == dtype.size || common.kind == DtypeKind::Text) =>
             {
-                Some((Dtype { size: known.size.max(dtype.size), ..known }, w))
+                Some((Dtype { size: common.size.max(dtype.size), ..common }, w))
             }
-            Some((known, w)) => {
+            Some((common, w)) => {
                 let what = format!("the object attribute {:?}", &*field.name);
                 let say = |dtype: Dtype, width: u32| format!("{dtype} × {width}");
-                return Err(WriteError::unfit(kind, what, say(known, w), say(dtype, width)));
+                return Err(WriteError::unfit(kind, what, say(common, w), say(dtype, width)));
             }
         };
     }
@@ -210,7 +210,7 @@ pub(crate) fn put_values(to: &mut [u8], from: &[u8], width: usize) {
 /// So many values that mean "none".
 pub(crate) fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
     let size = saturating_usize(dtype.size);
-    let one: Vec<u8> = match (dtype.kind, size) {
+    let value: Vec<u8> = match (dtype.kind, size) {
         (DtypeKind::Float, 2) => half::f16::NAN.to_le_bytes().to_vec(),
         (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
         (DtypeKind::Float, _) => f64::NAN.to_le_bytes().to_vec(),
@@ -222,7 +222,7 @@ pub(crate) fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
         (DtypeKind::UInt, _) => vec![0xff; size],
         (DtypeKind::Bool | DtypeKind::Text, _) => vec![0; size],
     };
-    one.repeat(values)
+    value.repeat(values)
 }
 
 /// The same as a fill value.

@@ -176,14 +176,14 @@ impl Pairs {
         other: &Self,
         mut each: impl FnMut(u64, u64) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (mut own, mut other) = (self.read()?, other.read()?);
-        while let (Some((a, value)), Some((b, beside))) = (own.head, other.head) {
+        let (mut left, mut right) = (self.read()?, other.read()?);
+        while let (Some((a, value)), Some((b, beside))) = (left.head, right.head) {
             match a.cmp(&b) {
-                std::cmp::Ordering::Less => own.advance()?,
-                std::cmp::Ordering::Greater => other.advance()?,
+                std::cmp::Ordering::Less => left.advance()?,
+                std::cmp::Ordering::Greater => right.advance()?,
                 std::cmp::Ordering::Equal => {
                     each(value, beside)?;
-                    own.advance()?;
+                    left.advance()?;
                 }
             }
         }

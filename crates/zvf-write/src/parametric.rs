@@ -71,12 +71,15 @@ impl ShapeTable {
     ///
     /// When there is no such type, or it has another number of coefficients.
     pub fn add(&mut self, of: u32, name: &str, coefficients: &[f64]) -> Result<(), WriteError> {
-        let Some(known) = self.types.find(of.into()) else {
+        let Some(shape_type) = self.types.find(of.into()) else {
             return Err(WriteError::setting("the type of a shape", "one that was added", of));
         };
-        if known.coefficients.len() != coefficients.len() {
-            let expected =
-                format!("{} ({})", known.coefficients.len(), known.coefficients.join(", "));
+        if shape_type.coefficients.len() != coefficients.len() {
+            let expected = format!(
+                "{} ({})",
+                shape_type.coefficients.len(),
+                shape_type.coefficients.join(", ")
+            );
             let what = "coefficients of a shape";
             return Err(WriteError::setting(what, expected, coefficients.len()));
         }

@@ -66,8 +66,8 @@ impl fmt::Display for Report {
         if *left_out > 0 {
             write!(f, ", {left_out} vertices left out")?;
         }
-        for (kind, own) in &self.kinds {
-            let Self { vertices, objects, links, .. } = own;
+        for (kind, kind_report) in &self.kinds {
+            let Self { vertices, objects, links, .. } = kind_report;
             write!(f, "; {kind}: {vertices} vertices, {objects} objects, {links} links")?;
         }
         self.notices.iter().try_for_each(|notice| write!(f, "; {notice}"))

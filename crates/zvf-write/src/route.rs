@@ -137,21 +137,21 @@ fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Resul
         }
         return Ok(());
     };
-    let mut known = match lines.cell_numbers(rows.len()) {
-        CellNumbers::Dense(mut known) => {
-            return lines.number_dense(keys, &mut known, table, numbers);
+    let mut cell_numbers = match lines.cell_numbers(rows.len()) {
+        CellNumbers::Dense(mut cell_numbers) => {
+            return lines.number_dense(keys, &mut cell_numbers, table, numbers);
         }
-        CellNumbers::Sparse(known) => known,
+        CellNumbers::Sparse(cell_numbers) => cell_numbers,
     };
     let mut last = (u64::MAX, 0); // no cell has this line
     for key in rows {
         let line = lines.flat_index(key);
         if line != last.0 {
-            let number = match known.get(&line).copied() {
+            let number = match cell_numbers.get(&line).copied() {
                 Some(number) => number,
                 None => table.number(key)?,
             };
-            last = (line, *known.entry(line).or_insert(number));
+            last = (line, *cell_numbers.entry(line).or_insert(number));
         }
         numbers.push(last.1);
     }
@@ -252,12 +252,12 @@ impl Lines {
         })
     }
 
-    /// Appends the number of each row's chunk, where every cell has a place in `known`: lines are computed on all
+    /// Appends the number of each row's chunk, where every cell has a place in `cell_numbers`: lines are computed on all
     /// cores, numbers are given in the order of the rows.
     fn number_dense(
         &self,
         chunks: &[i64],
-        known: &mut [u32],
+        cell_numbers: &mut [u32],
         table: &mut ChunkTable,
         numbers: &mut Vec<u32>,
     ) -> Result<(), WriteError> {
@@ -269,11 +269,11 @@ impl Lines {
             .par_extend(lines.map(|key| u32::try_from(self.flat_index(key)).unwrap_or(u32::MAX)));
         let new = numbers.get_mut(first..).unwrap_or_default();
         for (number, key) in new.iter_mut().zip(chunks.chunks_exact(rank)) {
-            match known.get_mut(usize_from_u32(*number)) {
-                Some(known) if *known != u32::MAX => *number = *known,
-                Some(known) => {
-                    *known = table.number(key)?;
-                    *number = *known;
+            match cell_numbers.get_mut(usize_from_u32(*number)) {
+                Some(assigned) if *assigned != u32::MAX => *number = *assigned,
+                Some(assigned) => {
+                    *assigned = table.number(key)?;
+                    *number = *assigned;
                 }
                 None => *number = table.number(key)?,
             }
@@ -345,10 +345,10 @@ mod tests {
             (0..rows).flat_map(key).flat_map(|at| (at as f32 * 10.0 + 1.0).to_le_bytes()).collect();
         let positions = Column::new("float32".parse::<Dtype>().unwrap(), 2, at.into()).unwrap();
         let mut met: Vec<[i64; 2]> = Vec::new();
-        let wanted: Vec<u32> = (0..rows)
+        let expected: Vec<u32> = (0..rows)
             .map(|row| {
-                let known = met.iter().position(|known| *known == key(row));
-                known.unwrap_or_else(|| {
+                let position = met.iter().position(|other| *other == key(row));
+                position.unwrap_or_else(|| {
                     met.push(key(row));
                     met.len() - 1
                 }) as u32
@@ -356,7 +356,7 @@ mod tests {
             .collect();
         let mut table = ChunkTable::new(2);
         let bins = bins(&[10.0, 10.0], &[10.0, 10.0]);
-        assert_eq!(route(&positions, &[], &bins, false, &mut table).unwrap().numbers, wanted);
+        assert_eq!(route(&positions, &[], &bins, false, &mut table).unwrap().numbers, expected);
         assert_eq!(table.components(1), met[1]);
     }
 

@@ -205,13 +205,13 @@ fn groups_of(pieces: &[Piece<'_>]) -> (Vec<Group>, bool) {
 }
 
 fn runs_of(groups: &[u64], sorted: bool) -> Vec<Group> {
-    let mut own;
+    let mut sorted_groups;
     let groups = if sorted {
         groups
     } else {
-        own = groups.to_vec();
-        own.sort_unstable();
-        own.as_slice()
+        sorted_groups = groups.to_vec();
+        sorted_groups.sort_unstable();
+        sorted_groups.as_slice()
     };
     let mut start = 0_u64;
     let runs = groups.chunk_by(|a, b| a == b).map(|run| {
@@ -306,8 +306,11 @@ mod tests {
         assert_eq!(rows.numbers, [1, 3, 0, 2, 4]);
         let group = |group, start, count| Group { group, start, count };
         assert_eq!(rows.groups, [group(1, 0, 2), group(5, 2, 3)]);
-        let one = gather(&[a.piece(0)], false);
-        assert_eq!((one.positions, one.fields), (vec![2, 1, 3], vec![vec![102, 101, 103]]));
+        let gathered = gather(&[a.piece(0)], false);
+        assert_eq!(
+            (gathered.positions, gathered.fields),
+            (vec![2, 1, 3], vec![vec![102, 101, 103]])
+        );
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Schema {
     ///
     /// When the schema has the kind already.
     pub fn and(mut self, kind: Kind) -> Result<Self, WriteError> {
-        if self.kinds().any(|known| known == kind) {
+        if self.kinds().any(|other| other == kind) {
             return Err(WriteError::setting("kinds", "each once", kind));
         }
         if kind == Kind::Mesh {
@@ -253,7 +253,7 @@ impl Schema {
     #[must_use]
     pub fn declare(mut self, scope: &str, name: &str, spec: AttributeSpec) -> Self {
         let entry = (name.to_owned(), spec);
-        match self.specs.scopes.iter_mut().find(|(known, _)| known == scope) {
+        match self.specs.scopes.iter_mut().find(|(other, _)| other == scope) {
             Some((_, names)) => names.push(entry),
             None => self.specs.scopes.push((scope.to_owned(), vec![entry])),
         }

@@ -117,10 +117,10 @@ mod tests {
         fs::create_dir(parent.path().join(format!("{PREFIX}-7-0"))).unwrap();
         let alive = Folder::make(parent.path()).unwrap();
         let scratch = Scratch::new(Some(parent.path().to_owned()));
-        let other = scratch.stem("a", 3).unwrap();
-        assert!(other.ends_with("a-3") && !other.exists());
-        let other = scratch.folder().unwrap();
-        assert_eq!((dead.exists(), alive.path.exists(), other.exists()), (false, true, true));
+        let stem = scratch.stem("a", 3).unwrap();
+        assert!(stem.ends_with("a-3") && !stem.exists());
+        let folder = scratch.folder().unwrap();
+        assert_eq!((dead.exists(), alive.path.exists(), folder.exists()), (false, true, true));
         drop((alive, scratch));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }

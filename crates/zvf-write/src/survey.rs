@@ -100,13 +100,13 @@ impl Survey {
         }
         let vertices = f64_from_u64(self.vertices.max(1));
         let each = f64_from_u64(self.bytes) / vertices;
-        let wanted = (f64_from_u64(bytes) / each).max(1.0); // vertices of a chunk
+        let chunk_vertices = (f64_from_u64(bytes) / each).max(1.0); // vertices of a chunk
         let extents: Vec<f64> =
             bounds.low().iter().zip(bounds.high()).map(|(low, high)| high - low).collect();
-        let side = round_to_nice(side(&extents, vertices / wanted));
+        let side = round_to_nice(side(&extents, vertices / chunk_vertices));
         let chunk = ChunkShape::new(&vec![side; self.axes])?;
         let chunks: f64 = extents.iter().map(|extent| (extent / side).floor() + 1.0).product();
-        let held = vertices / chunks.min((vertices / wanted).max(1.0));
+        let held = vertices / chunks.min((vertices / chunk_vertices).max(1.0));
         let bins = (self.kind == Kind::PointCloud).then(|| self.bins(held)).filter(|n| *n > 1.0);
         let cell = held * each;
         let cells =
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn chunks_hold_what_was_asked_for() {
-        for (extents, count, wanted) in [
+        for (extents, count, expected) in [
             (&[100.0, 100.0][..], 100.0, 10.0),
             (&[100.0, 0.0], 10.0, 10.0),
             (&[1000.0, 1.0, 1000.0], 100.0, 100.0), // flat: one chunk thick
@@ -248,10 +248,10 @@ mod tests {
             (&[5.0, 5.0], 0.5, 5.0),
         ] {
             let found = side(extents, count);
-            assert!((found - wanted).abs() < 1e-9, "{extents:?}: {found}");
+            assert!((found - expected).abs() < 1e-9, "{extents:?}: {found}");
         }
-        for (x, wanted) in [(10.0, 10.0), (10.1, 11.0), (0.123, 0.13), (98_765.0, 99_000.0)] {
-            assert_eq!(round_to_nice(x), wanted, "{x}");
+        for (x, expected) in [(10.0, 10.0), (10.1, 11.0), (0.123, 0.13), (98_765.0, 99_000.0)] {
+            assert_eq!(round_to_nice(x), expected, "{x}");
         }
         assert_eq!((round_to_nice(0.0), round_to_nice(f64::NAN)), (1.0, 1.0));
         assert_eq!((power_below(9.0, 64.0), power_below(0.1, 64.0)), (8.0, 1.0));

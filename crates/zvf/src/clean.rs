@@ -75,9 +75,9 @@ impl State {
 /// When `address` is none, or a folder cannot be listed.
 pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
     let mut found = Vec::new();
-    for one in Build::list_leftovers(address)? {
-        let state = if one.in_use { State::InUse } else { State::Unused };
-        found.push(Leftover { path: one.path, state });
+    for leftover in Build::list_leftovers(address)? {
+        let state = if leftover.in_use { State::InUse } else { State::Unused };
+        found.push(Leftover { path: leftover.path, state });
     }
     for (word, locks) in [(INGEST, &["lock", "in-use"][..]), (PYRAMID, &["lock"][..])] {
         let Some(folder) = Build::sibling_work_dir(address, word)?.filter(|folder| folder.is_dir())
@@ -104,7 +104,7 @@ pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
         }
         found.extend(old);
     }
-    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
 
@@ -117,13 +117,15 @@ pub fn remove(address: &str, all: bool) -> Result<Vec<Leftover>, Error> {
     let found = list(address)?;
     let Some(target) = target_of(address)? else { return Ok(Vec::new()) };
     Build::remove_leftovers(address)?;
-    for one in &found {
-        let goes = one.state == State::Unused || (all && one.state == State::Resumable);
-        if goes && one.path.exists() {
-            remove_one(&target, &one.path).map_err(to_store_error)?;
+    for leftover in &found {
+        let goes = leftover.state == State::Unused || (all && leftover.state == State::Resumable);
+        if goes && leftover.path.exists() {
+            remove_one(&target, &leftover.path).map_err(to_store_error)?;
         }
     }
-    Ok(found.into_iter().filter(|one| one.state != State::InUse && !one.path.exists()).collect())
+    let is_removed =
+        |leftover: &Leftover| leftover.state != State::InUse && !leftover.path.exists();
+    Ok(found.into_iter().filter(is_removed).collect())
 }
 
 /// The folder of this machine that `address` names.
@@ -193,10 +195,10 @@ mod tests {
 
     #[test]
     fn each_name_has_its_state() {
-        let here = std::env::temp_dir().join(format!("zvf-clean-names-{}", std::process::id()));
-        let here = {
-            fs::create_dir_all(&here).unwrap();
-            here.canonicalize().unwrap()
+        let folder = std::env::temp_dir().join(format!("zvf-clean-names-{}", std::process::id()));
+        let folder = {
+            fs::create_dir_all(&folder).unwrap();
+            folder.canonicalize().unwrap()
         };
         let ago = SystemTime::now() - Duration::from_secs(2 * 24 * 60 * 60);
         #[rustfmt::skip]
@@ -216,27 +218,31 @@ mod tests {
             (".b.zvf-build-1/lock",    true,  None),
         ];
         for (name, old, _) in table {
-            let path = here.join(name);
+            let path = folder.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let file = fs::File::create(&path).unwrap();
             if old {
                 file.set_modified(ago).unwrap();
             }
         }
-        let address = here.join("a").to_str().unwrap().to_owned();
-        let mut wanted: Vec<_> = table.iter().filter_map(|(.., wanted)| *wanted).collect();
-        wanted.sort_by_key(|(name, _)| here.join(name));
+        let address = folder.join("a").to_str().unwrap().to_owned();
+        let mut expected: Vec<_> = table.iter().filter_map(|(.., state)| *state).collect();
+        expected.sort_by_key(|(name, _)| folder.join(name));
         let found = list(&address).unwrap();
         let found: Vec<_> = found
             .iter()
-            .map(|one| (one.path.strip_prefix(&here).unwrap().to_str().unwrap(), one.state))
+            .map(|leftover| {
+                let path = leftover.path.strip_prefix(&folder).unwrap();
+                (path.to_str().unwrap(), leftover.state)
+            })
             .collect();
-        assert_eq!(found, wanted);
+        assert_eq!(found, expected);
         assert_eq!(remove(&address, false).unwrap().len(), 6);
-        let left: Vec<State> = list(&address).unwrap().iter().map(|one| one.state).collect();
+        let left: Vec<State> =
+            list(&address).unwrap().iter().map(|leftover| leftover.state).collect();
         assert_eq!(left, [State::Resumable, State::Resumable, State::InUse]);
         assert_eq!(remove(&address, true).unwrap().len(), 2);
-        assert!(here.join("a/0/zarr.json").exists() && here.join("a.zvf/repair-1/x").exists());
-        fs::remove_dir_all(&here).unwrap();
+        assert!(folder.join("a/0/zarr.json").exists() && folder.join("a.zvf/repair-1/x").exists());
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -217,7 +217,7 @@ impl<E: Diagnose + Send + Sync + 'static> From<E> for Error {
             text.push_str(&format!(" (chunk {chunk})"));
         }
         let text = join_causes(text, fault.cause);
-        let near = fault.unknown.and_then(|(name, known)| nearest(name, known.split(", ")));
+        let near = fault.unknown.and_then(|(name, names)| nearest(name, names.split(", ")));
         let near = near.map(|near| Cow::Owned(format!("did you mean {near:?}?")));
         let mut error = Self::new(fault.class, fault.op, text);
         error.0.key = fault.key.map(str::to_owned);
@@ -315,15 +315,15 @@ mod tests {
     fn an_error_that_is_passed_on_keeps_message_and_class() {
         let key = Key::root().below("0/zarr.json").unwrap();
         let store = || StoreError::io(Op::Read, std::io::ErrorKind::TimedOut.into()).with_key(&key);
-        let own = Error::from(store());
+        let direct = Error::from(store());
         let write = zvf_write::WriteError::from(ModelError::from(store()));
         let passed_on = Error::from(zvf_pyramid::PyramidError::from(write));
-        for error in [&own, &passed_on] {
+        for error in [&direct, &passed_on] {
             assert_eq!(
                 (error.class(), error.op(), error.key()),
-                (own.class(), "read", Some("0/zarr.json"))
+                (direct.class(), "read", Some("0/zarr.json"))
             );
-            assert_eq!(error.to_string(), own.to_string());
+            assert_eq!(error.to_string(), direct.to_string());
             assert!(std::error::Error::source(error).is_none(), "the message says it");
         }
         assert!(passed_on.layer().unwrap().is::<zvf_pyramid::PyramidError>());

@@ -147,38 +147,38 @@ impl Export {
                     self.note_objects(&batch);
                     return Ok(Some(Piece::Vertices(batch)));
                 }
-                Stage::Streamed(first, mut others) => {
+                Stage::Streamed(first, mut batches) => {
                     let batch = match first {
                         Some(batch) => Some(batch),
-                        None => others.next().await.transpose()?,
+                        None => batches.next().await.transpose()?,
                     };
                     let Some(batch) = batch else {
                         self.stage = Stage::Objects(0);
                         self.note_what_lacks().await?;
                         continue;
                     };
-                    self.stage = Stage::Streamed(None, others);
+                    self.stage = Stage::Streamed(None, batches);
                     self.note_objects(&batch);
                     return Ok(Some(Piece::Vertices(batch)));
                 }
-                Stage::Numbered(first, mut others) => {
+                Stage::Numbered(first, mut parts) => {
                     let part = match first {
                         Some(part) => Some(part),
-                        None => others.next().await?,
+                        None => parts.next().await?,
                     };
                     let Some(part) = part else {
                         self.stage = Stage::Objects(0);
-                        if others.missing() > 0 {
-                            self.notes.push(format!("{} chunks are missing", others.missing()));
+                        if parts.missing() > 0 {
+                            self.notes.push(format!("{} chunks are missing", parts.missing()));
                         }
                         continue;
                     };
-                    self.stage = Stage::Elements(part.elements, others);
+                    self.stage = Stage::Elements(part.elements, parts);
                     self.note_objects(&part.vertices);
                     return Ok(Some(Piece::Vertices(part.vertices)));
                 }
-                Stage::Elements(elements, others) => {
-                    self.stage = Stage::Numbered(None, others);
+                Stage::Elements(elements, parts) => {
+                    self.stage = Stage::Numbered(None, parts);
                     if !elements.is_empty() {
                         let rows = numbers_column(&elements)?;
                         return Ok(Some(Piece::Elements {
@@ -363,13 +363,13 @@ async fn known_objects(
         return Ok(Some((ids.to_vec(), Vec::new())));
     };
     let found = index.find(ids).await?;
-    let known: Vec<(ObjectId, u64)> =
+    let found_objects: Vec<(ObjectId, u64)> =
         ids.iter().zip(found).filter_map(|(id, row)| Some((*id, row?))).collect();
-    if known.is_empty() {
+    if found_objects.is_empty() {
         return Ok(None);
     }
-    let (known, rows): (Vec<ObjectId>, Vec<u64>) = known.into_iter().unzip();
-    Ok(Some((known, object_fields(level, &rows).await?)))
+    let (found_objects, rows): (Vec<ObjectId>, Vec<u64>) = found_objects.into_iter().unzip();
+    Ok(Some((found_objects, object_fields(level, &rows).await?)))
 }
 
 /// What is said of the objects in these rows of the index.
@@ -414,11 +414,11 @@ async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Erro
 async fn groups(level: &LevelReader, objects: &[ObjectId]) -> Result<Vec<Group>, Error> {
     let Some(catalogue) = level.groups().await? else { return Ok(Vec::new()) };
     let all: Vec<u64> = (0..catalogue.len()).collect();
-    let known: HashSet<ObjectId> = objects.iter().copied().collect();
+    let exported_ids: HashSet<ObjectId> = objects.iter().copied().collect();
     let mut groups = Vec::new();
     for (group, members) in all.iter().zip(catalogue.members(&all).await?) {
         let members = match members {
-            Members::Ids(ids) => ids.into_iter().filter(|id| known.contains(id)).collect(),
+            Members::Ids(ids) => ids.into_iter().filter(|id| exported_ids.contains(id)).collect(),
             Members::Range { start, stop } => {
                 let within = objects.iter().filter(|id| (start..stop).contains(&id.0));
                 within.copied().collect()

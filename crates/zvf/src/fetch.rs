@@ -76,15 +76,15 @@ impl Source {
         self.copy_many(keys).await.map(drop)
     }
 
-    /// Copies a folder by what its `info` says, and the folders that it names; `known` are the ids that the folder above
-    /// tells.
+    /// Copies a folder by what its `info` says, and the folders that it names; `parent_ids` are the ids that the folder
+    /// above tells.
     #[boxed]
-    async fn copy_folder(&mut self, below: &str, known: &[String]) -> Result<(), Error> {
+    async fn copy_folder(&mut self, below: &str, parent_ids: &[String]) -> Result<(), Error> {
         let Some(info) = self.copy_json(&join(below, "info")).await? else {
             return Err(Error::bad_request("the address", "a folder with a file info", "none"));
         };
         let text = |key: &str| info.get(key).and_then(Json::as_str).map(str::to_owned);
-        let mut segments = known.to_vec();
+        let mut segments = parent_ids.to_vec();
         if let Some(key) = text("segment_properties") {
             let properties = self.copy_json(&join(&join(below, &key), "info")).await?;
             segments = properties.map(|properties| ids(&properties)).unwrap_or_default();
@@ -133,7 +133,7 @@ impl Source {
 
     /// The indexes of annotations.
     async fn copy_annotations(&mut self, below: &str, info: &Json) -> Result<(), Error> {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut annotation_ids = std::collections::BTreeSet::new();
         let levels = info.get("spatial").and_then(Json::as_array).into_iter().flatten();
         for level in levels {
             let Some(key) = level.get("key").and_then(Json::as_str) else { continue };
@@ -151,7 +151,8 @@ impl Source {
                 let start =
                     bytes.and_then(|bytes| list.len().checked_sub(bytes)).unwrap_or(list.len());
                 let ids = list.get(start..).unwrap_or_default();
-                seen.extend(ids.as_chunks::<8>().0.iter().map(|id| u64::from_le_bytes(*id)));
+                let ids = ids.as_chunks::<8>().0.iter();
+                annotation_ids.extend(ids.map(|id| u64::from_le_bytes(*id)));
             }
         }
         let Some(by_id) = info.get("by_id").filter(|by_id| by_id.is_object()) else {
@@ -162,7 +163,7 @@ impl Source {
         match by_id.get("sharding").filter(|sharding| sharding.is_object()) {
             Some(sharding) => self.copy_shards(&key, Some(sharding)).await,
             None => {
-                let names = seen.iter().map(|id| join(&key, &id.to_string())).collect();
+                let names = annotation_ids.iter().map(|id| join(&key, &id.to_string())).collect();
                 self.copy_many(names).await.map(drop)
             }
         }

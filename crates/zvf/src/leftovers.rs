@@ -115,15 +115,16 @@ mod tests {
 
     #[tokio::test]
     async fn plans_are_kept_until_their_store_is_there() {
-        let here = std::env::temp_dir().join(format!("zvf-left-plans-{}", std::process::id()));
-        fs::create_dir_all(&here).unwrap();
-        fs::write(here.join("a.csv"), "x,y\n1,2\n3,4\n").unwrap();
-        let store = here.join("a.zarrvectors").to_str().unwrap().to_owned();
+        let temp_folder =
+            std::env::temp_dir().join(format!("zvf-left-plans-{}", std::process::id()));
+        fs::create_dir_all(&temp_folder).unwrap();
+        fs::write(temp_folder.join("a.csv"), "x,y\n1,2\n3,4\n").unwrap();
+        let store = temp_folder.join("a.zarrvectors").to_str().unwrap().to_owned();
         let work = folder(&store).unwrap();
         let go = &mut |_, _| ControlFlow::Continue(());
         let mut recipe = Recipe::default();
         recipe.write.build.sync = false;
-        let files = [here.join("a.csv")];
+        let files = [temp_folder.join("a.csv")];
         Planned::make(&files, &store, &work, &recipe, None, go).await.unwrap();
         let goes_on = Left { folder: work.clone(), goes_on: true };
         assert_eq!(list(&store).unwrap(), std::slice::from_ref(&goes_on));
@@ -141,7 +142,7 @@ mod tests {
         fs::create_dir_all(work.join("done")).unwrap();
         fs::write(work.join("plan.json"), plan).unwrap();
         fs::write(work.join("store.id"), &published).unwrap();
-        fs::create_dir(here.join(".a.zarrvectors.zvf-build-1")).unwrap();
+        fs::create_dir(temp_folder.join(".a.zarrvectors.zvf-build-1")).unwrap();
         let left = list(&store).unwrap();
         assert_eq!(left.iter().map(|left| left.goes_on).collect::<Vec<_>>(), [false, false]);
         let held = File::create(work.join("lock")).unwrap();
@@ -155,7 +156,7 @@ mod tests {
         assert!(!finished(&store, &work).unwrap());
         fs::write(work.join("store.id"), &published).unwrap();
         assert!(finished(&store, &work).unwrap());
-        assert_eq!(fs::read_dir(&here).unwrap().count(), 2, "the file and the store");
-        fs::remove_dir_all(&here).unwrap();
+        assert_eq!(fs::read_dir(&temp_folder).unwrap().count(), 2, "the file and the store");
+        fs::remove_dir_all(&temp_folder).unwrap();
     }
 }

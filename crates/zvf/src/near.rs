@@ -1,9 +1,9 @@
 //! The name that was probably meant.
 
-/// The one of `known` that takes the fewest changes of a letter to become `name`, when few enough.
-pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// The one of `names` that takes the fewest changes of a letter to become `name`, when few enough.
+pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let budget = name.chars().count() / 3;
-    let scored = known.map(|one| (distance(name, one), one));
+    let scored = names.map(|candidate| (distance(name, candidate), candidate));
     let (changes, nearest) = scored.min_by_key(|(changes, _)| *changes)?;
     (changes <= budget.max(1)).then_some(nearest)
 }
@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn only_what_is_near_is_offered() {
-        let known = || ["color", "intensity", "id"].into_iter();
-        assert_eq!(nearest("intensty", known()), Some("intensity"));
-        assert_eq!(nearest("colour", known()), Some("color"));
-        assert_eq!(nearest("label", known()), None);
+        let names = || ["color", "intensity", "id"].into_iter();
+        assert_eq!(nearest("intensty", names()), Some("intensity"));
+        assert_eq!(nearest("colour", names()), Some("color"));
+        assert_eq!(nearest("label", names()), None);
         assert_eq!(nearest("x", std::iter::empty()), None);
     }
 }

@@ -142,16 +142,16 @@ pub(super) fn type_name(meant: &Value) -> String {
         }
         "impl_trait" => format!("impl {}", bounds(inner)),
         "dyn_trait" => {
-            let traits = array(&inner["traits"]).map(|one| path_name(&one["trait"]));
+            let traits = array(&inner["traits"]).map(|bound| path_name(&bound["trait"]));
             let traits = traits.chain(inner["lifetime"].as_str().map(str::to_owned));
             format!("dyn {}", traits.collect::<Vec<_>>().join(" + "))
         }
         "qualified_path" => {
-            let (own, name) = (type_name(&inner["self_type"]), &inner["name"]);
+            let (self_type, name) = (type_name(&inner["self_type"]), &inner["name"]);
             let name = name.as_str().unwrap_or_default();
             match &inner["trait"] {
-                Value::Null => format!("{own}::{name}"),
-                path => format!("<{own} as {}>::{name}", path_name(path)),
+                Value::Null => format!("{self_type}::{name}"),
+                path => format!("<{self_type} as {}>::{name}", path_name(path)),
             }
         }
         "function_pointer" => {

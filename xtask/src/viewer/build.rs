@@ -24,9 +24,9 @@ pub(super) fn build_page(house: &House) -> anyhow::Result<()> {
     words.sort();
     house.program("node").args(&words).run()?;
     let script = house.path("viewer/build.mjs").display().to_string();
-    let Tree { own, all } = Tree::read(house)?;
+    let Tree { own_crates, all } = Tree::read(house)?;
     let generator = build_generator(house)?.display().to_string();
-    house.program("node").args(&[script, generator, own.join(";"), all.join(";")]).run()
+    house.program("node").args(&[script, generator, own_crates.join(";"), all.join(";")]).run()
 }
 
 /// Rebuilds the page, and fails where it differs from the kept one.

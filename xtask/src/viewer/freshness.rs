@@ -61,7 +61,7 @@ fn compare_crates(house: &House, built: &Value) -> anyhow::Result<()> {
 #[derive(Debug)]
 pub(super) struct Tree {
     /// Names of those of this workspace.
-    pub(super) own: Vec<String>,
+    pub(super) own_crates: Vec<String>,
     /// Names, versions and features of all.
     pub(super) all: Vec<String>,
 }
@@ -77,21 +77,21 @@ impl Tree {
     }
 
     fn parse(text: &str) -> Self {
-        let (mut own, mut all) = (Vec::new(), Vec::new());
+        let (mut own_crates, mut all) = (Vec::new(), Vec::new());
         for line in text.lines() {
             let (package, features) = line.split_once('\t').unwrap_or((line, ""));
             let words: Vec<&str> = package.split_whitespace().collect();
             let [name, version, rest @ ..] = words.as_slice() else { continue };
             if rest.iter().any(|place| place.starts_with("(/")) {
-                own.push((*name).to_owned());
+                own_crates.push((*name).to_owned());
             }
             all.push(format!("{name} {version} {features}").trim_end().to_owned());
         }
-        for list in [&mut own, &mut all] {
+        for list in [&mut own_crates, &mut all] {
             list.sort();
             list.dedup();
         }
-        Self { own, all }
+        Self { own_crates, all }
     }
 }
 
@@ -108,8 +108,8 @@ mod tests {
     fn a_tree_has_own_crates_and_others() {
         let text = "zvf-wasm v0.1.0 (/x/zvf-wasm)\t\nbytes v1.2.0\tdefault,std\n\
                     quote v1.0 (proc-macro)\t\nbytes v1.2.0\tdefault,std\n\n";
-        let Tree { own, all } = Tree::parse(text);
-        assert_eq!(own, ["zvf-wasm"]);
+        let Tree { own_crates, all } = Tree::parse(text);
+        assert_eq!(own_crates, ["zvf-wasm"]);
         assert_eq!(all, ["bytes v1.2.0 default,std", "quote v1.0", "zvf-wasm v0.1.0"]);
     }
 }

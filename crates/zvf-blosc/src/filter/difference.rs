@@ -30,8 +30,8 @@ fn delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8], plain: impl Fn
     let len = block.len().checked_div(width).unwrap_or(0).saturating_mul(width);
     let (elements, _rest) = block.split_at_mut_checked(len).unwrap_or_default();
     if let Some(first) = first {
-        for (byte, other) in elements.iter_mut().zip(first) {
-            *byte ^= *other;
+        for (byte, first_byte) in elements.iter_mut().zip(first) {
+            *byte ^= *first_byte;
         }
         return;
     }

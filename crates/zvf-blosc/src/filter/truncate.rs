@@ -32,7 +32,7 @@ mod tests {
     #[test]
     #[rustfmt::skip]
     fn golden() {
-        for (typesize, meta, kept) in [
+        for (typesize, meta, expected) in [
             (4, 23_u8, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff][..]),
             (4, 3,     &[0x00, 0x00, 0xf0, 0xff, 0x00, 0x00, 0xf0, 0xff]),
             (4, 0xf4,  &[0x00, 0xf0, 0xff, 0xff, 0x00, 0xf0, 0xff, 0xff]),
@@ -40,7 +40,7 @@ mod tests {
         ] {
             let mut bytes = [0xff; 8];
             assert!(cut_precision(typesize, meta, &mut bytes));
-            assert_eq!(bytes, kept, "{typesize} {meta}");
+            assert_eq!(bytes, expected, "{typesize} {meta}");
         }
         for (typesize, meta) in [(2, 3), (4, 24), (4, 233), (8, 53), (8, 204)] {
             let mut bytes = [0xff; 8];

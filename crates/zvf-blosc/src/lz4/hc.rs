@@ -28,7 +28,7 @@ pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize
         };
         let mut next = at.saturating_add(1);
         while last.is_some_and(|last| next <= last)
-            && let Some(longer) = places.longest(next).filter(|other| other.len > found.len)
+            && let Some(longer) = places.longest(next).filter(|later| later.len > found.len)
         {
             (at, found) = (next, longer);
             next = at.saturating_add(1);
@@ -69,7 +69,7 @@ impl<'a> Places<'a> {
     fn longest(&mut self, at: usize) -> Option<Match> {
         self.learn(at);
         let (end, mut best) = (self.bytes.len().checked_sub(LAST_LITERALS)?, None::<Match>);
-        let here = self.bytes.get(at..end)?;
+        let remaining = self.bytes.get(at..end)?;
         let places = iter::successors(self.before.get(at), |place| {
             self.before.get(num::usize_from_u32(**place))
         });
@@ -81,8 +81,8 @@ impl<'a> Places<'a> {
             let len = best.as_ref().map_or(SHORTEST.saturating_sub(1), |best| best.len);
             // A match no longer than the best differs at that length, or earlier.
             let found = self.bytes.get(place..).unwrap_or_default();
-            if here.get(len) == found.get(len) {
-                let alike = common_prefix_len(here, found);
+            if remaining.get(len) == found.get(len) {
+                let alike = common_prefix_len(remaining, found);
                 if alike > len {
                     best = Some(Match { distance, len: alike });
                 }

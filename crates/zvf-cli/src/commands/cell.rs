@@ -120,8 +120,8 @@ fn words(fragment: &CellFragment) -> String {
 }
 
 /// Formats the ends of a record; rows of the chunk itself are written without its name.
-fn format_ends(ends: &[(String, u64)], own: &str) -> String {
-    let end = |(chunk, row): &(String, u64)| match chunk == own {
+fn format_ends(ends: &[(String, u64)], own_chunk: &str) -> String {
+    let end = |(chunk, row): &(String, u64)| match chunk == own_chunk {
         true => row.to_string(),
         false => format!("{row} of {chunk}"),
     };

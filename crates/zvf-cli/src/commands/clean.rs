@@ -48,21 +48,21 @@ impl Clean {
             remove(&self.path, self.all).with_context(failed)?
         };
         let mut lines = Vec::new();
-        for one in &found {
-            let gone = removed.iter().any(|removed| removed.path == one.path);
-            let state = one.state.name();
-            lines.push(Line { path: one.path.display().to_string(), state, removed: gone });
+        for leftover in &found {
+            let gone = removed.iter().any(|removed| removed.path == leftover.path);
+            let state = leftover.state.name();
+            lines.push(Line { path: leftover.path.display().to_string(), state, removed: gone });
         }
         if session.json() {
             table::json(&lines, out)?;
             return Ok(Outcome::Clean);
         }
-        for (line, one) in lines.iter().zip(&found) {
+        for (line, leftover) in lines.iter().zip(&found) {
             let verb = if line.removed {
                 "removed"
-            } else if one.state == State::InUse {
+            } else if leftover.state == State::InUse {
                 "in use"
-            } else if one.state == State::Resumable {
+            } else if leftover.state == State::Resumable {
                 "kept, a command can continue from it"
             } else {
                 "to be removed"

@@ -115,8 +115,8 @@ pub(crate) fn shards(text: &str) -> Result<Shards, String> {
     }
     let cells = text.split(',').map(|n| n.trim().parse().ok().filter(|n| *n > 0));
     let cells: Option<Vec<u64>> = cells.collect();
-    let wanted = || "expected a number of cells, one for each axis, or none".to_owned();
-    cells.map(|cells| Shards(Some(cells))).ok_or_else(wanted)
+    let message = || "expected a number of cells, one for each axis, or none".to_owned();
+    cells.map(|cells| Shards(Some(cells))).ok_or_else(message)
 }
 
 fn zstd(text: &str) -> Result<ZstdLevel, String> {
@@ -149,8 +149,8 @@ where
     T: PartialOrd + std::fmt::Display + std::str::FromStr,
 {
     let Some(level) = level else { return Ok(usual) };
-    let known = level.parse().ok().filter(|level| *level >= low && *level <= high);
-    known.ok_or_else(|| format!("expected a level from {low} to {high}"))
+    let valid_level = level.parse().ok().filter(|level| *level >= low && *level <= high);
+    valid_level.ok_or_else(|| format!("expected a level from {low} to {high}"))
 }
 
 fn compressor(name: &str) -> Result<BloscCompressor, String> {

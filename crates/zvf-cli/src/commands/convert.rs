@@ -214,10 +214,10 @@ impl Convert {
         let mut notes: Vec<String> =
             self.narrow.unreadable(session, &reader).await?.into_iter().collect();
         if kinds.len() > 1 && !several_kinds {
-            let others: Vec<&str> = kinds.drain(1..).map(Kind::token).collect();
-            let others = others.join(", ");
+            let other_kinds: Vec<&str> = kinds.drain(1..).map(Kind::token).collect();
+            let names = other_kinds.join(", ");
             notes.push(format!(
-                "{others} of the store are left out: the output holds one kind; ask with --kind"
+                "{names} of the store are left out: the output holds one kind; ask with --kind"
             ));
         }
         session.print_store_notices(&mut std::io::sink(), reader.store())?;
@@ -309,17 +309,17 @@ impl Convert {
         let first = open(None, &counter)?;
         let mut notes: Vec<String> =
             first.header().left_out.iter().map(|what| format!("not read: {what}")).collect();
-        let others = first.header().other_kinds.clone();
+        let other_kinds = first.header().other_kinds.clone();
         let mut readers = vec![first];
         if format.capabilities().several_kinds {
-            for kind in others {
+            for kind in other_kinds {
                 readers.push(open(Some(kind), &Arc::default())?);
             }
-        } else if !others.is_empty() {
-            let others: Vec<&str> = others.into_iter().map(Kind::token).collect();
-            let others = others.join(", ");
+        } else if !other_kinds.is_empty() {
+            let other_kinds: Vec<&str> = other_kinds.into_iter().map(Kind::token).collect();
+            let names = other_kinds.join(", ");
             notes.push(format!(
-                "{others} of the input are left out: {format} holds one kind; ask with --kind"
+                "{names} of the input are left out: {format} holds one kind; ask with --kind"
             ));
         }
         let bytes = size.map(|size| (counter, size));
@@ -399,10 +399,10 @@ fn to_by_name(output: &str) -> Result<To, Usage> {
 /// Parses the value of a format option: a number, true, false, or text.
 fn format_option(text: &str) -> Result<(String, serde_json::Value), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    let known = zvf::convert::write::EXTRA_OPTIONS;
-    if !known.iter().any(|(known, _)| *known == name) {
-        let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        return Err(format!("expected one of {}", known.join(", ")));
+    let extra_options = zvf::convert::write::EXTRA_OPTIONS;
+    if !extra_options.iter().any(|(option, _)| *option == name) {
+        let option_names: Vec<&str> = extra_options.iter().map(|(name, _)| *name).collect();
+        return Err(format!("expected one of {}", option_names.join(", ")));
     }
     // A version is text, not a number.
     let is_text = matches!(name, "las.version" | "geojson.crs");

@@ -195,11 +195,11 @@ pub(crate) fn made_json((report, store): (&Report, &str)) -> serde_json::Value {
         "fragments": report.fragments,
         "objects": report.objects,
         "links": report.links,
-        "kinds": report.kinds.iter().map(|(kind, own)| json!({
+        "kinds": report.kinds.iter().map(|(kind, kind_report)| json!({
             "kind": kind.to_string(),
-            "vertices": own.vertices,
-            "objects": own.objects,
-            "links": own.links,
+            "vertices": kind_report.vertices,
+            "objects": kind_report.objects,
+            "links": kind_report.links,
         })).collect::<Vec<_>>(),
         "spilled_bytes": report.spilled_bytes,
         "notices": report.notices.iter().map(ToString::to_string).collect::<Vec<_>>(),

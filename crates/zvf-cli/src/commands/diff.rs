@@ -79,12 +79,12 @@ fn print(report: &Json, out: &mut dyn Write) -> std::io::Result<()> {
             writeln!(out, "{sign} object {id}")?;
         }
         for part in ["groups", "columns"] {
-            for one in list(part, name) {
+            for change in list(part, name) {
                 writeln!(
                     out,
                     "{sign} {} {}",
                     &part[..part.len() - 1],
-                    one.as_str().unwrap_or_default()
+                    change.as_str().unwrap_or_default()
                 )?;
             }
         }

@@ -244,7 +244,7 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
             writeln!(out, "  level {level} is now outdated")?;
         }
         let rebuilt = commit["levels_rebuilt"].as_array().into_iter().flatten();
-        for text in rebuilt.filter_map(|one| one["text"].as_str()) {
+        for text in rebuilt.filter_map(|rebuilt_level| rebuilt_level["text"].as_str()) {
             writeln!(out, "  {text}")?;
         }
     }

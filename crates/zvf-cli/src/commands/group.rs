@@ -39,12 +39,12 @@ impl Group {
     ) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let level = session.level(&store, self.level).await?;
-        let wanted = match self.groups.as_slice() {
+        let group_numbers = match self.groups.as_slice() {
             [] => None,
             names => Some(numbers(&level, names).await?),
         };
         let max_members = table::limit(self.limit);
-        let groups = GroupView::read(&level, wanted.as_deref(), max_members).await?;
+        let groups = GroupView::read(&level, group_numbers.as_deref(), max_members).await?;
         match session.json() {
             true => table::json(&groups, out)?,
             false => print(&groups, out)?,
@@ -61,10 +61,11 @@ pub(crate) async fn numbers(level: &LevelReader, names: &[String]) -> anyhow::Re
     let number = |name: &String| {
         let found = catalogue.find(name).or_else(|| name.parse().ok());
         found.filter(|group| *group < catalogue.len()).ok_or_else(|| {
-            let known = (0..catalogue.len().min(8)).filter_map(|group| catalogue.name(group));
-            let known: Vec<String> = known.collect();
+            let examples = (0..catalogue.len().min(8)).filter_map(|group| catalogue.name(group));
+            let examples: Vec<String> = examples.collect();
+            let examples = examples.join(", ");
             Usage::new(format!("there is no group {name:?}"))
-                .with_hint(format!("there are {}, such as {}", catalogue.len(), known.join(", ")))
+                .with_hint(format!("there are {}, such as {examples}", catalogue.len()))
                 .into()
         })
     };
@@ -80,9 +81,10 @@ fn print(groups: &[GroupView], out: &mut dyn Write) -> anyhow::Result<()> {
         [">group", "name", ">members"].into_iter().chain(names).chain(["ids"]).collect();
     let mut table = Table::new(&names);
     for group in groups {
-        let own = [group.group.to_string(), group.name.clone(), table::count(group.members)];
+        let first_cells =
+            [group.group.to_string(), group.name.clone(), table::count(group.members)];
         let attributes = group.attributes.values().map(table::format_value);
-        table.row(own.into_iter().chain(attributes).chain([members(group)]).collect());
+        table.row(first_cells.into_iter().chain(attributes).chain([members(group)]).collect());
     }
     Ok(table.print("", out)?)
 }

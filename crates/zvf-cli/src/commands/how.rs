@@ -332,8 +332,8 @@ fn measure(text: &str) -> Result<Measure, String> {
 
 fn format(text: &str) -> Result<Format, String> {
     Format::from_token(text).filter(|format| format.is_read()).ok_or_else(|| {
-        let known = Format::ALL.iter().filter(|format| format.is_read());
-        let names: Vec<&str> = known.map(|format| format.token()).collect();
+        let formats = Format::ALL.iter().filter(|format| format.is_read());
+        let names: Vec<&str> = formats.map(|format| format.token()).collect();
         format!("expected one of {}", names.join(", "))
     })
 }

@@ -55,8 +55,8 @@ impl Info {
                 summary.insert("journal".to_owned(), json!({ "head": head }));
             }
             if let Some(summary) = summary.as_object_mut().filter(|_| self.stats) {
-                let one = |(kind, stats): &(String, Vec<AttributeStats>)| json!({"kind": kind, "attributes": stats});
-                summary.insert("stats".to_owned(), stats.iter().map(one).collect());
+                let kind_stats = |(kind, stats): &(String, Vec<AttributeStats>)| json!({"kind": kind, "attributes": stats});
+                summary.insert("stats".to_owned(), stats.iter().map(kind_stats).collect());
             }
             table::json(&summary, out)?;
         } else {
@@ -99,19 +99,19 @@ fn print_stats(kind: &str, stats: &[AttributeStats], out: &mut dyn Write) -> any
     }
     let mut table =
         Table::new(&["scope", "attribute", ">values", ">min", ">max", ">mean", ">nulls", ">nans"]);
-    for one in stats {
+    for attribute in stats {
         let value = |value: &Option<serde_json::Value>| {
             value.as_ref().map_or_else(|| "-".to_owned(), table::format_value)
         };
         table.row(vec![
-            one.scope.to_owned(),
-            one.name.clone(),
-            table::count(one.values),
-            value(&one.min),
-            value(&one.max),
-            one.mean.map_or_else(|| "-".to_owned(), table::number),
-            table::count(one.nulls),
-            table::count(one.nans),
+            attribute.scope.to_owned(),
+            attribute.name.clone(),
+            table::count(attribute.values),
+            value(&attribute.min),
+            value(&attribute.max),
+            attribute.mean.map_or_else(|| "-".to_owned(), table::number),
+            table::count(attribute.nulls),
+            table::count(attribute.nans),
         ]);
     }
     Ok(table.print("  ", out)?)
@@ -179,7 +179,7 @@ fn print(
     levels(&summary.levels, out)?;
     for level in &summary.levels {
         details(level, out)?;
-        level.beside.iter().try_for_each(|own| details(own, out))?;
+        level.beside.iter().try_for_each(|beside| details(beside, out))?;
     }
     if let Some(user) = &summary.user_metadata {
         writeln!(out, "\nuser metadata\n  {}", serde_json::Value::Object(user.clone()))?;
@@ -281,10 +281,10 @@ fn link_words(level: u32, links: &LinkSummary) -> String {
         0 => "within the level".to_owned(),
         delta => format!("to level {}", i64::from(level).saturating_add(delta.into())),
     };
-    let known = links.links.map(|links| format!("{} ", table::count(links))).unwrap_or_default();
+    let count = links.links.map(|links| format!("{} ", table::count(links))).unwrap_or_default();
     let arrays = if links.arrays == 1 { "array" } else { "arrays" };
     let mut words =
-        format!("{known}links {to}, {} vertices each, in {} {arrays}", links.width, links.arrays);
+        format!("{count}links {to}, {} vertices each, in {} {arrays}", links.width, links.arrays);
     for (flag, word) in [
         (links.missing_level, "which is not there"),
         (links.directed, "directed"),

@@ -174,11 +174,13 @@ fn write_stage(
     done: &[bool],
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let own = || tasks.iter().zip(done).enumerate().filter(|(_, (task, _))| task.stage == stage);
-    let (Some((first, _)), Some((last, _))) = (own().next(), own().next_back()) else {
+    let stage_tasks =
+        || tasks.iter().zip(done).enumerate().filter(|(_, (task, _))| task.stage == stage);
+    let (Some((first, _)), Some((last, _))) = (stage_tasks().next(), stage_tasks().next_back())
+    else {
         return Ok(());
     };
-    let finished = own().filter(|(_, (_, done))| **done).count();
+    let finished = stage_tasks().filter(|(_, (_, done))| **done).count();
     let numbers = if first == last { first.to_string() } else { format!("{first} to {last}") };
     let what = match stage {
         TaskStage::Route => "a part of the input each",

@@ -64,9 +64,9 @@ impl Lineage {
         for id in &self.objects {
             rows.extend(reader.object_rows(from, ObjectId(*id)).await.map_err(zvf::Error::from)?);
         }
-        let own = level(&reader, kind, from).await?;
+        let from_level = level(&reader, kind, from).await?;
         for at in &self.vertices {
-            check_row(&own, at).await?;
+            check_row(&from_level, at).await?;
         }
         let links =
             reader.related_of_kind(kind, from, to, &rows).await.map_err(zvf::Error::from)?;
@@ -77,10 +77,10 @@ impl Lineage {
                 .into());
         };
         let shown = links.get(..table::limit(self.limit)).unwrap_or(&links);
-        let other = level(&reader, kind, to).await?;
+        let to_level = level(&reader, kind, to).await?;
         let mut each = Vec::with_capacity(shown.len());
         for LevelLink { row, linked_row } in shown {
-            each.push([end(&own, row).await?, end(&other, linked_row).await?]);
+            each.push([end(&from_level, row).await?, end(&to_level, linked_row).await?]);
         }
         if session.json() {
             let pair = |[from, to]: &[End; 2]| json!({ "from": from.json(), "to": to.json() });
@@ -109,14 +109,15 @@ impl Lineage {
     async fn kind(&self, reader: &Reader, level: LevelId) -> anyhow::Result<Option<Kind>> {
         let mut kind = self.kind;
         for id in &self.objects {
-            let own = reader.find_kind(level, ObjectId(*id)).await.map_err(zvf::Error::from)?;
-            if let (Some(own), Some(kind)) = (own, kind)
-                && own != kind
+            let object_kind =
+                reader.find_kind(level, ObjectId(*id)).await.map_err(zvf::Error::from)?;
+            if let (Some(object_kind), Some(kind)) = (object_kind, kind)
+                && object_kind != kind
             {
-                let usage = Usage::new(format!("object {id} is a {own}, not a {kind}"));
+                let usage = Usage::new(format!("object {id} is a {object_kind}, not a {kind}"));
                 return Err(usage.with_hint("ask for one kind at a time").into());
             }
-            kind = kind.or(own);
+            kind = kind.or(object_kind);
         }
         Ok(kind)
     }
@@ -174,9 +175,9 @@ impl End {
 }
 
 fn vertex(text: &str) -> Result<VertexRow, String> {
-    let wanted = || "expected CHUNK/ROW, such as 0.3/17".to_owned();
-    let (chunk, row) = text.split_once('/').ok_or_else(wanted)?;
-    let chunk = chunk.parse::<ChunkKey>().map_err(|_no_chunk| wanted())?;
-    let row = row.parse().map_err(|_no_row| wanted())?;
+    let expected = || "expected CHUNK/ROW, such as 0.3/17".to_owned();
+    let (chunk, row) = text.split_once('/').ok_or_else(expected)?;
+    let chunk = chunk.parse::<ChunkKey>().map_err(|_no_chunk| expected())?;
+    let row = row.parse().map_err(|_no_row| expected())?;
     Ok(VertexRow { chunk, row })
 }

@@ -38,7 +38,7 @@ impl Man {
 }
 
 fn unknown(command: &clap::Command, name: &str) -> Usage {
-    let known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    let subcommands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
     Usage::new(format!("there is no subcommand {name:?}"))
-        .with_hint(format!("there is {}", known.join(", ")))
+        .with_hint(format!("there is {}", subcommands.join(", ")))
 }

@@ -35,14 +35,16 @@ fn place(address: &str) -> PathBuf {
     }
     let path = std::path::absolute(path).unwrap_or_else(|_no_current_folder| PathBuf::from(path));
     let mut rest = PathBuf::new();
-    let mut known: &Path = &path;
+    let mut existing: &Path = &path;
     loop {
-        if let Ok(real) = fs::canonicalize(known) {
+        if let Ok(real) = fs::canonicalize(existing) {
             return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
         }
-        let (Some(parent), Some(name)) = (known.parent(), known.file_name()) else { return path };
+        let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else {
+            return path;
+        };
         rest = if rest.as_os_str().is_empty() { name.into() } else { Path::new(name).join(rest) };
-        known = parent;
+        existing = parent;
     }
 }
 

@@ -86,20 +86,20 @@ async fn read_objects(
     ids: &[ObjectId],
     limit: usize,
 ) -> Result<Vec<ObjectView>, zvf::Error> {
-    let Some((first, others)) = levels.split_first() else { return Ok(Vec::new()) };
-    if others.is_empty() {
+    let Some((first, other_levels)) = levels.split_first() else { return Ok(Vec::new()) };
+    if other_levels.is_empty() {
         return ObjectView::of_ids(first, ids, limit).await;
     }
     let mut objects = Vec::with_capacity(ids.len());
     for id in ids {
-        let mut own = first;
-        for level in others {
+        let mut object_level = first;
+        for level in other_levels {
             let Some(index) = level.objects().await? else { continue };
             if index.find(&[*id]).await?.iter().any(Option::is_some) {
-                own = level;
+                object_level = level;
             }
         }
-        objects.extend(ObjectView::of_ids(own, &[*id], limit).await?);
+        objects.extend(ObjectView::of_ids(object_level, &[*id], limit).await?);
     }
     Ok(objects)
 }
@@ -113,10 +113,10 @@ fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Resu
         [">id", ">row", ">fragments", ">chunks"].into_iter().chain(names).collect();
     let mut table = Table::new(&names);
     for object in objects {
-        let own = [object.id.to_string(), object.row.to_string()];
+        let first_cells = [object.id.to_string(), object.row.to_string()];
         let counts = [table::count(object.fragments), table::count(object.chunks)];
         let attributes = object.attributes.values().map(table::format_value);
-        table.row(own.into_iter().chain(counts).chain(attributes).collect());
+        table.row(first_cells.into_iter().chain(counts).chain(attributes).collect());
     }
     table.print("", out)?;
     let shown = to_u64(objects.len());

@@ -407,7 +407,7 @@ fn report(report: &LevelReport) -> Value {
     });
     let kinds = report.kinds.iter();
     let kinds: Map<String, Value> =
-        kinds.map(|(kind, own)| (kind.to_string(), self::report(own))).collect();
+        kinds.map(|(kind, kind_report)| (kind.to_string(), self::report(kind_report))).collect();
     if let Some(fields) = settings.as_object_mut().filter(|_| !kinds.is_empty()) {
         fields.insert("kinds".to_owned(), kinds.into());
     }
@@ -453,8 +453,8 @@ fn last_value<T: Copy>(
     settings: &[OfOne<T>],
     as_own: impl Fn(Option<T>) -> OfKind,
 ) -> impl Iterator<Item = (Kind, OfKind)> {
-    let own = settings.iter().rev().filter_map(|(kind, value)| Some(((*kind)?, Some(*value))));
-    own.map(move |(kind, value)| (kind, as_own(value)))
+    let of_kinds = settings.iter().rev().filter_map(|(kind, value)| Some(((*kind)?, Some(*value))));
+    of_kinds.map(move |(kind, value)| (kind, as_own(value)))
 }
 
 fn storage(text: &str) -> Result<CrossLevelStorage, String> {
@@ -473,8 +473,8 @@ fn rule(text: &str) -> Result<(String, Aggregation), String> {
 
 #[cfg(feature = "reference")]
 fn factors(text: &str) -> Result<(f64, f64), String> {
-    let wanted = || "expected BINS,OBJECTS, such as 2,1".to_owned();
-    let (bins, objects) = text.split_once(',').ok_or_else(wanted)?;
-    let number = |text: &str| text.trim().parse::<f64>().map_err(|_no_number| wanted());
+    let expected = || "expected BINS,OBJECTS, such as 2,1".to_owned();
+    let (bins, objects) = text.split_once(',').ok_or_else(expected)?;
+    let number = |text: &str| text.trim().parse::<f64>().map_err(|_no_number| expected());
     Ok((number(bins)?, number(objects)?))
 }

@@ -30,9 +30,9 @@ impl<T: Args> Args for Recorded<T> {
 
 impl<T: Args> FromArgMatches for Recorded<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let known = T::augment_args(Command::new("zvf"));
+        let command = T::augment_args(Command::new("zvf"));
         let mut words = Vec::new();
-        for argument in known.get_arguments().filter(|argument| !argument.is_positional()) {
+        for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {
             add_words(matches, argument, &mut words)?;
         }
         Ok(Self { args: T::from_arg_matches(matches)?, words })

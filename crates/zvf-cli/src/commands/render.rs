@@ -131,8 +131,8 @@ impl Render {
 
     fn options(&self, names: &[String]) -> anyhow::Result<Options> {
         let axis = |name: &String| {
-            let known = names.iter().position(|known| known == name.trim());
-            known.or_else(|| name.trim().parse().ok()).ok_or_else(|| {
+            let position = names.iter().position(|axis_name| axis_name == name.trim());
+            position.or_else(|| name.trim().parse().ok()).ok_or_else(|| {
                 Usage::new(format!("there is no axis {name:?}"))
                     .with_hint(format!("the axes are {}", names.join(", ")))
             })

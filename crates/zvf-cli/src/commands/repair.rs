@@ -73,12 +73,12 @@ impl Repair {
                 break plan;
             };
             out.flush()?;
-            let kept = place.apply(&plan).await.map_err(zvf::Error::from);
-            let kept = kept.with_context(|| format!("cannot repair {}", self.store))?;
+            let backup = place.apply(&plan).await.map_err(zvf::Error::from);
+            let backup = backup.with_context(|| format!("cannot repair {}", self.store))?;
             // With a journal, the history keeps what was replaced.
-            let kept = kept.filter(|_| !in_place.as_ref().is_some_and(InPlace::has_journal));
-            if let (Some(kept), false) = (kept, session.json()) {
-                writeln!(out, "done; what was replaced is kept in {kept}")?;
+            let backup = backup.filter(|_| !in_place.as_ref().is_some_and(InPlace::has_journal));
+            if let (Some(backup), false) = (backup, session.json()) {
+                writeln!(out, "done; what was replaced is kept in {backup}")?;
             }
         };
         if self.plan {
@@ -97,17 +97,19 @@ impl Repair {
     #[cfg(all(feature = "local", feature = "write"))]
     fn tidy(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Vec<PathBuf>> {
         let found = zvf::leftovers::list(&self.store).unwrap_or_default();
-        let (going_on, scratch): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.goes_on);
+        let (going_on, scratch): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|leftover| leftover.goes_on);
         if self.apply {
             zvf::leftovers::clear(&self.store)?;
         }
         if !session.json() {
-            for one in &scratch {
-                writeln!(out, "remove {} (scratch of a killed command)", one.folder.display())?;
+            for leftover in &scratch {
+                let folder = leftover.folder.display();
+                writeln!(out, "remove {folder} (scratch of a killed command)")?;
             }
         }
         session.print_notices(out, going_on.iter().map(ToString::to_string))?;
-        Ok(scratch.into_iter().map(|one| one.folder).collect())
+        Ok(scratch.into_iter().map(|leftover| leftover.folder).collect())
     }
 
     #[cfg(not(all(feature = "local", feature = "write")))]

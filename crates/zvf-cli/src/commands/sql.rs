@@ -44,8 +44,9 @@ impl Sql {
 /// Returns the program: next to this one, else the first on PATH.
 fn find() -> Option<PathBuf> {
     let name = format!("zvf-sql{}", env::consts::EXE_SUFFIX);
-    let own = env::current_exe().ok();
-    let sibling = own.as_deref().and_then(|own| own.parent()).map(|folder| folder.join(&name));
+    let program = env::current_exe().ok();
+    let folder = program.as_deref().and_then(|program| program.parent());
+    let sibling = folder.map(|folder| folder.join(&name));
     let path = env::var_os("PATH").unwrap_or_default();
     let mut all =
         sibling.into_iter().chain(env::split_paths(&path).map(|folder| folder.join(&name)));

@@ -242,8 +242,8 @@ fn check_same_columns(
 ) -> Result<(), ConvertError> {
     let found = rows.schema();
     match first {
-        Some(wanted) if *wanted != found => {
-            let (wanted, found) = (describe_columns(wanted), describe_columns(&found));
+        Some(first_schema) if *first_schema != found => {
+            let (wanted, found) = (describe_columns(first_schema), describe_columns(&found));
             Err(ConvertError::Columns { wanted, found })
         }
         Some(_) => Ok(()),

@@ -75,7 +75,7 @@ fn empty_batches_have_their_columns() {
 
 #[test]
 fn every_number_keeps_its_type() {
-    for (dtype, wanted) in [
+    for (dtype, expected) in [
         ("int8", DataType::Int8),
         ("int16", DataType::Int16),
         ("int32", DataType::Int32),
@@ -95,7 +95,7 @@ fn every_number_keeps_its_type() {
             .with_field(Field::new("a", small(dtype, 1, &vec![0; size])))
             .unwrap();
         let rows = record_batch(&batch).unwrap();
-        assert_eq!((rows.column(1).data_type(), rows.column(1).null_count()), (&wanted, 0));
+        assert_eq!((rows.column(1).data_type(), rows.column(1).null_count()), (&expected, 0));
     }
     let half = small("float16", 2, &[0, 0x3c, 0, 0xc0]); // 1 and -2
     let rows = record_batch(&Batch::new(Kind::PointCloud, half)).unwrap();

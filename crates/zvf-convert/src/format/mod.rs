@@ -289,8 +289,8 @@ mod tests {
         for (at, format) in Format::ALL.iter().enumerate() {
             assert_eq!(Format::from_token(format.token()), Some(*format));
             assert!(format.is_read() || format.is_written(), "{format}");
-            for other in &Format::ALL[at + 1..] {
-                assert_ne!(format.token(), other.token());
+            for later_format in &Format::ALL[at + 1..] {
+                assert_ne!(format.token(), later_format.token());
             }
         }
         assert_eq!(Format::from_extension("a.JSON".as_ref()), Some(Format::Jsonl));

@@ -53,14 +53,14 @@ fn unit_by_name(name: &str) -> Option<&'static str> {
 }
 
 fn unit_by_factor(factor: f64) -> Option<&'static str> {
-    let is_near = |known: f64| (factor - known).abs() < 1e-9;
+    let is_near = |unit_factor: f64| (factor - unit_factor).abs() < 1e-9;
     let units = [
         (1.0, "meter"),
         (0.3048, "foot"),
         (1200.0 / 3937.0, "US_survey_foot"),
         (1000.0, "kilometer"),
     ];
-    units.into_iter().find(|(known, _)| is_near(*known)).map(|(_, name)| name)
+    units.into_iter().find(|(unit_factor, _)| is_near(*unit_factor)).map(|(_, name)| name)
 }
 
 /// Returns the unit of the first projected system in the text, or degrees if there is only a geographic one.

@@ -184,7 +184,7 @@ impl Roles {
         options: &ReadOptions,
     ) -> Result<Self, ConvertError> {
         for (at, name) in names.iter().enumerate() {
-            if names.iter().take(at).any(|other| other == name) {
+            if names.iter().take(at).any(|previous| previous == name) {
                 let expected = "another name for each column";
                 let found = format!("{name:?} twice");
                 return Err(records.bad_header(Class::Duplicate, expected, found).into());
@@ -500,7 +500,7 @@ fn infer_type<'a>(values: impl Iterator<Item = &'a str> + Clone, marks: &[String
     if !summary.blank && !summary.not_unsigned {
         return exactly(Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 });
     }
-    if !summary.others || summary.numbers && !summary.words {
+    if !summary.has_other_text || summary.numbers && !summary.words {
         let mut missing = summary.missing;
         missing.sort();
         return ColumnType { missing, ..exactly(FLOAT64) };
@@ -515,7 +515,7 @@ struct ValueSummary {
     not_signed: bool,     // not an `int64`
     not_unsigned: bool,   // not a `uint64`
     numbers: bool,        // a number
-    others: bool,         // not a number
+    has_other_text: bool, // not a number
     words: bool,          // neither a number nor a word for a missing one
     missing: Vec<String>, // the words for missing numbers, once each
 }
@@ -537,9 +537,9 @@ impl ValueSummary {
             self.numbers = true;
             return;
         }
-        self.others = true;
+        self.has_other_text = true;
         self.words = !is_missing(text, marks);
-        if !self.words && !self.missing.iter().any(|known| known == text) {
+        if !self.words && !self.missing.iter().any(|missing| missing == text) {
             self.missing.push(text.to_owned());
         }
     }
@@ -557,8 +557,8 @@ fn trim(text: &str) -> &str {
 fn is_missing(text: &str, marks: &[String]) -> bool {
     // Numbers are the common case and are excluded first.
     let is_word = !text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-    is_word && MISSING_WORDS.iter().any(|known| text.eq_ignore_ascii_case(known))
-        || marks.iter().any(|known| text == known)
+    is_word && MISSING_WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+        || marks.iter().any(|mark| text == mark)
 }
 
 /// Checks that `text` is not an integer that `float64` would round.

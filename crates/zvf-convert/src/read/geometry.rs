@@ -326,11 +326,11 @@ pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field, Convert
 }
 
 fn categorical_field(name: &str, values: &[String]) -> Result<Field, ConvertError> {
-    let mut known = std::collections::HashMap::new();
+    let mut codes_by_text = std::collections::HashMap::new();
     let mut distinct = Vec::new();
     let mut codes = Vec::with_capacity(values.len() * 4);
     for value in values {
-        let code = *known.entry(value.as_str()).or_insert_with(|| {
+        let code = *codes_by_text.entry(value.as_str()).or_insert_with(|| {
             distinct.push(Value::Text(value.clone()));
             distinct.len() - 1
         });

@@ -62,7 +62,7 @@ pub(crate) fn check_broken(
             (Err(error), _) => {
                 let class = error.class().to_string();
                 let classes = facts["classes"].as_array().unwrap();
-                if !classes.iter().any(|known| known == class.as_str()) {
+                if !classes.iter().any(|class_name| class_name == class.as_str()) {
                     faults.push(format!("{name}: {error}; not one of {classes:?}"));
                 }
             }
@@ -107,7 +107,7 @@ impl Gathered {
     fn push_all(all: &mut Vec<Self>, fields: &[Field]) {
         for field in fields {
             let name = field.name.to_string();
-            let at = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            let at = all.iter().position(|values| values.name == name).unwrap_or_else(|| {
                 let dtype = field.column.dtype().to_string();
                 all.push(Self { name, dtype, bytes: Vec::new(), text: Vec::new() });
                 all.len() - 1
@@ -137,16 +137,16 @@ impl Gathered {
         let mut bytes = self.bytes.clone();
         match &*self.dtype {
             "float32" => {
-                for one in bytes.as_chunks_mut::<4>().0 {
-                    if f32::from_le_bytes(*one).is_nan() {
-                        *one = 0x7fc0_0000_u32.to_le_bytes();
+                for value in bytes.as_chunks_mut::<4>().0 {
+                    if f32::from_le_bytes(*value).is_nan() {
+                        *value = 0x7fc0_0000_u32.to_le_bytes();
                     }
                 }
             }
             "float64" => {
-                for one in bytes.as_chunks_mut::<8>().0 {
-                    if f64::from_le_bytes(*one).is_nan() {
-                        *one = 0x7ff8_0000_0000_0000_u64.to_le_bytes();
+                for value in bytes.as_chunks_mut::<8>().0 {
+                    if f64::from_le_bytes(*value).is_nan() {
+                        *value = 0x7ff8_0000_0000_0000_u64.to_le_bytes();
                     }
                 }
             }

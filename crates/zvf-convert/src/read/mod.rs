@@ -229,9 +229,9 @@ impl Reader {
         mut next: impl FnMut(&mut Vec<String>) -> Option<Result<Piece, ConvertError>> + Send + 'static,
     ) -> Self {
         let notes = Notes::default();
-        let own = notes.clone();
+        let shared_notes = notes.clone();
         let pieces = std::iter::from_fn(move || {
-            next(&mut own.0.lock().unwrap_or_else(PoisonError::into_inner))
+            next(&mut shared_notes.0.lock().unwrap_or_else(PoisonError::into_inner))
         });
         Self::new(header, pieces).with_notes(notes)
     }

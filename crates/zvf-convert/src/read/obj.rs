@@ -107,7 +107,7 @@ struct LineCounts {
     lines: u64,
     has_colour: bool,     // the first vertex has a colour
     corners: Option<u32>, // of the first face
-    others: BTreeMap<&'static str, u64>,
+    left_out: BTreeMap<&'static str, u64>,
 }
 
 impl LineCounts {
@@ -131,8 +131,8 @@ impl LineCounts {
                     &mut counts.faces
                 }
                 b"l" => &mut counts.lines,
-                word => match LEFT_OUT.iter().find(|(known, _)| known.as_bytes() == word) {
-                    Some((_, what)) => counts.others.entry(*what).or_default(),
+                word => match LEFT_OUT.iter().find(|(keyword, _)| keyword.as_bytes() == word) {
+                    Some((_, what)) => counts.left_out.entry(*what).or_default(),
                     None => continue, // a comment, or an extension
                 },
             };
@@ -144,7 +144,7 @@ impl LineCounts {
     /// Describes what is not read. `keyword` is the one of the elements that are read.
     fn left_out(&self, keyword: Option<&str>) -> Vec<String> {
         let mut all: Vec<(u64, &str)> =
-            self.others.iter().map(|(what, count)| (*count, *what)).collect();
+            self.left_out.iter().map(|(what, count)| (*count, *what)).collect();
         for (word, count, what) in [("f", self.faces, "faces"), ("l", self.lines, "lines")] {
             if keyword != Some(word) && count > 0 {
                 all.push((count, what));

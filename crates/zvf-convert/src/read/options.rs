@@ -168,9 +168,9 @@ impl FromStr for Measure {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        let known = || Self::ALL.iter().copied();
-        known().find(|measure| measure.token() == word).ok_or_else(|| {
-            let words: Vec<&str> = known().map(Self::token).collect();
+        let measures = || Self::ALL.iter().copied();
+        measures().find(|measure| measure.token() == word).ok_or_else(|| {
+            let words: Vec<&str> = measures().map(Self::token).collect();
             format!("expected one of {}", words.join(", "))
         })
     }

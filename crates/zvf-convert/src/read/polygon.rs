@@ -140,7 +140,8 @@ mod tests {
 
     fn rows(piece: Piece) -> (u32, Vec<i64>) {
         let Piece::Elements { rows, .. } = piece else { panic!("no elements") };
-        let vertices = rows.bytes().as_chunks::<8>().0.iter().map(|one| i64::from_le_bytes(*one));
+        let vertices =
+            rows.bytes().as_chunks::<8>().0.iter().map(|vertex| i64::from_le_bytes(*vertex));
         (rows.width(), vertices.collect())
     }
 

@@ -157,9 +157,9 @@ impl Roles {
                 fields.iter().take(12).map(|field| format!("{:?}", field.name)).collect();
             names.join(", ")
         };
-        for (at, one) in placed.iter().enumerate() {
-            if placed.iter().take(at).any(|other| other.field.name == one.field.name) {
-                let found = format!("{:?} twice", one.field.name);
+        for (at, placed_field) in placed.iter().enumerate() {
+            if placed.iter().take(at).any(|earlier| earlier.field.name == placed_field.field.name) {
+                let found = format!("{:?} twice", placed_field.field.name);
                 return Err(bad(Class::Duplicate, "another name for each field", found).into());
             }
         }
@@ -196,7 +196,7 @@ impl Roles {
         };
         let part = find(PART).filter(is_integer);
         let has_role = |place: &PlacedField| {
-            let is_same = |other: &PlacedField| other.slot == place.slot;
+            let is_same = |field: &PlacedField| field.slot == place.slot;
             positions.iter().any(is_same)
                 || object.as_ref().is_some_and(is_same)
                 || part.as_ref().is_some_and(is_same)

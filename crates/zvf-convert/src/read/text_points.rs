@@ -247,7 +247,7 @@ impl Summary {
                 *is_byte &= *is_integer && (0.0..=255.0).contains(number);
             }
             if let Some(element) =
-                element.filter(|element| !summary.elements.iter().any(|one| one == element))
+                element.filter(|element| !summary.elements.iter().any(|listed| listed == element))
             {
                 summary.elements.push(element.to_owned());
             }
@@ -316,23 +316,23 @@ impl Pieces {
                 self.vertices.positions.push_bytes(&x.to_le_bytes());
             }
         }
-        let code =
-            element.and_then(|element| self.summary.elements.iter().position(|one| one == element));
+        let code = element
+            .and_then(|element| self.summary.elements.iter().position(|listed| listed == element));
         for field in &mut self.vertices.fields {
             let width =
                 if field.name == "color" { 3 } else { usize::from(field.name != "element") };
-            let (own, after) = rest.split_at_checked(width).unwrap_or((rest, &[]));
+            let (values, after) = rest.split_at_checked(width).unwrap_or((rest, &[]));
             rest = after;
             match field.values.dtype() {
-                UINT8 => own.iter().for_each(|x| field.values.push_bytes(&[*x as u8])),
+                UINT8 => values.iter().for_each(|x| field.values.push_bytes(&[*x as u8])),
                 INT32 if width == 0 => {
                     let code = code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1);
                     field.values.push_bytes(&code.to_le_bytes());
                 }
                 INT32 => {
-                    own.iter().for_each(|x| field.values.push_bytes(&(*x as i32).to_le_bytes()))
+                    values.iter().for_each(|x| field.values.push_bytes(&(*x as i32).to_le_bytes()))
                 }
-                _ => own.iter().for_each(|x| field.values.push_bytes(&x.to_le_bytes())),
+                _ => values.iter().for_each(|x| field.values.push_bytes(&x.to_le_bytes())),
             }
         }
         self.vertices.end_row(None, 0);

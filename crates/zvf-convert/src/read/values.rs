@@ -310,7 +310,7 @@ mod tests {
     /// The fast path accepts the same texts as the parser of the standard library and returns the same bits.
     #[test]
     fn parses_short_numbers_as_the_standard_library_does() {
-        let known = [
+        let samples = [
             "",
             "-",
             ".",
@@ -341,7 +341,7 @@ mod tests {
             "\u{661}",
             "9007199254740993",
         ];
-        let mut texts: Vec<String> = known.iter().map(ToString::to_string).collect();
+        let mut texts: Vec<String> = samples.iter().map(ToString::to_string).collect();
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..20_000 {
             random ^= random << 13;

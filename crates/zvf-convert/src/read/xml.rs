@@ -43,7 +43,7 @@ pub(super) struct Element {
 impl Element {
     /// Returns the value of an attribute.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
+        self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 }
 

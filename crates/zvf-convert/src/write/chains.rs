@@ -40,10 +40,10 @@ impl Chains {
             }
         } else if let Some(owners) = batch.vertex_objects() {
             let mut start = 0;
-            for own in owners.chunk_by(|a, b| a == b) {
-                let object = own.first().copied().flatten().unwrap_or(ObjectId(-1));
-                ranges.push((start..start + own.len(), object));
-                start += own.len();
+            for run in owners.chunk_by(|a, b| a == b) {
+                let object = run.first().copied().flatten().unwrap_or(ObjectId(-1));
+                ranges.push((start..start + run.len(), object));
+                start += run.len();
             }
         } else if batch.kind() == Kind::Line {
             for start in (0..batch.len()).step_by(2) {

@@ -231,15 +231,17 @@ fn push_fields(to: &mut [(Field, ColumnBuilder)], from: &[Field]) -> Option<usiz
     }
     let mut bytes = 0;
     for ((like, builder), field) in to.iter_mut().zip(from) {
-        let (own, other) = (&like.column, &field.column);
-        if like.name != field.name || (own.dtype(), own.width()) != (other.dtype(), other.width()) {
+        let (column, added) = (&like.column, &field.column);
+        if like.name != field.name
+            || (column.dtype(), column.width()) != (added.dtype(), added.width())
+        {
             return None;
         }
         if like.categories != field.categories {
             like.categories.clone_from(&field.categories);
         }
-        builder.push_rows(other, 0..other.len());
-        bytes += other.bytes().len();
+        builder.push_rows(added, 0..added.len());
+        bytes += added.bytes().len();
     }
     Some(bytes)
 }

@@ -80,8 +80,8 @@ impl<W: Write> CsvWriter<W> {
             table.names().into_iter().map(|name| quote(name, self.separator)).collect();
         let header = names.join(self.separator.encode_utf8(&mut [0; 4]));
         match &self.header {
-            Some(wanted) if *wanted != header => {
-                return Err(ConvertError::Columns { wanted: wanted.clone(), found: header });
+            Some(first_header) if *first_header != header => {
+                return Err(ConvertError::Columns { wanted: first_header.clone(), found: header });
             }
             Some(_) => {}
             None => {
@@ -153,20 +153,20 @@ mod tests {
         let mut writer = CsvWriter::new(&mut text, &[]);
         writer.write(&batch).unwrap();
         writer.write(&batch).unwrap();
-        let other = Batch::new(Kind::Polyline, column("int16", 1, &[1, 0]));
+        let other_batch = Batch::new(Kind::Polyline, column("int16", 1, &[1, 0]));
         assert_eq!(
-            writer.write(&other).unwrap_err().to_string(),
+            writer.write(&other_batch).unwrap_err().to_string(),
             "a batch has other columns than the first: x0 instead of \
              x0,color_0,color_1,label,part,object"
         );
-        let wanted = "x0,color_0,color_1,label,part,object\n\
+        let expected = "x0,color_0,color_1,label,part,object\n\
             1,1,2,\"a,b\",0,7\n\
             2,3,4,\"say \"\"hi\"\"\",1,-1\n\
             3,5,6,,1,-1\n\
             1,1,2,\"a,b\",2,7\n\
             2,3,4,\"say \"\"hi\"\"\",3,-1\n\
             3,5,6,,3,-1\n";
-        assert_eq!(String::from_utf8(text).unwrap(), wanted);
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 
     #[test]
@@ -178,8 +178,8 @@ mod tests {
             .unwrap();
         let mut text = Vec::new();
         CsvWriter::new(&mut text, &[]).write(&batch).unwrap();
-        let wanted = "x0,w\n0.1,0.1\nNaN,0.10000000149011612\n";
-        assert!(String::from_utf8(text).unwrap().starts_with(wanted));
+        let expected = "x0,w\n0.1,0.1\nNaN,0.10000000149011612\n";
+        assert!(String::from_utf8(text).unwrap().starts_with(expected));
     }
 
     #[test]

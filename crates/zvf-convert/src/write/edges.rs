@@ -81,7 +81,7 @@ fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<(),
 
 fn format_literal(field: &Field, row: usize) -> Result<String, ConvertError> {
     let width = usize_from_u32(field.column.width());
-    let one = |c| -> Result<String, ConvertError> {
+    let literal = |c| -> Result<String, ConvertError> {
         let value = field
             .value(row, c)
             .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
@@ -97,9 +97,9 @@ fn format_literal(field: &Field, row: usize) -> Result<String, ConvertError> {
         })
     };
     if width == 1 {
-        return one(0);
+        return literal(0);
     }
-    let all: Vec<String> = (0..width).map(one).collect::<Result<_, _>>()?;
+    let all: Vec<String> = (0..width).map(literal).collect::<Result<_, _>>()?;
     Ok(format!("[{}]", all.join(", ")))
 }
 

@@ -84,11 +84,11 @@ impl<'a> FeatureWriter<'a> {
             rows.entry(id).or_insert(row);
         }
         let mut add = |id: ObjectId, range: Range<usize>| {
-            let own = runs.entry(id).or_default();
-            if own.is_empty() && !rows.contains_key(&id) {
+            let object_runs = runs.entry(id).or_default();
+            if object_runs.is_empty() && !rows.contains_key(&id) {
                 order.push(id);
             }
-            own.push(range);
+            object_runs.push(range);
         };
         match batch.vertex_objects() {
             Some(owners) => owners.iter().enumerate().for_each(|(row, owner)| {
@@ -107,12 +107,12 @@ impl<'a> FeatureWriter<'a> {
                 add_positions(&batch, range.clone(), kind, &mut shape);
             }
             let row = rows.get(id).copied();
-            let mut own: Vec<Field> =
+            let mut object_fields: Vec<Field> =
                 fields.iter().map(|field| slice_row(field, row)).collect::<Result<_, _>>()?;
-            own.extend(
+            object_fields.extend(
                 ids.iter().map(|field| field.with_column(field.column.slice(number..number + 1))),
             );
-            self.sink.write(&shape, &own, 0)?;
+            self.sink.write(&shape, &object_fields, 0)?;
         }
         self.report.vertices = to_u64(batch.len());
         self.report.objects = to_u64(order.len());
@@ -127,8 +127,8 @@ fn is_by_object(header: &Header) -> bool {
 
 /// Returns why an attribute is dropped: it belongs neither to what a feature is nor to elements.
 pub(crate) fn refuse(header: &Header, scope: &str, _: &Field) -> Option<&'static str> {
-    let own = if is_by_object(header) { "object" } else { "vertex" };
-    (scope != own && scope != "element").then_some("a feature has one value")
+    let feature_scope = if is_by_object(header) { "object" } else { "vertex" };
+    (scope != feature_scope && scope != "element").then_some("a feature has one value")
 }
 
 impl super::Writer for FeatureWriter<'_> {

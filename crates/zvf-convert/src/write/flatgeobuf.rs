@@ -218,7 +218,7 @@ fn column_type(field: &Field) -> u8 {
     let dtype = field.column.dtype();
     match (&field.categories, dtype.kind, dtype.size) {
         (Some(categories), ..)
-            if categories.values().iter().all(|one| matches!(one, Value::Bool(_))) =>
+            if categories.values().iter().all(|value| matches!(value, Value::Bool(_))) =>
         {
             2
         }
@@ -261,8 +261,9 @@ fn encode_feature(
 
 fn encode_geometry(to: &mut FlatBufferBuilder<'_>, shape: &Shape, kind: u8) -> Offset {
     let positions = shape.positions.chunks(shape.axes.max(1));
-    let xy: Vec<f64> = positions.clone().flat_map(|one| one.iter().take(2)).copied().collect();
-    let z: Vec<f64> = positions.flat_map(|one| one.iter().skip(2)).copied().collect();
+    let xy: Vec<f64> =
+        positions.clone().flat_map(|position| position.iter().take(2)).copied().collect();
+    let z: Vec<f64> = positions.flat_map(|position| position.iter().skip(2)).copied().collect();
     let ends = (kind == 5).then(|| {
         let ends = shape.parts.iter().scan(0, |end, part| {
             *end += part.len;
@@ -309,7 +310,7 @@ fn encode_properties(
         match field.value(row, 0).map_err(bad_code)? {
             Value::Null => {}
             Value::Float(x) if x.is_nan() => {}
-            Value::Text(own) => text(&own)?,
+            Value::Text(string) => text(&string)?,
             Value::Bool(flag) if *kind == 2 => {
                 to.extend_from_slice(&number.to_le_bytes());
                 to.push(u8::from(flag));
@@ -339,13 +340,13 @@ fn bytes_of(value: &Value, dtype: Dtype, stored: &[u8]) -> Vec<u8> {
 
 const EMPTY_BOX: [f64; 4] = [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
 
-fn union(one: [f64; 4], other: [f64; 4]) -> [f64; 4] {
-    [one[0].min(other[0]), one[1].min(other[1]), one[2].max(other[2]), one[3].max(other[3])]
+fn union(a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
+    [a[0].min(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].max(b[3])]
 }
 
 fn bounds(shape: &Shape) -> [f64; 4] {
     let positions = shape.positions.chunks(shape.axes.max(1));
-    positions.fold(EMPTY_BOX, |all, one| match one {
+    positions.fold(EMPTY_BOX, |all, position| match position {
         [x, y, ..] => union(all, [*x, *y, *x, *y]),
         _ => all,
     })
@@ -385,9 +386,9 @@ fn hilbert(bounds: [f64; 4], all: [f64; 4]) -> u64 {
 fn encode_tree(features: &[Item]) -> Vec<u8> {
     let mut at = 0_u64;
     let leaves = features.iter().map(|item| {
-        let here = at;
+        let start = at;
         at += to_u64(item.len);
-        (item.bounds, here)
+        (item.bounds, start)
     });
     let mut levels: Vec<Vec<([f64; 4], u64)>> = vec![leaves.collect()];
     let width = usize::from(NODE_WIDTH);
@@ -397,7 +398,7 @@ fn encode_tree(features: &[Item]) -> Vec<u8> {
             .chunks(width)
             .zip((0_u64..).step_by(width))
             .map(|(nodes, first)| {
-                (nodes.iter().fold(EMPTY_BOX, |all, (one, _)| union(all, *one)), first)
+                (nodes.iter().fold(EMPTY_BOX, |all, (node_box, _)| union(all, *node_box)), first)
             })
             .collect();
         let is_root = above.len() <= 1;
@@ -450,11 +451,11 @@ mod tests {
 {"type":"Feature","id":9,"properties":{"a":2,"t":null,"b":false},"geometry":null},
 {"type":"Feature","id":8,"properties":{"a":3,"t":"y","b":false},"geometry":{"type":"LineString","coordinates":[[0,1,5],[2,3,5]]}}
 ]}"#;
-        let wanted = read(text.as_bytes().to_vec(), Format::GeoJson, &ReadOptions::default());
+        let expected = read(text.as_bytes().to_vec(), Format::GeoJson, &ReadOptions::default());
         for memory in [256 << 20, 2000] {
             let found =
                 read(convert(text.to_owned(), memory), Format::FlatGeobuf, &ReadOptions::default());
-            assert_eq!(found, wanted, "{memory}");
+            assert_eq!(found, expected, "{memory}");
         }
     }
 

@@ -65,18 +65,24 @@ fn encode(
             create(&path(&name), |out| write_surface(input, &hemisphere, None, out))?;
         }
         for field in &fields {
-            let own = hemisphere.field(field);
+            let hemisphere_field = hemisphere.field(field);
             let name = file_name(&field.name)?;
             let width = usize_from_u32(field.column.width());
             let coords = name.strip_prefix("coords_").filter(|_| width == 3);
             if let Some(name) = coords {
-                create(&path(name), |out| write_surface(input, &hemisphere, Some(&own), out))?;
-            } else if own.categories.is_some() {
-                create(&path(&format!("{name}.annot")), |out| write_annotation(input, &own, out))?;
-            } else if own.column.dtype().kind != DtypeKind::Text {
+                create(&path(name), |out| {
+                    write_surface(input, &hemisphere, Some(&hemisphere_field), out)
+                })?;
+            } else if hemisphere_field.categories.is_some() {
+                create(&path(&format!("{name}.annot")), |out| {
+                    write_annotation(input, &hemisphere_field, out)
+                })?;
+            } else if hemisphere_field.column.dtype().kind != DtypeKind::Text {
                 for c in 0..width {
                     let name = if width == 1 { name.clone() } else { format!("{name}_{c}") };
-                    create(&path(&name), |out| write_values(&own, c, hemisphere.faces.len(), out))?;
+                    create(&path(&name), |out| {
+                        write_values(&hemisphere_field, c, hemisphere.faces.len(), out)
+                    })?;
                 }
             }
         }
@@ -178,9 +184,9 @@ fn find_volume<'a>(
     let record = input.record("surface")?.as_object()?;
     let is_own = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
     let has_prefix = |name: &str| name.starts_with("lh.") || name.starts_with("rh.");
-    let own = record.iter().filter(|(name, _)| is_own(name));
+    let prefixed = record.iter().filter(|(name, _)| is_own(name));
     let alone = record.iter().filter(|(name, _)| !has_prefix(name));
-    own.chain(alone).find_map(|(_, file)| file.get("volume")?.as_object())
+    prefixed.chain(alone).find_map(|(_, file)| file.get("volume")?.as_object())
 }
 
 /// Returns the error for a volume with something else than a number.

@@ -128,7 +128,7 @@ impl FeatureSink for Sink<'_> {
 fn format_value(field: &Field, row: usize) -> Result<String, ConvertError> {
     let bad_code = |code| ConvertError::Category { column: field.name.to_string(), code };
     let width = usize_from_u32(field.column.width());
-    let one = |at: usize| -> Result<Json, ConvertError> {
+    let json_value = |at: usize| -> Result<Json, ConvertError> {
         Ok(match field.value(row, at).map_err(bad_code)? {
             Value::Null => Json::Null,
             Value::Bool(flag) => flag.into(),
@@ -139,24 +139,27 @@ fn format_value(field: &Field, row: usize) -> Result<String, ConvertError> {
         })
     };
     if width == 1 {
-        return Ok(one(0)?.to_string());
+        return Ok(json_value(0)?.to_string());
     }
-    let all: Vec<Json> = (0..width).map(one).collect::<Result<_, _>>()?;
+    let all: Vec<Json> = (0..width).map(json_value).collect::<Result<_, _>>()?;
     Ok(Json::Array(all).to_string())
 }
 
 /// Formats a geometry as the simplest type that holds it.
 fn format_geometry(shape: &Shape, digits: Option<usize>) -> String {
-    let positions: Vec<String> =
-        shape.positions.chunks(shape.axes.max(1)).map(|one| format_position(one, digits)).collect();
+    let positions: Vec<String> = shape
+        .positions
+        .chunks(shape.axes.max(1))
+        .map(|position| format_position(position, digits))
+        .collect();
     let mut rest = positions.as_slice();
     let mut parts: Vec<String> = Vec::new();
     for part in &shape.parts {
-        let (own, after) = rest.split_at_checked(part.len).unwrap_or((rest, &[]));
+        let (part_positions, after) = rest.split_at_checked(part.len).unwrap_or((rest, &[]));
         rest = after;
         parts.push(match part.kind {
-            PartKind::Point => own.join(","),
-            PartKind::Line | PartKind::Ring => format!("[{}]", own.join(",")),
+            PartKind::Point => part_positions.join(","),
+            PartKind::Line | PartKind::Ring => format!("[{}]", part_positions.join(",")),
         });
     }
     let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
@@ -215,8 +218,8 @@ mod tests {
 
     #[test]
     fn features_come_back() {
-        let wanted = TEXT.replace("0.12345678", "0.1234568").replace("\"a\":1,", "\"a\":1.0,");
-        assert_eq!(convert(TEXT, Format::GeoJson), wanted);
+        let expected = TEXT.replace("0.12345678", "0.1234568").replace("\"a\":1,", "\"a\":1.0,");
+        assert_eq!(convert(TEXT, Format::GeoJson), expected);
         let lines = convert(TEXT, Format::GeoJsonLines);
         assert_eq!(lines.lines().count(), 2);
         assert!(lines.starts_with("{\"type\":\"Feature\",\"id\":7,"), "{lines}");

@@ -286,8 +286,8 @@ mod tests {
             let writer =
                 write::open(format, Target::stream(&mut out), &WriteOptions::default()).unwrap();
             assert_eq!(write::copy(reader, writer).unwrap().objects, 3);
-            let wanted = pieces(TEXT.as_bytes().to_vec(), Format::GeoJson);
-            assert_eq!(pieces(out, format), wanted, "{format}");
+            let expected = pieces(TEXT.as_bytes().to_vec(), Format::GeoJson);
+            assert_eq!(pieces(out, format), expected, "{format}");
         }
     }
 }

@@ -68,18 +68,18 @@ fn encode(
             surface.create(&folder.join(format!("{prefix}.{name}.surf.gii")))?;
         }
         for field in &fields {
-            let own = hemisphere.field(field);
+            let hemisphere_field = hemisphere.field(field);
             let mut file = GiftiFile::default();
             let name = file_name(&field.name)?;
             let coords = name.strip_prefix("coords_").filter(|_| field.column.width() == 3);
             let path = match coords {
                 Some(name) => {
-                    file.push_surface(input, &hemisphere, Some(&own))?;
+                    file.push_surface(input, &hemisphere, Some(&hemisphere_field))?;
                     format!("{prefix}.{name}.surf.gii")
                 }
                 None => {
                     file.push_nodes(nodes.as_deref())?;
-                    file.push_field(&own)?;
+                    file.push_field(&hemisphere_field)?;
                     let kind = if file.labels.is_empty() { "shape" } else { "label" };
                     format!("{prefix}.{name}.{kind}.gii")
                 }

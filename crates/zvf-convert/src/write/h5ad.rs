@@ -293,7 +293,7 @@ mod tests {
                 let records = reader.header().records.clone();
                 (reader.collect::<Result<Vec<Piece>, _>>().unwrap(), records)
             };
-            let wanted = read(Input::path(folder.join(name)));
+            let expected = read(Input::path(folder.join(name)));
             let mut out = Vec::new();
             let reader =
                 open(Input::path(folder.join(name)), None, &ReadOptions::default()).unwrap();
@@ -302,20 +302,24 @@ mod tests {
                     .unwrap();
             assert_eq!(write::copy(reader, writer).unwrap().vertices, 40);
             let found = read(Input::reader(std::io::Cursor::new(out)));
-            assert_eq!(found.1, wanted.1, "{name}");
-            let ([Piece::Vertices(found)], [Piece::Vertices(wanted)]) =
-                (&found.0[..], &wanted.0[..])
+            assert_eq!(found.1, expected.1, "{name}");
+            let ([Piece::Vertices(found)], [Piece::Vertices(expected)]) =
+                (&found.0[..], &expected.0[..])
             else {
                 panic!()
             };
             for row in 0..found.len() {
-                assert_eq!(found.positions().row(row), wanted.positions().row(row), "{name} {row}");
-                for field in wanted.fields() {
-                    let (one, other) =
+                assert_eq!(
+                    found.positions().row(row),
+                    expected.positions().row(row),
+                    "{name} {row}"
+                );
+                for field in expected.fields() {
+                    let (found_value, expected_value) =
                         (found.field(&field.name).unwrap().value(row, 0), field.value(row, 0));
                     assert_eq!(
-                        one.unwrap().to_string(),
-                        other.unwrap().to_string(),
+                        found_value.unwrap().to_string(),
+                        expected_value.unwrap().to_string(),
                         "{name} {row} {}",
                         field.name
                     );

@@ -29,8 +29,8 @@ impl Image {
             image.affine = image.affine.or(affine);
             image.dimensions = image.dimensions.or(dimensions);
         }
-        let own = header.space.as_ref().and_then(|space| space.affine);
-        Self { affine: image.affine.or(own), ..image }
+        let space_affine = header.space.as_ref().and_then(|space| space.affine);
+        Self { affine: image.affine.or(space_affine), ..image }
     }
 }
 

@@ -68,8 +68,8 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
     ] {
         // The attribute that is the id of an object is kept as that.
         let is_id = |field: &&Field| {
-            let own = scope == "object" && header.id_field.as_deref() == Some(&*field.name);
-            own && ids == IdSupport::Bits(64)
+            let is_id_field = scope == "object" && header.id_field.as_deref() == Some(&*field.name);
+            is_id_field && ids == IdSupport::Bits(64)
         };
         let fields = fields.iter().filter(|field| !is_id(field));
         losses.extend(fields.filter_map(|field| match refusal(header, scope, field) {

@@ -94,8 +94,8 @@ impl<W: Write + Seek> NpyWriter<W> {
         self.parts += batch.parts().len();
         let found = descr(batch, self.first);
         match &self.descr {
-            Some(wanted) if *wanted != found => {
-                return Err(ConvertError::Columns { wanted: wanted.clone(), found });
+            Some(first_descr) if *first_descr != found => {
+                return Err(ConvertError::Columns { wanted: first_descr.clone(), found });
             }
             Some(_) => {}
             None => {
@@ -298,13 +298,13 @@ mod tests {
         assert!(writer.write(&batch(3, "other")).is_err());
         writer.finish().unwrap();
         let bytes = file.into_inner();
-        let wanted = "{'descr': [('position', '|u1', (2,)), ('it\\'s', '<U1'), ('part', '<i8'), \
+        let expected = "{'descr': [('position', '|u1', (2,)), ('it\\'s', '<U1'), ('part', '<i8'), \
             ('object', '<i8')], 'fortran_order': False, 'shape': (2,), }";
         assert_eq!(&bytes[..6], b"before");
         assert_eq!(&bytes[6..14], b"\x93NUMPY\x01\0");
         let length = usize::from(u16::from_le_bytes([bytes[14], bytes[15]]));
         let text = std::str::from_utf8(&bytes[16..16 + length]).unwrap();
-        assert_eq!((text.trim_end(), text.ends_with('\n')), (wanted, true));
+        assert_eq!((text.trim_end(), text.ends_with('\n')), (expected, true));
         assert_eq!((length + PREAMBLE_BYTES) % ALIGNMENT, 0);
         let first = b"\x01\x01a\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
         let second = b"\x02\x02a\0\0\0\x01\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
@@ -333,8 +333,8 @@ mod tests {
             characters.flat_map(u32::to_le_bytes).collect::<Vec<u8>>()
         };
         let rows = [(1, "é"), (2, ""), (3, "axon")];
-        let wanted = rows.iter().flat_map(|(x, name)| [&[*x][..], &text(name), &[0]].concat());
-        assert_eq!(bytes[start..], wanted.collect::<Vec<u8>>());
+        let expected = rows.iter().flat_map(|(x, name)| [&[*x][..], &text(name), &[0]].concat());
+        assert_eq!(bytes[start..], expected.collect::<Vec<u8>>());
 
         let unknown = Categories::new(vec![Value::from("a")], None);
         let field = Field::new("name", column("uint8", 1, &[9])).with_categories(unknown);

@@ -99,7 +99,7 @@ fn triangles_of_stl_and_glb_are_the_same() {
         let polygons = Polygons::Triangles;
         let options = ReadOptions { kind: Some(kind), polygons, ..ReadOptions::default() };
         let first = Collected::read(&path, &options).unwrap();
-        let wanted = triangles(&first);
+        let expected = triangles(&first);
         for (format, tolerance) in [(Format::Stl, 0.0), (Format::Gltf, 1e-4)] {
             let Some(to) = convert(&path, &options, format, folder.path()) else { continue };
             let second = Collected::read(&to, &options).unwrap();
@@ -108,12 +108,12 @@ fn triangles_of_stl_and_glb_are_the_same() {
                 _ => 1.0,
             };
             let found = triangles(&second);
-            assert_eq!(found.len(), wanted.len(), "{path:?} as {format}");
-            for (found, wanted) in found.iter().flatten().zip(wanted.iter().flatten()) {
-                let wanted = f64::from(*wanted as f32);
+            assert_eq!(found.len(), expected.len(), "{path:?} as {format}");
+            for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
+                let expected = f64::from(*expected as f32);
                 assert!(
-                    (found * factor - wanted).abs() <= tolerance,
-                    "{path:?} as {format}: {found} {wanted}"
+                    (found * factor - expected).abs() <= tolerance,
+                    "{path:?} as {format}: {found} {expected}"
                 );
             }
         }
@@ -354,8 +354,9 @@ fn a_level_of_detail_and_single_segments_are_read() {
     assert!(!coarse.positions.is_empty() && coarse.positions.len() < before.positions.len());
     for (at, (fine, coarse)) in before.positions.iter().zip(&coarse.positions).enumerate() {
         let origin = origins[0][at % 3];
-        let wanted = origin + 2.0 * (fine - origin);
-        assert!((coarse - wanted).abs() <= 1e-4 * wanted.abs().max(1.0), "{coarse}, not {wanted}");
+        let expected = origin + 2.0 * (fine - origin);
+        let tolerance = 1e-4 * expected.abs().max(1.0);
+        assert!((coarse - expected).abs() <= tolerance, "{coarse}, not {expected}");
     }
     let coarsest = read(&options(7, Some(vec![ids[0]]))).unwrap();
     assert_eq!(coarsest.positions, coarse.positions);

@@ -91,8 +91,8 @@ fn write_text(
         let name = name.replace(['\n', '\r'], " ");
         writeln!(out, "solid {name}")?;
         let end = rest.partition_point(|triangle| place(triangle) <= at);
-        let (own, after) = rest.split_at(end);
-        for (corners, _) in own {
+        let (solid_triangles, after) = rest.split_at(end);
+        for (corners, _) in solid_triangles {
             write_facet(corner_positions(input, *corners), out)?;
         }
         rest = after;

@@ -100,7 +100,7 @@ impl Writer for TrkWriter<'_> {
         let header = encode_header(&voxels, &self.scalars, &self.properties, count, self.extent);
         self.out.write_all(&header)?;
         let width = |names: &[(String, u32)]| names.iter().map(|(_, w)| *w as usize).sum::<usize>();
-        let (stride, own) = ((3 + width(&self.scalars)) * 4, width(&self.properties));
+        let (stride, property_count) = ((3 + width(&self.scalars)) * 4, width(&self.properties));
         let mut points = self.points.reader()?;
         let mut streamline = Vec::new();
         for (object, count) in &self.counts {
@@ -108,8 +108,8 @@ impl Writer for TrkWriter<'_> {
             points.read_exact(&mut streamline)?;
             self.out.write_all(&count.to_le_bytes())?;
             self.out.write_all(&streamline)?;
-            let row = self.rows.get(object).map(|row| row * own);
-            for at in 0..own {
+            let row = self.rows.get(object).map(|row| row * property_count);
+            for at in 0..property_count {
                 let value = row.and_then(|row| self.values.get(row + at)).copied();
                 self.out.write_all(&value.unwrap_or(f32::NAN).to_le_bytes())?;
             }
@@ -237,7 +237,7 @@ impl Voxels {
             let advice = "correct the header record of the input";
             return Err(ConvertError::NoType { format: "TRK", what, advice });
         };
-        let inverse = [0, 1, 2].map(|row| transposed.map(|other| other[row]));
+        let inverse = [0, 1, 2].map(|row| transposed.map(|column| column[row]));
         let size = [0, 1, 2].map(|axis| {
             [a, b, c].iter().map(|row| row[axis] * row[axis]).sum::<f64>().sqrt() as f32
         });

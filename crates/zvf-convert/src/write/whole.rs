@@ -100,11 +100,11 @@ impl CollectedInput {
 
     /// Returns the ids of all objects: those of `objects`, then the others in the order of their vertices.
     pub(crate) fn object_ids(&self) -> Vec<ObjectId> {
-        let mut known = std::collections::HashSet::new();
+        let mut listed = std::collections::HashSet::new();
         let mut ids: Vec<ObjectId> =
-            self.objects.iter().copied().filter(|id| known.insert(*id)).collect();
+            self.objects.iter().copied().filter(|id| listed.insert(*id)).collect();
         for owner in self.owners().into_iter().flatten().flatten() {
-            if known.insert(owner) {
+            if listed.insert(owner) {
                 ids.push(owner);
             }
         }
@@ -113,7 +113,7 @@ impl CollectedInput {
 
     /// Returns the row of an object in `object_fields`.
     pub(crate) fn object_row(&self, id: ObjectId) -> Option<usize> {
-        self.objects.iter().position(|known| *known == id)
+        self.objects.iter().position(|object| *object == id)
     }
 
     /// Returns the faces as triangle fans, with the row of each face.

@@ -136,11 +136,11 @@ fn check_reference_levels(content: LevelContent) {
         let path = format!("{level}/object_index/manifests");
         crate::arrays::RowArray::open(&snap, &path).unwrap().unwrap().rows
     };
-    let (all, kept) = (manifests(0), manifests(1));
-    assert_eq!(all.len(), kept.len());
+    let (all, coarser) = (manifests(0), manifests(1));
+    assert_eq!(all.len(), coarser.len());
     let count = |rows: &[bytes::Bytes]| rows.iter().filter(|row| row.len() > 4).count();
-    assert!(count(&kept) < count(&all), "some were left out");
-    assert!(kept.last().unwrap().len() > 4, "the one that came is there");
+    assert!(count(&coarser) < count(&all), "some were left out");
+    assert!(coarser.last().unwrap().len() > 4, "the one that came is there");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn check_journal_finds_foreign_changes_and_damage() {
     let found = |change: &dyn Fn()| -> Vec<Json> {
         change();
         let (_, found) = check_journal(store.path()).unwrap();
-        found.iter().map(|one| json!([one.commit, one.class.name()])).collect()
+        found.iter().map(|finding| json!([finding.commit, finding.class.name()])).collect()
     };
     let cell = tree(store.path()).into_keys().find(|key| key.starts_with("0/vertices/c/")).unwrap();
     let cell = store.path().join(cell);
@@ -237,9 +237,9 @@ fn check_journal_finds_foreign_changes_and_damage() {
 fn gc_removes_only_temporary_files_of_dead_writers() {
     let store = Unpacked::new("pl2_negative");
     edit(store.path());
-    let own = store.path().join("0/.tmp-4711-3");
+    let temporary = store.path().join("0/.tmp-4711-3");
     let foreign = [store.path().join("0/.tmp-notes"), store.path().join("README")];
-    for path in foreign.iter().chain([&own]) {
+    for path in foreign.iter().chain([&temporary]) {
         std::fs::write(path, "x").unwrap();
     }
     let what = Collect {
@@ -252,5 +252,5 @@ fn gc_removes_only_temporary_files_of_dead_writers() {
     assert_eq!(gc(store.path(), what).unwrap()["removed"]["files"], 0);
     let report = gc(store.path(), Collect { grace: std::time::Duration::ZERO, ..what }).unwrap();
     assert_eq!(report["removed"]["files"], 1);
-    assert!(!own.exists() && foreign.iter().all(|path| path.exists()));
+    assert!(!temporary.exists() && foreign.iter().all(|path| path.exists()));
 }

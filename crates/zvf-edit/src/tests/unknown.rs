@@ -47,7 +47,8 @@ fn request_of_record(line: &Json) -> usize {
     let backend = backend();
     edit(&place(&backend), line).unwrap();
     let record = format!("log/{:020}", 1);
-    let is_put = |one: &fault_store::Request| one.what == "put" && one.path.ends_with(&record);
+    let is_put =
+        |request: &fault_store::Request| request.what == "put" && request.path.ends_with(&record);
     backend.requests().iter().position(is_put).unwrap()
 }
 

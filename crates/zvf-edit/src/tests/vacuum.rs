@@ -51,7 +51,8 @@ fn add_rows(geometry: &mut Geometry, out: &mut Changes) {
     let snap = std::rc::Rc::clone(&geometry.snap);
     let position = geometry.axes * geometry.scalar.size();
     for chunk in geometry.vertices.chunks().into_iter().step_by(2) {
-        let columns = geometry.columns.iter_mut().map(|one| (&mut one.array, one.ty.size()));
+        let columns =
+            geometry.columns.iter_mut().map(|column| (&mut column.array, column.ty.size()));
         for (array, size) in columns.chain([(&mut geometry.vertices, position)]) {
             let mut bytes = array.read_stored(&snap, &chunk).unwrap().unwrap().to_vec();
             bytes.extend_from_within(..size);
@@ -210,14 +211,15 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         let chunks = geometry.all_chunks();
         let owners = geometry.owners_in(&chunks.iter().copied().collect()).unwrap();
         let both = chunks.into_iter().find_map(|chunk| {
-            let [one, two] = [0, 1].map(|fragment| owners.get(&(chunk, fragment)));
-            Some((chunk, one?[0], two?[0])).filter(|(_, one, two)| one != two)
+            let [first, second] = [0, 1].map(|fragment| owners.get(&(chunk, fragment)));
+            Some((chunk, first?[0], second?[0])).filter(|(_, first, second)| first != second)
         });
         let (chunk, removed, _) = both.unwrap();
         let key = geometry.chunk_keys[chunk as usize].clone();
         let blob = geometry.fragments.read_stored(&snap, &key).unwrap().unwrap();
         let old = FragmentIndex::parse(&blob).unwrap();
-        let mut rows: Vec<Vec<u64>> = old.iter().map(|one| one.rows().collect()).collect();
+        let mut rows: Vec<Vec<u64>> =
+            old.iter().map(|fragment| fragment.rows().collect()).collect();
         let shared = rows[0][0];
         rows[1].insert(0, shared);
         let mut index = FragmentIndexBuilder::new();
@@ -266,8 +268,8 @@ fn wasted_stores() -> Vec<(String, Unpacked)> {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();
     }
-    let own = ["sl3_pyramid", "pc3_sharded", "pc3_fragment_attrs", "gr3_pyramid"];
-    let stores = STORES.into_iter().chain(own).map(|id| (id.to_owned(), Unpacked::new(id)));
+    let more_ids = ["sl3_pyramid", "pc3_sharded", "pc3_fragment_attrs", "gr3_pyramid"];
+    let stores = STORES.into_iter().chain(more_ids).map(|id| (id.to_owned(), Unpacked::new(id)));
     let stores: Vec<_> = stores.chain([("several".to_owned(), several)]).collect();
     stores.iter().for_each(|(_, store)| put_waste(store.path()));
     stores

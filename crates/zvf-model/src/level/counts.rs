@@ -21,10 +21,10 @@ impl Counts {
             all.resize_with(chunks.len(), || AtomicU32::new(UNKNOWN));
             all.into()
         });
-        if let (Ok(rows), Some(one)) =
+        if let (Ok(rows), Some(count)) =
             (u32::try_from(rows), chunks.find(key).and_then(|i| all.get(i)))
         {
-            one.store(rows, Ordering::Relaxed);
+            count.store(rows, Ordering::Relaxed);
         }
     }
 
@@ -51,7 +51,7 @@ mod tests {
         counts.record_rows(&chunks, &key(4), 7);
         counts.record_rows(&chunks, &key(5), 8);
         counts.record_rows(&chunks, &key(-1), u64::from(UNKNOWN));
-        let known = [4, 5, -1].map(|x| counts.row_count(&chunks, &key(x)));
-        assert_eq!(known, [Some(7), None, None]);
+        let row_counts = [4, 5, -1].map(|x| counts.row_count(&chunks, &key(x)));
+        assert_eq!(row_counts, [Some(7), None, None]);
     }
 }

@@ -247,8 +247,8 @@ impl LevelReader {
     /// How links inside fragments are known.
     #[must_use]
     pub fn links_convention(&self) -> Token<LinksConvention> {
-        let own = self.inner.node.meta().links_convention.clone();
-        own.unwrap_or_else(|| self.inner.store.root().zarr_vectors.links_convention())
+        let convention = self.inner.node.meta().links_convention.clone();
+        convention.unwrap_or_else(|| self.inner.store.root().zarr_vectors.links_convention())
     }
 
     /// The number of axes.
@@ -310,13 +310,13 @@ impl LevelReader {
         }
         let tried: Vec<ChunkKey> = range.iter().collect();
         let found = self.fragment_cells().read_many(&tried, Caching::Keep).await;
-        let mut there = Vec::new();
+        let mut present = Vec::new();
         for (found, key) in found.into_iter().zip(tried) {
             if found.map_err(|error| ModelError::from(error).in_chunk(&key))?.is_some() {
-                there.push(key);
+                present.push(key);
             }
         }
-        Ok(Arc::new(KeyTable::new(self.key_rank(), there)?))
+        Ok(Arc::new(KeyTable::new(self.key_rank(), present)?))
     }
 
     /// The names of the attributes of vertices, and whether that is all of them.

@@ -83,13 +83,14 @@ impl LevelReader {
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
         let chunks = self.chunks().await.ok();
-        let known = |key| chunks.as_deref().and_then(|chunks| self.counts().row_count(chunks, key));
+        let recorded_rows =
+            |key| chunks.as_deref().and_then(|chunks| self.counts().row_count(chunks, key));
         let mut answers: Vec<Option<Result<u64, ModelError>>> =
-            keys.iter().map(|key| known(key).map(Ok)).collect();
+            keys.iter().map(|key| recorded_rows(key).map(Ok)).collect();
         let open: Vec<ChunkKey> = keys
             .iter()
             .zip(&answers)
-            .filter(|(_, known)| known.is_none())
+            .filter(|(_, answer)| answer.is_none())
             .map(|(key, _)| *key)
             .collect();
         let found = if self.is_draco() {

@@ -99,8 +99,8 @@ impl LinkFamily {
                     let (what, expected) = ("values of a row", Expected::AtMost(u32::MAX.into()));
                     place(ModelError::refused(Class::LimitExceeded, what, expected, "more"))
                 })?;
-                let here = (dtype, width);
-                if *shape.get_or_insert(here) != here {
+                let part_shape = (dtype, width);
+                if *shape.get_or_insert(part_shape) != part_shape {
                     let expected = Expected::Rule("one type and width in all segments");
                     let what = "values of a link attribute";
                     let error = ModelError::refused(Class::BadShape, what, expected, "another");

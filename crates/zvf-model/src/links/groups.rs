@@ -109,7 +109,7 @@ fn follow(
 fn contains_row(fragment: &Fragment<'_>, row: u64) -> bool {
     match fragment {
         Fragment::Range { start, count } => (*start..start.saturating_add(*count)).contains(&row),
-        Fragment::Rows(_) => fragment.rows().any(|one| one == row),
+        Fragment::Rows(_) => fragment.rows().any(|other| other == row),
     }
 }
 

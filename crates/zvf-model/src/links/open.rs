@@ -376,14 +376,14 @@ async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError>
     })?;
     let root = level.store().root();
     let node = level.store().level(other).await?;
-    let there = node.meta().effective_chunk_shape(root);
-    if there == level.chunk_shape().sizes() {
+    let target_sizes = node.meta().effective_chunk_shape(root);
+    if target_sizes == level.chunk_shape().sizes() {
         return Ok(Anchor::same_chunks(level.key_rank())?);
     }
     let root = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
-    let (here, there) =
-        (level.chunk_shape().ratio_to(&root)?, ChunkShape::new(there)?.ratio_to(&root)?);
-    Ok(Anchor::between_levels(&here, &there, level.key_rank())?)
+    let (source_ratio, target_ratio) =
+        (level.chunk_shape().ratio_to(&root)?, ChunkShape::new(target_sizes)?.ratio_to(&root)?);
+    Ok(Anchor::between_levels(&source_ratio, &target_ratio, level.key_rank())?)
 }
 
 /// The type of the numbers in a row.

@@ -77,9 +77,9 @@ impl LinkRecords {
         let width = self.width;
         let (before, room) = (self.rows.len(), self.rows.capacity());
         let places = self.places.get_or_insert_with(|| {
-            let one = (0..width).map(|place| u8::try_from(place).unwrap_or(u8::MAX)); // below 8
+            let record_places = (0..width).map(|place| u8::try_from(place).unwrap_or(u8::MAX)); // below 8
             let mut all = Vec::with_capacity(room);
-            all.extend(one.cycle().take(before));
+            all.extend(record_places.cycle().take(before));
             all
         });
         for (place, row) in ends {

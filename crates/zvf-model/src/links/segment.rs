@@ -269,8 +269,8 @@ impl LinkSegment {
         keys: &[Option<ChunkKey>],
         caching: Caching,
     ) -> Vec<Result<LinkRecords, ModelError>> {
-        let there: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
-        let mut chunks = streams.decode(&there, caching).await.into_iter();
+        let present_keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
+        let mut chunks = streams.decode(&present_keys, caching).await.into_iter();
         let records = |key: &Option<ChunkKey>| {
             let key = key.ok_or_else(no_cell)?;
             let chunk = chunks.next().transpose()?.flatten();
@@ -319,8 +319,8 @@ impl LinkSegment {
         caching: Caching,
     ) -> Vec<Result<LinkRecords, ModelError>> {
         let keys: Vec<Option<ChunkKey>> = places.iter().map(|place| listed.key(*place)).collect();
-        let there: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
-        let mut payloads = cells.read_many(&there, caching).await.into_iter();
+        let present_keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
+        let mut payloads = cells.read_many(&present_keys, caching).await.into_iter();
         let records = |(key, place): (&Option<ChunkKey>, &usize)| {
             let key = key.ok_or_else(no_cell)?;
             let in_cell = |error: ModelError| error.in_array(cells.path()).in_chunk(&key);

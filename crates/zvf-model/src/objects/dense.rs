@@ -34,14 +34,14 @@ pub(super) fn check_shape(array: &DenseArray, shape: &[Option<u64>]) -> Result<(
         let expected = Expected::Exactly(to_u64(shape.len()).into());
         return Err(place(ModelError::refused(Class::BadShape, "axes", expected, found.len())));
     }
-    for (axis, (found, wanted)) in found.iter().zip(shape).enumerate() {
-        let Some(wanted) = *wanted else { continue };
-        if axis == 0 && *found < wanted {
-            let expected = Expected::AtLeast(wanted.into());
+    for (axis, (found, required)) in found.iter().zip(shape).enumerate() {
+        let Some(required) = *required else { continue };
+        if axis == 0 && *found < required {
+            let expected = Expected::AtLeast(required.into());
             return Err(place(ModelError::refused(Class::CountMismatch, "rows", expected, *found)));
         }
-        if axis > 0 && *found != wanted {
-            let expected = Expected::Exactly(wanted.into());
+        if axis > 0 && *found != required {
+            let expected = Expected::Exactly(required.into());
             return Err(place(ModelError::refused(Class::BadShape, "columns", expected, *found)));
         }
     }

@@ -232,9 +232,9 @@ impl NamedChunks {
     fn add(&mut self, finder: &KeyFinder<'_>, manifest: &ObjectManifest) -> Result<(), ModelError> {
         let mut absent = None;
         for block in manifest.view()?.blocks() {
-            let mut own = [0; zvf_format::key::MAX_RANK];
-            own.iter_mut().zip(block.chunk).for_each(|(to, from)| *to = from.get());
-            let key = own.get(..block.chunk.len()).unwrap_or(&own);
+            let mut components = [0; zvf_format::key::MAX_RANK];
+            components.iter_mut().zip(block.chunk).for_each(|(to, from)| *to = from.get());
+            let key = components.get(..block.chunk.len()).unwrap_or(&components);
             let is_empty = block.fragments.is_empty();
             let place = if is_empty { None } else { finder.find(key) };
             let place = place.and_then(|place| u32::try_from(place).ok());
@@ -309,8 +309,8 @@ fn runs<'a>(
     let (mut runs, mut gaps) = (Vec::with_capacity(view.blocks().size_hint().0), Vec::new());
     for block in view.blocks() {
         let chunk = place(blocks.next());
-        let there = chunk.and_then(|chunk| chunks.get(chunk));
-        if there.is_some_and(|there| !has_all(there, &block.fragments)) {
+        let chunk_fragments = chunk.and_then(|chunk| chunks.get(chunk));
+        if chunk_fragments.is_some_and(|fragments| !has_all(fragments, &block.fragments)) {
             return Err(outside_error(manifest, all, places, chunks));
         }
         let len = block.fragments.len();
@@ -351,8 +351,8 @@ fn outside_error<'a>(
     let checked = manifest.view().and_then(|view| {
         let checked = view.check(|chunk| {
             last = chunk_key(chunk.iter().map(|c| c.get()));
-            let there = blocks.next().and_then(|block| chunks.get(places.number(*block)?));
-            Some(there.map_or(u64::MAX, ChunkFragments::len)) // blocks without fragments name anything
+            let fragments = blocks.next().and_then(|block| chunks.get(places.number(*block)?));
+            Some(fragments.map_or(u64::MAX, ChunkFragments::len)) // blocks without fragments name anything
         });
         Ok(checked?)
     });

@@ -204,13 +204,13 @@ pub(super) async fn search(
     slots: u64,
     ids: &[ObjectId],
 ) -> Result<Vec<FoundRow>, ModelError> {
-    let mut wanted: BTreeMap<i64, FoundRow> = ids.iter().map(|id| (id.0, Ok(None))).collect();
+    let mut rows_by_id: BTreeMap<i64, FoundRow> = ids.iter().map(|id| (id.0, Ok(None))).collect();
     let mut start = 0;
     while start < slots {
         let end = start.saturating_add(BATCH).min(slots);
         let bytes = column.rows(start..end).await?;
         for (row, id) in (start..).zip(i64s_from_le(&bytes)) {
-            if let Some(found) = wanted.get_mut(&id) {
+            if let Some(found) = rows_by_id.get_mut(&id) {
                 *found = match found {
                     Ok(None) => Ok(Some(row)),
                     Ok(Some(_)) => Err(2),
@@ -220,7 +220,7 @@ pub(super) async fn search(
         }
         start = end;
     }
-    Ok(ids.iter().map(|id| wanted.get(&id.0).copied().unwrap_or(Ok(None))).collect())
+    Ok(ids.iter().map(|id| rows_by_id.get(&id.0).copied().unwrap_or(Ok(None))).collect())
 }
 
 /// Ids read at a time.

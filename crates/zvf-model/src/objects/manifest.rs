@@ -86,13 +86,13 @@ impl ObjectManifest {
 
 /// The key with these components, of which there are as many as a manifest may have.
 pub(crate) fn chunk_key(components: impl Iterator<Item = i64>) -> Option<ChunkKey> {
-    let mut own = [0; zvf_format::key::MAX_RANK];
+    let mut buffer = [0; zvf_format::key::MAX_RANK];
     let mut rank = 0_usize;
-    for (to, from) in own.iter_mut().zip(components) {
+    for (to, from) in buffer.iter_mut().zip(components) {
         *to = from;
         rank += 1;
     }
-    ChunkKey::new(own.get(..rank)?).ok()
+    ChunkKey::new(buffer.get(..rank)?).ok()
 }
 
 /// The manifest without blocks.

@@ -31,17 +31,17 @@ pub(super) async fn owners(
         let Some(values) = values? else { return Ok(None) };
         ids.push(values);
     }
-    let mut wanted: Vec<ObjectId> =
+    let mut listed_ids: Vec<ObjectId> =
         ids.iter().flat_map(|ids| i64s_from_le(ids.bytes())).map(ObjectId).collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    if wanted.binary_search(&SEVERAL).is_ok() {
+    listed_ids.sort_unstable();
+    listed_ids.dedup();
+    if listed_ids.binary_search(&SEVERAL).is_ok() {
         return Ok(None);
     }
-    wanted.retain(|id| *id != NONE);
-    let rows = index.find(&wanted).await?;
+    listed_ids.retain(|id| *id != NONE);
+    let rows = index.find(&listed_ids).await?;
     let row = |id: i64| {
-        let at = wanted.binary_search(&ObjectId(id)).ok()?;
+        let at = listed_ids.binary_search(&ObjectId(id)).ok()?;
         u32::try_from(rows.get(at).copied()??).ok()
     };
     let mut all = Vec::with_capacity(chunks.len());

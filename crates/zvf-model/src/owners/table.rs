@@ -202,8 +202,8 @@ mod tests {
         let shared = ChunkOwners::new(&table, Some(2));
         assert_eq!(shared.of_fragment(1).collect::<Vec<_>>(), [2, 7]);
         assert_eq!(shared.of_fragment(2).count(), 0);
-        let own = ChunkOwners::from_owners(vec![owner(5, 1), owner(4, 0)]);
-        assert_eq!(own.of_fragment(5).collect::<Vec<_>>(), [1]);
+        let unshared = ChunkOwners::from_owners(vec![owner(5, 1), owner(4, 0)]);
+        assert_eq!(unshared.of_fragment(5).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

@@ -164,7 +164,7 @@ mod tests {
             .as_chunks::<16>()
             .0
             .iter()
-            .map(|one| u32::from_le_bytes([one[12], one[13], one[14], one[15]]) as usize)
+            .map(|entry| u32::from_le_bytes([entry[12], entry[13], entry[14], entry[15]]) as usize)
             .collect();
         assert_eq!(sizes.iter().sum::<usize>(), data.len());
         let mut start = 0;

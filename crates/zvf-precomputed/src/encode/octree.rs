@@ -196,7 +196,7 @@ struct Pieces {
 #[derive(Default)]
 struct Fragment {
     places: Vec<u32>,
-    known: HashMap<[u32; 3], u32>,
+    row_of_place: HashMap<[u32; 3], u32>,
     faces: Vec<[u32; 3]>,
 }
 
@@ -240,8 +240,8 @@ impl Pieces {
             self.room =
                 self.room.checked_sub(1).ok_or(MultiLodError::TooManyPieces(self.max_pieces))?;
             let mut part = part;
-            if let Some(own) = part.get_mut(axis) {
-                *own = at;
+            if let Some(coordinate) = part.get_mut(axis) {
+                *coordinate = at;
             }
             if first == last {
                 self.split(polygon, axis + 1, part)?;
@@ -257,8 +257,8 @@ impl Pieces {
     /// Adds a polygon inside of `part`.
     fn add(&mut self, polygon: &[[f64; 3]], part: [i64; 3]) -> Result<(), MultiLodError> {
         let code = CellCode::new(part);
-        let own = if self.is_coarse { code.parent() } else { code };
-        let fragment = self.fragments.entry(own).or_default();
+        let fragment_code = if self.is_coarse { code.parent() } else { code };
+        let fragment = self.fragments.entry(fragment_code).or_default();
         let mut rows = Vec::with_capacity(polygon.len());
         for point in polygon {
             let mut place = [0; 3];
@@ -297,11 +297,11 @@ impl Pieces {
 impl Fragment {
     /// Returns the row of a vertex: equal positions are merged.
     fn row(&mut self, place: [u32; 3]) -> Result<u32, MultiLodError> {
-        if let Some(row) = self.known.get(&place) {
+        if let Some(row) = self.row_of_place.get(&place) {
             return Ok(*row);
         }
-        let row = count(self.known.len())?;
-        self.known.insert(place, row);
+        let row = count(self.row_of_place.len())?;
+        self.row_of_place.insert(place, row);
         self.places.extend(place);
         Ok(row)
     }
@@ -437,7 +437,7 @@ mod tests {
             assert!((found - expected).abs() < expected * 1e-3, "lod {lod}: {found} of {expected}");
             let codes: Vec<CellCode> =
                 all[lod].iter().map(|(cell, _)| CellCode::new(cell.map(i64::from))).collect();
-            assert!(codes.is_sorted_by(|one, next| one < next), "lod {lod} follows the curve");
+            assert!(codes.is_sorted_by(|code, next| code < next), "lod {lod} follows the curve");
             if let Some(coarser) = all.get(lod + 1) {
                 let has = |code: CellCode| {
                     coarser.iter().any(|(cell, _)| CellCode::new(cell.map(i64::from)) == code)

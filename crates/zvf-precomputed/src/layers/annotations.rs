@@ -139,7 +139,8 @@ impl ChainAnnotations {
         let found = read_object(reader, &self.level, self.kind, id, Columns::None).await?;
         let Some(batch) = found else { return Ok(None) };
         let records = self.records(&batch, space).await?;
-        let Some((_, mut record)) = records.into_iter().find(|(own, _)| *own == id) else {
+        let found = records.into_iter().find(|(record_id, _)| *record_id == id);
+        let Some((_, mut record)) = found else {
             return Ok(None);
         };
         let object: Vec<ObjectId> = object_of(id).into_iter().collect();

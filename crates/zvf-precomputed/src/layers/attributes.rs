@@ -99,8 +99,8 @@ impl Property {
     /// Returns the properties of attributes, the widest first.
     pub(crate) fn list(attributes: &[Attribute]) -> Vec<Self> {
         let (mut all, mut names) = (Vec::new(), BTreeSet::new());
-        for (number, attribute) in attributes.iter().enumerate().filter(|(_, one)| one.is_number())
-        {
+        let numeric = attributes.iter().enumerate().filter(|(_, attribute)| attribute.is_number());
+        for (number, attribute) in numeric {
             let (kind, size) = attribute.stored();
             let colour = match (kind, attribute.width) {
                 ("uint8", 3) => Some("rgb"),
@@ -133,13 +133,13 @@ impl Property {
         names: &mut BTreeSet<String>,
     ) -> Self {
         let is_one = values.len() == attribute.width;
-        let own = if is_one {
+        let property_name = if is_one {
             attribute.name.clone()
         } else {
             format!("{}_{}", attribute.name, values.start)
         };
-        let id = identifier(&own, names);
-        let mut json = json!({"id": id, "type": kind, "description": own});
+        let id = identifier(&property_name, names);
+        let mut json = json!({"id": id, "type": kind, "description": property_name});
         if let Some(categories) = attribute.categories.as_ref().filter(|_| kind != "float32") {
             let labels: Vec<String> = categories.values().iter().map(Value::to_string).collect();
             json["enum_values"] = (0..labels.len()).collect::<Vec<_>>().into();
@@ -214,7 +214,10 @@ mod tests {
         let all = Property::list(&attributes);
         let types: Vec<_> = all
             .iter()
-            .map(|one| (one.json["id"].as_str().unwrap(), one.json["type"].as_str().unwrap()))
+            .map(|property| {
+                let json = &property.json;
+                (json["id"].as_str().unwrap(), json["type"].as_str().unwrap())
+            })
             .collect();
         let expected = [
             ("mass", "float32"),

@@ -49,14 +49,14 @@ impl PrecomputedError {
 
 impl Diagnose for PrecomputedError {
     fn diagnosis(&self) -> Diagnosis<'_> {
-        let own = |class| Diagnosis::naming_class(class, "convert", self);
+        let diagnose = |class| Diagnosis::naming_class(class, "convert", self);
         match self {
             Self::Query(error) => error.diagnosis(),
             Self::Model(error) => error.diagnosis(),
-            Self::Mesh(error) => own(Class::Unsupported).with_cause(error),
-            Self::Count(error) => own(Class::LimitExceeded).with_cause(error),
-            Self::Unsupported(_) => own(Class::Unsupported),
-            Self::TooLarge { .. } => own(Class::LimitExceeded),
+            Self::Mesh(error) => diagnose(Class::Unsupported).with_cause(error),
+            Self::Count(error) => diagnose(Class::LimitExceeded).with_cause(error),
+            Self::Unsupported(_) => diagnose(Class::Unsupported),
+            Self::TooLarge { .. } => diagnose(Class::LimitExceeded),
         }
     }
 }

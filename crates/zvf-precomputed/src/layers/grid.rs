@@ -92,7 +92,7 @@ impl PointIndex {
         };
         let rows = count_rows(finest).await?;
         let is_additive =
-            levels.len() > 1 && levels.iter().any(|one| one.node().meta().is_additive());
+            levels.len() > 1 && levels.iter().any(|level| level.node().meta().is_additive());
         if (is_additive || rows > MAX_EXACT_ROWS)
             && levels.len() > 1
             && let Some(index) = Self::of_levels(levels, max_cell_rows).await?
@@ -193,7 +193,7 @@ impl PointIndex {
     pub(crate) fn own_levels(&self) -> Vec<&PointGrid> {
         let mut grids: Vec<&PointGrid> = Vec::new();
         for grid in self.grids.iter().rev() {
-            let is_known = grids.iter().any(|known| known.level_byte == grid.level_byte);
+            let is_known = grids.iter().any(|listed| listed.level_byte == grid.level_byte);
             if !is_known && (grids.is_empty() || self.is_additive) {
                 grids.push(grid);
             }

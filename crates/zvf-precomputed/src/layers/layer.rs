@@ -214,9 +214,9 @@ impl Precomputed {
 
     /// Returns the facts of a folder, read once.
     async fn open_layer(&self, name: &str) -> Result<Option<Arc<Layer>>, PrecomputedError> {
-        let known = self.layers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.layers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if cached.is_some() {
+            return Ok(cached);
         }
         let Some(parsed) = LayerName::parse(name) else { return Ok(None) };
         let levels = self.levels(parsed).await?;

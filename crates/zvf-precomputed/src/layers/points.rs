@@ -137,7 +137,8 @@ impl Points {
         space: &Space,
     ) -> Result<Option<Bytes>, PrecomputedError> {
         let Some(relation) = self.relations.find(relation) else { return Ok(None) };
-        let names: Vec<String> = self.attributes.iter().map(|own| own.name.clone()).collect();
+        let names: Vec<String> =
+            self.attributes.iter().map(|attribute| attribute.name.clone()).collect();
         let mut records = Vec::new();
         for grid in self.index.own_levels() {
             let Some(query) = self.relations.query(&grid.level, relation, id).await? else {
@@ -152,8 +153,8 @@ impl Points {
             for row in 0..batch.len() {
                 let place = places.map(|places| places.value(row, 0));
                 let Some(Value::UInt(place)) = place else { continue };
-                let own = grid.point_id(place >> 32, place & u64::from(u32::MAX));
-                records.push((own, self.record(grid, &rows, row, space)?));
+                let point_id = grid.point_id(place >> 32, place & u64::from(u32::MAX));
+                records.push((point_id, self.record(grid, &rows, row, space)?));
             }
         }
         records.sort_by_key(|(id, _)| scatter(*id));
@@ -192,8 +193,8 @@ impl Points {
         let positions = level.positions(keys, Caching::Keep).await.pop().transpose()?;
         let positions = positions.ok_or_else(nothing)?;
         let mut columns = Vec::with_capacity(self.attributes.len());
-        for own in &self.attributes {
-            let column = match self.reader_of(level, own).await? {
+        for attribute in &self.attributes {
+            let column = match self.reader_of(level, attribute).await? {
                 Some(reader) => reader.values(keys, Caching::Keep).await.pop().transpose()?,
                 None => None,
             };
@@ -213,8 +214,8 @@ impl Points {
         let positions = level.position_rows(&asked).await.pop().transpose()?;
         let positions = first(positions).ok_or_else(nothing)?;
         let mut columns = Vec::with_capacity(self.attributes.len());
-        for own in &self.attributes {
-            let column = match self.reader_of(level, own).await? {
+        for attribute in &self.attributes {
+            let column = match self.reader_of(level, attribute).await? {
                 Some(reader) => first(reader.value_rows(&asked).await.pop().transpose()?),
                 None => None,
             };
@@ -227,10 +228,11 @@ impl Points {
     async fn reader_of(
         &self,
         level: &LevelReader,
-        own: &Attribute,
+        attribute: &Attribute,
     ) -> Result<Option<AttributeReader>, PrecomputedError> {
-        let reader = level.attribute(&own.name).await?;
-        Ok(reader.filter(|reader| usize::try_from(reader.width()).is_ok_and(|n| n == own.width)))
+        let reader = level.attribute(&attribute.name).await?;
+        let width = attribute.width;
+        Ok(reader.filter(|reader| usize::try_from(reader.width()).is_ok_and(|n| n == width)))
     }
 }
 

@@ -141,8 +141,9 @@ pub(crate) async fn find_objects(
         return Ok(Vec::new());
     };
     let view = fragments.view()?;
-    let holds =
-        |fragment: &u64| view.get(*fragment).is_some_and(|rows| rows.rows().any(|own| own == row));
+    let holds = |fragment: &u64| {
+        view.get(*fragment).is_some_and(|rows| rows.rows().any(|vertex| vertex == row))
+    };
     let mut rows: Vec<u64> =
         (0..view.len()).filter(holds).flat_map(|fragment| owners.of_fragment(fragment)).collect();
     rows.sort_unstable();

@@ -155,7 +155,7 @@ async fn tags(level: &LevelReader, ids: &[u64]) -> Result<Option<Json>, Precompu
             (name.replace(char::is_whitespace, "_"), members)
         })
         .collect();
-    by_name.sort_by(|one, other| one.0.cmp(&other.0));
+    by_name.sort_by(|a, b| a.0.cmp(&b.0));
     let places: BTreeMap<u64, usize> = ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
     let mut of_rows = vec![Vec::new(); ids.len()];
     for (tag, (_, members)) in by_name.iter().enumerate() {

@@ -106,7 +106,7 @@ async fn spread_levels(
             explicit,
             previous: None,
         };
-        let own = Own {
+        let level_build = Own {
             kind_build,
             reader: &reader,
             levels: &full,
@@ -123,7 +123,7 @@ async fn spread_levels(
         let (mut report, documents) = match taken {
             TakeOutcome::Level(made) => (made.report, made.documents),
             TakeOutcome::Nothing | TakeOutcome::Discarded => {
-                let made = own.write().await?;
+                let made = level_build.write().await?;
                 if let Some(checkpoint) = checkpoint {
                     checkpoint.put(build, &made.0, &[]).await?;
                 }
@@ -142,7 +142,7 @@ async fn spread_levels(
         reports.push(report);
     }
     let links = source_levels::count_links_of_levels(&full, ladder.kind).await?;
-    for (what, expected, wanted, found) in [
+    for (what, expected, total, found) in [
         (
             "vertices",
             "each in one object: other vertices would be lost or doubled",
@@ -156,8 +156,8 @@ async fn spread_levels(
             counted.1,
         ),
     ] {
-        if wanted != found {
-            return Err(PyramidError::unsupported(what, expected, format!("{found} of {wanted}")));
+        if total != found {
+            return Err(PyramidError::unsupported(what, expected, format!("{found} of {total}")));
         }
     }
     Ok((reports, root.finish()))

@@ -102,8 +102,8 @@ impl Share<'_> {
         };
         let rows = 0..row_number(batch.len());
         match self {
-            Self::Objects(own) => {
-                rows.filter(|row| owner(*row).is_some_and(|id| own.keeps(id.0))).collect()
+            Self::Objects(objects) => {
+                rows.filter(|row| owner(*row).is_some_and(|id| objects.keeps(id.0))).collect()
             }
             Self::Points(pick) => {
                 let level = |row: u32| pick.picked.level_of(first + u64::from(row));
@@ -163,8 +163,8 @@ async fn choose_objects(
         let Some(mut next) = shown.last().cloned() else { break };
         let below = next.kept_count();
         let choice = (&options.strategy, options.seed);
-        let own = bin.take().unwrap_or(step.bin.clone());
-        next.choose_by((reader, levels), ladder.kind, step, choice, &own).await?;
+        let bin_shape = bin.take().unwrap_or(step.bin.clone());
+        next.choose_by((reader, levels), ladder.kind, step, choice, &bin_shape).await?;
         if next.kept_count() == below {
             break;
         }
@@ -172,7 +172,7 @@ async fn choose_objects(
         shown.push(next);
     }
     steps.truncate(shown.len());
-    let mut own = Vec::with_capacity(shown.len());
+    let mut objects_by_level = Vec::with_capacity(shown.len());
     for (at, level) in shown.iter().enumerate() {
         let ids: Vec<i64> = match shown.get(at + 1) {
             Some(next) => {
@@ -183,7 +183,7 @@ async fn choose_objects(
                 level.kept_ids().iter().copied().chain(objects.ids_without_fragments()).collect()
             }
         };
-        own.push(objects.restrict_to(ids));
+        objects_by_level.push(objects.restrict_to(ids));
     }
-    Ok(own)
+    Ok(objects_by_level)
 }

@@ -17,13 +17,13 @@ pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<(), Pyra
     let refused =
         |what, expected, found: &str| Err(PyramidError::unsupported(what, expected, found));
     check_single_kind(levels, kind)?;
-    let mut known = [None, None]; // attributes of vertices, of edges
+    let mut first_names = [None, None]; // attributes of vertices, of edges
     for level in levels {
         if level.store().root().zarr_vectors.has(Capability::DenseManifests) {
             return refused("object index", "manifests that are not dense", "dense ones");
         }
-        let own = level.fragment_attribute_names().await?.names;
-        if let Some(name) = own.iter().find(|name| **name != *OWNER) {
+        let fragment_names = level.fragment_attribute_names().await?.names;
+        if let Some(name) = fragment_names.iter().find(|name| **name != *OWNER) {
             return refused("attributes of fragments", "none: fragments are made anew", name);
         }
         let of_links = level.link_attribute_names().await?.names;
@@ -34,12 +34,14 @@ pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<(), Pyra
         }
         let has = [!level.chunks().await?.is_empty(), level.links(Delta::SAME).await?.is_some()];
         let of_vertices = level.attribute_names().await?.names;
-        for ((known, has), names) in known.iter_mut().zip(has).zip([of_vertices, of_links]) {
+        for ((first_names, has), names) in
+            first_names.iter_mut().zip(has).zip([of_vertices, of_links])
+        {
             if !has {
                 continue;
             }
-            let known = known.get_or_insert_with(|| names.clone());
-            if *known != names {
+            let first_names = first_names.get_or_insert_with(|| names.clone());
+            if *first_names != names {
                 let expected = "the same at levels that add to each other: others would be lost";
                 let found = format!("others at level {}: {}", level.level().0, names.join(", "));
                 return refused("attributes of vertices and edges", expected, &found);
@@ -82,12 +84,12 @@ pub(super) async fn count_links_of_levels(
             return Ok(None);
         }
         let Some(family) = level.links(Delta::SAME).await? else { continue };
-        let own = match family.num_links() {
+        let link_count = match family.num_links() {
             Some(count) => count,
             None if family.is_duplicated() => return Ok(None),
             None => count_links(&family).await?,
         };
-        all = all.saturating_add(own); // counts that a damaged store states may not fit
+        all = all.saturating_add(link_count); // counts that a damaged store states may not fit
     }
     Ok(Some(all))
 }

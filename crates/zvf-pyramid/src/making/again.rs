@@ -284,23 +284,23 @@ impl KindBuild<'_> {
     ) -> Result<Attempt<Again>, PyramidError> {
         let names = self.ordered_field_names(below).await?;
         let (stay, part) = earlier.split(unbroken_ids(&earlier.level).await?, objects);
-        let kept = objects.kept_ids();
+        let kept_ids = objects.kept_ids();
         let (mut found, mut built) = (Farthest::default(), 0);
-        for ids in kept.chunks(self.chains_at_once(kept.len())) {
-            let (same, other): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
-            built += to_u64(other.len());
-            let mut own = Vec::new();
-            if !other.is_empty() {
-                let made = self.thinned_chains(reader, &other).await?.0;
+        for ids in kept_ids.chunks(self.chains_at_once(kept_ids.len())) {
+            let (same, rest): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
+            built += to_u64(rest.len());
+            let mut batches = Vec::new();
+            if !rest.is_empty() {
+                let made = self.thinned_chains(reader, &rest).await?.0;
                 found = found.max(made.error, made.at);
-                own.push(made.batch);
+                batches.push(made.batch);
             }
             if !same.is_empty() {
                 let query = Query::all().of_objects(same.iter().copied().map(ObjectId));
                 let batch = earlier.reader.run(&self.earlier_query(query, None)).await?.batch;
-                own.push(order_fields(&batch, &names)?);
+                batches.push(order_fields(&batch, &names)?);
             }
-            let Some(batch) = join_chains(&own)? else {
+            let Some(batch) = join_chains(&batches)? else {
                 return refuse("attributes of vertices are not those of the level");
             };
             taking.take(&Coarsened::from_batch(batch), &[])?;

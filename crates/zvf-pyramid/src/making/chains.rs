@@ -28,14 +28,14 @@ impl KindBuild<'_> {
             let all = self.complete_query(Query::all(), None).order(Order::Objects);
             return Ok(reader.run(&all).await.map(|_| Farthest::default())?);
         };
-        let kept = objects.kept_ids();
-        let at_once = self.chains_at_once(kept.len());
+        let kept_ids = objects.kept_ids();
+        let at_once = self.chains_at_once(kept_ids.len());
         let mut found = Farthest::default();
-        if kept.len() > at_once.saturating_mul(REGROUPED_BATCHES)
-            && kept.len() > objects.rows() / REGROUPED_SHARE
+        if kept_ids.len() > at_once.saturating_mul(REGROUPED_BATCHES)
+            && kept_ids.len() > objects.rows() / REGROUPED_SHARE
             && let Some(mut chains) = self.regroup(reader, below, objects).await?
         {
-            while let Some((batch, places)) = chains.next(kept, at_once)? {
+            while let Some((batch, places)) = chains.next(kept_ids, at_once)? {
                 let (thin, rules) = (self.thin(), self.rules.clone());
                 // On another thread: polling must not take long.
                 let made = offload(move |_| chain::simplify_chains(&batch, thin, &rules)).await?;
@@ -44,7 +44,7 @@ impl KindBuild<'_> {
             }
             return Ok(found);
         }
-        for ids in kept.chunks(at_once) {
+        for ids in kept_ids.chunks(at_once) {
             let (made, places) = self.thinned_chains(reader, ids).await?;
             taking.take(&made, &places)?;
             found = found.max(made.error, made.at);
@@ -88,10 +88,10 @@ impl KindBuild<'_> {
         objects: &Objects,
         taking: &mut Taking,
     ) -> Result<(f64, u64), PyramidError> {
-        let kept = objects.kept_ids();
-        let each = self.objects_at_once(kept.len());
+        let kept_ids = objects.kept_ids();
+        let each = self.objects_at_once(kept_ids.len());
         let (mut error, mut elements) = (0.0_f64, 0_u64);
-        for ids in kept.chunks(each) {
+        for ids in kept_ids.chunks(each) {
             let ids = ids.iter().copied().map(zvf_model::ObjectId);
             let query = self.complete_query(Query::all().of_objects(ids), Some(objects));
             let batch = reader.run(&query).await?.batch;

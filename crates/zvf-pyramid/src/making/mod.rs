@@ -88,7 +88,7 @@ pub(crate) async fn build_all_kinds(all: &[KindBuild<'_>]) -> Result<MadeLevel, 
         // What shows only in the end that it cannot be made in part is made as a whole.
         match attempt(all, &refused).await? {
             Ok(made) => return Ok(made),
-            Err(Some(one)) => refused.anew.push(one),
+            Err(Some(refusal)) => refused.anew.push(refusal),
             Err(None) => refused.retains = false,
         }
     }
@@ -131,18 +131,18 @@ async fn attempt(
         let kind = kind_build.ladder.kind;
         taking.begin_kind(kind, lot.objects.as_ref());
         match kind_build.make(&reader, lot, refused, &mut taking).await? {
-            Ok(own) => figures.push(own),
+            Ok(kind_figures) => figures.push(kind_figures),
             Err(refusal) => return Ok(Err(Some((kind, refusal)))),
         }
     }
     let mut documents = Vec::new();
     let describe = |kind, level: &mut Document| {
-        let own =
+        let found =
             each.iter().zip(&figures).find(|((kind_build, _), _)| kind_build.ladder.kind == kind);
-        if let Some(((kind_build, lot), own)) = own {
-            let recipe = kind_build.recipe(own.error, Some(&own.made));
+        if let Some(((kind_build, lot), kind_figures)) = found {
+            let recipe = kind_build.recipe(kind_figures.error, Some(&kind_figures.made));
             kind_build.describe(level, lot.objects.as_ref(), recipe);
-            let rows = own.stored_chunks().map_or(0, |stored| stored.rows);
+            let rows = kind_figures.stored_chunks().map_or(0, |stored| stored.rows);
             level.vertex_count = level.vertex_count.saturating_add_unsigned(rows);
         }
         documents.push(level.clone());
@@ -153,21 +153,21 @@ async fn attempt(
     }
     let rebuilt = each.iter().zip(&figures);
     let rebuilt = rebuilt
-        .map(|((kind_build, lot), own)| kind_build.describe_rebuilt(lot, own, &report))
+        .map(|((kind_build, lot), figures)| kind_build.describe_rebuilt(lot, figures, &report))
         .collect();
     let reports = each.iter().zip(&figures).map(|((kind_build, lot), figures)| {
         let kind = kind_build.ladder.kind;
-        let own = report.kinds.iter().find(|(other, _)| *other == kind);
-        let own = LevelReport {
+        let written = report.kinds.iter().find(|(other, _)| *other == kind);
+        let kind_report = LevelReport {
             level: kind_build.step.level,
-            vertices: own.map_or(report.vertices, |(_, own)| own.vertices)
+            vertices: written.map_or(report.vertices, |(_, written)| written.vertices)
                 + figures.stored_chunks().map_or(0, |stored| stored.rows),
             objects: lot.objects.as_ref().map_or(0, |objects| to_u64(objects.kept_count())),
             elements: figures.made.elements,
             error: figures.error,
             ..LevelReport::default()
         };
-        (kind, own)
+        (kind, kind_report)
     });
     let report = LevelReport::from_kinds(first.step.level, reports.collect());
     Ok(Ok(MadeLevel { report, documents, parents, rebuilt }))
@@ -182,8 +182,8 @@ impl Figures {
 
 /// Takes over the cells that stay as they are stored; false where they cannot, and then the level is gone.
 async fn retain(build: &Build, level: u32, figures: &[Figures]) -> Result<bool, PyramidError> {
-    let again = figures.iter().filter(|own| own.stored_chunks().is_some());
-    for again in again.filter_map(|own| own.again.as_ref().ok()) {
+    let again = figures.iter().filter(|kind_figures| kind_figures.stored_chunks().is_some());
+    for again in again.filter_map(|kind_figures| kind_figures.again.as_ref().ok()) {
         let part = again.part.clone();
         let stays = move |key: &ChunkKey| !part.has_chunk(key.components());
         if !build.retain_cells(&level.to_string(), stays).await? {
@@ -318,17 +318,22 @@ impl KindBuild<'_> {
     }
 
     /// Returns how much of it was built from the level below, and what of it differs from the level as it was.
-    fn describe_rebuilt(&self, lot: &Lot, own: &Figures, report: &Report) -> (Rebuilt, Changed) {
+    fn describe_rebuilt(
+        &self,
+        lot: &Lot,
+        figures: &Figures,
+        report: &Report,
+    ) -> (Rebuilt, Changed) {
         let (level, kind) = (self.step.level, self.ladder.kind);
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
-        let chunks = written.map_or(report.chunks, |(_, own)| own.chunks)
-            + own.stored_chunks().map_or(0, |stored| stored.chunks);
+        let chunks = written.map_or(report.chunks, |(_, written)| written.chunks)
+            + figures.stored_chunks().map_or(0, |stored| stored.chunks);
         let objects = lot.objects.as_ref().map(|objects| to_u64(objects.kept_count()));
         let count = |unit| match unit {
             Unit::Chunks => chunks,
             Unit::Objects => objects.unwrap_or(chunks),
         };
-        match &own.again {
+        match &figures.again {
             Ok(Again { unit, built, part, .. }) => {
                 let (unit, built, all) = (*unit, *built, count(*unit));
                 let rebuilt = Rebuilt { level, kind, unit, built, all, reason: None };
@@ -367,9 +372,9 @@ impl KindBuild<'_> {
         }
         if let Some(Node::Array(doc)) = self.source.nodes().node("0/vertices").await?.as_deref() {
             let inner = doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs);
-            let own: Vec<CodecSpec> =
+            let kept_codecs: Vec<CodecSpec> =
                 inner.iter().filter(|codec| is_kept(codec.kind())).cloned().collect();
-            let codecs = CodecPipeline::from_specs(&own).map_err(|error| {
+            let codecs = CodecPipeline::from_specs(&kept_codecs).map_err(|error| {
                 PyramidError::unsupported(
                     "0/vertices, codecs",
                     "codecs that zvf writes, which \"zvf recompress\" gives a store",
@@ -399,8 +404,8 @@ impl KindBuild<'_> {
     ) -> Result<Schema, PyramidError> {
         let (mut schema, kind) = (schema, self.ladder.kind);
         // Of several kinds, only edges and faces have a direction of their own.
-        let own = self.step.kind.is_none() || matches!(kind, Kind::Graph | Kind::Mesh);
-        let links = match linked.filter(|_| own) {
+        let has_direction = self.step.kind.is_none() || matches!(kind, Kind::Graph | Kind::Mesh);
+        let links = match linked.filter(|_| has_direction) {
             Some(level) => level.links(Delta::SAME).await?,
             None => None,
         };
@@ -476,7 +481,7 @@ impl KindBuild<'_> {
         }
         level.bin_shape = Some(self.step.bin.clone());
         let ratio = self.step.bin.iter().zip(root.base_bin_shape());
-        level.bin_ratio = Some(ratio.map(|(own, base)| own / base).collect());
+        level.bin_ratio = Some(ratio.map(|(size, base)| size / base).collect());
         let preserved = objects.filter(|objects| !objects.is_renumbered());
         level.preserves_object_ids = preserved.is_some();
         level.inherited_num_objects =

@@ -114,11 +114,11 @@ impl KindBuild<'_> {
         let names = self.ordered_field_names(below).await?;
         let (mut found, mut built, mut elements) = (Farthest::default(), 0, 0);
         for ids in groups {
-            let (same, other): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
-            built += to_u64(other.len());
+            let (same, rest): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
+            built += to_u64(rest.len());
             let mut all = Vec::new();
-            if !other.is_empty() {
-                all = self.coarse_objects((reader, below), objects, &other).await?.0;
+            if !rest.is_empty() {
+                all = self.coarse_objects((reader, below), objects, &rest).await?.0;
                 found = max_error_of(&all, found);
             }
             if !same.is_empty() {
@@ -126,8 +126,8 @@ impl KindBuild<'_> {
                 let query = self.earlier_query(query, Some(objects));
                 let batch = self.plain_links(earlier.reader.run(&query).await?.batch)?;
                 let batch = order_fields(&batch, &names)?;
-                all.extend(coarsen_each(&batch, |one| Ok(Coarsened::from_batch(one)))?);
-                all.sort_by_key(|one| one.id);
+                all.extend(coarsen_each(&batch, |single| Ok(Coarsened::from_batch(single)))?);
+                all.sort_by_key(|object| object.id);
             }
             if all.is_empty() {
                 continue;
@@ -167,7 +167,8 @@ impl KindBuild<'_> {
         let links = below.links(Delta::SAME).await?;
         let shaping = self.shaping(links.is_some_and(|links| links.policy().is_directed()));
         // It may take many seconds: polling must not.
-        let each = offload(move |stop| coarsen_each(&batch, |one| shaping.coarsen(one, &[], stop)));
+        let each =
+            offload(move |stop| coarsen_each(&batch, |single| shaping.coarsen(single, &[], stop)));
         Ok((each.await?, places))
     }
 }
@@ -180,13 +181,13 @@ struct Places {
 
 /// The largest error of some objects, where it is larger than that of others.
 fn max_error_of(made: &[CoarseObject], others: Farthest) -> Farthest {
-    let larger = |farthest: Farthest, one: &CoarseObject| {
-        farthest.max(one.made.error, Some(Spot::Object(one.id)))
+    let larger = |farthest: Farthest, object: &CoarseObject| {
+        farthest.max(object.made.error, Some(Spot::Object(object.id)))
     };
     made.iter().fold(others, larger)
 }
 
 /// Objects one after the other; none where they have other columns.
 fn join(objects: &[CoarseObject]) -> Result<Option<Batch>, PyramidError> {
-    join_objects(&objects.iter().map(|one| &one.made.batch).collect::<Vec<_>>())
+    join_objects(&objects.iter().map(|object| &object.made.batch).collect::<Vec<_>>())
 }

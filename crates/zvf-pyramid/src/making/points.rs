@@ -92,12 +92,12 @@ impl KindBuild<'_> {
         while let Some(batch) = batches.next().await {
             let (batch, places) = split_off_places(batch?)?;
             let owners = batch.vertex_objects();
-            let kept = |row: usize| {
+            let is_kept = |row: usize| {
                 let owner = owners.and_then(|owners| owners.get(row).copied().flatten());
                 owner.is_none_or(|id| objects.is_none_or(|objects| objects.keeps(id.0)))
             };
             let place = (self.ladder.options().seed, self.step.level, first);
-            let made = points::select_subset(&batch, keep, place, &kept, &self.rules)?;
+            let made = points::select_subset(&batch, keep, place, &is_kept, &self.rules)?;
             taking.take(&made, &places)?;
             error = made.error;
             first += to_u64(batch.len());

@@ -185,8 +185,8 @@ impl ChunkRows<'_> {
     }
 
     fn places(&self, rows: &Range<usize>) -> &[u64] {
-        let own = rows.start - self.rows.start..rows.end - self.rows.start;
-        self.places.get(own).unwrap_or(&[])
+        let range = rows.start - self.rows.start..rows.end - self.rows.start;
+        self.places.get(range).unwrap_or(&[])
     }
 }
 
@@ -266,8 +266,8 @@ impl Regrouped {
             let count = bytes.len().checked_div(stride).unwrap_or(0);
             let mut rest = bytes.as_slice();
             for (builder, stride) in builders.iter_mut().zip(&strides) {
-                let (own, after) = rest.split_at_checked(stride * count).unwrap_or((rest, &[]));
-                builder.push_bytes(own);
+                let (values, after) = rest.split_at_checked(stride * count).unwrap_or((rest, &[]));
+                builder.push_bytes(values);
                 rest = after;
             }
             places.extend(rest.as_chunks().0.iter().map(|place| u64::from_le_bytes(*place)));

@@ -78,18 +78,18 @@ impl ReferenceLevel {
     }
 }
 
-/// The level whose bins are `bin` and whose chunks are `chunk`, of the objects `kept`; and for each row of
+/// The level whose bins are `bin` and whose chunks are `chunk`, of the objects `kept_objects`; and for each row of
 /// `source` the row of its bin, [`NONE`] where no kept object is in that.
 pub(super) fn coarsen(
     source: &ReferenceLevel,
-    kept: &[usize],
+    kept_objects: &[usize],
     bin: Vec<f64>,
     chunk: Vec<f64>,
 ) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
     let (mut of, bins) = assign_bins(source, &bin);
     let (means, paths) = rayon::join(
-        || Means::accumulate(source, kept, &of, bins),
-        || trace_objects(source, kept, &of),
+        || Means::accumulate(source, kept_objects, &of, bins),
+        || trace_objects(source, kept_objects, &of),
     );
     let (mut level, row_of) = lay_out_means(&means, source.axes(), &chunk)?;
     let place_of = |number: &u32| row_of.get(usize_from_u32(*number)).copied().unwrap_or(NONE);
@@ -102,9 +102,9 @@ pub(super) fn coarsen(
         return Ok((level, of));
     }
     level.offsets.push(0);
-    let mut kept = kept.iter().zip(paths.iter().flatten()).peekable();
+    let mut kept_objects = kept_objects.iter().zip(paths.iter().flatten()).peekable();
     for row in 0..source.objects() {
-        if let Some((_, bins)) = kept.next_if(|(kept, _)| **kept == row) {
+        if let Some((_, bins)) = kept_objects.next_if(|(object, _)| **object == row) {
             level.references.extend(bins.iter().map(place_of));
         }
         level.offsets.push(level.references.len());
@@ -140,7 +140,7 @@ fn assign_bins(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
 /// Bins, numbered in the order of their first rows.
 #[derive(Debug, Default)]
 struct BinNumbers {
-    known: FxHashMap<Bin, u32>,
+    numbers: FxHashMap<Bin, u32>,
     bins: Vec<Bin>,
     last: u32,
 }
@@ -149,7 +149,7 @@ impl BinNumbers {
     fn number(&mut self, bin: Bin) -> u32 {
         if self.bins.get(usize_from_u32(self.last)) != Some(&bin) {
             let next = saturating_u32_from_usize(self.bins.len());
-            self.last = *self.known.entry(bin).or_insert(next);
+            self.last = *self.numbers.entry(bin).or_insert(next);
             if self.last == next {
                 self.bins.push(bin);
             }
@@ -168,11 +168,16 @@ struct Means {
 
 impl Means {
     /// Sums up object by object: another order would change the last bits.
-    fn accumulate(source: &ReferenceLevel, kept: &[usize], of: &[u32], bins: Vec<Bin>) -> Self {
+    fn accumulate(
+        source: &ReferenceLevel,
+        kept_objects: &[usize],
+        of: &[u32],
+        bins: Vec<Bin>,
+    ) -> Self {
         let axes = source.axes();
         let mut sums = vec![0.0; bins.len().saturating_mul(axes)];
         let mut counts = vec![0_u64; bins.len()];
-        for reference in kept.iter().flat_map(|row| source.object(*row)) {
+        for reference in kept_objects.iter().flat_map(|row| source.object(*row)) {
             let at = usize_from_u32(*reference);
             let number = of.get(at).map_or(usize::MAX, |number| usize_from_u32(*number));
             let Some(count) = counts.get_mut(number) else { continue };
@@ -187,8 +192,12 @@ impl Means {
     }
 }
 
-/// Returns the bins that each of the objects `kept` passes, without repeats in a row, in batches of objects.
-fn trace_objects(source: &ReferenceLevel, kept: &[usize], of: &[u32]) -> Vec<Vec<Vec<u32>>> {
+/// Returns the bins that each of the objects `kept_objects` passes, without repeats in a row, in batches of objects.
+fn trace_objects(
+    source: &ReferenceLevel,
+    kept_objects: &[usize],
+    of: &[u32],
+) -> Vec<Vec<Vec<u32>>> {
     if source.ids.is_none() {
         return Vec::new();
     }
@@ -199,7 +208,7 @@ fn trace_objects(source: &ReferenceLevel, kept: &[usize], of: &[u32]) -> Vec<Vec
         bins.shrink_to_fit();
         bins
     };
-    kept.par_chunks(OBJECTS).map(|some| some.iter().map(bins).collect()).collect()
+    kept_objects.par_chunks(OBJECTS).map(|some| some.iter().map(bins).collect()).collect()
 }
 
 /// A mean: its chunk, its bin and the number of that, and its position.
@@ -212,8 +221,8 @@ fn lay_out_means(
     chunk: &[f64],
 ) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
     let shape = ChunkShape::new(chunk)?;
-    let there = means.counts.par_iter().enumerate().filter(|(_, count)| **count > 0);
-    let rows: Result<Vec<ChunkMean>, PyramidError> = there
+    let occupied = means.counts.par_iter().enumerate().filter(|(_, count)| **count > 0);
+    let rows: Result<Vec<ChunkMean>, PyramidError> = occupied
         .map(|(number, count)| {
             let (mut at, mut wide) = ([0.0; AXES], [0.0; AXES]);
             let from = number.saturating_mul(axes);
@@ -343,27 +352,30 @@ mod tests {
 
     #[test]
     fn two_levels_of_three_polylines() {
-        let (one, parent) = coarsen(&example(), &[0, 1, 2], vec![4.0; 2], vec![8.0; 2]).unwrap();
-        assert_eq!(one.starts, [0, 3, 4, 5]);
+        let (first, parent) = coarsen(&example(), &[0, 1, 2], vec![4.0; 2], vec![8.0; 2]).unwrap();
+        assert_eq!(first.starts, [0, 3, 4, 5]);
         let sixth = 11.5_f32 / 6.0;
-        assert_eq!(one.positions, [sixth, 1.5, 3.5, 5.0, 5.0, 1.0, 9.0, 1.0, 12.5, 12.5]);
-        assert_eq!([0, 1, 2].map(|o| one.object(o).to_vec()), [vec![0, 2, 3], vec![0, 1], vec![4]]);
+        assert_eq!(first.positions, [sixth, 1.5, 3.5, 5.0, 5.0, 1.0, 9.0, 1.0, 12.5, 12.5]);
+        assert_eq!(
+            [0, 1, 2].map(|o| first.object(o).to_vec()),
+            [vec![0, 2, 3], vec![0, 1], vec![4]]
+        );
         assert_eq!(parent, [0, 0, 0, 2, 0, 0, 0, 1, 3, 4, 4]);
 
-        let (two, parent) = coarsen(&one, &[0, 1, 2], vec![8.0; 2], vec![8.0; 2]).unwrap();
+        let (second, parent) = coarsen(&first, &[0, 1, 2], vec![8.0; 2], vec![8.0; 2]).unwrap();
         // The mean of four references to two rows.
-        assert_eq!(two.positions, [3.083_333_3, 2.25, 9.0, 1.0, 12.5, 12.5]);
-        assert_eq!([0, 1, 2].map(|o| two.object(o).to_vec()), [vec![0, 1], vec![0], vec![2]]);
+        assert_eq!(second.positions, [3.083_333_3, 2.25, 9.0, 1.0, 12.5, 12.5]);
+        assert_eq!([0, 1, 2].map(|o| second.object(o).to_vec()), [vec![0, 1], vec![0], vec![2]]);
         assert_eq!(parent, [0, 0, 0, 1, 2]);
     }
 
     #[test]
     fn what_is_not_kept_has_neither_bins_nor_rows() {
-        let (one, parent) = coarsen(&example(), &[2], vec![4.0; 2], vec![16.0; 2]).unwrap();
-        assert_eq!((one.rows(), one.keys.len(), one.objects()), (1, 1, 3));
-        assert_eq!([0, 1, 2].map(|o| one.object(o).len()), [0, 0, 1]);
+        let (coarse, parent) = coarsen(&example(), &[2], vec![4.0; 2], vec![16.0; 2]).unwrap();
+        assert_eq!((coarse.rows(), coarse.keys.len(), coarse.objects()), (1, 1, 3));
+        assert_eq!([0, 1, 2].map(|o| coarse.object(o).len()), [0, 0, 1]);
         assert_eq!(parent[..9], [NONE; 9]);
-        assert_eq!(one.locate(0), (0, 0));
+        assert_eq!(coarse.locate(0), (0, 0));
     }
 
     #[test]
@@ -371,11 +383,11 @@ mod tests {
         let mut level = example();
         (level.offsets, level.references) = (vec![0, 5], vec![0, 1, 3, 2, 0]);
         level.ids = Some(vec![7]);
-        let (one, _) = coarsen(&level, &[0], vec![4.0; 2], vec![8.0; 2]).unwrap();
-        assert_eq!((one.object(0), one.ids.as_deref()), (&[0, 1, 0][..], Some(&[7][..])));
-        assert_eq!(one.positions[0], (1.0 + 1.5 + 3.0 + 1.0) / 4.0);
+        let (coarse, _) = coarsen(&level, &[0], vec![4.0; 2], vec![8.0; 2]).unwrap();
+        assert_eq!((coarse.object(0), coarse.ids.as_deref()), (&[0, 1, 0][..], Some(&[7][..])));
+        assert_eq!(coarse.positions[0], (1.0 + 1.5 + 3.0 + 1.0) / 4.0);
         level.ids = None;
-        let (one, _) = coarsen(&level, &[0], vec![4.0; 2], vec![8.0; 2]).unwrap();
-        assert_eq!((one.object(0), one.ids.as_deref()), (&[0, 1][..], None));
+        let (coarse, _) = coarsen(&level, &[0], vec![4.0; 2], vec![8.0; 2]).unwrap();
+        assert_eq!((coarse.object(0), coarse.ids.as_deref()), (&[0, 1][..], None));
     }
 }

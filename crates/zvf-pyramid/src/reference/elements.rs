@@ -53,7 +53,7 @@ impl SourceElements {
         let implied = kind == Kind::Skeleton
             && reader.links_convention().known() != Some(LinksConvention::Explicit);
         let rows = elements.rows().iter().map(|row| row_of(level, &places, *row));
-        let mut own = Elements::new(elements.width(), rows.collect::<Result<_, _>>()?)?;
+        let mut level_elements = Elements::new(elements.width(), rows.collect::<Result<_, _>>()?)?;
         let mut described_fields = Vec::new();
         // Edges that the order of vertices says have no attributes.
         for field in elements.fields().iter().filter(|_| !implied) {
@@ -61,12 +61,12 @@ impl SourceElements {
             if let Some(segment) = store.nodes().children(&family).await?.names.first() {
                 let attributes = read_attributes(store, &format!("{family}/{segment}")).await?;
                 described_fields.push((field.name.to_string(), attributes));
-                own = own.with_field(field.clone())?;
+                level_elements = level_elements.with_field(field.clone())?;
             }
         }
         Ok(Some(Self {
             kind,
-            elements: own,
+            elements: level_elements,
             at: (0..saturating_u32_from_usize(level.rows())).collect(),
             alive: vec![true; level.objects()],
             offsets: level.offsets.clone(),
@@ -90,17 +90,17 @@ impl SourceElements {
 
     /// The metadata of an attribute.
     pub(super) fn attributes_of(&self, name: &str) -> Object {
-        let own_field = self.described.iter().find(|(known, _)| known == name);
-        own_field.map(|(_, attributes)| attributes.clone()).unwrap_or_default()
+        let field = self.described.iter().find(|(field_name, _)| field_name == name);
+        field.map(|(_, attributes)| attributes.clone()).unwrap_or_default()
     }
 
-    /// Goes on to the next level, which has the objects `kept` and rows of the last one in `parents`.
-    pub(super) fn follow(&mut self, kept: &[usize], parents: &[u32]) {
+    /// Goes on to the next level, which has the objects `kept_objects` and rows of the last one in `parents`.
+    pub(super) fn follow(&mut self, kept_objects: &[usize], parents: &[u32]) {
         for at in &mut self.at {
             *at = parents.get(usize_from_u32(*at)).copied().unwrap_or(NONE);
         }
         let mut alive = vec![false; self.alive.len()];
-        for object in kept {
+        for object in kept_objects {
             if let (Some(to), Some(true)) = (alive.get_mut(*object), self.alive.get(*object)) {
                 *to = true;
             }
@@ -156,14 +156,14 @@ fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize, P
 fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements, PyramidError> {
     let mut pieces = UnionFind::new(rows);
     let mut near: Vec<Vec<u32>> = vec![Vec::new(); rows];
-    let mut kept = Vec::new();
+    let mut tree_edges = Vec::new();
     for (number, edge) in (0_u32..).zip(edges.rows().as_chunks::<2>().0) {
         let [a, b] = *edge;
         if pieces.find(a) == pieces.find(b) {
             continue;
         }
         pieces.union(a, b);
-        kept.push((number, [a, b]));
+        tree_edges.push((number, [a, b]));
         for [from, to] in [[a, b], [b, a]] {
             if let Some(near) = near.get_mut(from) {
                 near.push(saturating_u32_from_usize(to));
@@ -171,12 +171,12 @@ fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements, Pyra
         }
     }
     let parents = parents_from(&near, roots);
-    let ends = kept.iter().flat_map(|(_, [a, b])| {
+    let ends = tree_edges.iter().flat_map(|(_, [a, b])| {
         let parent = parents.get(*a).copied().map(usize_from_u32);
         if parent == Some(*b) { [*a, *b] } else { [*b, *a] }
     });
     let mut made = Elements::new(2, ends.collect())?;
-    let numbers: Vec<u32> = kept.iter().map(|(number, _)| *number).collect();
+    let numbers: Vec<u32> = tree_edges.iter().map(|(number, _)| *number).collect();
     for field in edges.fields() {
         made = made.with_field(field.with_column(gather(&field.column, &numbers)))?;
     }

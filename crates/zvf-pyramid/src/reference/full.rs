@@ -70,16 +70,16 @@ impl FullContent {
         })
     }
 
-    /// Writes that of `level`, which was made of the objects `kept` of `source`; `parents` says in which of its rows those of
-    /// `source` are.
+    /// Writes that of `level`, which was made of the objects `kept_objects` of `source`; `parents` says in which of its rows
+    /// those of `source` are.
     pub(super) async fn write_level(
         &mut self,
         target: &Target<'_>,
-        (source, kept): (&ReferenceLevel, &[usize]),
+        (source, kept_objects): (&ReferenceLevel, &[usize]),
         (level, parents): (&ReferenceLevel, &[u32]),
     ) -> Result<FullReport, PyramidError> {
         let mut report = FullReport::default();
-        self.coarsen_columns((source, kept), (level, parents))?;
+        self.coarsen_columns((source, kept_objects), (level, parents))?;
         for column in &self.columns {
             write_column(target, level, column).await?;
         }
@@ -87,7 +87,7 @@ impl FullContent {
             report.families.push("vertex_attributes");
         }
         if let Some(elements) = &mut self.elements {
-            elements.follow(kept, parents);
+            elements.follow(kept_objects, parents);
             let made = elements.elements_at(level)?;
             report.elements = to_u64(made.len());
             element_cells::write(target, level, elements, &made).await?;
@@ -100,13 +100,13 @@ impl FullContent {
     /// Makes the attributes of `level` of those of `source`.
     fn coarsen_columns(
         &mut self,
-        (source, kept): (&ReferenceLevel, &[usize]),
+        (source, kept_objects): (&ReferenceLevel, &[usize]),
         (level, parents): (&ReferenceLevel, &[u32]),
     ) -> Result<(), PyramidError> {
         if self.columns.is_empty() {
             return Ok(());
         }
-        let references = reference_counts(source, kept);
+        let references = reference_counts(source, kept_objects);
         let of = drop_unreferenced(parents, &references);
         let clusters = Clusters::new(&of, level.rows());
         for column in &mut self.columns {
@@ -140,20 +140,21 @@ impl FullContent {
 fn members_left(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Members {
     let left = |id: &i64| !gone.contains(id);
     match members {
-        Members::Ids(own) => Members::Ids(own.iter().copied().filter(|id| left(&id.0)).collect()),
+        Members::Ids(ids) => Members::Ids(ids.iter().copied().filter(|id| left(&id.0)).collect()),
         // A range may name more ids than there are objects.
         Members::Range { start, stop } if gone.iter().any(|id| (*start..*stop).contains(id)) => {
-            let own = ids.iter().copied().filter(|id| (*start..*stop).contains(id) && left(id));
-            Members::Ids(own.map(ObjectId).collect())
+            let in_range =
+                ids.iter().copied().filter(|id| (*start..*stop).contains(id) && left(id));
+            Members::Ids(in_range.map(ObjectId).collect())
         }
         Members::Range { .. } => members.clone(),
     }
 }
 
-/// How often the objects `kept` refer to each row of `source`.
-pub(super) fn reference_counts(source: &ReferenceLevel, kept: &[usize]) -> Vec<u64> {
+/// How often the objects `kept_objects` refer to each row of `source`.
+pub(super) fn reference_counts(source: &ReferenceLevel, kept_objects: &[usize]) -> Vec<u64> {
     let mut counts = vec![0_u64; source.rows()];
-    for row in kept.iter().flat_map(|object| source.object(*object)) {
+    for row in kept_objects.iter().flat_map(|object| source.object(*object)) {
         if let Some(count) = counts.get_mut(usize_from_u32(*row)) {
             *count += 1;
         }

@@ -92,14 +92,14 @@ impl Pair<'_> {
         let end = self.fine.starts.get(usize_from_u32(chunk) + 1).copied().unwrap_or(start);
         let mut targets: BTreeMap<u32, Vec<[u32; 2]>> = BTreeMap::new();
         let parents = parents.get(start..end).unwrap_or_default();
-        let mut own = (0_u32..).zip(parents).filter(|(_, parent)| **parent != NONE).peekable();
-        while let Some((_, first)) = own.peek() {
+        let mut linked = (0_u32..).zip(parents).filter(|(_, parent)| **parent != NONE).peekable();
+        while let Some((_, first)) = linked.peek() {
             let (target, row) = self.coarse.locate(**first);
             let from = first.saturating_sub(saturating_u32_from_usize(saturating_usize(row)));
             let end = self.coarse.starts.get(target + 1).copied().unwrap_or(0);
             let rows = targets.entry(saturating_u32_from_usize(target)).or_default();
             let near = |parent: &u32| *parent >= from && usize_from_u32(*parent) < end;
-            while let Some((row, parent)) = own.next_if(|(_, parent)| near(parent)) {
+            while let Some((row, parent)) = linked.next_if(|(_, parent)| near(parent)) {
                 rows.push([row, parent.saturating_sub(from)]);
             }
         }
@@ -128,18 +128,19 @@ impl<'a> LinkArrays<'a> {
     ) -> Result<Self, PyramidError> {
         let root = ChunkShape::new(&pair.root.zarr_vectors.chunk_shape)?;
         let ratio = |level: &ReferenceLevel| ChunkShape::new(&level.chunk)?.ratio_to(&root);
-        let (own, other) = levels;
-        let anchor = Anchor::between_levels(&ratio(own)?, &ratio(other)?, own.axes())?;
+        let (from_level, to_level) = levels;
+        let anchor =
+            Anchor::between_levels(&ratio(from_level)?, &ratio(to_level)?, from_level.axes())?;
         let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
         Ok(Self { pair, levels, anchor, path: format!("{at}/links/{word}"), delta })
     }
 
     /// The chunk of this family that links between these two are stored with, and how far the other is.
     fn cell(&self, [fine, coarse]: [u32; 2]) -> Result<Option<(ChunkKey, Vec<i64>)>, PyramidError> {
-        let (own, other) = self.levels;
+        let (from_level, to_level) = self.levels;
         let (from, to) = if self.delta > 0 { (fine, coarse) } else { (coarse, fine) };
         let (Some(from), Some(to)) =
-            (own.keys.get(usize_from_u32(from)), other.keys.get(usize_from_u32(to)))
+            (from_level.keys.get(usize_from_u32(from)), to_level.keys.get(usize_from_u32(to)))
         else {
             return Ok(None);
         };
@@ -150,7 +151,7 @@ impl<'a> LinkArrays<'a> {
 
     /// An array for each distance between two chunks that are linked.
     fn sinks(&self, build: &Build, pairs: &[[u32; 2]]) -> Result<Sinks, PyramidError> {
-        let (own, rank) = (self.levels.0, self.levels.0.axes());
+        let (from_level, rank) = (self.levels.0, self.levels.0.axes());
         let mut sinks = Sinks::new();
         for pair in pairs {
             let Some((_, offset)) = self.cell(*pair)? else { continue };
@@ -159,7 +160,7 @@ impl<'a> LinkArrays<'a> {
             }
             let name = Offsets::new(rank, &[&offset])?;
             let segment = LinkSegment::new(vec![offset.clone()], false, 2, self.delta, Vec::new());
-            let plan = plan_of(self.pair.root, own, segment.to_attributes())?;
+            let plan = plan_of(self.pair.root, from_level, segment.to_attributes())?;
             sinks.insert(offset, build.cells(&format!("{}/{name}", self.path), plan)?);
         }
         Ok(sinks)

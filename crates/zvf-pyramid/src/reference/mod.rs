@@ -176,7 +176,7 @@ async fn write_levels(
     for (at, (bins, objects)) in reference.factors.iter().enumerate() {
         let number = zvf_format::num::saturating_u32_from_usize(at) + 1;
         let scale = reference.chunk_scales.get(at).copied().unwrap_or(1);
-        let kept = match reference.kept.get(at) {
+        let kept_objects = match reference.kept.get(at) {
             Some(Some(rows)) => {
                 rows.iter().copied().filter(|row| *row < source.objects()).collect()
             }
@@ -188,21 +188,21 @@ async fn write_levels(
         if chunk != store.root().zarr_vectors.chunk_shape {
             Bins::new(&ChunkShape::new(&chunk)?, &bin)?; // chunks of their own must be whole bins
         }
-        let (level, parent) = coarsen::coarsen(&source, &kept, bin, chunk)?;
+        let (level, parent) = coarsen::coarsen(&source, &kept_objects, bin, chunk)?;
         let target = write::Target { store, build, number, sparsity: 1.0 / objects };
         let more = match &mut full {
             None => None,
             Some(full) => {
-                Some(full.write_level(&target, (&source, &kept), (&level, &parent)).await?)
+                Some(full.write_level(&target, (&source, &kept_objects), (&level, &parent)).await?)
             }
         };
-        write::level(&target, &source, &kept, (&level, more.as_ref())).await?;
+        write::level(&target, &source, &kept_objects, (&level, more.as_ref())).await?;
         root.add_level(number, &level.bin);
         root.announce_objects(level.ids.is_some());
         reports.push(LevelReport {
             level: number,
             vertices: to_u64(level.rows()),
-            objects: to_u64(kept.len()),
+            objects: to_u64(kept_objects.len()),
             elements: more.map_or(0, |more| more.elements),
             ..LevelReport::default()
         });

@@ -90,9 +90,9 @@ impl Chunk<'_> {
     fn push(&self, fragment: u64, to: &mut Vec<u32>) -> Result<(), zvf_model::ModelError> {
         let count = self.rows.end.saturating_sub(self.rows.start);
         if let Some(fragment) = self.ranks.get(&self.view, fragment) {
-            let own = fragment.rows_within(count)?.filter(|row| *row < count);
+            let rows = fragment.rows_within(count)?.filter(|row| *row < count);
             to.extend(
-                own.map(|row| saturating_u32_from_usize(saturating_usize(self.rows.start + row))),
+                rows.map(|row| saturating_u32_from_usize(saturating_usize(self.rows.start + row))),
             );
         }
         Ok(())

@@ -36,7 +36,7 @@ pub(super) struct FullReport {
 pub(super) async fn level(
     target: &Target<'_>,
     source: &ReferenceLevel,
-    kept: &[usize],
+    kept_objects: &[usize],
     (level, more): (&ReferenceLevel, Option<&FullReport>),
 ) -> Result<(), PyramidError> {
     let Target { store, build, number, sparsity } = *target;
@@ -67,7 +67,7 @@ pub(super) async fn level(
     arrays.extend(more.iter().flat_map(|more| &more.families).map(|family| (*family).to_owned()));
     if let Some(ids) = &level.ids {
         objects(target, ids, level).await?;
-        columns(target, source, kept).await?;
+        columns(target, source, kept_objects).await?;
         arrays.push("object_index".to_owned());
     }
     let parent = number.saturating_sub(1);
@@ -96,7 +96,7 @@ pub(super) async fn level(
 /// The chunk shape, where it is not that of the root.
 fn own_shape(store: &Store, chunk: &[f64], rows: usize) -> Option<Vec<f64>> {
     let root = &store.root().zarr_vectors.chunk_shape;
-    let differs = chunk.iter().zip(root).any(|(own, root)| (own - root).abs() >= NEAR);
+    let differs = chunk.iter().zip(root).any(|(size, root)| (size - root).abs() >= NEAR);
     (differs && rows > 0).then(|| chunk.to_vec())
 }
 
@@ -160,7 +160,7 @@ fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes, Pyra
 async fn columns(
     target: &Target<'_>,
     source: &ReferenceLevel,
-    kept: &[usize],
+    kept_objects: &[usize],
 ) -> Result<(), PyramidError> {
     // Each level drops more; what the first one has is what any may have.
     let from = target.store.level(0).await?;
@@ -177,9 +177,9 @@ async fn columns(
         let width = zvf_format::num::saturating_usize(columns.unwrap_or(1));
         let absent = array.fill().repeat(width);
         let mut values = array.read_all().await?.to_vec();
-        let mut kept = kept.iter().peekable();
+        let mut kept_objects = kept_objects.iter().peekable();
         for (row, value) in values.chunks_exact_mut(absent.len().max(1)).enumerate() {
-            let dropped = kept.next_if(|kept| **kept == row).is_none();
+            let dropped = kept_objects.next_if(|object| **object == row).is_none();
             if dropped || source.object(row).is_empty() {
                 value.copy_from_slice(&absent);
             }

@@ -45,11 +45,11 @@ pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened, PyramidErr
     if let Some(elements) = batch.elements() {
         let ends = edges.iter().filter_map(|edge| elements.iter().nth(usize_from_u32(*edge)));
         let rows = ends.flatten().map(|row| usize_from_u32(new(&row_number(*row))));
-        let mut own = Elements::new(elements.width(), rows.collect())?;
+        let mut sorted = Elements::new(elements.width(), rows.collect())?;
         for field in elements.fields() {
-            own = own.with_field(field.with_column(gather(&field.column, &edges)))?;
+            sorted = sorted.with_field(field.with_column(gather(&field.column, &edges)))?;
         }
-        ordered = ordered.with_elements(own)?;
+        ordered = ordered.with_elements(sorted)?;
     }
     Ok(Coarsened { batch: ordered, vertex_map: vertex_map.iter().map(new).collect(), error, at })
 }
@@ -67,9 +67,9 @@ impl Tree {
         let mut children = vec![Vec::new(); batch.len()];
         let pairs = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
         for (edge, [child, parent]) in (0_u32..).zip(pairs) {
-            if let (Some(to), Some(own)) = (edges.get_mut(*child), children.get_mut(*parent)) {
+            if let (Some(to), Some(siblings)) = (edges.get_mut(*child), children.get_mut(*parent)) {
                 *to = edge;
-                own.push(row_number(*child));
+                siblings.push(row_number(*child));
             }
         }
         let roots = (0..).zip(&edges).filter(|(_, edge)| **edge == NONE).map(|(row, _)| row);
@@ -137,8 +137,8 @@ impl Tree {
         if let (Some(edge), Some(elements)) = (edge, batch.elements()) {
             let mut fields: Vec<_> = elements.fields().iter().collect();
             fields.sort_by(|a, b| a.name.cmp(&b.name));
-            let own = fields.into_iter().map(|field| field.column.row(usize_from_u32(edge)));
-            own.for_each(|value| bytes.extend_from_slice(value));
+            let values = fields.into_iter().map(|field| field.column.row(usize_from_u32(edge)));
+            values.for_each(|value| bytes.extend_from_slice(value));
         }
         bytes
     }
@@ -153,8 +153,8 @@ impl Tree {
             order.push(row);
             let first = open.len();
             open.extend_from_slice(self.children(row));
-            if let Some(own) = open.get_mut(first..) {
-                own.sort_by_key(|row| std::cmp::Reverse(rank(row)));
+            if let Some(siblings) = open.get_mut(first..) {
+                siblings.sort_by_key(|row| std::cmp::Reverse(rank(row)));
             }
         }
         order
@@ -173,7 +173,7 @@ mod tests {
     fn tree(order: &[usize]) -> Batch {
         let at = [0.0, 1.0, 2.0, 1.0, 3.0, 1.0, 3.0];
         let parents = [usize::MAX, 0, 1, 0, 3, 0, 5];
-        let place = |row: usize| order.iter().position(|one| *one == row).unwrap();
+        let place = |row: usize| order.iter().position(|placed| *placed == row).unwrap();
         let moved: Vec<f64> = order.iter().map(|row| at[*row]).collect();
         let edges: Vec<usize> = order
             .iter()

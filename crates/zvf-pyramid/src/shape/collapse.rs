@@ -98,8 +98,8 @@ fn owners_of(batch: &Batch) -> Vec<u32> {
 fn subtract_center(values: &[f64], middle: &[f64]) -> Vec<[f64; 3]> {
     let center = |position: &[f64]| {
         let mut at = [0.0; 3];
-        let own = position.iter().zip(middle);
-        at.iter_mut().zip(own).for_each(|(to, (x, middle))| *to = x - middle);
+        let coordinates = position.iter().zip(middle);
+        at.iter_mut().zip(coordinates).for_each(|(to, (x, middle))| *to = x - middle);
         at
     };
     values.chunks_exact(middle.len().max(1)).map(center).collect()
@@ -148,25 +148,26 @@ fn error(
     let number_of = |at: u32| number.get(usize_from_u32(at)).copied().unwrap_or(NONE);
     let (mut was, mut made) = (Vec::new(), Vec::new());
     let at = |v: &u32| before.get(usize_from_u32(*v)).copied();
-    for ((row, face), own) in (0_u32..).zip(faces).zip(mesh.faces()) {
+    for ((row, face), coarse_face) in (0_u32..).zip(faces).zip(mesh.faces()) {
         // What is as it was is as near as can be.
-        if own.is_some_and(|own| own == *face && own.iter().all(|v| at(v) == Some(mesh.point(*v))))
-        {
+        if coarse_face.is_some_and(|corners| {
+            corners == *face && corners.iter().all(|v| at(v) == Some(mesh.point(*v)))
+        }) {
             continue;
         }
         let [first, ..] = face;
         let head = || heads.get(usize_from_u32(*first)).copied().unwrap_or(NONE);
-        let near = if own.is_some() { Some(row) } else { mesh.face_at(head()) };
+        let near = if coarse_face.is_some() { Some(row) } else { mesh.face_at(head()) };
         was.push([row, near.map_or(NONE, number_of)]);
-        if own.is_some() {
+        if coarse_face.is_some() {
             made.push([number_of(row), row]);
         }
     }
     let fine = Net::new(before, faces.to_vec());
     let coarse = Net::new(mesh.points(), coarse);
-    let [there, back] = [((&fine, &was), &coarse), ((&coarse, &made), &fine)]
+    let [forward, backward] = [((&fine, &was), &coarse), ((&coarse, &made), &fine)]
         .map(|((from, some), to)| directed_hausdorff_bound((from, some.as_slice()), to, stop));
-    there.max(back)
+    forward.max(backward)
 }
 
 /// How far rounding moved the farthest position.

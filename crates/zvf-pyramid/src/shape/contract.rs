@@ -69,7 +69,7 @@ pub(crate) fn map_elements(
     ordered: bool,
     rules: &Rules,
 ) -> Result<Elements, PyramidError> {
-    let (mut known, mut rows) = (HashMap::<Vec<u32>, u32>::new(), Vec::new());
+    let (mut numbers, mut rows) = (HashMap::<Vec<u32>, u32>::new(), Vec::new());
     let mut same = Vec::with_capacity(elements.len());
     for element in elements.rows().chunks_exact(elements.width()) {
         let ends: Vec<u32> =
@@ -81,14 +81,14 @@ pub(crate) fn map_elements(
             same.push(NONE);
             continue;
         }
-        let next = row_number(known.len());
-        let number = *known.entry(canonical(&ends, ordered)).or_insert(next);
+        let next = row_number(numbers.len());
+        let number = *numbers.entry(canonical(&ends, ordered)).or_insert(next);
         if number == next {
             rows.extend(ends.iter().map(|end| usize_from_u32(*end)));
         }
         same.push(number);
     }
-    let clusters = Clusters::new(&same, known.len());
+    let clusters = Clusters::new(&same, numbers.len());
     let mut made = Elements::new(elements.width(), rows)?;
     for field in rules.element_fields(elements, &clusters)? {
         made = made.with_field(field)?;

@@ -47,8 +47,8 @@ impl Farthest {
     /// The larger of both; of the same, the one at the lower place.
     pub(crate) fn max(self, error: f64, at: Option<Spot>) -> Self {
         let lower = || match (&at, &self.at) {
-            (Some(at), Some(own)) => at.order(own) == Ordering::Less,
-            (at, own) => at.is_some() && own.is_none(),
+            (Some(at), Some(current)) => at.order(current) == Ordering::Less,
+            (at, current) => at.is_some() && current.is_none(),
         };
         if error > self.error || error == self.error && error > 0.0 && lower() {
             Self { error, at: at.filter(|_| error > 0.0) }
@@ -59,8 +59,8 @@ impl Farthest {
 
     /// Whether it is as large as another one, at the same place or a lower one.
     pub(crate) fn is_as_far_at_or_before(&self, other: &Self) -> bool {
-        let (Some(own), Some(at)) = (&self.at, &other.at) else { return false };
-        self.error.to_bits() == other.error.to_bits() && own.order(at) != Ordering::Greater
+        let (Some(spot), Some(at)) = (&self.at, &other.at) else { return false };
+        self.error.to_bits() == other.error.to_bits() && spot.order(at) != Ordering::Greater
     }
 
     /// As the document of a level has it.

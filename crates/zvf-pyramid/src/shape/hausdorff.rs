@@ -34,11 +34,12 @@ pub(super) fn directed_hausdorff_bound(
     if some.is_empty() || to.len() == 0 {
         return 0.0;
     }
-    let is_somewhere = |one: Option<Triangle>| {
-        one.is_some_and(|one| one.as_flattened().iter().all(|x| x.abs() < MAX_DISTANCE))
+    let is_somewhere = |triangle: Option<Triangle>| {
+        triangle
+            .is_some_and(|triangle| triangle.as_flattened().iter().all(|x| x.abs() < MAX_DISTANCE))
     };
     let all_somewhere = some.iter().all(|[face, _]| is_somewhere(from.triangle(*face)))
-        && to.triangles().all(|one| is_somewhere(Some(one)));
+        && to.triangles().all(|triangle| is_somewhere(Some(triangle)));
     if !all_somewhere {
         return f64::INFINITY;
     }
@@ -48,13 +49,13 @@ pub(super) fn directed_hausdorff_bound(
     // What some found raises the floor for others.
     for round in 0..ROUNDS {
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
-        let own = some.par_iter().skip(round).step_by(ROUNDS).filter(|_| !stop.is_set());
-        let found = own.map_init(Vec::new, |open, [face, near]| {
-            let Some(one) = from.triangle(*face) else { return (f64::INFINITY, floor) };
+        let faces = some.par_iter().skip(round).step_by(ROUNDS).filter(|_| !stop.is_set());
+        let found = faces.map_init(Vec::new, |open, [face, near]| {
+            let Some(triangle) = from.triangle(*face) else { return (f64::INFINITY, floor) };
             let limits = (floor, floor * BOUND_RATIO_SQ);
-            let start = walk_to(to, *near, center(&one)).map(|(start, _)| start);
-            let nearby = start.and_then(|start| bound_nearby(to, start, &one, limits, open));
-            nearby.map_or_else(|| refine_bound(&surface, &one, floor), |off| (off, floor))
+            let start = walk_to(to, *near, center(&triangle)).map(|(start, _)| start);
+            let nearby = start.and_then(|start| bound_nearby(to, start, &triangle, limits, open));
+            nearby.map_or_else(|| refine_bound(&surface, &triangle, floor), |off| (off, floor))
         });
         (max_sq, floor) = larger((max_sq, floor), found.reduce(|| (0.0, 0.0), larger));
     }
@@ -222,7 +223,7 @@ mod tests {
                 u32::try_from(at.len() - 1).unwrap()
             })
         };
-        let faces = triangles.iter().map(|one| one.map(&mut number)).collect();
+        let faces = triangles.iter().map(|triangle| triangle.map(&mut number)).collect();
         (at, faces)
     }
 
@@ -298,8 +299,9 @@ mod tests {
                 });
                 points.collect::<Vec<_>>()
             };
-            let off =
-                |point| to.iter().map(|one| nearest_sq(one, point)).fold(f64::INFINITY, f64::min);
+            let off = |point| {
+                to.iter().map(|triangle| nearest_sq(triangle, point)).fold(f64::INFINITY, f64::min)
+            };
             let least = from.iter().flat_map(inside).map(off).fold(0.0, f64::max).sqrt();
             let found = directed_hausdorff_bound(from, to);
             assert!(found >= least && found < least * 1.06, "{found} of {least}");
@@ -310,7 +312,8 @@ mod tests {
     fn the_same_surface_is_no_way_off_and_one_face_may_lie_over_thousands() {
         let fine = hill(40);
         assert!(directed_hausdorff_bound(&fine, &fine) < 1e-6);
-        let flat: Vec<Triangle> = fine.iter().map(|one| one.map(|[x, y, _]| [x, y, 0.0])).collect();
+        let flat: Vec<Triangle> =
+            fine.iter().map(|triangle| triangle.map(|[x, y, _]| [x, y, 0.0])).collect();
         let wide = [[0.0, 0.0, 0.25], [8.0, 0.0, 0.25], [8.0, 8.0, 0.25]];
         let found = directed_hausdorff_bound(&[wide], &flat);
         assert!((0.25..0.263).contains(&found), "{found}");
@@ -326,13 +329,13 @@ mod tests {
         let mut soup = || -> Vec<Triangle> {
             (0..40).map(|_| std::array::from_fn(|_| std::array::from_fn(|_| next()))).collect()
         };
-        let (one, other) = (soup(), soup());
-        let found = directed_hausdorff_bound(&one, &other);
-        let (at, faces) = index_points(&other);
+        let (first, second) = (soup(), soup());
+        let found = directed_hausdorff_bound(&first, &second);
+        let (at, faces) = index_points(&second);
         let net = Net::new(&at, faces);
         let surface = Surface::new(&net);
         let least =
-            one.iter().flatten().map(|at| surface.distance_sq(*at)).fold(0.0, f64::max).sqrt();
+            first.iter().flatten().map(|at| surface.distance_sq(*at)).fold(0.0, f64::max).sqrt();
         assert!(found >= least && found < 1.0, "{found} of {least}");
         let lot = vec![FLAT; 300];
         assert_eq!(directed_hausdorff_bound(&lot, &lot), 0.0);

@@ -94,8 +94,8 @@ impl Lattice {
     pub(super) fn cell(&self, unit: &Unit, position: &[f64]) -> u64 {
         let each = self.axes.iter().zip(unit).zip(position);
         each.fold(0, |cell: u64, ((axis, at), x)| {
-            let own = if axis.cells == 1 { 0 } else { axis.cell(*at, *x) };
-            cell.saturating_mul(axis.cells).saturating_add(own)
+            let axis_cell = if axis.cells == 1 { 0 } else { axis.cell(*at, *x) };
+            cell.saturating_mul(axis.cells).saturating_add(axis_cell)
         })
     }
 }

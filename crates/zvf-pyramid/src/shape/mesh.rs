@@ -196,8 +196,9 @@ impl Mesh {
 
     /// Where the edge would collapse to, and at what cost.
     fn cheapest_position(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
-        let own = |vertex| self.quadrics.get(usize_from_u32(vertex)).copied().unwrap_or_default();
-        let both = own(a).add(&own(b));
+        let quadric =
+            |vertex| self.quadrics.get(usize_from_u32(vertex)).copied().unwrap_or_default();
+        let both = quadric(a).add(&quadric(b));
         let (from, to) = (self.point(a), self.point(b));
         let held = |vertex| Self::is(&self.fixed, vertex);
         let onto = |vertex| held(vertex) || Self::is(&self.border, vertex);
@@ -324,9 +325,9 @@ impl Mesh {
             }
         }
         self.join(a, ring_a, ring_b);
-        let other = self.quadrics.get(usize_from_u32(b)).copied().unwrap_or_default();
-        if let Some(own) = self.quadrics.get_mut(usize_from_u32(a)) {
-            *own = own.add(&other);
+        let quadric_b = self.quadrics.get(usize_from_u32(b)).copied().unwrap_or_default();
+        if let Some(quadric) = self.quadrics.get_mut(usize_from_u32(a)) {
+            *quadric = quadric.add(&quadric_b);
         }
         if let Some(to) = self.at.get_mut(usize_from_u32(a)) {
             *to = at;
@@ -345,8 +346,8 @@ impl Mesh {
             }
         }
         neighbours(a, ring_a, near);
-        for other in near {
-            self.offer(a, *other);
+        for neighbour in near {
+            self.offer(a, *neighbour);
         }
         gone
     }
@@ -357,10 +358,10 @@ impl Mesh {
         ring_a.extend_from_slice(ring_b);
         let mut next = NONE;
         ring_a.retain_mut(|(corner, face)| {
-            let Some(own) = self.faces.get_mut(usize_from_u32(*corner / 3)) else { return false };
-            let Some(corners) = own.alive() else { return false };
+            let Some(entry) = self.faces.get_mut(usize_from_u32(*corner / 3)) else { return false };
+            let Some(corners) = entry.alive() else { return false };
             *face = corners;
-            if let Some(to) = own.next.get_mut(usize_from_u32(*corner % 3)) {
+            if let Some(to) = entry.next.get_mut(usize_from_u32(*corner % 3)) {
                 *to = std::mem::replace(&mut next, *corner);
             }
             true
@@ -383,7 +384,7 @@ impl Face {
 fn neighbours(vertex: u32, ring: &[Around], all: &mut Vec<u32>) {
     all.clear();
     let corners = ring.iter().flat_map(|(_, face)| face);
-    all.extend(corners.filter(|other| **other != vertex));
+    all.extend(corners.filter(|corner| **corner != vertex));
     all.sort_unstable();
     all.dedup();
 }
@@ -407,12 +408,12 @@ fn mark(flags: &mut [bool], vertex: u32) {
 /// Which vertices lie exactly where another one does, or are `fixed` anyway.
 fn seams(at: &[[f64; 3]], fixed: &[bool]) -> Vec<bool> {
     let bits = |at: &[f64; 3]| at.map(|x| (x + 0.0).to_bits());
-    let mut seen: HashMap<[u64; 3], u32> = HashMap::with_capacity(at.len());
+    let mut counts: HashMap<[u64; 3], u32> = HashMap::with_capacity(at.len());
     for position in at {
-        let count = seen.entry(bits(position)).or_insert(0);
+        let count = counts.entry(bits(position)).or_insert(0);
         *count += 1;
     }
-    let doubled = at.iter().map(|at| seen.get(&bits(at)).is_some_and(|count| *count > 1));
+    let doubled = at.iter().map(|at| counts.get(&bits(at)).is_some_and(|count| *count > 1));
     let also = |row: usize| fixed.get(row) == Some(&true);
     doubled.enumerate().map(|(row, doubled)| doubled || also(row)).collect()
 }

@@ -93,13 +93,17 @@ impl Rules {
         clusters: &Clusters,
         merged: bool,
     ) -> Result<Vec<Field>, PyramidError> {
-        let own = self.weights(batch);
+        let weights = self.weights(batch);
         let mut fields = Vec::new();
         for field in batch.fields().iter().filter(|field| *field.name != *self.weight) {
-            fields.extend(clusters.field(field, self.rule_for(field, merged), own.as_deref())?);
+            fields.extend(clusters.field(
+                field,
+                self.rule_for(field, merged),
+                weights.as_deref(),
+            )?);
         }
-        if merged || own.is_some() {
-            let column = counts(&clusters.weights(own.as_deref()))?;
+        if merged || weights.is_some() {
+            let column = counts(&clusters.weights(weights.as_deref()))?;
             fields.push(Field::new(self.weight.as_str(), column));
         }
         Ok(fields)

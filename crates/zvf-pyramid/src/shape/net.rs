@@ -50,19 +50,19 @@ impl Edges {
     /// Puts what has the same ends side by side, by the number of the triangle: the same for the same triangles.
     fn sort(&mut self) {
         for [start, end] in self.starts.array_windows() {
-            if let Some(own) = self.ends.get_mut(usize_from_u32(*start)..usize_from_u32(*end)) {
-                own.sort_unstable();
+            if let Some(ends) = self.ends.get_mut(usize_from_u32(*start)..usize_from_u32(*end)) {
+                ends.sort_unstable();
             }
         }
     }
 
     /// All edges, ascending: the lower end, the higher end, and with that the side of each triangle around.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &[[u32; 2]])> {
-        let own = self.starts.array_windows().map(|[start, end]| {
+        let vertex_ends = self.starts.array_windows().map(|[start, end]| {
             self.ends.get(usize_from_u32(*start)..usize_from_u32(*end)).unwrap_or(&[])
         });
-        (0_u32..).zip(own).flat_map(|(low, own)| {
-            let same = own.chunk_by(|[one, _], [other, _]| one == other);
+        (0_u32..).zip(vertex_ends).flat_map(|(low, vertex_ends)| {
+            let same = vertex_ends.chunk_by(|[a, _], [b, _]| a == b);
             same.filter_map(move |around| Some((low, around.first()?[0], around)))
         })
     }
@@ -82,11 +82,11 @@ impl<'a> Net<'a> {
     pub(super) fn new(at: &'a [[f64; 3]], faces: Vec<[u32; 3]>) -> Self {
         let mut neighbours = vec![[NONE; 3]; faces.len()];
         for (.., around) in Edges::new(&faces, at.len()).iter() {
-            let [[_, one], [_, other]] = around else { continue };
-            for (own, other) in [(one, other), (other, one)] {
-                let sides = neighbours.get_mut(usize_from_u32(own / 3));
-                if let Some(to) = sides.and_then(|all| all.get_mut(usize_from_u32(own % 3))) {
-                    *to = other / 3;
+            let [[_, a], [_, b]] = around else { continue };
+            for (corner, opposite) in [(a, b), (b, a)] {
+                let sides = neighbours.get_mut(usize_from_u32(corner / 3));
+                if let Some(to) = sides.and_then(|all| all.get_mut(usize_from_u32(corner % 3))) {
+                    *to = opposite / 3;
                 }
             }
         }

@@ -38,14 +38,14 @@ pub(crate) fn coarsen_each(
     let first = |ends: &[usize]| ends.first().and_then(|row| owners.get(*row).copied().flatten());
     let elements = batch.elements().into_iter().flat_map(Elements::iter).map(first);
     let elements: HashMap<i64, Vec<u32>> = rows_by_object(elements).into_iter().collect();
-    let one = |(id, rows): (i64, Vec<u32>)| {
-        let own = elements.get(&id).map_or(&[][..], Vec::as_slice);
-        let made = coarsen(part_of(batch, (id, &rows), own, &number)?)?;
+    let coarsen_object = |(id, rows): (i64, Vec<u32>)| {
+        let object_elements = elements.get(&id).map_or(&[][..], Vec::as_slice);
+        let made = coarsen(part_of(batch, (id, &rows), object_elements, &number)?)?;
         let ordered = batch.kind() == Kind::Skeleton;
         let made = if ordered { order_canonically(made)? } else { made };
         Ok(CoarseObject { id, made, rows })
     };
-    objects.into_par_iter().map(one).collect()
+    objects.into_par_iter().map(coarsen_object).collect()
 }
 
 /// The numbers of rows object by object, ascending; of no object none.
@@ -54,7 +54,7 @@ fn rows_by_object(owners: impl Iterator<Item = Option<ObjectId>>) -> Vec<(i64, V
         owners.zip(0_u32..).filter_map(|(owner, row)| Some((owner?.0, row))).collect();
     all.sort_unstable();
     let same = all.chunk_by(|(a, _), (b, _)| a == b);
-    same.filter_map(|own| Some((own.first()?.0, own.iter().map(|(_, row)| *row).collect())))
+    same.filter_map(|pairs| Some((pairs.first()?.0, pairs.iter().map(|(_, row)| *row).collect())))
         .collect()
 }
 
@@ -62,7 +62,7 @@ fn rows_by_object(owners: impl Iterator<Item = Option<ObjectId>>) -> Vec<(i64, V
 fn part_of(
     batch: &Batch,
     (id, rows): (i64, &[u32]),
-    own: &[u32],
+    object_elements: &[u32],
     number: &[u32],
 ) -> Result<Batch, PyramidError> {
     let mut part = Batch::new(batch.kind(), gather(batch.positions(), rows));
@@ -72,14 +72,14 @@ fn part_of(
     part = part.with_vertex_objects(vec![Some(ObjectId(id)); rows.len()])?;
     let Some(elements) = batch.elements() else { return Ok(part) };
     let width = elements.width();
-    let ends = own.iter().flat_map(|element| {
+    let ends = object_elements.iter().flat_map(|element| {
         let start = usize_from_u32(*element) * width;
         elements.rows().get(start..start + width).unwrap_or_default()
     });
     let new = |row: &usize| number.get(*row).copied().map_or(usize::MAX, usize_from_u32);
     let mut between = Elements::new(width, ends.map(new).collect())?;
     for field in elements.fields() {
-        between = between.with_field(field.with_column(gather(&field.column, own)))?;
+        between = between.with_field(field.with_column(gather(&field.column, object_elements)))?;
     }
     Ok(part.with_elements(between)?)
 }
@@ -119,11 +119,11 @@ mod tests {
             .unwrap()
             .with_elements(edges)
             .unwrap();
-        let found = coarsen_each(&batch, |one| Ok(Coarsened::from_batch(one))).unwrap();
-        let ids: Vec<i64> = found.iter().map(|one| one.id).collect();
+        let found = coarsen_each(&batch, |single| Ok(Coarsened::from_batch(single))).unwrap();
+        let ids: Vec<i64> = found.iter().map(|object| object.id).collect();
         assert_eq!(ids, [-2, 7]);
         assert_eq!(vertex_map(&found, 5), [2, 0, 3, 1, 4]);
-        let batches: Vec<&Batch> = found.iter().map(|one| &one.made.batch).collect();
+        let batches: Vec<&Batch> = found.iter().map(|object| &object.made.batch).collect();
         let joined = join_objects(&batches).unwrap().unwrap();
         assert_eq!(floats(joined.positions()), [1.0, 3.0, 0.0, 2.0, 4.0]);
         let owners: Vec<i64> =

@@ -131,52 +131,53 @@ impl Face {
 
     /// Whether all of it lies on one side of a plane, or on it: on this one or the other one.
     pub(super) fn side(&self, through: [f64; 3], normal: [f64; 3]) -> Option<bool> {
-        let (mut here, mut there) = (true, true);
+        let (mut in_front, mut behind) = (true, true);
         for corner in self.corners() {
             let side = dot(subtract(*corner, through), normal);
-            (here, there) = (here && side >= 0.0, there && side <= 0.0);
+            (in_front, behind) = (in_front && side >= 0.0, behind && side <= 0.0);
         }
-        (here || there).then_some(here)
+        (in_front || behind).then_some(in_front)
     }
 
     /// What lies on this side and on the other side of a plane through it; `None` with more corners than there
     /// is room.
     fn cut(&self, through: [f64; 3], normal: [f64; 3]) -> Option<[Self; 2]> {
-        let (mut here, mut there) = (*self, Self::NOTHING);
-        here.cut_off(through, normal, &mut there).then_some([here, there])
+        let (mut front, mut behind) = (*self, Self::NOTHING);
+        front.cut_off(through, normal, &mut behind).then_some([front, behind])
     }
 
-    /// Takes away what lies on the other side of a plane, and puts that to `there`: whether there is room for all
+    /// Takes away what lies on the other side of a plane, and puts that to `behind`: whether there is room for all
     /// corners.
     pub(super) fn cut_off(
         &mut self,
         through: [f64; 3],
         normal: [f64; 3],
-        there: &mut Self,
+        behind: &mut Self,
     ) -> bool {
         let side = |corner: &[f64; 3]| dot(subtract(*corner, through), normal);
         let (all, count) = (self.at, self.len);
         let all = all.get(..count).unwrap_or(&all);
-        (self.len, there.len) = (0, 0);
-        let mut own = all.first().map_or(0.0, side);
+        (self.len, behind.len) = (0, 0);
+        let mut distance = all.first().map_or(0.0, side);
         for (corner, next) in all.iter().zip(all.iter().skip(1).chain(all.first())) {
-            let other = side(next);
-            if own >= 0.0 {
+            let next_distance = side(next);
+            if distance >= 0.0 {
                 self.push(*corner);
             }
-            if own <= 0.0 {
-                there.push(*corner);
+            if distance <= 0.0 {
+                behind.push(*corner);
             }
-            if own * other < 0.0 {
-                let along = subtract(*next, *corner).map(|x| x * (own / (own - other)));
+            if distance * next_distance < 0.0 {
+                let along =
+                    subtract(*next, *corner).map(|x| x * (distance / (distance - next_distance)));
                 let mut between = *corner;
                 between.iter_mut().zip(along).for_each(|(x, more)| *x += more);
                 self.push(between);
-                there.push(between);
+                behind.push(between);
             }
-            own = other;
+            distance = next_distance;
         }
-        self.len.max(there.len) <= MAX_CORNERS
+        self.len.max(behind.len) <= MAX_CORNERS
     }
 
     /// Clips the face to the prism over a triangle and pushes the parts outside of the prism to `outside`. Returns `None`
@@ -192,9 +193,9 @@ impl Face {
                 Some(true) => {}
                 Some(false) => return None,
                 None => {
-                    let [here, there] = over.cut(*through, *inward)?;
-                    over = here;
-                    outside.push(there);
+                    let [front, behind] = over.cut(*through, *inward)?;
+                    over = front;
+                    outside.push(behind);
                 }
             }
         }
@@ -221,16 +222,16 @@ impl Face {
     /// Both sides of the line from the first corner to the middle one.
     fn fans(&self) -> [Self; 2] {
         let middle = self.len / 2;
-        let [mut here, mut there] = [Self::NOTHING; 2];
+        let [mut first, mut second] = [Self::NOTHING; 2];
         for (number, corner) in self.corners().iter().enumerate() {
             if number <= middle {
-                here.push(*corner);
+                first.push(*corner);
             }
             if number >= middle || number == 0 {
-                there.push(*corner);
+                second.push(*corner);
             }
         }
-        if self.len > 3 { [here, there] } else { [*self, Self::NOTHING] }
+        if self.len > 3 { [first, second] } else { [*self, Self::NOTHING] }
     }
 }
 
@@ -290,8 +291,12 @@ mod tests {
             for point in
                 steps().flat_map(|x| steps().flat_map(move |y| steps().map(move |z| [x, y, z])))
             {
-                let (one, other) = (plate.distance_sq(point), nearest_sq(&triangle, point));
-                assert!((one - other).abs() < 1e-12, "{point:?}: {one}, {other}");
+                let (by_plate, by_triangle) =
+                    (plate.distance_sq(point), nearest_sq(&triangle, point));
+                assert!(
+                    (by_plate - by_triangle).abs() < 1e-12,
+                    "{point:?}: {by_plate}, {by_triangle}"
+                );
             }
         }
         let line = Plate::new(&[[0.0; 3], [4.0, 0.0, 0.0], [2.0, 0.0, 0.0]]);

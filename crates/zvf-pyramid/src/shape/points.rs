@@ -61,11 +61,11 @@ fn number_clusters(
     let mut units: Vec<(Unit, Vec<Range<usize>>)> = Vec::new();
     for (unit, rows) in runs {
         match units.get_mut(usize_from_u32(numbers.intern(unit))) {
-            Some((_, own)) => own.push(rows),
+            Some((_, unit_rows)) => unit_rows.push(rows),
             None => units.push((unit, vec![rows])),
         }
     }
-    let one = |(unit, runs): &(Unit, Vec<Range<usize>>)| {
+    let number_unit = |(unit, runs): &(Unit, Vec<Range<usize>>)| {
         let rows = runs.iter().cloned().flatten();
         let cells = rows.clone().map(|row| lattice.cell(unit, point(at, axes, row_number(row))));
         match objects {
@@ -82,7 +82,7 @@ fn number_clusters(
             None => number_by_first_use(cells),
         }
     };
-    let each: Vec<(Vec<u32>, u32)> = units.par_iter().map(one).collect();
+    let each: Vec<(Vec<u32>, u32)> = units.par_iter().map(number_unit).collect();
     let (mut of, mut first) = (vec![NONE; at.chunks_exact(axes).len()], 0_u32);
     for ((_, runs), (numbers, count)) in units.into_iter().zip(each) {
         let mut numbers = numbers.into_iter();
@@ -119,12 +119,12 @@ fn number_by_first_use<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>
 fn number_by_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, u32) {
     let (mut table, mut next) = (vec![NONE; count], 0_u32);
     let mut number = |key: u64| {
-        let Some(known) = table.get_mut(saturating_usize(key)) else { return NONE };
-        if *known == NONE {
-            *known = next;
+        let Some(entry) = table.get_mut(saturating_usize(key)) else { return NONE };
+        if *entry == NONE {
+            *entry = next;
             next += 1;
         }
-        *known
+        *entry
     };
     let of = keys.map(&mut number).collect();
     (of, next)
@@ -137,18 +137,18 @@ pub(super) fn cell_of(position: &[f64], cell: f64) -> [i64; 8] {
     key
 }
 
-/// The rows of a batch that stay, of those that are `kept`; the first one has the running number `first`.
+/// The rows of a batch that stay, of those that `is_kept` names; the first one has the running number `first`.
 /// What does not stay has nothing that stands for it.
 pub(crate) fn select_subset(
     batch: &Batch,
     keep: f64,
     (seed, level, first): (u64, u32, u64),
-    kept: &dyn Fn(usize) -> bool,
+    is_kept: &dyn Fn(usize) -> bool,
     rules: &Rules,
 ) -> Result<Coarsened, PyramidError> {
     let stays = |row: &u32| {
         is_in_subset(first.wrapping_add((*row).into()), keep, seed, level)
-            && kept(usize_from_u32(*row))
+            && is_kept(usize_from_u32(*row))
     };
     let rows: Vec<u32> = (0..row_number(batch.len())).filter(stays).collect();
     let mut of = vec![NONE; batch.len()];
@@ -213,11 +213,11 @@ mod tests {
     #[test]
     fn means_are_weighted_by_what_points_stand_for() {
         let batch = points(&[0.0, 0.0, 1.0, 1.0, -0.5, 3.0]);
-        let one = cluster_points(&batch, &cells(2.0), &rules()).unwrap();
-        assert_eq!(floats(one.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
-        assert_eq!(floats(&one.batch.field("count").unwrap().column), [2.0, 1.0]);
-        assert!((one.error - 0.5_f64.sqrt()).abs() < 1e-12);
-        let two = cluster_points(&one.batch, &cells(100.0), &rules()).unwrap();
+        let clustered = cluster_points(&batch, &cells(2.0), &rules()).unwrap();
+        assert_eq!(floats(clustered.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
+        assert_eq!(floats(&clustered.batch.field("count").unwrap().column), [2.0, 1.0]);
+        assert!((clustered.error - 0.5_f64.sqrt()).abs() < 1e-12);
+        let two = cluster_points(&clustered.batch, &cells(100.0), &rules()).unwrap();
         assert_eq!(floats(two.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
         let batch = points(&[0.0, 0.0, 6.0, 3.0]);
         let weights = column("uint64".parse::<Dtype>().unwrap(), 1, &[2.0, 1.0]).unwrap();

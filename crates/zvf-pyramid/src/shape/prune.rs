@@ -69,8 +69,8 @@ impl<'a> Tree<'a> {
         loop {
             let above =
                 self.parents.get(usize_from_u32(row)).copied().filter(|above| *above != NONE)?;
-            let own = point(self.at, self.axes, row);
-            long += distance_sq(own, point(self.at, self.axes, above)).sqrt();
+            let position = point(self.at, self.axes, row);
+            long += distance_sq(position, point(self.at, self.axes, above)).sqrt();
             if self.children(above) > 1 {
                 return Some((long, rows));
             }

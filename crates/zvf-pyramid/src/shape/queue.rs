@@ -42,7 +42,7 @@ impl Queue {
     pub(super) fn pop(&mut self, stamps: &[u32]) -> Option<Priced> {
         loop {
             let next = match (self.sorted.last(), self.heap.peek()) {
-                (Some(one), Some(Reverse(other))) if other < one => self.heap.pop(),
+                (Some(sorted), Some(Reverse(queued))) if queued < sorted => self.heap.pop(),
                 (Some(_), _) => self.sorted.pop().map(Reverse),
                 (None, Some(_)) => self.heap.pop(),
                 (None, None) => {
@@ -71,7 +71,7 @@ impl Queue {
         };
         let end = self.end;
         self.sorted.extend(self.later.extract_if(.., |edge| edge.0 < end));
-        self.sorted.sort_unstable_by(|one, other| other.cmp(one));
+        self.sorted.sort_unstable_by(|a, b| b.cmp(a));
     }
 }
 
@@ -103,8 +103,8 @@ mod tests {
             // Few costs, so that many are the same.
             let vertex = |number: u64| u32::try_from(number).unwrap();
             let (a, b) = (vertex(next(500)), vertex(next(500)));
-            let own = |vertex: u32, stamps: &[u32]| stamps[vertex as usize];
-            let edge = (next(300), a, b, own(a, &stamps), own(b, &stamps));
+            let stamp = |vertex: u32, stamps: &[u32]| stamps[vertex as usize];
+            let edge = (next(300), a, b, stamp(a, &stamps), stamp(b, &stamps));
             queue.push(edge);
             heap.push(Reverse(edge));
             if next(100) == 0 {

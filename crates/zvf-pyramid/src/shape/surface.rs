@@ -52,7 +52,9 @@ impl<'a> Surface<'a> {
     /// How far the farthest center of a part of some triangles is, squared.
     pub(super) fn farthest_center(&self, from: &Net<'_>, some: &[[u32; 2]]) -> f64 {
         let farther = |max_sq: f64, [face, near]: &[u32; 2]| {
-            let Some(point) = from.triangle(*face).map(|one| center(&one)) else { return max_sq };
+            let Some(point) = from.triangle(*face).map(|triangle| center(&triangle)) else {
+                return max_sq;
+            };
             // What lies under it may be near enough; if not, something else may be nearer.
             match walk_to(self.net, *near, point) {
                 Some((_, off)) if off <= max_sq => max_sq,
@@ -68,8 +70,8 @@ impl<'a> Surface<'a> {
 
     /// Counts the triangles of each number, and puts them one number after the other.
     fn sort_in(&mut self) {
-        let spans = |own: &Self| -> Vec<[[i64; 3]; 2]> {
-            own.net.triangles().map(|one| own.span(&bounds(&one), 0.0)).collect()
+        let spans = |surface: &Self| -> Vec<[[i64; 3]; 2]> {
+            surface.net.triangles().map(|triangle| surface.span(&bounds(&triangle), 0.0)).collect()
         };
         let spans = spans(self);
         for (at, span) in (0_u32..).zip(&spans) {
@@ -116,9 +118,9 @@ impl<'a> Surface<'a> {
     fn cell(&self, cell: [i64; 3]) -> &[u32] {
         let number = usize_from_u32(self.number(cell));
         let ends = self.starts.get(number).zip(self.starts.get(number + 1));
-        let own = ends
+        let faces = ends
             .and_then(|(start, end)| self.cells.get(usize_from_u32(*start)..usize_from_u32(*end)));
-        own.unwrap_or(&[])
+        faces.unwrap_or(&[])
     }
 
     /// The cells of a box and so much more.
@@ -133,28 +135,31 @@ impl<'a> Surface<'a> {
     fn visit_near(&self, [low, high]: &[[f64; 3]; 2], off: f64, mut visit: impl FnMut(&Triangle)) {
         let span = self.span(&[*low, *high], off);
         let meets = |[own_low, own_high]: &[[f64; 3]; 2]| {
-            let above = own_low.iter().zip(high).all(|(own, high)| *own <= high + off);
-            above && own_high.iter().zip(low).all(|(own, low)| *own >= low - off)
+            let above = own_low.iter().zip(high).all(|(bound, high)| *bound <= high + off);
+            above && own_high.iter().zip(low).all(|(bound, low)| *bound >= low - off)
         };
         let some = |at: &u32| self.net.triangle(*at);
         if count(&span) > to_u64(self.net.len()) {
-            self.net.triangles().filter(|one| meets(&bounds(one))).for_each(|one| visit(&one));
+            self.net
+                .triangles()
+                .filter(|triangle| meets(&bounds(triangle)))
+                .for_each(|triangle| visit(&triangle));
             return;
         }
         let large = self.large.iter().filter_map(some);
-        large.filter(|one| meets(&bounds(one))).for_each(|one| visit(&one));
+        large.filter(|triangle| meets(&bounds(triangle))).for_each(|triangle| visit(&triangle));
         let [first, last] = span;
         let alone = first == last;
         for_each_cell(&span, |cell| {
-            for one in self.cell(cell).iter().filter_map(some) {
-                let own = bounds(&one);
+            for triangle in self.cell(cell).iter().filter_map(some) {
+                let triangle_bounds = bounds(&triangle);
                 // Of all its cells that are asked, only the lowest one visits it.
                 let is_lowest = || {
-                    let [lowest, _] = self.span(&own, 0.0);
-                    lowest.iter().zip(first).map(|(own, first)| (*own).max(first)).eq(cell)
+                    let [lowest, _] = self.span(&triangle_bounds, 0.0);
+                    lowest.iter().zip(first).map(|(start, first)| (*start).max(first)).eq(cell)
                 };
-                if meets(&own) && (alone || is_lowest()) {
-                    visit(&one);
+                if meets(&triangle_bounds) && (alone || is_lowest()) {
+                    visit(&triangle);
                 }
             }
         });
@@ -163,7 +168,7 @@ impl<'a> Surface<'a> {
     /// All triangles that may be so near to a box, hardly one twice, in the place of what is in `near`.
     pub(super) fn plates_near(&self, around: &[[f64; 3]; 2], off: f64, near: &mut Vec<Plate>) {
         near.clear();
-        self.visit_near(around, off, |one| near.push(Plate::new(one)));
+        self.visit_near(around, off, |triangle| near.push(Plate::new(triangle)));
     }
 
     /// The distance that counts as 0, squared.
@@ -180,8 +185,8 @@ impl<'a> Surface<'a> {
     fn distance_sq_within(&self, point: [f64; 3], mut off: f64) -> f64 {
         loop {
             let mut nearest = f64::INFINITY;
-            self.visit_near(&[point, point], off, |one| {
-                nearest = nearest.min(Plate::new(one).distance_sq(point));
+            self.visit_near(&[point, point], off, |triangle| {
+                nearest = nearest.min(Plate::new(triangle).distance_sq(point));
             });
             if nearest.sqrt() <= off || !off.is_finite() {
                 return nearest;
@@ -197,8 +202,8 @@ impl<'a> Surface<'a> {
         let mut off = self.side;
         loop {
             let (mut least, mut any) = (f64::INFINITY, false);
-            self.visit_near(&bounds, off, |one| {
-                (least, any) = (least.min(Plate::new(one).farthest(face, least)), true);
+            self.visit_near(&bounds, off, |triangle| {
+                (least, any) = (least.min(Plate::new(triangle).farthest(face, least)), true);
             });
             if any || !off.is_finite() {
                 return least;

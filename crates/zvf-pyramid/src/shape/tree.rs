@@ -38,9 +38,9 @@ pub(crate) fn simplify_skeletons(
     let anchored = |row: u32| {
         children.get(usize_from_u32(row)).is_none_or(|count| *count != 1) || parent(row) == NONE
     };
-    let there = |row: &u32| gone.get(usize_from_u32(*row)) == Some(&false);
+    let remains = |row: &u32| gone.get(usize_from_u32(*row)) == Some(&false);
     let anchors: Vec<u32> =
-        (0..row_number(batch.len())).filter(there).filter(|row| anchored(*row)).collect();
+        (0..row_number(batch.len())).filter(remains).filter(|row| anchored(*row)).collect();
     let stretches: Vec<(Vec<u32>, f64)> = anchors
         .par_iter()
         .map(|anchor| {

@@ -92,8 +92,8 @@ fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part
             }
             None => {
                 open.push(Part { face: Face::NOTHING, over: next, from: part.over });
-                let there = open.last_mut()?;
-                if !part.face.cut_off(*from, inward, &mut there.face) {
+                let beyond = open.last_mut()?;
+                if !part.face.cut_off(*from, inward, &mut beyond.face) {
                     return None;
                 }
             }
@@ -175,7 +175,9 @@ mod tests {
                 let [a, b, c] = over;
                 let point: [f64; 3] =
                     std::array::from_fn(|i| a[i] + (b[i] - a[i]) * u + (c[i] - a[i]) * v);
-                net.triangles().map(|one| nearest_sq(&one, point)).fold(f64::INFINITY, f64::min)
+                net.triangles()
+                    .map(|triangle| nearest_sq(&triangle, point))
+                    .fold(f64::INFINITY, f64::min)
             });
             let least = least.fold(0.0, f64::max);
             assert!(found >= least && found <= least * 1.2, "{rise}: {found} of {least}");

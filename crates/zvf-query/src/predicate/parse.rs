@@ -256,12 +256,12 @@ impl Parser {
         let mut name = self.name()?;
         let mut scope = Scope::Vertex;
         if self.takes_mark('.') {
-            let known = Scope::ALL.into_iter().find(|(_, word)| *word == name);
-            let Some((known, _)) = known else {
+            let named_scope = Scope::ALL.into_iter().find(|(_, word)| *word == name);
+            let Some((named_scope, _)) = named_scope else {
                 self.next -= 2;
                 return self.refuse("vertex, fragment, object, group or link before the dot");
             };
-            (scope, name) = (known, self.name()?);
+            (scope, name) = (named_scope, self.name()?);
         }
         let mut index = 0;
         if self.takes_mark('[') {
@@ -309,24 +309,24 @@ impl Parser {
         Some(sign)
     }
 
-    fn takes_name(&mut self, wanted: &str) -> bool {
-        let found = matches!(self.peek(), Some(Word::Name(name)) if name == wanted);
+    fn takes_name(&mut self, expected: &str) -> bool {
+        let found = matches!(self.peek(), Some(Word::Name(name)) if name == expected);
         if found {
             self.step();
         }
         found
     }
 
-    fn takes_mark(&mut self, wanted: char) -> bool {
-        let found = self.peek() == Some(&Word::Mark(wanted));
+    fn takes_mark(&mut self, expected: char) -> bool {
+        let found = self.peek() == Some(&Word::Mark(expected));
         if found {
             self.step();
         }
         found
     }
 
-    fn mark(&mut self, wanted: char, name: &'static str) -> Result<(), BadPredicate> {
-        if self.takes_mark(wanted) { Ok(()) } else { self.refuse(name) }
+    fn mark(&mut self, expected: char, name: &'static str) -> Result<(), BadPredicate> {
+        if self.takes_mark(expected) { Ok(()) } else { self.refuse(name) }
     }
 
     fn peek(&self) -> Option<&Word> {

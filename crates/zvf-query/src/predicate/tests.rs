@@ -38,7 +38,7 @@ fn texts_and_what_they_mean() {
 
 #[test]
 fn messages_name_the_place() {
-    for (text, at, wanted) in [
+    for (text, at, expected) in [
         ("", 0, "the name of a column"),
         ("a", 1, "a comparison, in, or is null"),
         ("a = ", 4, "a number, a text in quotes, true or false"),
@@ -58,15 +58,15 @@ fn messages_name_the_place() {
         ("a = and", 4, "a number, a text in quotes, true or false"),
     ] {
         let error = text.parse::<Predicate>().unwrap_err();
-        assert_eq!((error.at, error.wanted), (at, wanted), "{text}");
+        assert_eq!((error.at, error.wanted), (at, expected), "{text}");
     }
     assert_eq!(
         "a = ".parse::<Predicate>().unwrap_err().to_string(),
         "cannot read the condition at character 4: expected a number, a text in quotes, true or false"
     );
     let deep = "not ".repeat(65) + "a = 1";
-    let wanted = "at most 64 conditions inside each other";
-    assert_eq!(deep.parse::<Predicate>().unwrap_err().wanted, wanted);
+    let expected = "at most 64 conditions inside each other";
+    assert_eq!(deep.parse::<Predicate>().unwrap_err().wanted, expected);
     let wide = "(a = 1) or ".repeat(200) + "a = 1";
     assert!(wide.parse::<Predicate>().is_ok(), "width is not depth");
     assert!("x".repeat(70_000).parse::<Predicate>().is_err());

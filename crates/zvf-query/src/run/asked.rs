@@ -89,13 +89,13 @@ impl Context {
     pub(super) async fn filter_places(&self, mut places: Vec<u32>) -> Result<Vec<u32>, QueryError> {
         if let Some(NamedObjects { followed: Some(followed), .. }) = self.named_objects().await? {
             if followed.len() < places.len() {
-                let mut own: Vec<u32> = followed
+                let mut followed_places: Vec<u32> = followed
                     .keys()
                     .filter_map(|key| Some(saturating_u32(to_u64(self.chunks.find(key)?))))
                     .filter(|place| places.binary_search(place).is_ok())
                     .collect();
-                own.sort_unstable();
-                return Ok(own);
+                followed_places.sort_unstable();
+                return Ok(followed_places);
             }
             places.retain(|place| {
                 self.chunks
@@ -117,8 +117,8 @@ impl Context {
         }
         let named = self.named_objects().await?;
         if let Some(NamedObjects { followed: Some(followed), .. }) = named {
-            let own = |key| followed.get(key).cloned().unwrap_or_default();
-            return Ok(Some(keys.iter().map(own).collect()));
+            let owners_of = |key| followed.get(key).cloned().unwrap_or_default();
+            return Ok(Some(keys.iter().map(owners_of).collect()));
         }
         let Some(owners) = self.read_owners(keys).await? else {
             return match self.lenient {
@@ -155,7 +155,7 @@ impl Context {
         let written = self.find_written_chunks(keys).await?;
         let Some(owners) = self.warm.level.owners(&written, None).await? else { return Ok(None) };
         let mut found = written.iter().zip(owners.chunks).peekable();
-        let each = keys.iter().map(|key| match found.next_if(|(one, _)| *one == key) {
+        let each = keys.iter().map(|key| match found.next_if(|(chunk, _)| *chunk == key) {
             Some((_, owners)) => owners,
             None => ChunkOwners::none(),
         });

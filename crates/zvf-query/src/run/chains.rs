@@ -131,21 +131,21 @@ impl Context {
         let mut steps: Vec<(Place, Place, u64)> = Vec::new();
         for manifest in manifests {
             let mut last: Option<Place> = None;
-            for here in manifest.references()? {
+            for place in manifest.references()? {
                 if let Some(before) = last
-                    && hulls_meet(before.0.components(), here.0.components(), range, axes)
-                    && self.may_step(region, before, here, ends)
+                    && hulls_meet(before.0.components(), place.0.components(), range, axes)
+                    && self.may_step(region, before, place, ends)
                 {
-                    steps.push((before, here, manifest.row()));
+                    steps.push((before, place, manifest.row()));
                 }
-                last = Some(here);
+                last = Some(place);
             }
         }
         let far = self.read_ends(&steps, ends).await?;
         for (a, b, row) in steps {
             let end = |place: &Place, which: usize| {
-                let known = ends.get(place).or_else(|| far.get(place));
-                known.and_then(|ends| ends.get(which).copied().flatten())
+                let fragment_ends = ends.get(place).or_else(|| far.get(place));
+                fragment_ends.and_then(|ends| ends.get(which).copied().flatten())
             };
             let stepped = match (end(&a, 1), end(&b, 0)) {
                 (Some(a), Some(b)) => match (a.get(..axes), b.get(..axes)) {
@@ -170,12 +170,12 @@ impl Context {
         ends: &HashMap<Place, [Option<Point>; 2]>,
     ) -> bool {
         let (mut low, mut high) = ([0.0; 8], [0.0; 8]);
-        let own = |place: &Place, which: usize| {
+        let end = |place: &Place, which: usize| {
             ends.get(place).and_then(|ends| ends.get(which).copied().flatten())
         };
-        self.extent(&a.0, own(&a, 1), &mut low, &mut high);
+        self.extent(&a.0, end(&a, 1), &mut low, &mut high);
         let (mut low_b, mut high_b) = ([0.0; 8], [0.0; 8]);
-        self.extent(&b.0, own(&b, 0), &mut low_b, &mut high_b);
+        self.extent(&b.0, end(&b, 0), &mut low_b, &mut high_b);
         let hull = region.hull();
         let sides = hull.low().iter().zip(hull.high());
         let mut all = low.iter().zip(high).zip(low_b.iter().zip(high_b)).zip(sides);
@@ -203,20 +203,20 @@ impl Context {
     async fn read_ends(
         &self,
         steps: &[(Place, Place, u64)],
-        known: &HashMap<Place, [Option<Point>; 2]>,
+        known_ends: &HashMap<Place, [Option<Point>; 2]>,
     ) -> Result<HashMap<Place, [Option<Point>; 2]>, QueryError> {
-        let mut wanted: BTreeMap<Vec<i64>, (ChunkKey, BTreeSet<u64>)> = BTreeMap::new();
+        let mut missing: BTreeMap<Vec<i64>, (ChunkKey, BTreeSet<u64>)> = BTreeMap::new();
         for place in steps.iter().flat_map(|(a, b, _)| [a, b]) {
-            if !known.contains_key(place) {
-                let chunk = wanted.entry(place.0.components().to_vec());
+            if !known_ends.contains_key(place) {
+                let chunk = missing.entry(place.0.components().to_vec());
                 chunk.or_insert_with(|| (place.0, BTreeSet::new())).1.insert(place.1);
             }
         }
-        let keys: Vec<ChunkKey> = wanted.values().map(|(key, _)| *key).collect();
+        let keys: Vec<ChunkKey> = missing.values().map(|(key, _)| *key).collect();
         let mut all: Vec<(Place, Vec<Piece>)> = Vec::new();
         let found = self.warm.level.fragments(&keys).await;
         let (mut rows, mut pieces_of) = (Vec::new(), crate::select::pieces::Pieces::default());
-        for (cell, ((key, numbers), fragments)) in (0_u32..).zip(wanted.values().zip(found)) {
+        for (cell, ((key, numbers), fragments)) in (0_u32..).zip(missing.values().zip(found)) {
             let Some(fragments) = self.allow_missing(fragments)? else {
                 rows.push(0);
                 continue;
@@ -247,13 +247,13 @@ impl Context {
 }
 
 fn pieces(runs: &Runs, cell: u32) -> Vec<Piece> {
-    let one = |run: &crate::select::runs::RowRun| Piece {
+    let piece = |run: &crate::select::runs::RowRun| Piece {
         cell,
         start: run.start,
         len: run.len,
         fragment: 0,
     };
-    runs.list.iter().map(one).collect()
+    runs.list.iter().map(piece).collect()
 }
 
 /// The first and the last row.

@@ -52,12 +52,12 @@ async fn find_finest(
         if warm.level.node().meta().is_additive() && !query.own_level_only {
             continue; // its answer includes that of the next level
         }
-        let mut shown: f64 = adding.iter().map(|(_, own)| own).sum();
-        for (level, own) in adding.drain(..) {
+        let mut shown: f64 = adding.iter().map(|(_, amount)| amount).sum();
+        for (level, amount) in adding.drain(..) {
             if trunc_u64(shown) <= max {
                 return Ok(level);
             }
-            shown -= own;
+            shown -= amount;
         }
     }
     Ok(last)

@@ -27,11 +27,11 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, Quer
     let mut all: Option<Counts> = None;
     for context in &contexts {
         let left = query.limit.map(|limit| limit - all.as_ref().map_or(0, |all| all.vertices));
-        let own = count_level(context, left).await?;
+        let level_counts = count_level(context, left).await?;
         let all = match &mut all {
-            None => all.insert(own),
+            None => all.insert(level_counts),
             Some(all) => {
-                all.add(own);
+                all.add(level_counts);
                 all
             }
         };
@@ -49,10 +49,10 @@ async fn count_linked(contexts: &[Context], limit: Option<u64>) -> Result<Counts
         if context.warm.level.chunks().await.is_err() {
             return count_collected(contexts).await; // few chunks, found by trying; they have no places
         }
-        let own = count_elements(context).await?;
+        let level_counts = count_elements(context).await?;
         match &mut all {
-            None => all = Some(own),
-            Some(all) => all.add(own),
+            None => all = Some(level_counts),
+            Some(all) => all.add(level_counts),
         }
         let vertices = all.as_ref().map_or(0, |all| all.vertices);
         if limit.is_some_and(|limit| vertices > limit) {
@@ -79,14 +79,14 @@ async fn count_collected(contexts: &[Context]) -> Result<Counts, QueryError> {
 /// Counts of one level with edges or faces, of which one wave is held at a time.
 async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.warm.level.level(), context.kind);
-    let (mut seen, mut elements) = (SeenVertices::default(), 0);
+    let (mut seen_vertices, mut elements) = (SeenVertices::default(), 0);
     for wave in waves(context, Purpose::Stream).await? {
         context.yield_before(&wave).await?;
         for part in context.refine_wave(wave, Purpose::Stream).await? {
             let WorkUnit::Elements(work) = part.wave else { continue }; // nothing else comes of such waves
             let keyed = context.keyed_elements(&work, true).await?;
             let cuts = keyed.batch.len() - keyed.places.len();
-            counts.vertices += seen.insert_all(&keyed.places) + to_u64(cuts);
+            counts.vertices += seen_vertices.insert_all(&keyed.places) + to_u64(cuts);
             elements += keyed.batch.elements().map_or(0, |all| to_u64(all.len()));
         }
     }

@@ -69,17 +69,17 @@ impl RowSource<'_> {
         }
     }
 
-    /// Chooses what to read of a chunk of about `rows` rows, of which `wanted` in `ranges` are needed.
+    /// Chooses what to read of a chunk of about `rows` rows, of which `needed` in `ranges` are needed.
     pub(crate) fn plan_need(
         self,
         rows: u64,
-        wanted: u64,
+        needed: u64,
         ranges: impl FnOnce(u32) -> Vec<Range<u64>>,
     ) -> Need {
-        if wanted == 0 {
+        if needed == 0 {
             return Need::Nothing;
         }
-        let saved = rows.saturating_sub(wanted).saturating_mul(self.stride()); // estimates, to be compared
+        let saved = rows.saturating_sub(needed).saturating_mul(self.stride()); // estimates, to be compared
         if self.partial() == Partial::Whole || saved < MIN_SAVED_BYTES {
             return Need::Whole;
         }
@@ -184,8 +184,8 @@ pub(crate) fn plan_needs_by_count(
     let each = rows.iter().zip(counts).enumerate().map(|(cell, (cell_rows, count))| {
         source.plan_need(*cell_rows, *count, |gap| {
             let by_cell = by_cell.get_or_insert_with(|| group_by_cell(pieces, rows.len()));
-            let own = by_cell.get(cell).map(Vec::as_slice).unwrap_or_default();
-            ranges(own.iter(), gap, &mut scratch)
+            let cell_pieces = by_cell.get(cell).map(Vec::as_slice).unwrap_or_default();
+            ranges(cell_pieces.iter(), gap, &mut scratch)
         })
     });
     each.collect()
@@ -195,8 +195,8 @@ pub(crate) fn plan_needs_by_count(
 fn group_by_cell(pieces: &Pieces, cells: usize) -> Vec<Vec<Piece>> {
     let mut by_cell = vec![Vec::new(); cells];
     for piece in &pieces.list {
-        if let Some(own) = by_cell.get_mut(usize_from_u32(piece.cell)) {
-            own.push(*piece);
+        if let Some(cell_pieces) = by_cell.get_mut(usize_from_u32(piece.cell)) {
+            cell_pieces.push(*piece);
         }
     }
     by_cell

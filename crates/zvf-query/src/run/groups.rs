@@ -48,9 +48,10 @@ impl Context {
 
     async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, QueryError> {
         let all = self.warm.level.groups().await?;
-        let known = all.as_ref().map_or(0, zvf_model::Groups::len);
-        let existing: Vec<u64> = groups.iter().copied().filter(|group| *group < known).collect();
-        if let Some(unknown) = groups.iter().find(|group| **group >= known && !self.lenient) {
+        let group_count = all.as_ref().map_or(0, zvf_model::Groups::len);
+        let existing: Vec<u64> =
+            groups.iter().copied().filter(|group| *group < group_count).collect();
+        if let Some(unknown) = groups.iter().find(|group| **group >= group_count && !self.lenient) {
             return Err(BadQuery::NoSuchGroup(*unknown).into());
         }
         match all {
@@ -68,7 +69,7 @@ async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec
     let mut ranges = false;
     for group in members {
         match group {
-            Members::Ids(own) => ids.extend_from_slice(own),
+            Members::Ids(group_ids) => ids.extend_from_slice(group_ids),
             Members::Range { .. } => ranges = true,
         }
     }

@@ -61,25 +61,25 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
     }
     if let Some(elements) = batch.elements() {
         let left = |element: &&[usize]| element.iter().all(|row| *row < rows);
-        let kept: Vec<usize> = (0..elements.len())
+        let remaining: Vec<usize> = (0..elements.len())
             .zip(elements.iter())
             .filter(|(_, element)| left(element))
             .map(|(at, _)| at)
             .collect();
-        short = short.with_elements(chosen(elements, &kept)?)?;
+        short = short.with_elements(chosen(elements, &remaining)?)?;
     }
     Ok(short)
 }
 
-/// Returns the elements at the places `kept`.
-pub(crate) fn chosen(elements: &Elements, kept: &[usize]) -> Result<Elements, QueryError> {
+/// Returns the elements at the places `numbers`.
+pub(crate) fn chosen(elements: &Elements, numbers: &[usize]) -> Result<Elements, QueryError> {
     let all: Vec<&[usize]> = elements.iter().collect();
     let rows =
-        kept.iter().filter_map(|at| all.get(*at)).flat_map(|element| element.iter().copied());
+        numbers.iter().filter_map(|at| all.get(*at)).flat_map(|element| element.iter().copied());
     let mut short = Elements::new(elements.width(), rows.collect())?;
     for field in elements.fields() {
         let mut builder = ColumnBuilder::like(&field.column);
-        kept.iter().for_each(|at| builder.push_row(&field.column, *at));
+        numbers.iter().for_each(|at| builder.push_row(&field.column, *at));
         short = short.with_field(field.with_column(builder.finish()))?;
     }
     Ok(short)
@@ -87,8 +87,8 @@ pub(crate) fn chosen(elements: &Elements, kept: &[usize]) -> Result<Elements, Qu
 
 fn columns<'a>(all: impl Iterator<Item = &'a Column> + Clone) -> Option<Column> {
     let mut builder = ColumnBuilder::like(all.clone().next()?);
-    builder.reserve(all.clone().fold(0, |rows: usize, one| rows + one.len()));
-    all.for_each(|one| builder.push_rows(one, 0..one.len()));
+    builder.reserve(all.clone().fold(0, |rows: usize, column| rows + column.len()));
+    all.for_each(|column| builder.push_rows(column, 0..column.len()));
     Some(builder.finish())
 }
 

@@ -63,15 +63,15 @@ async fn check_known(contexts: &mut [Context]) -> Result<(), QueryError> {
     let Some(query) = contexts.first().map(|context| context.query.clone()) else { return Ok(()) };
     let (mut has_index, mut group_count) = (false, 0);
     let ids = query.objects.as_deref().unwrap_or_default();
-    let mut known = vec![false; ids.len()];
+    let mut is_found = vec![false; ids.len()];
     for context in contexts.iter() {
         if let Some(groups) = context.warm.level.groups().await? {
             group_count = groups.len().max(group_count);
         }
         let Some(index) = context.warm.level.objects().await? else { continue };
         has_index = true;
-        for (known, row) in known.iter_mut().zip(index.find(ids).await?) {
-            *known |= row.is_some();
+        for (is_found, row) in is_found.iter_mut().zip(index.find(ids).await?) {
+            *is_found |= row.is_some();
         }
     }
     if !has_index && contexts.iter().any(Context::asks_for_objects) {
@@ -81,7 +81,7 @@ async fn check_known(contexts: &mut [Context]) -> Result<(), QueryError> {
         return Err(BadQuery::NoSuchGroup(*group).into());
     }
     if query.unknown_ids == UnknownIds::Error {
-        if let Some((id, _)) = ids.iter().zip(known).find(|(_, known)| !known) {
+        if let Some((id, _)) = ids.iter().zip(is_found).find(|(_, is_found)| !is_found) {
             return Err(BadQuery::NoSuchObject(*id).into());
         }
         for context in contexts {

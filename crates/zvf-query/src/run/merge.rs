@@ -52,13 +52,13 @@ fn merge(
     let mut rows: Vec<(usize, usize)> = stored.iter().map(|(_, wave, row)| (*wave, *row)).collect();
     let mut numbers = Vec::with_capacity(waves.len());
     for (wave, keyed) in waves.iter().enumerate() {
-        let number = |place: &u64| stored.partition_point(|(known, _, _)| known < place);
-        let mut own: Vec<usize> = keyed.places.iter().map(number).collect();
+        let number = |place: &u64| stored.partition_point(|(other, _, _)| other < place);
+        let mut wave_numbers: Vec<usize> = keyed.places.iter().map(number).collect();
         for cut in keyed.places.len()..keyed.batch.len() {
-            own.push(rows.len());
+            wave_numbers.push(rows.len());
             rows.push((wave, cut));
         }
-        numbers.push(own);
+        numbers.push(wave_numbers);
     }
     let column = |get: &dyn Fn(&Batch) -> Option<Column>| {
         let columns: Option<Vec<Column>> = waves.iter().map(|keyed| get(&keyed.batch)).collect();
@@ -102,8 +102,8 @@ fn merge_elements(
     // a list for each of them would take more memory than the answer.
     let mut all: Vec<(u64, u64, usize, usize)> = Vec::with_capacity(count);
     for (wave, keyed) in waves.iter().enumerate() {
-        let Some(own) = keyed.batch.elements() else { continue };
-        for (at, (element, key)) in own.iter().zip(&keyed.elements).enumerate() {
+        let Some(wave_elements) = keyed.batch.elements() else { continue };
+        for (at, (element, key)) in wave_elements.iter().zip(&keyed.elements).enumerate() {
             // Those of a skeleton come in the order of their children; those that are no records come behind.
             let (first, second) = if context.kind == Kind::Skeleton {
                 let child = element.first().and_then(|row| numbers.get(wave)?.get(*row));
@@ -118,8 +118,9 @@ fn merge_elements(
     let width = none.width();
     let mut rows = Vec::with_capacity(count * width);
     for (_, _, wave, at) in &all {
-        let own = waves.get(*wave).and_then(|keyed| keyed.batch.elements());
-        let ends = own.and_then(|own| own.rows().get(at * width..(at + 1) * width));
+        let wave_elements = waves.get(*wave).and_then(|keyed| keyed.batch.elements());
+        let ends =
+            wave_elements.and_then(|elements| elements.rows().get(at * width..(at + 1) * width));
         let ends = ends.unwrap_or_default();
         rows.extend(ends.iter().filter_map(|row| numbers.get(*wave)?.get(*row).copied()));
     }
@@ -127,9 +128,11 @@ fn merge_elements(
     for (number, field) in none.fields().iter().enumerate() {
         let mut builder = ColumnBuilder::like(&field.column);
         for (_, _, wave, at) in &all {
-            let own = waves.get(*wave).and_then(|keyed| keyed.batch.elements());
-            if let Some(own) = own.and_then(|own| own.fields().get(number)) {
-                builder.push_row(&own.column, *at);
+            let wave_elements = waves.get(*wave).and_then(|keyed| keyed.batch.elements());
+            if let Some(wave_field) =
+                wave_elements.and_then(|elements| elements.fields().get(number))
+            {
+                builder.push_row(&wave_field.column, *at);
             }
         }
         merged = merged.with_field(field.with_column(builder.finish()))?;

@@ -388,9 +388,9 @@ fn narrowed(
     let below = BoundingBox::new(&vec![f64::NEG_INFINITY; high.len()], &high)?;
     let mut range = chunks(&above)?.intersection(&chunks(&below)?)?;
     let mut bbox = BoundingBox::new(&low, &high).unwrap_or(above);
-    if let Some((own, chunks)) = reach {
+    if let Some((reach_box, chunks)) = reach {
         range = range.intersection(&chunks)?;
-        bbox = own;
+        bbox = reach_box;
     }
     if let Some(region) = region {
         let hull = region.hull();

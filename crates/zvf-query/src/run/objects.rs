@@ -422,15 +422,15 @@ impl SplitObjects {
         if self.pieces.rows <= limit {
             return self;
         }
-        let (mut rows, mut kept) = (0_usize, 0_usize);
+        let (mut rows, mut span_count) = (0_usize, 0_usize);
         for span in &self.spans {
             rows += self.len(span);
-            kept += 1;
+            span_count += 1;
             if rows >= limit {
                 break;
             }
         }
-        self.spans.truncate(kept);
+        self.spans.truncate(span_count);
         let end = self.spans.last().map_or(0, |span| span.pieces.end);
         self.pieces.list.truncate(end);
         self.pieces.rows = rows;
@@ -565,15 +565,15 @@ fn part_objects(
             if split.pieces.list.len() - first + runs.list.len() > max_pieces {
                 return Err(too_many_pieces(max_pieces));
             }
-            for one in &runs.list {
-                let (start, len, fragment) = (one.start, one.len, one.fragment);
+            for row_run in &runs.list {
+                let (start, len, fragment) = (row_run.start, row_run.len, row_run.fragment);
                 split.pieces.push_apart(Piece { cell, start, len, fragment });
             }
         }
         close(&mut split);
-        let own = split.pieces.list.len() - first;
+        let piece_count = split.pieces.list.len() - first;
         let fits = remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |remaining| {
-            remaining.checked_sub(own)
+            remaining.checked_sub(piece_count)
         });
         if fits.is_err() {
             return Err(too_many_pieces(max_pieces));

@@ -74,22 +74,22 @@ pub(super) struct Codes {
 
 /// `predicate` with its columns among `columns`.
 pub(super) fn prepared(predicate: &Predicate, columns: &[(ColumnRef, RowColumn)]) -> Condition {
-    let one = |column: &ColumnRef| {
-        let number = columns.iter().position(|(known, _)| known == column);
+    let single_column = |column: &ColumnRef| {
+        let number = columns.iter().position(|(listed, _)| listed == column);
         let categories = number.and_then(|n| columns.get(n)).and_then(|(_, r)| r.categories());
         let verdict = |value: &Value| predicate.holds(&mut |_| value.clone());
-        let codes = categories.map(|known| Codes {
-            by_code: known.values().iter().map(verdict).collect(),
+        let codes = categories.map(|categories| Codes {
+            by_code: categories.values().iter().map(verdict).collect(),
             missing: verdict(&Value::Null),
         });
         let ranges = if codes.is_none() { Ranges::new(predicate) } else { None };
         let column = number.unwrap_or(usize::MAX); // no column has that place
         Condition::One(OneColumn { column, test: predicate.clone(), ranges, codes })
     };
-    let each = |list: &[Predicate]| list.iter().map(|one| prepared(one, columns)).collect();
+    let each = |list: &[Predicate]| list.iter().map(|inner| prepared(inner, columns)).collect();
     match predicate {
         Predicate::Compare(column, ..) | Predicate::In(column, _) | Predicate::IsNull(column) => {
-            one(column)
+            single_column(column)
         }
         Predicate::Not(inner) => Condition::Not(Box::new(prepared(inner, columns))),
         Predicate::All(list) => Condition::All(each(list)),
@@ -137,7 +137,7 @@ impl RowTest<'_> {
 
     fn evaluate(&self, condition: &Condition, piece: &Piece) -> Result<Bits, QueryError> {
         match condition {
-            Condition::One(one) => self.test_rows(one, piece),
+            Condition::One(single) => self.test_rows(single, piece),
             Condition::Not(inner) => {
                 let mut verdicts = self.evaluate(inner, piece)?;
                 verdicts.not();
@@ -150,20 +150,20 @@ impl RowTest<'_> {
 
     /// Whether all of the conditions hold, or any.
     fn joined(&self, list: &[Condition], all: bool, piece: &Piece) -> Result<Bits, QueryError> {
-        let mut each = list.iter().map(|one| self.evaluate(one, piece));
+        let mut each = list.iter().map(|condition| self.evaluate(condition, piece));
         let Some(first) = each.next() else {
             return Ok(Bits::filled(usize_from_u32(piece.len), all));
         };
         let mut verdicts = first?;
-        for own in each {
-            if all { verdicts.and(&own?) } else { verdicts.or(&own?) }
+        for verdict in each {
+            if all { verdicts.and(&verdict?) } else { verdicts.or(&verdict?) }
         }
         Ok(verdicts)
     }
 
     /// The verdict of a condition on one column.
-    fn test_rows(&self, one: &OneColumn, piece: &Piece) -> Result<Bits, QueryError> {
-        let OneColumn { column, test, ranges, codes } = one;
+    fn test_rows(&self, condition: &OneColumn, piece: &Piece) -> Result<Bits, QueryError> {
+        let OneColumn { column, test, ranges, codes } = condition;
         let len = usize_from_u32(piece.len);
         let holds = |value: Value| {
             let mut value = Some(value);
@@ -260,8 +260,8 @@ impl Codes {
             return Ok(self.missing);
         }
         let index = u64::try_from(number).ok().map(saturating_usize);
-        let known = index.and_then(|index| self.by_code.get(index));
-        match known {
+        let stored_verdict = index.and_then(|index| self.by_code.get(index));
+        match stored_verdict {
             Some(verdict) => Ok(*verdict),
             None => Ok(categories.decode(code).map(|_| self.missing)?),
         }

@@ -55,7 +55,7 @@ async fn summarize_links(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryE
     for name in warm.level.link_attribute_names().await?.names {
         let Some(attribute) = warm.link_attribute(&family, &name).await? else { continue };
         let (dtype, width) = (attribute.dtype(), attribute.width());
-        let mut own = AttributeStatistics::new(Scope::Link, attribute.name(), dtype, width);
+        let mut statistics = AttributeStatistics::new(Scope::Link, attribute.name(), dtype, width);
         for (number, segment) in family.segments().iter().enumerate() {
             let cells: Vec<usize> = (0..segment.cells().await?.len()).collect();
             for cells in cells.chunks(LINK_BATCH_CELLS) {
@@ -66,7 +66,7 @@ async fn summarize_links(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryE
                     let column = column?;
                     let leading = (0..records.len()).filter(|record| records.is_leading(*record));
                     for record in leading {
-                        for (component, summary) in own.components.iter_mut().enumerate() {
+                        for (component, summary) in statistics.components.iter_mut().enumerate() {
                             let value =
                                 column.as_ref().map(|column| column.value(record, component));
                             summary.add(value.unwrap_or(Value::Null));
@@ -75,7 +75,7 @@ async fn summarize_links(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryE
                 }
             }
         }
-        all.push(own);
+        all.push(statistics);
     }
     Ok(all)
 }
@@ -87,21 +87,22 @@ async fn summarize_objects(warm: &Warm) -> Result<Vec<AttributeStatistics>, Quer
     for name in warm.level.object_attribute_names().await?.names {
         let attribute = warm.object_attribute(&name).await?;
         let (dtype, width) = (attribute.dtype(), attribute.width());
-        let mut own = AttributeStatistics::new(Scope::Object, attribute.name(), dtype, width);
+        let mut statistics =
+            AttributeStatistics::new(Scope::Object, attribute.name(), dtype, width);
         // Objects behind the end of the column have no value.
         let stored = slots.min(attribute.len());
-        own.components.iter_mut().for_each(|summary| summary.nulls += slots - stored);
+        statistics.components.iter_mut().for_each(|summary| summary.nulls += slots - stored);
         let mut start = 0;
         while start < stored {
             let end = stored.min(start + OBJECT_BATCH_ROWS);
             let rows: Vec<u64> = (start..end).collect();
             let values = attribute.rows(&rows).await?;
-            for (component, summary) in own.components.iter_mut().enumerate() {
+            for (component, summary) in statistics.components.iter_mut().enumerate() {
                 (0..rows.len()).for_each(|row| summary.add(values.value(row, component)));
             }
             start = end;
         }
-        all.push(own);
+        all.push(statistics);
     }
     Ok(all)
 }
@@ -111,8 +112,8 @@ fn add(all: &mut Statistics, batch: &Batch) -> Result<(), QueryError> {
     for (axis, summary) in all.axes.iter_mut().enumerate() {
         (0..batch.len()).for_each(|row| summary.add(batch.positions().value(row, axis)));
     }
-    for (own, field) in all.attributes.iter_mut().zip(batch.fields()) {
-        for (component, summary) in own.components.iter_mut().enumerate() {
+    for (statistics, field) in all.attributes.iter_mut().zip(batch.fields()) {
+        for (component, summary) in statistics.components.iter_mut().enumerate() {
             for row in 0..batch.len() {
                 summary.add(field.value(row, component)?);
             }
@@ -167,8 +168,8 @@ impl Summary {
     }
 
     fn widen(&mut self, value: &Value) {
-        let is = |known: &Option<Value>, order| {
-            known.as_ref().is_none_or(|known| value.compare(known) == Some(order))
+        let is = |bound: &Option<Value>, order| {
+            bound.as_ref().is_none_or(|bound| value.compare(bound) == Some(order))
         };
         let (least, most) = (is(&self.min, Ordering::Less), is(&self.max, Ordering::Greater));
         if least {

@@ -127,8 +127,8 @@ impl Context {
         }
         let by_bins = self.fragments_are_bins();
         let tell = self.needs_fragments();
-        let there: Vec<ChunkKey> = indexes.iter().map(|(key, _)| *key).collect();
-        let asked = self.find_owners(&there).await?;
+        let present_keys: Vec<ChunkKey> = indexes.iter().map(|(key, _)| *key).collect();
+        let asked = self.find_owners(&present_keys).await?;
         let chunk = |(at, (key, fragments)): (usize, &(ChunkKey, zvf_model::ChunkFragments))| {
             let view = fragments.view()?;
             let bins = match (&self.reach, self.warm.level.bins()) {
@@ -140,8 +140,8 @@ impl Context {
             let extent = fragments.extent();
             let mut runs = runs(&view, extent, bins.as_ref(), tell).map_err(|e| e.in_chunk(key))?;
             if let Some(asked) = &asked {
-                let own = asked.get(at).map(Vec::as_slice).unwrap_or_default();
-                runs.retain(|fragment| is_owned(own, fragment));
+                let chunk_owners = asked.get(at).map(Vec::as_slice).unwrap_or_default();
+                runs.retain(|fragment| is_owned(chunk_owners, fragment));
             }
             Ok::<_, QueryError>(Chunk { key: *key, runs, rows: extent })
         };
@@ -241,7 +241,7 @@ impl Context {
             Some(region) if self.mode != Mode::Cells => Some(Test::new(region)),
             _ => None,
         };
-        let one = |((cell, chunk), held): ((u32, &Chunk), &Held)| {
+        let select_cell = |((cell, chunk), held): ((u32, &Chunk), &Held)| {
             let mut pieces = Pieces::default();
             match (&test, held) {
                 (_, Held::Nothing) => {}
@@ -255,10 +255,10 @@ impl Context {
         let mut all = Pieces::default();
         if test.is_some() && usize_from_u32(saturating_u32(work(rows, stride))) > MIN_THREAD_BYTES {
             let cells = (0..saturating_u32(to_u64(chunks.len()))).into_par_iter().zip(chunks);
-            let each: Vec<Pieces> = cells.zip(positions).map(one).collect();
+            let each: Vec<Pieces> = cells.zip(positions).map(select_cell).collect();
             each.into_iter().for_each(|pieces| all.extend(pieces));
         } else {
-            (0..).zip(chunks).zip(positions).for_each(|cell| all.extend(one(cell)));
+            (0..).zip(chunks).zip(positions).for_each(|cell| all.extend(select_cell(cell)));
         }
         all
     }

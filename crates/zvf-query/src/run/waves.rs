@@ -339,12 +339,12 @@ impl<'a> Reads<'a> {
         for run in &object.runs {
             let Some((view, ranks, whole)) = self.chunks.get(run.chunk) else { continue };
             let fragment = ranks.as_ref().map(|ranks| ranks.get(view, run.fragment));
-            let own = fragment.map_or(*whole, |fragment| {
+            let fragment_bytes = fragment.map_or(*whole, |fragment| {
                 let rows = fragment.map_or(0, |fragment| fragment.len());
                 rows.saturating_mul(self.row_bytes).saturating_add(RANGE_OVERHEAD_BYTES)
             });
             let read = self.of_chunks.entry(run.chunk).or_default();
-            let more = own.min(whole.saturating_sub(*read));
+            let more = fragment_bytes.min(whole.saturating_sub(*read));
             *read += more;
             bytes = bytes.saturating_add(more);
         }
@@ -370,8 +370,8 @@ fn groups<T>(
             parts.push((at, 0));
             sum = bytes;
         }
-        if let Some((_, own)) = parts.last_mut() {
-            *own = sum;
+        if let Some((_, part_bytes)) = parts.last_mut() {
+            *part_bytes = sum;
         }
     }
     let ends: Vec<usize> = parts.iter().skip(1).map(|part| part.0).chain([all.len()]).collect();
@@ -381,18 +381,18 @@ fn groups<T>(
 
 /// Some work as one.
 fn joined(works: &[Work]) -> Work {
-    let mut one = Work::default();
+    let mut all = Work::default();
     for work in works {
-        one.chunks.extend_from_slice(&work.chunks);
-        one.cells.extend_from_slice(&work.cells);
-        one.parent_cells.extend_from_slice(&work.parent_cells);
+        all.chunks.extend_from_slice(&work.chunks);
+        all.cells.extend_from_slice(&work.cells);
+        all.parent_cells.extend_from_slice(&work.parent_cells);
     }
-    for cells in [&mut one.cells, &mut one.parent_cells] {
+    for cells in [&mut all.cells, &mut all.parent_cells] {
         cells.sort_unstable();
         cells.dedup();
     }
-    one.parent_cells.retain(|cell| one.cells.binary_search(cell).is_err());
-    one
+    all.parent_cells.retain(|cell| all.cells.binary_search(cell).is_err());
+    all
 }
 
 /// Bytes that a row and the elements at it take on their way into an answer, besides what is stored.

@@ -46,12 +46,12 @@ impl Bits {
 
     /// Leaves the rows that `other` has as well, of as many rows.
     pub(crate) fn and(&mut self, other: &Self) {
-        self.words.iter_mut().zip(&other.words).for_each(|(own, other)| *own &= other);
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
     }
 
     /// Adds the rows that `other` has, of as many rows.
     pub(crate) fn or(&mut self, other: &Self) {
-        self.words.iter_mut().zip(&other.words).for_each(|(own, other)| *own |= other);
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
     /// Turns every verdict round.

@@ -79,8 +79,8 @@ impl<'a> Chain<'a> {
                 continue;
             };
             for row in piece.start..piece.end() {
-                let own = point.get_mut(..self.axes).unwrap_or_default(); // no region has more axes
-                position(column, usize_from_u32(row - first), own);
+                let coordinates = point.get_mut(..self.axes).unwrap_or_default(); // no region has more axes
+                position(column, usize_from_u32(row - first), coordinates);
                 if visit(piece, Some((row, &point))) {
                     return true;
                 }
@@ -97,10 +97,10 @@ impl<'a> Chain<'a> {
                 last = None;
                 return false;
             };
-            let here = cut(point, self.axes);
+            let current = cut(point, self.axes);
             let hit = match &last {
-                None => region.contains(here),
-                Some(last) => meets(region, cut(last, self.axes), here),
+                None => region.contains(current),
+                Some(last) => meets(region, cut(last, self.axes), current),
             };
             last = Some(*point);
             hit
@@ -126,8 +126,8 @@ impl<'a> Chain<'a> {
         };
         let (column, first) = self.held.get(usize_from_u32(piece.cell))?.column(row)?;
         let mut point = [0.0; Bounds::MAX_AXES];
-        let own = point.get_mut(..self.axes)?;
-        position(column, usize_from_u32(row - first), own);
+        let coordinates = point.get_mut(..self.axes)?;
+        position(column, usize_from_u32(row - first), coordinates);
         Some(point)
     }
 
@@ -183,20 +183,20 @@ impl<'a> Chain<'a> {
             };
             let place = Place { cell: piece.cell, row };
             let vertex = Vertex { place, fragment: piece.fragment };
-            let here = cut(point, self.axes);
+            let current = cut(point, self.axes);
             match &last {
                 None => {
-                    if region.contains_closed(here) {
+                    if region.contains_closed(current) {
                         out.push(Cut::stored(vertex));
                         open = true;
-                        is_left_out = !region.contains(here);
+                        is_left_out = !region.contains(current);
                     }
                 }
                 Some((before, from)) => {
                     is_left_out = false;
                     let from = cut(from, self.axes);
-                    if open || is_near(region, from, here) {
-                        region.clip_segment(from, here, &mut parts);
+                    if open || is_near(region, from, current) {
+                        region.clip_segment(from, current, &mut parts);
                     } else {
                         parts.clear();
                     }
@@ -276,14 +276,14 @@ pub(crate) fn mixed(
 ) -> Result<Column, QueryError> {
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
     let mut bytes = Vec::with_capacity(cuts.len() * empty.stride());
-    for one in cuts {
+    for cut in cuts {
         let row = |place: Place| {
             held.get(usize_from_u32(place.cell)).and_then(|held| held.bytes(place.row, 1))
         };
-        let (Some(a), Some(b)) = (row(one.a), row(one.b)) else {
+        let (Some(a), Some(b)) = (row(cut.a), row(cut.b)) else {
             return Err(super::pieces::not_held());
         };
-        mix(&mut bytes, empty.dtype(), a, b, one.t);
+        mix(&mut bytes, empty.dtype(), a, b, cut.t);
     }
     Column::new(empty.dtype(), width, bytes.into()).map_err(QueryError::column)
 }

@@ -65,12 +65,12 @@ mod tests {
         for (start, len, in_parts) in
             [(2, 3, true), (4, 1, true), (7, 2, true), (0, 1, false), (4, 2, false), (8, 2, false)]
         {
-            let wanted: Vec<u8> =
+            let expected: Vec<u8> =
                 (start..start + len).map(|row| u8::try_from(row).unwrap()).collect();
-            assert_eq!(parts.bytes(start, len), in_parts.then_some(&wanted[..]), "{start} {len}");
+            assert_eq!(parts.bytes(start, len), in_parts.then_some(&expected[..]), "{start} {len}");
             if start + len <= 9 {
-                assert_eq!(whole.bytes(start, len), Some(&wanted[..]));
-                assert_eq!(whole.slice(start, len).unwrap().bytes()[..], wanted);
+                assert_eq!(whole.bytes(start, len), Some(&expected[..]));
+                assert_eq!(whole.slice(start, len).unwrap().bytes()[..], expected);
             }
         }
         assert!(whole.slice(8, 2).is_none() && Held::Nothing.bytes(0, 0).is_none());

@@ -234,13 +234,13 @@ mod tests {
             if open {
                 region = region.half_open();
             }
-            let wanted: Vec<u32> = values
+            let expected: Vec<u32> = values
                 .chunks(axes)
                 .zip(0_u32..)
                 .filter(|(point, _)| region.contains(point))
                 .map(|(_, row)| row)
                 .collect();
-            prop_assert_eq!(hits(&region, &column), wanted);
+            prop_assert_eq!(hits(&region, &column), expected);
         }
     }
 }

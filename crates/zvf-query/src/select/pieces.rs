@@ -106,9 +106,9 @@ impl Pieces {
         width: u32,
     ) -> Result<Column, QueryError> {
         let mut gathered = Gathered::new(dtype, width, self.rows)?;
-        if let [one] = self.list.as_slice()
+        if let [piece] = self.list.as_slice()
             && let Some(slice) =
-                held.get(usize_from_u32(one.cell)).and_then(|held| shared(held, one))
+                held.get(usize_from_u32(piece.cell)).and_then(|held| shared(held, piece))
             && (slice.dtype(), slice.width()) == (gathered.empty.dtype(), width)
         {
             return Ok(slice);
@@ -287,8 +287,8 @@ mod tests {
         let held =
             [Held::Whole(bytes(vec![0, 1, 2, 3])), Held::Parts(vec![(5, bytes(vec![5, 6]))])];
         let mut pieces = Pieces::default();
-        for one in [piece(1, 6, 1), piece(0, 0, 2), piece(0, 2, 1), piece(0, 3, 0)] {
-            pieces.push(one);
+        for next in [piece(1, 6, 1), piece(0, 0, 2), piece(0, 2, 1), piece(0, 3, 0)] {
+            pieces.push(next);
         }
         assert_eq!((pieces.list.len(), pieces.rows), (2, 4));
         let dtype = "uint8".parse::<Dtype>().unwrap();
@@ -311,11 +311,11 @@ mod tests {
         for room in [0, 4, 9] {
             let mut gathered = Gathered::new(dtype, 1, room).unwrap();
             let mut all = Pieces::default();
-            for (first, read, one) in
+            for (first, read, next) in
                 [(0, [7, 8, 9], piece(0, 1, 2)), (5, [4, 5, 6], piece(0, 0, 2))]
             {
                 let mut pieces = Pieces::default();
-                pieces.push(one);
+                pieces.push(next);
                 gathered.add(&pieces, &[Held::Whole(bytes(read.to_vec()))]).unwrap();
                 all.extend_from(pieces, first);
             }

@@ -425,7 +425,7 @@ impl Core {
         attributes: impl FnOnce(&mut Object),
     ) -> Result<ArrayDoc, StoreError> {
         present.sort_unstable();
-        if let Some([twice, _]) = present.array_windows().find(|[one, next]| one == next) {
+        if let Some([twice, _]) = present.array_windows().find(|[key, next]| key == next) {
             let expected = Expected::Rule("each cell once");
             return Err(StoreError::refused(
                 Class::Duplicate,

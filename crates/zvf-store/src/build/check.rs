@@ -52,8 +52,8 @@ pub(super) fn check_store(
     }
     let mut folders = vec![Key::root()];
     while let Some(folder) = folders.pop() {
-        let own = store.join(folder.as_str());
-        let document = match fs::read(own.join(DOCUMENT)) {
+        let folder_path = store.join(folder.as_str());
+        let document = match fs::read(folder_path.join(DOCUMENT)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             text => Some(text.map_err(|error| StoreError::io(Op::Read, error).with_key(&folder))?),
         };
@@ -65,13 +65,13 @@ pub(super) fn check_store(
             }
             match Node::parse(text) {
                 Ok(Node::Array(doc)) => {
-                    check_array(&own, &folder, &doc)?;
+                    check_array(&folder_path, &folder, &doc)?;
                     continue;
                 }
-                _ => check_level(&own, &folder, text)?,
+                _ => check_level(&folder_path, &folder, text)?,
             }
         }
-        for entry in fs::read_dir(&own).map_err(|error| StoreError::io(Op::List, error))? {
+        for entry in fs::read_dir(&folder_path).map_err(|error| StoreError::io(Op::List, error))? {
             let entry = entry.map_err(|error| StoreError::io(Op::List, error))?;
             // A name that is no key is no node: a file of somebody that was carried over.
             if entry.path().is_dir()
@@ -139,8 +139,8 @@ async fn check_uploaded_array(
 fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result<(), StoreError> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) };
     for name in &level.arrays_present {
-        let wanted = key.below(name)?;
-        let is_there = |node: &Key| *node == wanted || super::is_below(node, &wanted);
+        let array_key = key.below(name)?;
+        let is_there = |node: &Key| *node == array_key || super::is_below(node, &array_key);
         if !nodes.iter().any(is_there) {
             return Err(refuse(key, "arrays_present", "what is there", name));
         }
@@ -150,10 +150,10 @@ fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result
 
 /// What a level says is there.
 #[cfg(feature = "local")]
-fn check_level(own: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
+fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) }; // a group of another sort
     for name in &level.arrays_present {
-        if !own.join(name).is_dir() {
+        if !level_path.join(name).is_dir() {
             return Err(refuse(key, "arrays_present", "what is there", name));
         }
     }
@@ -162,10 +162,10 @@ fn check_level(own: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
 
 /// The object of each chunk that an array lists.
 #[cfg(feature = "local")]
-fn check_array(own: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
+fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
     for (object, chunk) in listed_objects(key, doc)? {
         let names = object.iter().map(u64::to_string);
-        let path = names.fold(own.join("c"), |path, name| path.join(name));
+        let path = names.fold(array_path.join("c"), |path, name| path.join(name));
         if fs::metadata(&path).is_err() {
             return Err(refuse(key, "nonempty_chunks", "chunks that are stored", &chunk));
         }
@@ -232,8 +232,8 @@ mod tests {
             let unpacked = archives::Unpacked::new("pc3_basic");
             damage(unpacked.path());
             let root = fs::read(unpacked.path().join(DOCUMENT)).unwrap();
-            let known = |key: &Key| !key.as_str().ends_with("/old");
-            match check_store(unpacked.path(), &root, &known) {
+            let is_known = |key: &Key| !key.as_str().ends_with("/old");
+            match check_store(unpacked.path(), &root, &is_known) {
                 Ok(()) => assert_eq!(message, "", "{what}"),
                 Err(error) => {
                     assert!(

@@ -179,8 +179,7 @@ impl Claim {
                     rivals.push((key, found));
                 }
             }
-            let Some((first, rival)) = rivals.into_iter().min_by(|one, other| one.0.cmp(&other.0))
-            else {
+            let Some((first, rival)) = rivals.into_iter().min_by(|a, b| a.0.cmp(&b.0)) else {
                 return Ok(is_inherited);
             };
             // Of two that see each other this one withdraws; the other one waits for that.

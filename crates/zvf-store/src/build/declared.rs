@@ -28,9 +28,9 @@ impl Declared {
         let (Some((scope, name)), Some(spec)) = (attribute(key), spec(&doc.attributes)) else {
             return;
         };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.iter().any(|(other, own, _)| *other == scope && own == name) {
-            known.push((scope, name.to_owned(), spec));
+        let mut declared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !declared.iter().any(|(other, text, _)| *other == scope && text == name) {
+            declared.push((scope, name.to_owned(), spec));
         }
     }
 
@@ -38,22 +38,22 @@ impl Declared {
     /// they are.
     pub(super) fn add_to(&self, root: &Root) -> Root {
         let mut root = root.clone();
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let declared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let block = &mut root.zarr_vectors;
         let mut specs = match block.attribute_specs() {
             None => AttributeSpecs::default(),
             Some(Ok(specs)) => specs,
             Some(Err(_)) => return root,
         };
-        for (scope, name, spec) in known.iter() {
+        for (scope, name, spec) in declared.iter() {
             if specs.find(scope, name).is_some() {
                 continue;
             }
-            match specs.scopes.iter_mut().find(|(own, _)| own == scope) {
+            match specs.scopes.iter_mut().find(|(other, _)| other == scope) {
                 Some((_, names)) => names.push((name.clone(), spec.clone())),
                 None => {
-                    let own = vec![(name.clone(), spec.clone())];
-                    specs.scopes.push(((*scope).to_owned(), own));
+                    let scope_specs = vec![(name.clone(), spec.clone())];
+                    specs.scopes.push(((*scope).to_owned(), scope_specs));
                 }
             }
         }
@@ -157,7 +157,7 @@ mod tests {
                 json!({"dtype": "uint64", "declared_categorical": false}),
             ),
         ]);
-        let wanted = json!({
+        let expected = json!({
             "vertex": {
                 "mass": {"dtype": "float32", "unit": "kg"},
                 "rgb": {"dtype": "uint8", "channels": 3},
@@ -167,7 +167,7 @@ mod tests {
             "object": {"size": {"dtype": "int64"}, "box": {"dtype": "float64", "channels": 6}},
             "link": {"kind": {"dtype": "uint8"}},
         });
-        assert_eq!(declared.add_to(&root(None)).zarr_vectors.attribute_specs, Some(wanted));
+        assert_eq!(declared.add_to(&root(None)).zarr_vectors.attribute_specs, Some(expected));
     }
 
     #[test]
@@ -181,11 +181,11 @@ mod tests {
             "vertex": {"mass": {"dtype": "float32", "unit": "g"}, "age": {"dtype": "int8"}},
             "object": {},
         });
-        for (specs, wanted) in [
+        for (specs, expected) in [
             (Some(specs), Some(both)),
             (Some(json!([])), Some(json!([]))), // nothing that can be read
         ] {
-            assert_eq!(declared.add_to(&root(specs)).zarr_vectors.attribute_specs, wanted);
+            assert_eq!(declared.add_to(&root(specs)).zarr_vectors.attribute_specs, expected);
         }
         assert_eq!(Declared::default().add_to(&root(None)).zarr_vectors.attribute_specs, None);
     }

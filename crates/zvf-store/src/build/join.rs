@@ -157,7 +157,7 @@ impl Build {
         work: std::path::PathBuf,
         options: BuildOptions,
     ) -> Result<Self, StoreError> {
-        let own = options.clone();
+        let join_options = options.clone();
         let join = move || {
             let look = zvf_publish::resolve_target(&path)
                 .and_then(|target| SharedStagingDir::is_gone(&target, &work, local::DOCUMENT));
@@ -173,7 +173,7 @@ impl Build {
                     found,
                 ));
             }
-            local::join(&path, &work, &own)
+            local::join(&path, &work, &join_options)
         };
         let work = crate::source::run_blocking(Op::Write, join).await??;
         Ok(Self::at(Site::Common(Arc::new(work)), &options, true))

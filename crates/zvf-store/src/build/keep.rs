@@ -91,12 +91,12 @@ impl Build {
         path: &str,
         folder: &std::path::Path,
     ) -> Result<(), StoreError> {
-        let Site::Local(own) = &self.0.place else { return Err(unsupported_backend()) };
+        let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend()) };
         self.groups_between().await?;
         self.check()?;
-        let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
+        let (staging, folder) = (std::sync::Arc::clone(staging), folder.to_owned());
         let key = Key::root().below(path)?;
-        let link = move || own.hard_link_to(key.as_str(), &folder);
+        let link = move || staging.hard_link_to(key.as_str(), &folder);
         Ok(crate::source::run_blocking(Op::Write, link).await??)
     }
 
@@ -112,13 +112,13 @@ impl Build {
         folder: &std::path::Path,
         path: &str,
     ) -> Result<(), StoreError> {
-        let Site::Local(own) = &self.0.place else { return Err(unsupported_backend()) };
-        let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
+        let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend()) };
+        let (staging, folder) = (std::sync::Arc::clone(staging), folder.to_owned());
         let key = Key::root().below(path)?;
         let adopt = move || {
-            let documents = super::local::keys(own.hard_link_from(&folder, key.as_str())?)?;
+            let documents = super::local::keys(staging.hard_link_from(&folder, key.as_str())?)?;
             let documents = documents.iter().map(|document| key.below(document.as_str()));
-            documents_in(own.path(), documents.collect::<Result<_, _>>()?)
+            documents_in(staging.path(), documents.collect::<Result<_, _>>()?)
         };
         for (document, array) in crate::source::run_blocking(Op::Write, adopt).await?? {
             self.taken_over(&document, array.as_ref())?;

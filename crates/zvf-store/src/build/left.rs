@@ -42,7 +42,7 @@ impl Build {
     /// When `address` is none, or the folder above it cannot be listed.
     pub fn list_abandoned(address: &str) -> Result<Vec<PathBuf>, StoreError> {
         let found = Self::list_leftovers(address)?.into_iter();
-        Ok(found.filter(|one| !one.in_use).map(|one| one.path).collect())
+        Ok(found.filter(|leftover| !leftover.in_use).map(|leftover| leftover.path).collect())
     }
 
     /// Leftovers of processes next to a store at `address`, and what some of them are using. None below a URL.
@@ -129,13 +129,13 @@ mod tests {
 
     #[tokio::test]
     async fn leftovers_are_distinguished_from_live_builds() {
-        let here = tempfile::tempdir().unwrap();
-        let address = here.path().join("a.zv").to_str().unwrap().to_owned();
+        let dir = tempfile::tempdir().unwrap();
+        let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
         let alive = Build::begin(&address, BuildOptions::default()).await.unwrap();
-        let dead = here.path().join(".a.zv.zvf-build-1");
+        let dead = dir.path().join(".a.zv.zvf-build-1");
         fs::create_dir_all(dead.join("store")).unwrap();
         fs::write(dead.join("lock"), "").unwrap();
-        fs::create_dir(here.path().join(".b.zv.zvf-build-1")).unwrap();
+        fs::create_dir(dir.path().join(".b.zv.zvf-build-1")).unwrap();
         assert_eq!(Build::list_abandoned(&address).unwrap(), std::slice::from_ref(&dead));
         assert!(dead.exists(), "looking changes nothing");
         assert!(
@@ -145,7 +145,7 @@ mod tests {
         drop(alive);
         assert_eq!(Build::remove_leftovers(&address).unwrap(), [dead]);
         assert!(Build::remove_leftovers(&address).unwrap().is_empty());
-        assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1, "another store's stays");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "another store's stays");
         assert!(Build::list_abandoned("no/such/folder/a.zv").unwrap().is_empty());
         assert!(Build::list_abandoned("memory:///a.zv").unwrap().is_empty());
         Build::list_abandoned("").unwrap_err();
@@ -153,13 +153,13 @@ mod tests {
 
     #[test]
     fn an_old_store_gets_its_name_back() {
-        let here = tempfile::tempdir().unwrap();
-        let old = here.path().join(".a.zv.zvf-build-1/old");
+        let dir = tempfile::tempdir().unwrap();
+        let old = dir.path().join(".a.zv.zvf-build-1/old");
         fs::create_dir_all(&old).unwrap();
         fs::write(old.join("zarr.json"), "old").unwrap();
-        let address = here.path().join("a.zv");
+        let address = dir.path().join("a.zv");
         Build::remove_leftovers(address.to_str().unwrap()).unwrap();
         assert_eq!(fs::read(address.join("zarr.json")).unwrap(), b"old");
-        assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn files_of_nobody_are_told_from_those_of_the_store() {
-        let here = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let group = r#"{"zarr_format":3,"node_type":"group","attributes":{}}"#;
         let array = include_str!("../../testdata/three.zarrvectors/0/vertices/zarr.json");
         #[rustfmt::skip]
@@ -150,11 +150,11 @@ mod tests {
             ("1/old/0.0", ""), ("backup/a/b.txt", ""),
         ];
         for (name, text) in files {
-            let path = here.path().join(name);
+            let path = dir.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let foreign = find_foreign(here.path()).unwrap();
+        let foreign = find_foreign(dir.path()).unwrap();
         assert_eq!(foreign, ["0/letter", "backup/a/b.txt", "notes.txt"].map(PathBuf::from));
     }
 }

@@ -212,8 +212,8 @@ impl Build {
         path: std::path::PathBuf,
         options: BuildOptions,
     ) -> Result<Self, StoreError> {
-        let own = options.clone();
-        let begin = move || local::begin(&path, &own);
+        let begin_options = options.clone();
+        let begin = move || local::begin(&path, &begin_options);
         let folder = crate::source::run_blocking(Op::Write, begin).await??;
         let by_file = folder.lock().is_by_file();
         let build = Self::at(Site::Local(Arc::new(folder)), &options, true);
@@ -452,10 +452,10 @@ impl Build {
             #[cfg(feature = "local")]
             Site::Local(folder) => {
                 let folder = Arc::clone(folder);
-                let known = self.documented_nodes();
+                let documented = self.documented_nodes();
                 let publish = move || {
                     folder.put_again(key.as_str(), &root)?;
-                    check::check_store(folder.path(), &root, &|key| known.contains(key))?;
+                    check::check_store(folder.path(), &root, &|key| documented.contains(key))?;
                     Ok::<(), StoreError>(folder.publish()?)
                 };
                 crate::source::run_blocking(Op::Publish, publish).await?
@@ -463,10 +463,10 @@ impl Build {
             #[cfg(feature = "local")]
             Site::Common(work) => {
                 let work = Arc::clone(work);
-                let known = self.documented_nodes();
+                let documented = self.documented_nodes();
                 let publish = move || {
                     if !work.is_published()? {
-                        check::check_store(&work.path(), &root, &|key| known.contains(key))?;
+                        check::check_store(&work.path(), &root, &|key| documented.contains(key))?;
                     }
                     Ok::<(), StoreError>(work.publish(root)?)
                 };
@@ -567,9 +567,10 @@ impl Build {
                     let mut lost = objects;
                     let mut fault = None;
                     lost.retain(|key| {
-                        let there = work.has(key.as_str()).map_err(|e| StoreError::io(Op::Read, e));
-                        let there = there.map_err(|error| error.with_key(key));
-                        !there.unwrap_or_else(|error| fault.replace(error).is_none())
+                        let is_stored =
+                            work.has(key.as_str()).map_err(|e| StoreError::io(Op::Read, e));
+                        let is_stored = is_stored.map_err(|error| error.with_key(key));
+                        !is_stored.unwrap_or_else(|error| fault.replace(error).is_none())
                     });
                     fault.map_or(Ok(lost), Err)
                 };

@@ -261,8 +261,8 @@ impl Rearrangement {
         let present = cells.presence().await?;
         let mut keys: Vec<(Vec<u64>, ChunkKey)> =
             present.iter().map(|key| (shard(&key), key)).collect();
-        keys.sort_by(|(one, _), (other, _)| one.cmp(other)); // stable: numeric order inside
-        let runs = keys.chunk_by(|(one, _), (other, _)| one == other);
+        keys.sort_by(|(a, _), (b, _)| a.cmp(b)); // stable: numeric order inside
+        let runs = keys.chunk_by(|(a, _), (b, _)| a == b);
         Ok(runs.map(|run| run.iter().map(|(_, key)| *key).collect()).collect())
     }
 }

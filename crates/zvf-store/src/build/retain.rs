@@ -97,8 +97,8 @@ impl Build {
     fn arrays_at(&self, top: &Key) -> Vec<Key> {
         let nodes = locked(&self.0.nodes);
         let arrays = nodes.iter().filter(|(_, state)| matches!(state, State::Array(_)));
-        let own = |key: &&Key| *key == top || is_below(key, top);
-        arrays.map(|(key, _)| key).filter(own).cloned().collect()
+        let is_inside = |key: &&Key| *key == top || is_below(key, top);
+        arrays.map(|(key, _)| key).filter(is_inside).cloned().collect()
     }
 }
 

@@ -217,9 +217,9 @@ mod tests {
              more than the limit allows: ask for less, or raise the limit",
         );
         let leaving = room.acquire_blocking(40);
-        let (other, more) = (room.clone(), room.clone());
-        let waits = std::thread::spawn(move || drop(other.acquire_blocking(50)));
-        let keeps = std::thread::spawn(move || more.try_acquire(40).map(drop));
+        let (blocking_room, trying_room) = (room.clone(), room.clone());
+        let waits = std::thread::spawn(move || drop(blocking_room.acquire_blocking(50)));
+        let keeps = std::thread::spawn(move || trying_room.try_acquire(40).map(drop));
         drop(leaving);
         waits.join().unwrap();
         keeps.join().unwrap().unwrap();
@@ -234,12 +234,12 @@ mod tests {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
         let runtime = threads.worker_threads(1).build().unwrap();
         let room = MemoryLimiter::new(100, true);
-        let (leaving, other) = (room.acquire_blocking(80), room.clone());
+        let (leaving, shared_room) = (room.acquire_blocking(80), room.clone());
         let waits = runtime.spawn(async move {
             tokio::spawn(async move { drop(leaving) });
-            let first = other.acquire_blocking(90);
+            let first = shared_room.acquire_blocking(90);
             tokio::spawn(async move { drop(first) });
-            other.try_acquire(60).map(drop)
+            shared_room.try_acquire(60).map(drop)
         });
         runtime.block_on(waits).unwrap().unwrap();
         assert_eq!(room.held_bytes(), 0);
@@ -248,8 +248,8 @@ mod tests {
     #[tokio::test]
     async fn tasks_wait_where_threads_do_not() {
         let room = MemoryLimiter::new(100, false);
-        let (first, other) = (room.acquire_blocking(80), room.clone());
-        let waits = tokio::spawn(async move { other.acquire(30).await });
+        let (first, shared_room) = (room.acquire_blocking(80), room.clone());
+        let waits = tokio::spawn(async move { shared_room.acquire(30).await });
         tokio::task::yield_now().await;
         assert!(!waits.is_finished());
         drop(first);

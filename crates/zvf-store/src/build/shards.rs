@@ -251,12 +251,12 @@ mod tests {
         let room = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2], 1).unwrap();
         let mut keep = |i: u64, close: bool| {
-            let kept =
+            let result =
                 shards.keep(&[i], vec![Bytes::from_static(b"x")], room.try_acquire(1).unwrap());
             if close {
                 shards.take(&[i]);
             }
-            kept.map_err(|error| error.to_string())
+            result.map_err(|error| error.to_string())
         };
         let rule = "expected each cell once, before its shard is closed, found";
         assert_eq!(keep(0, false), Ok(()));

@@ -56,8 +56,8 @@ fn names(at: &Path) -> Vec<String> {
 
 #[tokio::test]
 async fn documents_and_cells_typed_by_hand() {
-    let here = tempfile::tempdir().unwrap();
-    let at = here.path().join("a.zarrvectors");
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("a.zarrvectors");
     let build = begin(&at).await.unwrap();
     let attributes = json!({"zv_array": "vertices", "dtype": "float32", "encoding": "raw"});
     let attributes: Object = attributes.as_object().unwrap().clone();
@@ -204,13 +204,13 @@ async fn documents_and_cells_typed_by_hand() {
     .into();
     expected.sort();
     assert_eq!(files.keys().cloned().collect::<Vec<_>>(), expected);
-    assert_eq!(names(here.path()), ["a.zarrvectors"], "no scratch is left");
+    assert_eq!(names(dir.path()), ["a.zarrvectors"], "no scratch is left");
 }
 
 #[tokio::test]
 async fn stores_appear_complete() {
-    let here = tempfile::tempdir().unwrap();
-    let at = here.path().join("x/y/a.zv");
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("x/y/a.zv");
     let build = begin(&at).await.unwrap();
     small(&build, b"abc").await;
     assert!(!at.exists());
@@ -228,62 +228,62 @@ async fn stores_appear_complete() {
 
 #[tokio::test]
 async fn dropped_builds_leave_nothing() {
-    let here = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for abandon in [false, true] {
-        let build = begin(&here.path().join("new/a.zv")).await.unwrap();
+        let build = begin(&dir.path().join("new/a.zv")).await.unwrap();
         small(&build, b"abc").await;
         let clone = build.clone();
         if abandon {
             build.abandon().await.unwrap();
         } else {
             drop(build);
-            assert!(here.path().join("new").exists());
+            assert!(dir.path().join("new").exists());
         }
         drop(clone);
-        assert_eq!(names(here.path()), [""; 0]);
+        assert_eq!(names(dir.path()), [""; 0]);
     }
 }
 
 #[tokio::test]
 async fn leftovers_of_dead_builds_are_removed_and_live_ones_kept() {
-    let here = tempfile::tempdir().unwrap();
-    let dead = here.path().join(".a.zv.zvf-build-0123456789abcdef");
+    let dir = tempfile::tempdir().unwrap();
+    let dead = dir.path().join(".a.zv.zvf-build-0123456789abcdef");
     fs::create_dir_all(dead.join("store/0")).unwrap();
     fs::write(dead.join("lock"), "").unwrap();
-    fs::create_dir(here.path().join(".a.zv.zvf-build-without")).unwrap();
-    fs::create_dir(here.path().join(".b.zv.zvf-build-other")).unwrap();
-    let living = begin(&here.path().join("a.zv")).await.unwrap();
-    assert_eq!(begin(&here.path().join("a.zv")).await.unwrap_err().class(), Class::Conflict);
-    let left = names(here.path());
+    fs::create_dir(dir.path().join(".a.zv.zvf-build-without")).unwrap();
+    fs::create_dir(dir.path().join(".b.zv.zvf-build-other")).unwrap();
+    let living = begin(&dir.path().join("a.zv")).await.unwrap();
+    assert_eq!(begin(&dir.path().join("a.zv")).await.unwrap_err().class(), Class::Conflict);
+    let left = names(dir.path());
     assert_eq!(left.len(), 3, "the lock, its scratch, and another store's: {left:?}");
     assert!(left.iter().any(|name| name == ".b.zv.zvf-build-other"));
     drop(living);
-    assert_eq!(names(here.path()), [".b.zv.zvf-build-other"]);
+    assert_eq!(names(dir.path()), [".b.zv.zvf-build-other"]);
 }
 
 #[tokio::test]
 async fn an_old_store_without_its_name_gets_it_back() {
-    let here = tempfile::tempdir().unwrap();
-    let old = here.path().join(".a.zv.zvf-build-0123456789abcdef/old");
+    let dir = tempfile::tempdir().unwrap();
+    let old = dir.path().join(".a.zv.zvf-build-0123456789abcdef/old");
     fs::create_dir_all(&old).unwrap();
     fs::write(old.join("zarr.json"), "{}").unwrap();
-    let error = begin(&here.path().join("a.zv")).await.unwrap_err();
+    let error = begin(&dir.path().join("a.zv")).await.unwrap_err();
     assert_eq!(error.class(), Class::AlreadyExists);
-    assert_eq!(names(here.path()), ["a.zv"]);
-    assert_eq!(names(&here.path().join("a.zv")), ["zarr.json"]);
+    assert_eq!(names(dir.path()), ["a.zv"]);
+    assert_eq!(names(&dir.path().join("a.zv")), ["zarr.json"]);
 }
 
 #[tokio::test]
 async fn a_store_is_replaced_in_one_step() {
-    let here = tempfile::tempdir().unwrap();
-    let at = here.path().join("a.zv");
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("a.zv");
     let text = at.to_str().unwrap();
     for payload in [&b"old"[..], b"new"] {
         let build = Build::begin(text, replacing()).await.unwrap();
         small(&build, payload).await;
         build.publish(&root()).await.unwrap();
         assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *payload);
-        assert_eq!(names(here.path()), ["a.zv"]);
+        assert_eq!(names(dir.path()), ["a.zv"]);
     }
     // Where names cannot change places, in two steps.
     let disk = Disk::default().without_exchange();
@@ -291,24 +291,24 @@ async fn a_store_is_replaced_in_one_step() {
     small(&build, b"again").await;
     build.publish(&root()).await.unwrap();
     assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"again");
-    assert_eq!(names(here.path()), ["a.zv"]);
+    assert_eq!(names(dir.path()), ["a.zv"]);
     // Through a link, the store is replaced and not the link.
     #[cfg(unix)]
     {
-        let link = here.path().join("link");
+        let link = dir.path().join("link");
         std::os::unix::fs::symlink(&at, &link).unwrap();
         let build = Build::begin(link.to_str().unwrap(), replacing()).await.unwrap();
         small(&build, b"through").await;
         build.publish(&root()).await.unwrap();
         assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"through");
-        assert_eq!(names(here.path()), ["a.zv", "link"]);
+        assert_eq!(names(dir.path()), ["a.zv", "link"]);
     }
 }
 
 #[tokio::test]
 async fn refused_targets_are_named() {
-    let here = tempfile::tempdir().unwrap();
-    let path = |name: &str| here.path().join(name);
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
     fs::write(path("file"), "").unwrap();
     fs::create_dir_all(path("full/x")).unwrap();
     fs::create_dir_all(path("journaled.zvf/log")).unwrap();
@@ -343,18 +343,18 @@ async fn refused_targets_are_named() {
     small(&build, b"x").await;
     build.publish(&root()).await.unwrap();
     assert!(path("empty/zarr.json").is_file());
-    let left = names(here.path());
+    let left = names(dir.path());
     assert_eq!(left, ["empty", "file", "full", "gone.zvf", "journaled", "journaled.zvf"]);
 }
 
 #[tokio::test]
 async fn backups_of_a_repair_do_not_block_a_build() {
-    let here = tempfile::tempdir().unwrap();
-    let at = here.path().join("a");
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("a");
     let build = begin(&at).await.unwrap();
     small(&build, b"old").await;
     build.publish(&root()).await.unwrap();
-    fs::create_dir_all(here.path().join("a.zvf/repair-1")).unwrap();
+    fs::create_dir_all(dir.path().join("a.zvf/repair-1")).unwrap();
     fs::write(at.join("notes.txt"), "mine").unwrap();
     let build = Build::begin(at.to_str().unwrap(), replacing()).await.unwrap();
     small(&build, b"new").await;
@@ -365,16 +365,16 @@ async fn backups_of_a_repair_do_not_block_a_build() {
 
 #[tokio::test]
 async fn a_store_that_was_changed_since_it_was_opened_is_not_replaced_by_what_was_read() {
-    let here = tempfile::tempdir().unwrap();
-    let at = here.path().join("a");
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("a");
     let address = at.to_str().unwrap();
     let build = begin(&at).await.unwrap();
     small(&build, b"old").await;
     build.publish(&root()).await.unwrap();
     let source = Store::open(address, Default::default()).await.unwrap();
-    let other = begin(&here.path().join("b")).await.unwrap();
-    other.check_source(&source).unwrap();
-    drop(other);
+    let other_build = begin(&dir.path().join("b")).await.unwrap();
+    other_build.check_source(&source).unwrap();
+    drop(other_build);
     let build = Build::begin(address, replacing()).await.unwrap();
     build.check_source(&source).unwrap();
     small(&build, b"new").await;
@@ -394,28 +394,28 @@ async fn a_store_that_was_changed_since_it_was_opened_is_not_replaced_by_what_wa
     fs::write(at.join("zarr.json"), &text).unwrap();
     assert_eq!(late.publish(&root()).await.unwrap_err().class(), Class::Conflict);
     assert_eq!(fs::read(at.join("zarr.json")).unwrap(), text);
-    assert_eq!(names(here.path()), ["a"]);
+    assert_eq!(names(dir.path()), ["a"]);
 }
 
 #[tokio::test]
 async fn a_file_stands_for_a_lock_where_there_is_none() {
-    let here = tempfile::tempdir().unwrap();
-    let at = here.path().join("a");
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("a");
     let disk = Disk::default().without_locks();
-    let own = BuildOptions { disk, ..options() };
-    let build = Build::in_folder(at.clone(), own.clone()).await.unwrap();
+    let lockless = BuildOptions { disk, ..options() };
+    let build = Build::in_folder(at.clone(), lockless.clone()).await.unwrap();
     assert_eq!(build.notices(), [Notice::NoFileLocks]);
-    let busy = Build::in_folder(at.clone(), own).await.unwrap_err();
+    let busy = Build::in_folder(at.clone(), lockless).await.unwrap_err();
     assert_eq!(busy.class(), Class::Conflict);
     small(&build, b"x").await;
     build.publish(&root()).await.unwrap();
-    assert_eq!(names(here.path()), ["a"]);
+    assert_eq!(names(dir.path()), ["a"]);
 }
 
 #[tokio::test]
 async fn every_refusal_has_its_words() {
-    let here = tempfile::tempdir().unwrap();
-    let build = begin(&here.path().join("a")).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let build = begin(&dir.path().join("a")).await.unwrap();
     let message = |error: StoreError| error.to_string();
     let cells = build.cells("0/x", CellPlan::new(vec![-1, 0], vec![2, 2])).unwrap();
     let node = |path: &str| message(build.rows(path, RowPlan::default()).unwrap_err());
@@ -454,9 +454,9 @@ async fn every_refusal_has_its_words() {
         open,
         "InvalidArgument in 0/x, arrays: expected all of them finished, found \"one that is not\""
     );
-    let other = cells.clone();
+    let clone = cells.clone();
     cells.finish(|_| ()).await.unwrap();
-    let late = message(other.put(&key("1.0"), b"x".as_slice().into()).unwrap_err());
+    let late = message(clone.put(&key("1.0"), b"x".as_slice().into()).unwrap_err());
     assert_eq!(
         late,
         "InvalidArgument in 0/x, array: expected one that goes on, found \"a finished one\""
@@ -481,10 +481,10 @@ async fn every_refusal_has_its_words() {
 
 #[tokio::test]
 async fn shards_are_held_within_the_budget() {
-    let here = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let store = OpenOptions { budget_bytes: 4096, cache_bytes: 0, ..OpenOptions::default() };
     let options = BuildOptions { store, ..options() };
-    let build = Build::begin(here.path().join("a").to_str().unwrap(), options).await.unwrap();
+    let build = Build::begin(dir.path().join("a").to_str().unwrap(), options).await.unwrap();
     let plan = CellPlan { shard: Some(vec![4]), ..CellPlan::new(vec![0], vec![99]) };
     let cells = build.cells("0/x", plan).unwrap();
     let put = |i: i64| cells.put(&ChunkKey::new(&[i]).unwrap(), vec![7; 992].into());
@@ -501,8 +501,8 @@ async fn shards_are_held_within_the_budget() {
 
 #[tokio::test]
 async fn the_largest_shard_is_read_with_the_usual_memory() {
-    let here = tempfile::tempdir().unwrap();
-    let at = here.path().join("a");
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("a");
     let build = begin(&at).await.unwrap();
     let plan =
         CellPlan { shard: Some(vec![1 << 10; 2]), ..CellPlan::new(vec![0, 0], vec![2047, 9]) };
@@ -577,8 +577,8 @@ async fn larger_shards_are_read_and_not_written_again() {
 
 #[tokio::test]
 async fn a_write_that_failed_is_never_published() {
-    let here = tempfile::tempdir().unwrap();
-    let build = begin(&here.path().join("a")).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let build = begin(&dir.path().join("a")).await.unwrap();
     small(&build, b"x").await;
     let cells = build.cells("0/y", CellPlan::new(vec![0], vec![1])).unwrap();
     cells.put(&key("1"), b"x".as_slice().into()).unwrap();
@@ -588,7 +588,7 @@ async fn a_write_that_failed_is_never_published() {
     );
     drop(cells.finish(|_| ()).await);
     assert_eq!(build.publish(&root()).await.unwrap_err().class(), Class::AlreadyExists);
-    assert_eq!(names(here.path()), [""; 0]);
+    assert_eq!(names(dir.path()), [""; 0]);
 }
 
 #[tokio::test]
@@ -649,10 +649,10 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let here = tempfile::tempdir().unwrap();
-            let mut seen = Vec::new();
+            let dir = tempfile::tempdir().unwrap();
+            let mut trees = Vec::new();
             for (name, turn) in [("one", 0), ("two", shuffle)] {
-                let at = here.path().join(name);
+                let at = dir.path().join(name);
                 let build = begin(&at).await.unwrap();
                 small(&build, b"x").await;
                 let mut order: Vec<_> = cells.iter().collect();
@@ -673,11 +673,11 @@ proptest! {
                 });
                 sink.finish(|_| ()).await.unwrap();
                 build.publish(&root()).await.unwrap();
-                seen.push(tree(&at));
+                trees.push(tree(&at));
             }
-            assert_eq!(seen[0], seen[1]);
+            assert_eq!(trees[0], trees[1]);
 
-            let address = here.path().join("one");
+            let address = dir.path().join("one");
             let store = Store::open(address.to_str().unwrap(), OpenOptions::default()).await.unwrap();
             let level = store.level(0).await.unwrap();
             let read = level.required_cells("vertex_attributes/a").await.unwrap();
@@ -694,26 +694,26 @@ proptest! {
 
 #[tokio::test]
 async fn objects_that_another_process_wrote_must_be_there() {
-    let here = tempfile::tempdir().unwrap();
-    let (address, work) = (here.path().join("a.zv"), here.path().join("work"));
+    let dir = tempfile::tempdir().unwrap();
+    let (address, work) = (dir.path().join("a.zv"), dir.path().join("work"));
     let address = address.to_str().unwrap();
     let join = || Build::join(address, &work, BuildOptions::default());
     for (path, shard, object) in [("0/a", None, "c/1/0"), ("0/b", Some(vec![2, 2]), "c/0/0")] {
         let plan = CellPlan { shard, ..CellPlan::new(vec![0, 0], vec![3, 3]) };
-        let one = join().await.unwrap();
-        let cells = one.cells(path, plan.clone()).unwrap();
+        let first = join().await.unwrap();
+        let cells = first.cells(path, plan.clone()).unwrap();
         for key in ["1.0", "0.1", "3.3"] {
             cells.put(&key.parse::<ChunkKey>().unwrap(), Bytes::from_static(b"cell")).unwrap();
         }
         let (_, keys) = cells.finish_part().unwrap();
-        one.flush().await.unwrap();
+        first.flush().await.unwrap();
         let last = join().await.unwrap();
         let cells = last.cells(path, plan).unwrap();
         assert_eq!(cells.missing(&keys).await.unwrap(), [] as [Box<str>; 0]);
         fs::remove_file(work.join("store").join(path).join(object)).unwrap();
-        let wanted: &[&str] = if path == "0/a" { &["1.0"] } else { &["0.1", "1.0"] };
+        let expected: &[&str] = if path == "0/a" { &["1.0"] } else { &["0.1", "1.0"] };
         let missing = cells.missing(&keys).await.unwrap();
-        assert_eq!(missing.iter().map(|key| &**key).collect::<Vec<_>>(), wanted, "{path}");
+        assert_eq!(missing.iter().map(|key| &**key).collect::<Vec<_>>(), expected, "{path}");
         assert!(cells.missing(&["4.0".into()]).await.is_err(), "no key of the array");
     }
 }

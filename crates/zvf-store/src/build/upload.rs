@@ -89,10 +89,11 @@ impl Uploads {
     /// Uploads to `remote`, to which other processes upload other objects of the same store; they share the
     /// folder `work`.
     pub(crate) async fn join(remote: Remote, work: &Path) -> Result<Self, StoreError> {
-        let (runtime, own) = (runtime()?, Some(work.to_owned()));
+        let (runtime, work_folder) = (runtime()?, Some(work.to_owned()));
         let id =
             shared_id(&Disk::default(), work).map_err(|error| StoreError::io(Op::Open, error))?;
-        let mut joined = Self { remote, runtime, shared: Arc::default(), claim: None, work: own };
+        let mut joined =
+            Self { remote, runtime, shared: Arc::default(), claim: None, work: work_folder };
         if joined.is_published().await? {
             // The process that published it may have left the claim there.
             Claim::remove_claims(&joined.remote, &id).await?;
@@ -494,8 +495,8 @@ mod tests {
 
     #[test]
     fn the_intent_survives_a_loss_of_power() {
-        let here = tempfile::tempdir().unwrap();
-        let (disk, work) = (Disk::recording(), here.path().join("work"));
+        let dir = tempfile::tempdir().unwrap();
+        let (disk, work) = (Disk::recording(), dir.path().join("work"));
         write_down(&disk, &work, INTENT, &Bytes::from_static(b"{}")).unwrap();
         assert_eq!(std::fs::read(work.join(INTENT)).unwrap(), b"{}");
         assert_eq!(steps(&disk, &work, INTENT), DURABLE);
@@ -503,14 +504,14 @@ mod tests {
 
     #[test]
     fn a_shared_name_survives_a_loss_of_power_and_is_the_same_for_all() {
-        let here = tempfile::tempdir().unwrap();
-        let (disk, work) = (Disk::recording(), here.path().join("work"));
+        let dir = tempfile::tempdir().unwrap();
+        let (disk, work) = (Disk::recording(), dir.path().join("work"));
         let id = shared_id(&disk, &work).unwrap();
         assert_eq!(steps(&disk, &work, ID), DURABLE);
         // Another process does not know whether the first one lived to sync it.
-        let other = Disk::recording();
-        assert_eq!(shared_id(&other, &work).unwrap(), id);
-        assert_eq!(steps(&other, &work, ID), ["folder synced", "names synced"]);
+        let second_disk = Disk::recording();
+        assert_eq!(shared_id(&second_disk, &work).unwrap(), id);
+        assert_eq!(steps(&second_disk, &work, ID), ["folder synced", "names synced"]);
         assert_eq!(std::fs::read_dir(&work).unwrap().count(), 1);
     }
 }

@@ -130,9 +130,9 @@ impl VerbatimArray {
         let shape: Vec<usize> =
             self.doc.inner_chunk_shape().iter().map(|&extent| saturating_usize(extent)).collect();
         let width = saturating_usize(dtype.size);
-        let wanted = shape.iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
-        if wanted != Some(items.len()) {
-            let expected = Expected::Exactly(to_u64(wanted.unwrap_or(usize::MAX)).into()); // for the message
+        let expected_len = shape.iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
+        if expected_len != Some(items.len()) {
+            let expected = Expected::Exactly(to_u64(expected_len.unwrap_or(usize::MAX)).into()); // for the message
             let (class, found) = (Class::InvalidArgument, Found::from(items.len()));
             return Err(StoreError::refused(class, Op::Write, "bytes of a chunk", expected, found)
                 .with_key(&self.key));

@@ -144,8 +144,8 @@ pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
         return in_order(std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| queue.drain())).collect();
             let mut done = vec![queue.drain()];
-            for other in others {
-                match other.join() {
+            for handle in others {
+                match handle.join() {
                     Ok(more) => done.push(more),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }

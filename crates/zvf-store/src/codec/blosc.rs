@@ -150,14 +150,20 @@ mod tests {
         pairs.iter().map(|&(start, end)| start..end).collect()
     }
 
-    fn check(chunk: &[u8], front: usize, wanted: Pairs<'_>, spans: Pairs<'_>, decoded: &[&[u8]]) {
+    fn check(
+        chunk: &[u8],
+        front: usize,
+        requested: Pairs<'_>,
+        spans: Pairs<'_>,
+        decoded: &[&[u8]],
+    ) {
         let blocks = Blocks::parse(&chunk[..front]).unwrap();
-        let found = blocks.spans(&ranges(wanted));
-        assert_eq!(found, ranges(spans), "{wanted:?}");
+        let found = blocks.spans(&ranges(requested));
+        assert_eq!(found, ranges(spans), "{requested:?}");
         let parts = found.iter().map(|s| (s.start, &chunk[s.start as usize..s.end as usize]));
         let mut decoder = Decoder::new(24);
-        let found = blocks.decode(&mut decoder, parts.collect(), &ranges(wanted)).unwrap();
-        assert_eq!(found, decoded, "{wanted:?}");
+        let found = blocks.decode(&mut decoder, parts.collect(), &ranges(requested)).unwrap();
+        assert_eq!(found, decoded, "{requested:?}");
     }
 
     #[test]

@@ -120,9 +120,9 @@ fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
 /// The axes of `order`, each of `rank` once; none when that changes nothing.
 fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>, StoreError> {
     let axes: Box<[usize]> = order.iter().map(|&axis| saturating_usize(axis)).collect();
-    let mut seen = axes.to_vec();
-    seen.sort_unstable();
-    if seen.iter().copied().eq(0..rank) {
+    let mut sorted = axes.to_vec();
+    sorted.sort_unstable();
+    if sorted.iter().copied().eq(0..rank) {
         return Ok(axes);
     }
     let expected = Expected::Rule("each axis once");

@@ -178,8 +178,8 @@ impl Step {
             })?;
             Ok(Self::Zstd { level, checksum })
         } else if let CodecKind::Gzip { level } = *codec.kind() {
-            let known = u32::try_from(level).ok().filter(|level| *level <= MAX_GZIP_LEVEL);
-            Ok(Self::Gzip { level: known.ok_or_else(|| bad_gzip_level(level))? })
+            let valid_level = u32::try_from(level).ok().filter(|level| *level <= MAX_GZIP_LEVEL);
+            Ok(Self::Gzip { level: valid_level.ok_or_else(|| bad_gzip_level(level))? })
         } else if *codec.kind() == CodecKind::Crc32c {
             Ok(Self::Crc32c)
         } else {

@@ -31,7 +31,7 @@ const NAMES: [&str; 2] = ["numcodecs.adler32", "numcodecs.shuffle"];
 #[derive(Clone)]
 pub(crate) struct More {
     codec: CodecSpec,
-    known: Arc<dyn BytesToBytesCodecTraits>,
+    implementation: Arc<dyn BytesToBytesCodecTraits>,
 }
 
 impl More {
@@ -42,7 +42,9 @@ impl More {
         }
         let metadata: MetadataV3 = serde_json::from_value(codec.value().clone()).ok()?;
         match Known::from_metadata(&metadata).ok()? {
-            Known::BytesToBytes(known) => Some(Self { codec: codec.clone(), known }),
+            Known::BytesToBytes(implementation) => {
+                Some(Self { codec: codec.clone(), implementation })
+            }
             Known::ArrayToArray(_) | Known::ArrayToBytes(_) => None,
         }
     }
@@ -54,7 +56,7 @@ impl More {
         }
         let unbounded = BytesRepresentation::UnboundedSize;
         let options = CodecOptions::default();
-        match self.known.decode(Cow::Borrowed(stored), &unbounded, &options) {
+        match self.implementation.decode(Cow::Borrowed(stored), &unbounded, &options) {
             Ok(decoded) => Ok(decoded.into_owned().into()),
             Err(zarrs::array::CodecError::InvalidChecksum) => {
                 Err(self.refuse(Class::Checksum, "another checksum").into())

@@ -90,13 +90,13 @@ enum State {
     /// Where the blocks are, and which bytes are wanted, the frame first.
     Front {
         blocks: Blocks,
-        wanted: Vec<Range<u64>>,
+        requested: Vec<Range<u64>>,
         version: Version,
     },
     /// The stored bytes of those blocks, each with its offset.
     Ready {
         blocks: Blocks,
-        wanted: Vec<Range<u64>>,
+        requested: Vec<Range<u64>>,
         parts: Vec<(u64, Bytes)>,
     },
     Failed(StoreError),
@@ -120,7 +120,7 @@ impl<'a> Blosc<'a> {
         self.asked = match &self.state {
             State::Start => iter::once(0..Blocks::HEADER_BYTES).collect(),
             State::Header { front, .. } => iter::once(0..*front).collect(),
-            State::Front { blocks, wanted, .. } => blocks.spans(wanted),
+            State::Front { blocks, requested, .. } => blocks.spans(requested),
             State::Absent | State::Ready { .. } | State::Failed(_) => Vec::new(),
         };
         let gets: Option<Vec<Get>> = self.asked.iter().map(|part| place.part(part)).collect();
@@ -157,13 +157,13 @@ impl<'a> Blosc<'a> {
             }
             (State::Header { version, .. }, [front]) if same(&version) => {
                 let blocks = Blocks::parse(&front.bytes)?;
-                let wanted = self.shift_ranges(place, &blocks)?;
-                Ok(State::Front { blocks, wanted, version })
+                let requested = self.shift_ranges(place, &blocks)?;
+                Ok(State::Front { blocks, requested, version })
             }
-            (State::Front { blocks, wanted, version }, _) if same(&version) => {
+            (State::Front { blocks, requested, version }, _) if same(&version) => {
                 let starts = self.asked.iter().map(|span| span.start);
                 let parts = starts.zip(got.iter().map(|got| got.bytes.clone())).collect();
-                Ok(State::Ready { blocks, wanted, parts })
+                Ok(State::Ready { blocks, requested, parts })
             }
             (done @ (State::Absent | State::Ready { .. } | State::Failed(_)), _) => Ok(done),
             _ => Err(StoreError::changed(Change::Version)),
@@ -173,16 +173,16 @@ impl<'a> Blosc<'a> {
     /// Returns the spans of the frame and of the ranges behind it, when the chunk is long enough.
     fn shift_ranges(&self, place: &Place, blocks: &Blocks) -> Result<Vec<Range<u64>>, StoreError> {
         let total = blocks.decoded_len();
-        let mut wanted: Vec<Range<u64>> = iter::once(0..FRAME_BYTES.min(total)).collect();
+        let mut requested: Vec<Range<u64>> = iter::once(0..FRAME_BYTES.min(total)).collect();
         for range in self.ranges {
             let shifted = shift_past_frame(place, range)?;
             if shifted.end > total {
                 let payload = total.saturating_sub(FRAME_BYTES); // none in a chunk that is shorter than its frame
                 return Err(past_payload(place, payload, range.end));
             }
-            wanted.push(shifted);
+            requested.push(shifted);
         }
-        Ok(wanted)
+        Ok(requested)
     }
 
     fn fetched(&self) -> u64 {
@@ -200,9 +200,9 @@ impl<'a> Blosc<'a> {
 impl State {
     fn decode(self, scratch: &mut Scratch, cap: u64) -> Result<Option<Decoded>, StoreError> {
         match self {
-            Self::Ready { blocks, wanted, parts } => {
+            Self::Ready { blocks, requested, parts } => {
                 let parts = parts.iter().map(|(at, part)| (*at, &**part)).collect();
-                let pieces = blocks.decode(scratch.blosc(cap), parts, &wanted)?;
+                let pieces = blocks.decode(scratch.blosc(cap), parts, &requested)?;
                 Ok(Some(Decoded { pieces, total: blocks.decoded_len() }))
             }
             Self::Failed(error) => Err(error),

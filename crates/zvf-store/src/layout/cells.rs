@@ -289,12 +289,12 @@ impl Cells {
         {
             let requests = native.plan_reads(&self.shared, asks.iter().map(|(key, _)| key)).await;
             let ranges = asks.iter().map(|(_, ranges)| ranges.as_slice());
-            let there: Vec<(&ChunkRequest, &[Range<u64>])> = requests
+            let existing: Vec<(&ChunkRequest, &[Range<u64>])> = requests
                 .iter()
                 .zip(ranges)
                 .filter_map(|(request, ranges)| Some((request.as_ref().ok()?.as_ref()?, ranges)))
                 .collect();
-            let parts = native.read_parts(&self.shared, &there).await;
+            let parts = native.read_parts(&self.shared, &existing).await;
             return merge_answers(requests, parts);
         }
         let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
@@ -315,8 +315,8 @@ impl Cells {
             && native.partial() == Partial::Ranges
         {
             let requests = native.plan_reads(&self.shared, keys.iter()).await;
-            let there: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
-            let sizes = native.sizes(&self.shared, &there).await;
+            let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
+            let sizes = native.sizes(&self.shared, &existing).await;
             return merge_answers(requests, sizes);
         }
         let payloads = self.read_many(keys, Caching::Keep).await;
@@ -344,8 +344,8 @@ impl Cells {
         match &self.core.layout {
             Layout::Native(native) => {
                 let requests: Vec<_> = keys.iter().map(|key| native.plan_unchecked(key)).collect();
-                let there: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
-                let payloads = native.read(&self.shared, &there, Caching::Once).await;
+                let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
+                let payloads = native.read(&self.shared, &existing, Caching::Once).await;
                 merge_answers(requests, payloads)
             }
             Layout::Tiny(tiny) => tiny.read(&self.shared, keys).await,
@@ -392,16 +392,16 @@ impl Cells {
         requests: Vec<Result<Option<ChunkRequest>, StoreError>>,
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
-        let there: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
+        let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
         if native.is_resident() {
-            let payloads = native.read(&self.shared, &there, Caching::Once).await;
+            let payloads = native.read(&self.shared, &existing, Caching::Once).await;
             return merge_answers(requests, payloads);
         }
-        let slots: Vec<Option<u64>> = there.iter().map(|request| request.slot).collect();
-        let there = &there;
+        let slots: Vec<Option<u64>> = existing.iter().map(|request| request.slot).collect();
+        let existing = &existing;
         let fetch = |missing: Vec<usize>| async move {
             let missing: Vec<&ChunkRequest> =
-                missing.into_iter().filter_map(|i| there.get(i).copied()).collect();
+                missing.into_iter().filter_map(|i| existing.get(i).copied()).collect();
             native.read(&self.shared, &missing, caching).await
         };
         let payloads = self.shared.through_cache(self.core.id, &slots, caching, fetch).await;

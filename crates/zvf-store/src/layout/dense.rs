@@ -588,13 +588,13 @@ impl DenseArray {
         let slots: Vec<Option<u64>> =
             touched.iter().map(|index| self.core.grid.slot(index)).collect();
         let fetch = |missing: Vec<usize>| async move {
-            let wanted: Vec<Vec<u64>> =
+            let missing: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| touched.get(i).cloned()).collect();
             // The shape says how much each chunk holds, and the caller asks for few enough of them.
             let caps = self.shared.caps(chunk_bytes.min(self.shared.chunk_cap()));
             let caps = Caps { batch: u64::MAX, ..caps };
             let chunks =
-                chunked.array.chunks(&self.shared.source, &wanted, caps, Caching::Keep).await;
+                chunked.array.chunks(&self.shared.source, &missing, caps, Caching::Keep).await;
             chunks.into_iter().map(|chunk| self.to_c_order(chunked, chunk, chunk_bytes)).collect()
         };
         self.shared.through_cache(chunked.id, &slots, Caching::Keep, fetch).await

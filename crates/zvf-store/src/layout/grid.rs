@@ -231,10 +231,10 @@ mod tests {
             }
             assert_eq!(to, expected, "{rows:?}");
         }
-        let mut one = [0];
+        let mut item = [0];
         let scalar = Grid::new([].into(), &[], 1).unwrap();
-        scalar.paste(b"a", &[], &(0..1), &mut one).unwrap();
-        assert_eq!(one, *b"a");
+        scalar.paste(b"a", &[], &(0..1), &mut item).unwrap();
+        assert_eq!(item, *b"a");
         // A chunk that is cut short, and one that the rows do not touch.
         assert_eq!(grid.paste(b"abcfg", &[0, 0], &(0..3), &mut [0; 15]), None);
         assert_eq!(grid.paste(b"abcfgh", &[0, 0], &(2..3), &mut [0; 5]), None);

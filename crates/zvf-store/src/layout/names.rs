@@ -24,8 +24,8 @@ pub(crate) fn name_chunk(encoding: ChunkKeyEncoding, index: &[u64]) -> String {
 /// Returns the place of the object called `name` below its array; `None` when that is no name of a chunk.
 pub(crate) fn parse_chunk_name(encoding: ChunkKeyEncoding, name: &str) -> Option<ChunkPath> {
     let (prefix, separator) = spelling(encoding);
-    let other = if separator == "/" { "." } else { "/" };
-    if name.contains(other) {
+    let other_separator = if separator == "/" { "." } else { "/" };
+    if name.contains(other_separator) {
         return None;
     }
     let usual = name.replace(separator, "/");

@@ -143,8 +143,8 @@ impl Native {
 
     /// Returns the keys of the presence list, when there is one.
     async fn read_presence(&self, shared: &Shared) -> Option<Result<Arc<KeyTable>, StoreError>> {
-        if let Some(known) = self.listed.get() {
-            return Some(known.clone());
+        if let Some(listed) = self.listed.get() {
+            return Some(listed.clone());
         }
         let table = |keys: &KeyList| {
             let parse = || self.parse(keys);
@@ -163,7 +163,7 @@ impl Native {
 
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
         let with_key = |error: FormatError| StoreError::from(error).with_key(&self.key);
-        let (rank, mut other) = (self.rank(), None);
+        let (rank, mut misfit) = (self.rank(), None);
         // One number of each key at least is in memory as text.
         let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
         for text in keys.iter() {
@@ -178,7 +178,7 @@ impl Native {
                 .with_key(&self.key)
             })?;
             if key.rank() != rank {
-                other = other.or(Some(key)); // refused once all are known to be keys
+                misfit = misfit.or(Some(key)); // refused once all are known to be keys
                 continue;
             }
             if !self.is_inside(key.components()) {
@@ -193,7 +193,7 @@ impl Native {
             }
             coords.extend_from_slice(key.components());
         }
-        KeyTable::new(rank, other).map_err(with_key)?;
+        KeyTable::new(rank, misfit).map_err(with_key)?;
         Ok(Arc::new(KeyTable::from_coords(rank, coords)))
     }
 
@@ -231,11 +231,11 @@ impl Native {
                     let Some(spans) = shards.spans(&shared.source, &object).await? else {
                         continue;
                     };
-                    let there = spans.iter().filter(|(_, span)| {
+                    let filled = spans.iter().filter(|(_, span)| {
                         !array.chain.is_empty() || length(span) != EMPTY_CELL_BYTES
                     });
                     indexes
-                        .extend(there.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));
+                        .extend(filled.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));
                 }
             }
         }

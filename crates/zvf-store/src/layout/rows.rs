@@ -10,7 +10,7 @@
 //! is found without walking:
 //!
 //! ```text
-//! kept    the chunk as it is framed, then u32 for each row: the byte after its payload
+//! indexed the chunk as it is framed, then u32 for each row: the byte after its payload
 //! ```
 //!
 //! Not here: what a row is, and which of the rows count.
@@ -230,10 +230,11 @@ impl Rows {
         let slots: Vec<Option<u64>> = touched.iter().copied().map(Some).collect();
         let touched_now = &touched;
         let fetch = |missing: Vec<usize>| async move {
-            let wanted: Vec<Vec<u64>> =
+            let missing_chunks: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| Some(vec![*touched_now.get(i)?])).collect();
             let caps = self.shared.caps(self.shared.chunk_cap());
-            let chunks = array.chunks(&self.shared.source, &wanted, caps, Caching::Keep).await;
+            let chunks =
+                array.chunks(&self.shared.source, &missing_chunks, caps, Caching::Keep).await;
             let indexed = chunks.into_iter().map(|stored| match stored? {
                 None => Ok(None),
                 Some((place, bytes)) => with_ends(bytes, chunk.get())
@@ -242,13 +243,14 @@ impl Rows {
             });
             indexed.collect()
         };
-        let kept = self.shared.through_cache(id, &slots, Caching::Keep, fetch).await;
-        let kept: Result<Vec<Option<Bytes>>, StoreError> = kept.into_iter().collect();
-        let kept = kept?;
+        let indexed_chunks = self.shared.through_cache(id, &slots, Caching::Keep, fetch).await;
+        let indexed_chunks: Result<Vec<Option<Bytes>>, StoreError> =
+            indexed_chunks.into_iter().collect();
+        let indexed_chunks = indexed_chunks?;
         let row = |&place: &u64| {
             let number = place / chunk;
             let at = touched.partition_point(|touched| *touched < number);
-            let found = match kept.get(at) {
+            let found = match indexed_chunks.get(at) {
                 Some(Some(bytes)) => row(bytes, chunk.get(), place % chunk),
                 Some(None) => Some(Bytes::new()), // of a chunk that was never written all rows are empty
                 None => None,
@@ -342,10 +344,10 @@ fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
         let end = u32::try_from(end).map_err(|_large| too_long(end))?;
         ends.extend_from_slice(&end.to_le_bytes());
     }
-    let mut kept = Vec::from(bytes);
-    kept.truncate(end);
-    kept.extend_from_slice(&ends);
-    Ok(kept.into())
+    let mut indexed = Vec::from(bytes);
+    indexed.truncate(end);
+    indexed.extend_from_slice(&ends);
+    Ok(indexed.into())
 }
 
 fn too_long(end: usize) -> FormatError {
@@ -354,17 +356,17 @@ fn too_long(end: usize) -> FormatError {
 }
 
 /// Row `place` of a chunk of `count` rows that has its table behind it.
-fn row(kept: &Bytes, count: u64, place: u64) -> Option<Bytes> {
-    let table = kept.len().checked_sub(saturating_usize(count).checked_mul(END_BYTES)?)?;
+fn row(indexed: &Bytes, count: u64, place: u64) -> Option<Bytes> {
+    let table = indexed.len().checked_sub(saturating_usize(count).checked_mul(END_BYTES)?)?;
     let end_of = |place: usize| {
         let at = table.checked_add(place.checked_mul(END_BYTES)?)?;
-        let end = kept.get(at..)?.first_chunk::<END_BYTES>()?;
+        let end = indexed.get(at..)?.first_chunk::<END_BYTES>()?;
         usize::try_from(u32::from_le_bytes(*end)).ok()
     };
     let place = saturating_usize(place);
     let before = place.checked_sub(1).map_or(Some(COUNT_BYTES), end_of)?;
     let (start, end) = (before.checked_add(LENGTH_BYTES)?, end_of(place)?);
-    (start <= end && end <= table).then(|| kept.slice(start..end))
+    (start <= end && end <= table).then(|| indexed.slice(start..end))
 }
 
 /// Bytes of the count in front of all items, and of the length in front of each.
@@ -380,12 +382,12 @@ mod tests {
     #[test]
     fn rows_are_found_through_the_table() {
         let chunk = b"\x03\0\0\0\x02\0\0\0ab\0\0\0\0\x01\0\0\0c*"; // a byte too many is only a lint
-        let kept = with_ends(Bytes::from_static(chunk), 3).unwrap();
-        assert_eq!(kept[19..], *b"\x0a\0\0\0\x0e\0\0\0\x13\0\0\0");
+        let indexed = with_ends(Bytes::from_static(chunk), 3).unwrap();
+        assert_eq!(indexed[19..], *b"\x0a\0\0\0\x0e\0\0\0\x13\0\0\0");
         for (place, payload) in [(0, &b"ab"[..]), (1, b""), (2, b"c")] {
-            assert_eq!(row(&kept, 3, place).unwrap(), payload);
+            assert_eq!(row(&indexed, 3, place).unwrap(), payload);
         }
-        assert_eq!(row(&kept, 3, 3), None);
+        assert_eq!(row(&indexed, 3, 3), None);
         assert_eq!(
             with_ends(Bytes::from_static(chunk), 4).unwrap_err().to_string(),
             "CountMismatch in vlen rows, count at byte 0: expected 4, found 3",

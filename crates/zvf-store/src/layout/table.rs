@@ -385,7 +385,7 @@ mod tests {
                 }
                 for start in -5..5 {
                     let row = vec![start; rank];
-                    let found = set.iter().position(|one| *one == row);
+                    let found = set.iter().position(|member| *member == row);
                     prop_assert_eq!(finder.find(&row), found);
                     prop_assert_eq!(finder.find(&row[1..]), None);
                 }

@@ -116,24 +116,24 @@ impl Place {
 pub(crate) type Stored = Option<(Place, Bytes)>;
 
 impl ZarrArray {
-    /// Where each of the chunks `wanted` is; `None` for those that their shard says are absent.
+    /// Where each of the chunks `chunk_indexes` is; `None` for those that their shard says are absent.
     pub(crate) async fn places(
         &self,
         source: &Source,
-        wanted: &[impl AsRef<[u64]>],
+        chunk_indexes: &[impl AsRef<[u64]>],
     ) -> Vec<Result<Option<Place>, StoreError>> {
         let Some(shards) = &self.shards else {
             let whole = |index: &[u64]| {
                 Ok(Some(Place { key: self.object(index)?, span: None, indexed: None }))
             };
-            return wanted.iter().map(|index| whole(index.as_ref())).collect();
+            return chunk_indexes.iter().map(|index| whole(index.as_ref())).collect();
         };
         // Neighbours lie in one shard, as a rule.
         let mut objects: Vec<Vec<u64>> = Vec::new();
         let mut numbers: HashMap<Vec<u64>, usize> = HashMap::new();
-        let mut located: Vec<(usize, usize)> = Vec::with_capacity(wanted.len());
+        let mut located: Vec<(usize, usize)> = Vec::with_capacity(chunk_indexes.len());
         let (mut shard, mut last) = (Vec::new(), None);
-        for index in wanted {
+        for index in chunk_indexes {
             let inner = shards.locate_into(index.as_ref(), &mut shard);
             let number = match last.filter(|last| objects.get(*last) == Some(&shard)) {
                 Some(last) => last,
@@ -179,14 +179,14 @@ impl ZarrArray {
         self.key.below(&name_chunk(self.names, index))
     }
 
-    /// Reads the encoded bytes of each of the chunks `wanted`; `caching` tells whether they are released soon.
+    /// Reads the encoded bytes of each of the chunks `chunk_indexes`; `caching` tells whether they are released soon.
     pub(crate) async fn read_stored(
         &self,
         source: &Source,
-        wanted: &[impl AsRef<[u64]>],
+        chunk_indexes: &[impl AsRef<[u64]>],
         caching: Caching,
     ) -> Vec<Result<Stored, StoreError>> {
-        let places = self.places(source, wanted).await;
+        let places = self.places(source, chunk_indexes).await;
         let gets: Vec<Get> = places
             .iter()
             .filter_map(|place| Some(place.as_ref().ok()?.as_ref()?.get_all()))
@@ -201,15 +201,15 @@ impl ZarrArray {
         places.into_iter().map(|place| place?.map_or(Ok(None), &mut answer)).collect()
     }
 
-    /// What each of the chunks `wanted` holds, within `caps`, and where it was.
+    /// What each of the chunks `chunk_indexes` holds, within `caps`, and where it was.
     pub(crate) async fn chunks(
         &self,
         source: &Source,
-        wanted: &[impl AsRef<[u64]>],
+        chunk_indexes: &[impl AsRef<[u64]>],
         caps: Caps,
         caching: Caching,
     ) -> Vec<Result<Stored, StoreError>> {
-        let stored = self.read_stored(source, wanted, caching).await;
+        let stored = self.read_stored(source, chunk_indexes, caching).await;
         if self.chain.is_empty()
             && stored.iter().flatten().flatten().all(|(_, b)| to_u64(b.len()) <= caps.chunk)
         {

@@ -421,8 +421,8 @@ impl Version {
     /// Whether both may be of one file: only a file system knows where a file lies.
     pub(crate) fn may_be_one_file(&self, other: &Self) -> bool {
         #[cfg(feature = "local")]
-        if let (Some(one), Some(other)) = (&self.stamp, &other.stamp) {
-            return one.is_same_file(other);
+        if let (Some(stamp), Some(other_stamp)) = (&self.stamp, &other.stamp) {
+            return stamp.is_same_file(other_stamp);
         }
         let _ = other;
         true

@@ -155,9 +155,9 @@ impl Pack {
 
     /// The documents below `prefix`.
     pub(crate) fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
-        let own = self.0.nodes.get_key_value(prefix.as_str()).map(|(_, text)| ("", text));
+        let prefix_entry = self.0.nodes.get_key_value(prefix.as_str()).map(|(_, text)| ("", text));
         let mut found = Vec::new();
-        for (name, text) in own.into_iter().chain(self.entries_below(prefix)) {
+        for (name, text) in prefix_entry.into_iter().chain(self.entries_below(prefix)) {
             let node = if name.is_empty() { prefix.clone() } else { prefix.below(name)? };
             found.push((document(&node)?, to_u64(text.len())));
         }

@@ -48,12 +48,12 @@ pub(super) struct Read {
 /// What is read for `gets`: objects in the order in which they are first asked for.
 pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
     let mut objects: Vec<(Key, Vec<usize>)> = Vec::with_capacity(gets.len());
-    let mut known: HashMap<&Key, usize> = HashMap::with_capacity(gets.len());
+    let mut index_by_key: HashMap<&Key, usize> = HashMap::with_capacity(gets.len());
     let mut last = usize::MAX;
     for (i, get) in gets.iter().enumerate() {
         // Many in a row are of one object.
         let again = objects.get(last).is_some_and(|(key, _)| key.is_clone_of(&get.key));
-        let at = if again { last } else { *known.entry(&get.key).or_insert(objects.len()) };
+        let at = if again { last } else { *index_by_key.entry(&get.key).or_insert(objects.len()) };
         match objects.get_mut(at) {
             Some((_, members)) => members.push(i),
             None => objects.push((get.key.clone(), vec![i])),
@@ -70,8 +70,8 @@ pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
 /// The reads that serve `members`, all of one object.
 fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
     let range = |i: &usize| gets.get(*i).map_or(ByteRange::All, |get| get.range);
-    if let [one] = members.as_slice() {
-        return vec![Piece { range: range(one), gets: members }];
+    if let [member] = members.as_slice() {
+        return vec![Piece { range: range(member), gets: members }];
     }
     if members.iter().any(|i| range(i) == ByteRange::All) {
         return vec![Piece { range: ByteRange::All, gets: members }];

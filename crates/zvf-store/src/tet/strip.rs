@@ -140,23 +140,23 @@ impl Strip {
 
 type Chunks = BTreeMap<usize, Result<Bytes, StoreError>>;
 
-/// Reads and decodes the `wanted` chunks.
+/// Reads and decodes the `requested` chunks.
 async fn read_chunks(
     file: &TetFile,
     rows: &[Row],
-    mut wanted: Vec<usize>,
+    mut requested: Vec<usize>,
     max_bytes: u64,
 ) -> Chunks {
-    wanted.sort_unstable();
-    wanted.dedup();
+    requested.sort_unstable();
+    requested.dedup();
     let row_of = |place: &usize| Some((*place, *rows.get(*place)?));
-    let wanted: Vec<(usize, Row)> = wanted.iter().filter_map(row_of).collect();
+    let placed_rows: Vec<(usize, Row)> = requested.iter().filter_map(row_of).collect();
     let ranges: Vec<_> =
-        wanted.iter().map(|(_, row)| row.payload_offset()..row.payload_end()).collect();
+        placed_rows.iter().map(|(_, row)| row.payload_offset()..row.payload_end()).collect();
     let stored = file.bytes().read_many(&ranges).await;
     let mut chunks = Chunks::new();
     let (mut places, mut packed) = (Vec::new(), Vec::new());
-    for ((place, row), stored) in wanted.into_iter().zip(stored) {
+    for ((place, row), stored) in placed_rows.into_iter().zip(stored) {
         let capped = row.decoded_len(max_bytes).map_err(StoreError::from);
         match capped.and(stored) {
             Ok(stored) if row.codec() == TensorCodec::Zstd => {
@@ -198,7 +198,7 @@ fn assemble(
         at = end;
     }
     match pieces.as_slice() {
-        [one] => Ok(Some(one.clone())),
+        [piece] => Ok(Some(piece.clone())),
         _ => {
             let mut all = BytesMut::new();
             pieces.iter().for_each(|piece| all.extend_from_slice(piece));

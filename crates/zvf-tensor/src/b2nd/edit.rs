@@ -148,9 +148,9 @@ impl BlockEdit {
     }
 
     fn push(&mut self, place: Region, items: Bytes) -> Result<(), TensorError> {
-        let wanted = place.items().checked_mul(self.array.item_size().into());
-        if wanted != Some(to_u64(items.len())) {
-            let expected = Expected::Exactly(wanted.unwrap_or(u64::MAX).into()); // for the message
+        let byte_len = place.items().checked_mul(self.array.item_size().into());
+        if byte_len != Some(to_u64(items.len())) {
+            let expected = Expected::Exactly(byte_len.unwrap_or(u64::MAX).into()); // for the message
             let (class, found) = (Class::InvalidArgument, Found::from(items.len()));
             return Err(TensorError::refused(class, "bytes of a slice", expected, found));
         }

@@ -98,17 +98,18 @@ async fn flush(
     };
     let fronts = read(array, &sources, &sources.iter().map(fronts).collect::<Vec<_>>()).await?;
     let mut layouts = Vec::with_capacity(sources.len());
-    let mut wanted = Vec::with_capacity(sources.len());
+    let mut block_ranges = Vec::with_capacity(sources.len());
     for (source, front) in sources.iter().zip(&fronts) {
         let front = front.first().cloned().unwrap_or_default();
         frame.check_chunk(&ChunkHeader::parse(&front)?, source.room)?;
         let layout = Layout::parse(&front)?;
         let at = |from: u64| source.start.saturating_add(from);
         let spans = needed(array, source.part, &layout);
-        wanted.push(spans.iter().map(|span| at(span.start)..at(span.end)).collect::<Vec<_>>());
+        block_ranges
+            .push(spans.iter().map(|span| at(span.start)..at(span.end)).collect::<Vec<_>>());
         layouts.push((layout, spans));
     }
-    let read = read(array, &sources, &wanted).await?;
+    let read = read(array, &sources, &block_ranges).await?;
     let ready: Vec<Ready<'_, '_>> = sources
         .iter()
         .zip(layouts)
@@ -152,10 +153,11 @@ async fn read(
     sources: &[Source<'_, '_>],
     ranges: &[Vec<Range<u64>>],
 ) -> Result<Vec<Vec<Bytes>>, TensorError> {
-    let own = |(source, ranges): (&Source<'_, '_>, &Vec<Range<u64>>)| {
+    let frame_ranges = |(source, ranges): (&Source<'_, '_>, &Vec<Range<u64>>)| {
         source.file.is_none().then(|| ranges.clone())
     };
-    let flat: Vec<Range<u64>> = sources.iter().zip(ranges).filter_map(own).flatten().collect();
+    let flat: Vec<Range<u64>> =
+        sources.iter().zip(ranges).filter_map(frame_ranges).flatten().collect();
     let mut answers = array.file().read_many(&flat).await.into_iter();
     let mut all = Vec::with_capacity(sources.len());
     for (source, ranges) in sources.iter().zip(ranges) {

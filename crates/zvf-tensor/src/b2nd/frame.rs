@@ -306,8 +306,8 @@ impl BlockArray {
     /// Only those that opening had.
     pub fn metalayers(&self) -> Result<Vec<(Vec<u8>, Bytes)>, TensorError> {
         let frame = self.frame()?;
-        let own = frame.metalayer().name().text().as_bytes();
-        let entries = frame.header().metalayers().filter(|entry| entry.name != own);
+        let metalayer_name = frame.metalayer().name().text().as_bytes();
+        let entries = frame.header().metalayers().filter(|entry| entry.name != metalayer_name);
         let entry = |entry: zvf_b2nd::Entry<'_>| {
             (entry.name.to_vec(), self.0.header.slice_ref(entry.content))
         };

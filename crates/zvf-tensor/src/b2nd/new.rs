@@ -148,12 +148,12 @@ impl NewBlocks {
     ) -> Result<Vec<u8>, TensorError> {
         let partition = *self.geometry;
         let caterva = Metalayer::caterva(partition);
-        let own = match &self.dtype {
+        let metalayer = match &self.dtype {
             None => caterva,
             Some(dtype) => Metalayer::b2nd(partition, dtype)?,
         };
-        let (own_bytes, caterva_bytes) = (own.encode(), caterva.encode());
-        let mut metalayers: Vec<(&str, &[u8])> = vec![(own.name().text(), &own_bytes)];
+        let (metalayer_bytes, caterva_bytes) = (metalayer.encode(), caterva.encode());
+        let mut metalayers: Vec<(&str, &[u8])> = vec![(metalayer.name().text(), &metalayer_bytes)];
         for (name, content) in &self.metalayers {
             // The older description of the same array, for older readers.
             let same = **name == *MetalayerName::Caterva.text() && self.dtype.is_some();

@@ -18,8 +18,8 @@ pub(super) struct PooledDecoder<'a> {
 impl Decoders {
     /// Takes an idle decoder, or else `fresh`.
     pub(super) fn acquire(&self, fresh: impl FnOnce() -> Decoder) -> PooledDecoder<'_> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        PooledDecoder { decoder: kept.unwrap_or_else(fresh), decoders: self }
+        let pooled = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        PooledDecoder { decoder: pooled.unwrap_or_else(fresh), decoders: self }
     }
 }
 

@@ -198,8 +198,8 @@ impl<W: Write + Seek> BlockWriter<W> {
     ///
     /// When a chunk is missing, or something cannot be written.
     pub fn finish(mut self) -> Result<W, TensorError> {
-        let (wanted, found) = (self.new.geometry().chunk_count(), self.places.len());
-        check_len("chunks", wanted, found)?;
+        let (chunk_count, found) = (self.new.geometry().chunk_count(), self.places.len());
+        check_len("chunks", chunk_count, found)?;
         let offsets = if self.places.is_empty() {
             Vec::new()
         } else {
@@ -388,11 +388,11 @@ fn encoded(
     Ok(encoder.encode_blosc2(&padded, new.coding())?)
 }
 
-fn check_len(what: &'static str, wanted: u64, found: usize) -> Result<(), TensorError> {
-    if to_u64(found) == wanted {
+fn check_len(what: &'static str, expected_len: u64, found: usize) -> Result<(), TensorError> {
+    if to_u64(found) == expected_len {
         return Ok(());
     }
-    let (class, expected) = (Class::InvalidArgument, Expected::Exactly(wanted.into()));
+    let (class, expected) = (Class::InvalidArgument, Expected::Exactly(expected_len.into()));
     Err(TensorError::refused(class, what, expected, Found::from(found)))
 }
 

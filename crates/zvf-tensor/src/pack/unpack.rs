@@ -150,8 +150,9 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
         let (some, after) = rest.split_at(count.min(rest.len()));
         rest = after;
         let mut batch_bytes = 0_usize;
-        let wanted: Vec<ChunkKey> = some.iter().map(|(_, key)| *key).collect();
-        for ((index, _), payload) in some.iter().zip(cells.read_many(&wanted, Caching::Once).await)
+        let batch_keys: Vec<ChunkKey> = some.iter().map(|(_, key)| *key).collect();
+        for ((index, _), payload) in
+            some.iter().zip(cells.read_many(&batch_keys, Caching::Once).await)
         {
             if doc.sharding().is_some() {
                 let moved = before.as_ref().is_some_and(|before| shard(before) != shard(index));
@@ -285,9 +286,9 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
             let mut place = 0_u64;
             for (axis, extent) in extents.iter().enumerate() {
                 let lo = spans.get(axis).map_or(0, |span| span.start);
-                let here = at.get(axis).copied().unwrap_or(0);
-                let here = if absolute { here + lo } else { here };
-                place = place.saturating_mul(*extent) + here; // too large only in a chunk without items
+                let coordinate = at.get(axis).copied().unwrap_or(0);
+                let coordinate = if absolute { coordinate + lo } else { coordinate };
+                place = place.saturating_mul(*extent) + coordinate; // too large only in a chunk without items
             }
             saturating_usize(place) * width
         };

@@ -42,18 +42,18 @@ impl Carrier {
     /// `None` for types of variable length.
     #[must_use]
     pub fn for_data_type(data_type: &str, value_size: Option<u64>) -> Option<Self> {
-        let one = |element| Some(Self { element, per_value: 1 });
+        let single = |element| Some(Self { element, per_value: 1 });
         match data_type {
-            "float16" => one(TensorDtype::F16),
-            "float32" => one(TensorDtype::F32),
-            "float64" => one(TensorDtype::F64),
-            "int16" => one(TensorDtype::I16),
-            "int32" => one(TensorDtype::I32),
-            "int64" | "numpy.datetime64" | "numpy.timedelta64" => one(TensorDtype::I64),
-            "bool" | "int8" | "uint8" => one(TensorDtype::U8),
-            "uint16" => one(TensorDtype::U16),
-            "uint32" => one(TensorDtype::U32),
-            "uint64" | "complex64" => one(TensorDtype::U64),
+            "float16" => single(TensorDtype::F16),
+            "float32" => single(TensorDtype::F32),
+            "float64" => single(TensorDtype::F64),
+            "int16" => single(TensorDtype::I16),
+            "int32" => single(TensorDtype::I32),
+            "int64" | "numpy.datetime64" | "numpy.timedelta64" => single(TensorDtype::I64),
+            "bool" | "int8" | "uint8" => single(TensorDtype::U8),
+            "uint16" => single(TensorDtype::U16),
+            "uint32" => single(TensorDtype::U32),
+            "uint64" | "complex64" => single(TensorDtype::U64),
             "complex128" => Self::of_bits(16),
             "fixed_length_utf32" => {
                 let size =

@@ -279,12 +279,17 @@ pub fn encode_cells<C: AsRef<[i64]>>(
         let refuse = |class, field, expected, found: Found| {
             Err(FormatError::new(class, Part::Pack, field, at, expected, found))
         };
-        let here = coords.as_ref();
-        if here.len() != rank || rank == 0 {
+        let coordinates = coords.as_ref();
+        if coordinates.len() != rank || rank == 0 {
             let expected = Expected::Exactly(num::to_u64(rank.max(1)).into());
-            return refuse(Class::InvalidArgument, "coordinates", expected, here.len().into());
+            return refuse(
+                Class::InvalidArgument,
+                "coordinates",
+                expected,
+                coordinates.len().into(),
+            );
         }
-        if before.as_ref().is_some_and(|before| before.as_ref() >= here) {
+        if before.as_ref().is_some_and(|before| before.as_ref() >= coordinates) {
             let expected = Expected::Rule("coordinates after those before");
             return refuse(Class::NotMonotonic, "coordinates", expected, "others".into());
         }
@@ -294,7 +299,7 @@ pub fn encode_cells<C: AsRef<[i64]>>(
                 let expected = Expected::Rule("rows below 2^63");
                 return refuse(Class::Overflow, "row count", expected, count.into());
             };
-            for item in here.iter().chain(&[end, next.saturating_sub(end)]) {
+            for item in coordinates.iter().chain(&[end, next.saturating_sub(end)]) {
                 bytes.extend_from_slice(&item.to_le_bytes());
             }
             end = next;

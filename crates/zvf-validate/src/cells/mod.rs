@@ -275,18 +275,18 @@ impl ChunkTotals {
 
 /// Appends `more`, filled up to `n` items; drops the table if it does not fit.
 fn append_or_drop<T: Clone + Default>(
-    kept: &mut Option<Vec<T>>,
+    table: &mut Option<Vec<T>>,
     more: Vec<T>,
     n: usize,
     fits: bool,
 ) {
     if !fits {
-        *kept = None;
+        *table = None;
     }
-    if let Some(kept) = kept {
+    if let Some(table) = table {
         let mut more = more;
         more.resize(n, T::default());
-        kept.extend(more);
+        table.extend(more);
     }
 }
 

@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn numbers_of_every_type() {
-        for (text, bytes, wanted) in [
+        for (text, bytes, expected) in [
             ("int8", &b"\xff"[..], -1.0),
             ("uint8", b"\xff", 255.0),
             ("int16", b"\xfe\xff", -2.0),
@@ -303,7 +303,7 @@ mod tests {
             (">f4", b"\xc0\x40\0\0", -3.0),
             ("float64", b"\0\0\0\0\0\0\x08\xc0", -3.0),
         ] {
-            assert_eq!(number(bytes, dtype(text)), Some(wanted), "{text}");
+            assert_eq!(number(bytes, dtype(text)), Some(expected), "{text}");
         }
         assert_eq!(number(b"\0", dtype("int16")), None);
     }

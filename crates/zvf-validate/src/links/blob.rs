@@ -160,9 +160,10 @@ fn check_record(
 ) {
     let mut places = Vec::with_capacity(link.len());
     for (end, (chunk, row)) in link.iter().enumerate() {
-        let there = if end == 0 { Some(ends.level) } else { ends.other };
-        let there = there.filter(|level| level.vertices.is_some());
-        places.push(there.and_then(|there| fits(run, path, at, ends.within, there, chunk, *row)));
+        let end_level = if end == 0 { Some(ends.level) } else { ends.other };
+        let end_level = end_level.filter(|level| level.vertices.is_some());
+        places
+            .push(end_level.and_then(|level| fits(run, path, at, ends.within, level, chunk, *row)));
     }
     let place = |end: usize| places.get(end).copied().flatten();
     let table = &ends.level.chunks;

@@ -148,9 +148,9 @@ fn link_checks(
 ) -> LinkChecks {
     let delta = segment.family.delta();
     let number = i64::from(level.node.number()) + i64::from(delta.0);
-    let other = levels.iter().find(|other| i64::from(other.node.number()) == number);
+    let target = levels.iter().find(|target| i64::from(target.node.number()) == number);
     // The older families put both ends under the key of the cell.
-    let target_chunks = other.map(|other| Arc::clone(&other.chunks)).unwrap_or_default();
+    let target_chunks = target.map(|target| Arc::clone(&target.chunks)).unwrap_or_default();
     let attributes = segment.attributes.iter().map(|(array, row)| (array.path.clone(), *row));
     LinkChecks {
         fresh: run.found.new_empty(),
@@ -166,7 +166,7 @@ fn link_checks(
         grouped: level.node.meta().fragment_link_groups,
         source_chunks: Arc::clone(&level.chunks),
         target_chunks,
-        has_target: other.is_some_and(|other| other.vertices.is_some()),
+        has_target: target.is_some_and(|target| target.vertices.is_some()),
         uses: uses(level, segment),
     }
 }

@@ -554,14 +554,15 @@ fn check_policy(
         return Some(family);
     }
     let number = i64::from(level.node.number()) + i64::from(delta.0);
-    let Some(other) = levels.iter().find(|other| i64::from(other.node.number()) == number) else {
+    let Some(target) = levels.iter().find(|target| i64::from(target.node.number()) == number)
+    else {
         // Removing a level does not change the others.
         run.add(
             Finding::new(&C17, path).with_details("level", "one of the store", number).warning(),
         );
         return None;
     };
-    let anchor = level_anchor(run, level, other, rank)?;
+    let anchor = level_anchor(run, level, target, rank)?;
     family.with_delta(delta, anchor).ok()
 }
 
@@ -569,20 +570,20 @@ fn check_policy(
 fn level_anchor(
     run: &Validation,
     level: &LevelState,
-    other: &LevelState,
+    target: &LevelState,
     rank: usize,
 ) -> Option<Anchor> {
     let root = run.store.root();
-    let (own_shape, other_shape) = (
+    let (source_shape, target_shape) = (
         level.node.meta().effective_chunk_shape(root),
-        other.node.meta().effective_chunk_shape(root),
+        target.node.meta().effective_chunk_shape(root),
     );
-    if own_shape == other_shape {
+    if source_shape == target_shape {
         return Anchor::same_chunks(rank).ok();
     }
     let shape = ChunkShape::new(&root.zarr_vectors.chunk_shape).ok()?;
     let ratio = |chunk: &[f64]| ChunkShape::new(chunk).ok()?.ratio_to(&shape).ok();
-    Anchor::between_levels(&ratio(own_shape)?, &ratio(other_shape)?, rank).ok()
+    Anchor::between_levels(&ratio(source_shape)?, &ratio(target_shape)?, rank).ok()
 }
 
 /// The layout between 0.7 and 0.8 that can be read.

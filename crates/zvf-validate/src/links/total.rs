@@ -222,8 +222,8 @@ impl Total {
 
     /// Returns the sums that other checks need.
     pub(super) fn into_sums(self, level: &LevelState) -> FamilySums {
-        let known = self.complete && level.chunks.is_whole();
-        let orphans = self.sources.filter(|_| known).map(|sources| {
+        let is_complete = self.complete && level.chunks.is_whole();
+        let orphans = self.sources.filter(|_| is_complete).map(|sources| {
             let ones = |word: &u64| u64::from(word.count_ones());
             // Only bits of rows are set.
             level.chunks.total_rows().saturating_sub(sources.iter().map(ones).sum())

@@ -64,15 +64,16 @@ impl Table {
         let spans = self.spans.rows(range).await?;
         let pairs: Vec<i64> = i64s_from_le(&spans).collect();
         let pairs = pairs.as_chunks::<2>().0;
-        let wanted: Vec<Option<Range<u64>>> = pairs.iter().map(|pair| self.span(*pair)).collect();
-        let pieces = self.pieces(wanted.iter().flatten()).await?;
-        let entry = |(wanted, pair): (Option<Range<u64>>, &[i64; 2])| {
+        let block_ranges: Vec<Option<Range<u64>>> =
+            pairs.iter().map(|pair| self.span(*pair)).collect();
+        let pieces = self.pieces(block_ranges.iter().flatten()).await?;
+        let entry = |(block_range, pair): (Option<Range<u64>>, &[i64; 2])| {
             let [start, count] = *pair;
-            wanted.map_or(Entry::Outside { start, count, blocks: self.blocks.len() }, |span| {
+            block_range.map_or(Entry::Outside { start, count, blocks: self.blocks.len() }, |span| {
                 Entry::Blocks(self.cut(&pieces, &span))
             })
         };
-        Ok(wanted.into_iter().zip(pairs).map(entry).collect())
+        Ok(block_ranges.into_iter().zip(pairs).map(entry).collect())
     }
 
     fn span(&self, [start, count]: [i64; 2]) -> Option<Range<u64>> {

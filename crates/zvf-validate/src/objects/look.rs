@@ -104,7 +104,7 @@ struct Sums {
     rows: u64,
     fragments: u64,
     parents: u64,
-    known: bool,
+    is_complete: bool,
 }
 
 impl RowsReport {
@@ -128,15 +128,15 @@ impl RowsReport {
                 return;
             }
         };
-        let mut sums = Sums { known: true, ..Sums::default() };
+        let mut sums = Sums { is_complete: true, ..Sums::default() };
         let mut last: Option<Last> = None;
         let mut at = FIRST_BLOCK;
-        let mut known: Option<Option<usize>> = None;
+        let mut last_place: Option<Option<usize>> = None;
         let mut chunk: Vec<i64> = Vec::new();
         for block in manifest.blocks() {
             let components = block.chunk.iter().map(|c| c.get());
             // Consecutive blocks often name the same chunk: look it up once.
-            let place = match known.filter(|_| chunk.iter().copied().eq(components.clone())) {
+            let place = match last_place.filter(|_| chunk.iter().copied().eq(components.clone())) {
                 Some(place) => place,
                 None => {
                     chunk.clear();
@@ -144,7 +144,7 @@ impl RowsReport {
                     checks.chunks.find(&chunk)
                 }
             };
-            known = Some(place);
+            last_place = Some(place);
             let head = to_u64(size_of_val(block.chunk)) + 1;
             if place.is_none() {
                 self.report_missing_chunk(checks, row, at, &chunk);
@@ -162,7 +162,7 @@ impl RowsReport {
         if !blocks.is_empty() {
             self.count_present(checks, row);
         }
-        let (mut sums, mut last) = (Sums { known: true, ..Sums::default() }, None);
+        let (mut sums, mut last) = (Sums { is_complete: true, ..Sums::default() }, None);
         let components = saturating_usize(checks.sid_ndim);
         let stride = (components + 1) * 8;
         let mut at = 0_u64;
@@ -177,14 +177,14 @@ impl RowsReport {
             let behind = at + to_u64(size_of_val(chunk));
             match fragment.first().map(|fragment| u64::try_from(*fragment)) {
                 Some(Ok(fragment)) => {
-                    let one = BlockFragments::Single(fragment);
-                    self.check_block(checks, row, behind, place, &one, &mut sums, &mut last);
+                    let single = BlockFragments::Single(fragment);
+                    self.check_block(checks, row, behind, place, &single, &mut sums, &mut last);
                 }
                 negative => {
                     let finding = Finding::new(&C9, &checks.path).in_row(row).with_offset(behind);
                     let found = if negative.is_some() { "a negative number" } else { "nothing" };
                     self.found.add(finding.with_details("fragment", "0 or more", found));
-                    (sums.known, last) = (false, None);
+                    (sums.is_complete, last) = (false, None);
                 }
             }
             at += to_u64(stride);
@@ -217,9 +217,9 @@ impl RowsReport {
         sums: &mut Sums,
         last: &mut Option<Last>,
     ) {
-        let known = place.and_then(|place| Some((place, checks.chunks.fragments(place)?)));
-        let Some((place, count)) = known else {
-            sums.known = false;
+        let found = place.and_then(|place| Some((place, checks.chunks.fragments(place)?)));
+        let Some((place, count)) = found else {
+            sums.is_complete = false;
             *last = None;
             return;
         };
@@ -230,7 +230,7 @@ impl RowsReport {
                 format!("below {count}, those of its chunk"),
                 over,
             ));
-            sums.known = false;
+            sums.is_complete = false;
             *last = None;
             return;
         }
@@ -244,18 +244,19 @@ impl RowsReport {
             if let Some(number) = number.filter(|_| checks.claims) {
                 self.claims.push((number, row));
             }
-            let own = usize::try_from(fragment).ok().and_then(|index| ends?.get(index)).copied();
-            let Some(own) = own else {
-                sums.known = false;
+            let row_ends =
+                usize::try_from(fragment).ok().and_then(|index| ends?.get(index)).copied();
+            let Some(row_ends) = row_ends else {
+                sums.is_complete = false;
                 continue;
             };
-            sums.rows += u64::from(own.count);
-            if own.count > 0 {
+            sums.rows += u64::from(row_ends.count);
+            if row_ends.count > 0 {
                 sums.fragments += 1;
                 let parents = number.and_then(|number| checks.parents.get(number));
                 sums.parents += parents.map_or(0, |parents| u64::from(*parents));
-                self.add_bridge(checks, *last, Last { chunk: place, ends: own });
-                *last = Some(Last { chunk: place, ends: own });
+                self.add_bridge(checks, *last, Last { chunk: place, ends: row_ends });
+                *last = Some(Last { chunk: place, ends: row_ends });
             }
         }
     }
@@ -272,7 +273,7 @@ impl RowsReport {
 
     /// Checks G6, G8: the sums over the fragments of an object.
     fn check_sums(&mut self, checks: &ManifestChecks, row: u64, sums: &Sums) {
-        if !sums.known || sums.fragments == 0 {
+        if !sums.is_complete || sums.fragments == 0 {
             return;
         }
         if checks.lines && (sums.rows != 2 || sums.fragments > 2) {

@@ -112,7 +112,7 @@ impl Ingest {
         let grouping = self.first_batch(batch, of_parts)?;
         let taken = self.take(batch, of_parts, grouping)?;
         stop.check()?;
-        let (taken, kept) = self.within_bounds(taken)?;
+        let (taken, row_count) = self.within_bounds(taken)?;
         stop.check()?;
         let bins = &self.schema.bins;
         // One bin in a chunk is the chunk.
@@ -129,7 +129,7 @@ impl Ingest {
         stop.check()?;
         let (rows, segments) = match taken.order {
             Some(order) => route::counting_sort(&numbers, order.iter().copied(), self.table.len()),
-            None => route::counting_sort(&numbers, 0..kept, self.table.len()),
+            None => route::counting_sort(&numbers, 0..row_count, self.table.len()),
         };
         let numbers = Numbers::From(first);
         let IngestBatch { positions, fields, .. } = taken;
@@ -235,8 +235,9 @@ impl Ingest {
         let fragment =
             of_parts.iter().map(|f| Attribute::new(f, schema.spec("fragment", &f.name), true));
         let fragment: Vec<Attribute> = fragment.collect();
-        if let Some(own) = fragment.iter().find(|a| *a.name == *OWNER && !self.options.compat) {
-            let what = format!("the fragment attribute {:?}", &*own.name);
+        if let Some(reserved) = fragment.iter().find(|a| *a.name == *OWNER && !self.options.compat)
+        {
+            let what = format!("the fragment attribute {:?}", &*reserved.name);
             return Err(WriteError::unfit(kind, what, "under another name", "that of the owners"));
         }
         let width = batch.positions().width();
@@ -257,11 +258,12 @@ impl Ingest {
         let fields: Vec<Field> =
             batch.fields().iter().filter(|f| binned != Some(&*f.name)).cloned().collect();
         let (mut columns, mut repeated) = (Vec::new(), Vec::new());
-        if let Some(known) = &mut self.columns {
-            columns = take_columns(kind, &mut known.vertex, &fields, rows, "a vertex attribute")?;
+        if let Some(declared) = &mut self.columns {
+            columns =
+                take_columns(kind, &mut declared.vertex, &fields, rows, "a vertex attribute")?;
             let parts = batch.parts();
             let what = "a fragment attribute";
-            repeated = take_columns(kind, &mut known.fragment, of_parts, parts.len(), what)?;
+            repeated = take_columns(kind, &mut declared.fragment, of_parts, parts.len(), what)?;
         }
         if !repeated.is_empty() {
             let parts = batch.parts().iter().zip(0_u32..);
@@ -305,8 +307,8 @@ impl Ingest {
         let bin = |row| {
             let bad_code = |code| WriteError::Code { name: name.clone(), code };
             let value = field.value(row, 0).map_err(bad_code)?;
-            let same = |known: &Value| {
-                *known == value || known.compare(&value) == Some(std::cmp::Ordering::Equal)
+            let same = |listed: &Value| {
+                *listed == value || listed.compare(&value) == Some(std::cmp::Ordering::Equal)
             };
             let bin = values.iter().position(same);
             bin.map(|bin| saturating_i64(to_u64(bin))).ok_or_else(|| {
@@ -460,11 +462,11 @@ impl Ingest {
         for field in &mut taken.fields {
             *field = select_rows(field, &keep)?;
         }
-        let kept = |at: &u32| inside.get(usize_from_u32(*at)).copied().unwrap_or(false);
+        let is_inside = |at: &u32| inside.get(usize_from_u32(*at)).copied().unwrap_or(false);
         let mut at = 0..rows;
-        taken.groups.retain(|_| at.next().as_ref().is_some_and(kept));
+        taken.groups.retain(|_| at.next().as_ref().is_some_and(is_inside));
         let mut at = 0..rows;
-        taken.leading.retain(|_| at.next().as_ref().is_some_and(kept));
+        taken.leading.retain(|_| at.next().as_ref().is_some_and(is_inside));
         self.left_out += strays;
         Ok((taken, saturating_u32_from_usize(keep.len())))
     }

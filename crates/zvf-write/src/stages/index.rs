@@ -185,10 +185,10 @@ impl Manifests {
     /// Encodes them on all cores, and begins anew.
     fn write(&mut self, frame: &Frame<'_>, sink: &mut RowSink) -> Result<(), WriteError> {
         let rank = to_u64(frame.table.rank());
-        let blobs = self.objects.par_iter().map(|own| {
+        let blobs = self.objects.par_iter().map(|range| {
             frame.go_on()?;
             let mut manifest = ManifestBuilder::new(rank)?;
-            for (chunk, fragment) in self.fragments.get(own.clone()).unwrap_or(&[]) {
+            for (chunk, fragment) in self.fragments.get(range.clone()).unwrap_or(&[]) {
                 manifest.single(frame.table.components(*chunk), (*fragment).into())?;
             }
             let blob = manifest.encode();
@@ -198,7 +198,7 @@ impl Manifests {
         for blob in blobs.collect::<Result<Vec<Vec<u8>>, WriteError>>()? {
             sink.push(&blob)?;
         }
-        self.present += to_u64(self.objects.iter().filter(|own| !own.is_empty()).count());
+        self.present += to_u64(self.objects.iter().filter(|range| !range.is_empty()).count());
         self.objects.clear();
         self.fragments.clear();
         Ok(())
@@ -271,8 +271,8 @@ async fn write_field(
     let texts = [first.unit.as_deref(), first.description.as_deref()];
     let plan = attribute_plan(name, (dtype, width), ids.count, texts);
     let mut sources = Vec::with_capacity(given.len());
-    for (stored, _, own) in &given {
-        let stride = saturating_usize(own.size).saturating_mul(usize_from_u32(width)) + 16;
+    for (stored, _, stored_type) in &given {
+        let stride = saturating_usize(stored_type.size).saturating_mul(usize_from_u32(width)) + 16;
         sources.push(KWayMerge::open([stored], stride, &merged.options.stop_flag())?);
     }
     let mut sink = frame.build.dense(&frame.path(&format!("object_attributes/{name}")), plan)?;

@@ -259,15 +259,15 @@ impl MergedSlices {
 
     /// Reads the rows of these chunks from all slices in files, on all cores.
     pub(crate) fn window(&self, chunks: &[u32]) -> Result<Window, WriteError> {
-        let mut wanted = chunks.to_vec();
-        wanted.sort_unstable();
+        let mut sorted_chunks = chunks.to_vec();
+        sorted_chunks.sort_unstable();
         let mut window = Window { by_chunk: FxHashMap::default() };
         let Some(columns) = &self.columns else { return Ok(window) };
         let (side_data, stride) = (self.side_data(columns), columns.stride());
         let size = |span: Span| side_data.bytes(stride, span.rows, span.runs);
         let read = self.sources.par_iter().map(|source| match source {
             Source::Held(_) => Ok(Vec::new()),
-            Source::File(source) => source.read(&self.table, &wanted, size),
+            Source::File(source) => source.read(&self.table, &sorted_chunks, size),
         });
         let read: Vec<Vec<LoadedSpan>> = read.collect::<Result<_, _>>()?;
         for (source, spans) in read.into_iter().enumerate() {
@@ -409,8 +409,8 @@ fn columns(
             continue;
         };
         let bare = without_texts(record);
-        let known = match &mut found {
-            Some((first, known)) if *first == bare => known,
+        let merged = match &mut found {
+            Some((first, merged)) if *first == bare => merged,
             Some(_) => {
                 let expected = "the same in every part of the input";
                 return Err(WriteError::unfit(kind, "the columns", expected, "others"));
@@ -418,9 +418,9 @@ fn columns(
             none => &mut none.insert((bare, Columns::from_record(record, axes)?)).1,
         };
         let records = record.vertex.iter().chain(&record.fragment);
-        let learnt = known.attributes_mut().zip(records);
+        let learnt = merged.attributes_mut().zip(records);
         let learnt =
-            learnt.map(|(known, own)| own.texts.as_ref().map(|texts| known.merge_texts(texts)));
+            learnt.map(|(to, from)| from.texts.as_ref().map(|texts| to.merge_texts(texts)));
         codes.push(learnt.collect());
     }
     Ok((found.map(|(_, columns)| columns), codes))
@@ -442,8 +442,8 @@ fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>),
     }
     let mut with = slices.iter().filter(|slice| slice.elements > 0);
     let Some(first) = with.next() else {
-        let known = slices.iter().find(|slice| slice.width > 0);
-        return Ok((known.map_or(0, |slice| slice.width), Vec::new()));
+        let described = slices.iter().find(|slice| slice.width > 0);
+        return Ok((described.map_or(0, |slice| slice.width), Vec::new()));
     };
     for slice in with {
         let same = (slice.width, &slice.element_attributes);
@@ -459,13 +459,13 @@ fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>),
 /// Converts the codes of a slice to those of all.
 fn recode(stored: &[u8], codes: &[u32]) -> Result<Bytes, WriteError> {
     let mut bytes = Vec::with_capacity(stored.len());
-    for own in stored.as_chunks::<4>().0.iter().map(|own| u32::from_le_bytes(*own)) {
-        let code = codes.get(usize_from_u32(own)).ok_or_else(|| {
+    for stored_code in stored.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)) {
+        let code = codes.get(usize_from_u32(stored_code)).ok_or_else(|| {
             let expected = format!("codes below {}", codes.len());
             WriteError::Task {
                 task: "texts of a slice".to_owned(),
                 expected,
-                found: own.to_string(),
+                found: stored_code.to_string(),
             }
         })?;
         bytes.extend_from_slice(&code.to_le_bytes());

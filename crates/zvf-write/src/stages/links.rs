@@ -121,9 +121,9 @@ impl<'a> LinkSource<'a> {
         match self {
             Self::Held(left) => {
                 let count = left.partition_point(|(place, _)| usize_from_u32(*place) <= at);
-                let (own, rest) = left.split_at_checked(count).unwrap_or_default();
+                let (chunk_links, rest) = left.split_at_checked(count).unwrap_or_default();
                 *left = rest;
-                Ok(ChunkLinks::Held(own))
+                Ok(ChunkLinks::Held(chunk_links))
             }
             Self::Records(merge) => {
                 let mut records = Vec::new();

@@ -159,9 +159,9 @@ fn take_all<T, const N: usize>(
     count: usize,
     number: impl Fn([u8; N]) -> T,
 ) -> Option<Vec<T>> {
-    let (own, after) = rest.split_at_checked(count.checked_mul(N)?)?;
+    let (taken, after) = rest.split_at_checked(count.checked_mul(N)?)?;
     *rest = after;
-    Some(own.as_chunks::<N>().0.iter().map(|bytes| number(*bytes)).collect())
+    Some(taken.as_chunks::<N>().0.iter().map(|bytes| number(*bytes)).collect())
 }
 
 /// A checksum of the files of all slices, by their names, lengths and checksums.
@@ -178,29 +178,29 @@ fn identify(slices: &[Slice]) -> Result<u32, WriteError> {
 /// The keys of all chunks, ascending.
 fn merge_keys(rank: usize, sources: &[Source]) -> Result<Vec<i64>, WriteError> {
     let width = rank.max(1);
-    let (mut keys, mut own) = (Vec::new(), Vec::new());
+    let (mut keys, mut source_keys) = (Vec::new(), Vec::new());
     for source in sources {
-        own.clear();
+        source_keys.clear();
         source.each_span(rank, |key, _| {
-            own.extend_from_slice(key);
+            source_keys.extend_from_slice(key);
             Ok(())
         })?;
-        if let Some(merged) = merge(&keys, &own, width) {
+        if let Some(merged) = merge(&keys, &source_keys, width) {
             keys = merged;
         }
     }
     Ok(keys)
 }
 
-/// Merges two ascending lists of keys; `None` where all of `own` are in `keys`.
-fn merge(keys: &[i64], own: &[i64], width: usize) -> Option<Vec<i64>> {
+/// Merges two ascending lists of keys; `None` where all of `added_keys` are in `keys`.
+fn merge(keys: &[i64], added_keys: &[i64], width: usize) -> Option<Vec<i64>> {
     let mut merged: Option<Vec<i64>> = None;
     let (mut all, mut added) =
-        (keys.chunks_exact(width).peekable(), own.chunks_exact(width).peekable());
+        (keys.chunks_exact(width).peekable(), added_keys.chunks_exact(width).peekable());
     let mut before = 0;
     loop {
         let order = match (all.peek(), added.peek()) {
-            (Some(known), Some(key)) => known.cmp(key),
+            (Some(present), Some(key)) => present.cmp(key),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (None, None) => return merged,
@@ -244,8 +244,8 @@ mod tests {
             (&[1, 5, 2, 0], &[1, 4, 1, 6], Some(&[1, 4, 1, 5, 1, 6, 2, 0])),
             (&[1, 5], &[2, -3], Some(&[1, 5, 2, -3])),
         ];
-        for (keys, own, merged) in table {
-            assert_eq!(merge(keys, own, 2).as_deref(), merged, "{keys:?} and {own:?}");
+        for (keys, added, merged) in table {
+            assert_eq!(merge(keys, added, 2).as_deref(), merged, "{keys:?} and {added:?}");
         }
     }
 

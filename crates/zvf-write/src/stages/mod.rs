@@ -331,14 +331,14 @@ impl Stages {
 
 /// Ends an array with all the cells that were written of it, which must be there.
 async fn end(sink: CellSink, parts: &[&Part]) -> Result<(), WriteError> {
-    let own = || parts.iter().filter(|part| part.path == sink.path());
-    let keys: Vec<Box<str>> = own().flat_map(|part| &part.keys).cloned().collect();
+    let parts_of_sink = || parts.iter().filter(|part| part.path == sink.path());
+    let keys: Vec<Box<str>> = parts_of_sink().flat_map(|part| &part.keys).cloned().collect();
     let lost = sink.missing(&keys).await?;
     if !lost.is_empty() {
         return Err(WriteError::Lost { array: sink.path().to_owned(), chunks: lost });
     }
     drop(keys);
-    for part in own() {
+    for part in parts_of_sink() {
         sink.record_external(&part.keys)?;
     }
     sink.finish(|_| {}).await?;

@@ -403,9 +403,9 @@ mod tests {
             let expected = rows.chunks(stride).map(hash).fold(0, u64::wrapping_add);
             assert_eq!((sum(&rows, stride), sum(&turned, stride)), (expected, expected));
             for bit in 0..rows.len() * 8 {
-                let mut other = rows.clone();
-                other[bit / 8] ^= 1 << (bit % 8);
-                assert_ne!(sum(&other, stride), expected, "bit {bit} of rows of {stride}");
+                let mut damaged = rows.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(sum(&damaged, stride), expected, "bit {bit} of rows of {stride}");
             }
         }
         assert_ne!(sum(&[0; 12], 12), 0);

@@ -236,7 +236,7 @@ impl KWayMerge {
             }
             let children = [left, left + 1];
             let smaller = |a: usize, b: usize| match (self.heap.get(a), self.heap.get(b)) {
-                (Some(one), Some(other)) => self.key(*one) < self.key(*other),
+                (Some(a), Some(b)) => self.key(*a) < self.key(*b),
                 (Some(_), None) => true,
                 (None, _) => false,
             };

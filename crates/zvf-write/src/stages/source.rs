@@ -105,9 +105,9 @@ impl Source {
         match self {
             Self::Held(held) => {
                 held.numbers = vec![u32::MAX; all];
-                for (number, own) in chunks.iter().zip(&held.chunks) {
+                for (number, held_number) in chunks.iter().zip(&held.chunks) {
                     if let Some(to) = held.numbers.get_mut(usize_from_u32(*number)) {
-                        *to = *own;
+                        *to = *held_number;
                     }
                 }
                 Vec::new()
@@ -130,8 +130,8 @@ impl Source {
 impl HeldSource {
     /// The rows of a chunk of the level, in the order given, and the objects of its runs.
     pub(super) fn chunk(&self, number: u32) -> (Vec<Piece<'_>>, &[i64]) {
-        let own = self.numbers.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX);
-        (self.rows.pieces(own), self.rows.chains.owners(own))
+        let held_number = self.numbers.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX);
+        (self.rows.pieces(held_number), self.rows.chains.owners(held_number))
     }
 }
 
@@ -140,10 +140,10 @@ impl FileSource {
     pub(super) fn read(
         &self,
         table: &ChunkTable,
-        wanted: &[u32],
+        chunks: &[u32],
         size: impl Fn(Span) -> usize,
     ) -> Result<Vec<LoadedSpan>, WriteError> {
-        let spans = self.spans(table, wanted)?;
+        let spans = self.spans(table, chunks)?;
         let mut loaded = Vec::with_capacity(spans.len());
         if spans.is_empty() {
             return Ok(loaded);
@@ -190,15 +190,15 @@ impl FileSource {
     fn spans(
         &self,
         table: &ChunkTable,
-        mut wanted: &[u32],
+        mut remaining: &[u32],
     ) -> Result<Vec<(u32, Span)>, WriteError> {
         let mut found = Vec::new();
         let Some(lowest) = self.marks.first() else { return Ok(found) };
         let width = width(table.rank());
         let mut file = open(&self.chunks)?;
         let mut block = Vec::new();
-        wanted = skip_below(wanted, *lowest);
-        while let Some(first) = wanted.first() {
+        remaining = skip_below(remaining, *lowest);
+        while let Some(first) = remaining.first() {
             // The first mark is not above it.
             let next = self.marks.partition_point(|mark| mark <= first);
             let start = to_u64(next.saturating_sub(1)) * to_u64(MARKED * width);
@@ -206,10 +206,10 @@ impl FileSource {
             block.clear();
             let mut entries = (&mut file).take(to_u64(MARKED * width));
             entries.read_to_end(&mut block).map_err(WriteError::Scratch)?;
-            let later = self.marks.get(next).map_or(&[][..], |mark| skip_below(wanted, *mark));
-            let here = wanted.get(..wanted.len() - later.len()).unwrap_or(wanted);
+            let later = self.marks.get(next).map_or(&[][..], |mark| skip_below(remaining, *mark));
+            let in_block = remaining.get(..remaining.len() - later.len()).unwrap_or(remaining);
             let mut entries = block.chunks_exact(width).peekable();
-            for chunk in here {
+            for chunk in in_block {
                 let key = table.components(*chunk);
                 let order = |entry: &[u8]| words(entry, key.len()).cmp(key.iter().copied());
                 while entries.next_if(|entry| order(entry).is_lt()).is_some() {}
@@ -217,7 +217,7 @@ impl FileSource {
                     found.push((*chunk, span(entry, key.len())));
                 }
             }
-            wanted = later;
+            remaining = later;
         }
         Ok(found)
     }
@@ -307,11 +307,11 @@ mod tests {
         let size = |span: Span| span.rows as usize * 2;
         for step in [1, 2, 7, 64, 300] {
             for first in [0, 5, 100, 609] {
-                let wanted: Vec<u32> = (first..610).step_by(step).collect();
-                let keys = wanted.iter().map(|chunk| table.components(*chunk)[0]);
+                let requested: Vec<u32> = (first..610).step_by(step).collect();
+                let keys = requested.iter().map(|chunk| table.components(*chunk)[0]);
                 let expected: Vec<(i64, u32)> =
                     keys.filter_map(|key| chunks.iter().find(|c| c.0 == key).copied()).collect();
-                let loaded = source.read(&table, &wanted, size).unwrap();
+                let loaded = source.read(&table, &requested, size).unwrap();
                 let found: Vec<(i64, u32)> =
                     loaded.iter().map(|k| (table.components(k.chunk)[0], k.span.rows)).collect();
                 assert_eq!(found, expected, "from {first} by {step}");

@@ -82,8 +82,9 @@ fn find_foreign(folder: &Path) -> Result<Option<String>, WriteError> {
     };
     for entry in entries {
         let name = entry.map_err(WriteError::Scratch)?.file_name().to_string_lossy().into_owned();
-        let ours = OWN.into_iter().chain([PLAN]).chain(LAST).any(|own| {
-            name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with(".tmp"))
+        let ours = OWN.into_iter().chain([PLAN]).chain(LAST).any(|prefix| {
+            name.strip_prefix(prefix)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(".tmp"))
         });
         if !ours {
             return Ok(Some(name));

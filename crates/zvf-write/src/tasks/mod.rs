@@ -419,7 +419,7 @@ impl Tasks {
         before.into_iter().try_for_each(|earlier| self.complete(earlier, stage.name()))
     }
 
-    fn complete(&self, stage: Stage, wanted: &str) -> Result<(), WriteError> {
+    fn complete(&self, stage: Stage, waiting_task: &str) -> Result<(), WriteError> {
         let missing: Vec<String> = self
             .tasks_of_stage(stage)
             .filter(|task| !self.journal.has(*task))
@@ -430,7 +430,7 @@ impl Tasks {
         }
         let expected = format!("every {} task to be done before", stage.name());
         let found = format!("{} not done: {}", missing.len(), shorten_list(&missing));
-        Err(WriteError::TooEarly { task: wanted.to_owned(), expected, found })
+        Err(WriteError::TooEarly { task: waiting_task.to_owned(), expected, found })
     }
 }
 

@@ -145,8 +145,8 @@ impl TaskPlan {
     ///
     /// When another plan is there, or files that are not ours, or the folder cannot be written.
     pub fn create(&self, folder: &Path) -> Result<bool, WriteError> {
-        if let Some(known) = Self::read(folder)? {
-            if known == *self {
+        if let Some(stored_plan) = Self::read(folder)? {
+            if stored_plan == *self {
                 return Ok(false);
             }
             let expected = "no other plan; remove the folder to begin anew".to_owned();

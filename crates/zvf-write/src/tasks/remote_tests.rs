@@ -108,7 +108,7 @@ fn is_claim(path: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn every_fault_at_every_operation() {
-    let wanted = build_in_one_process().await;
+    let expected = build_in_one_process().await;
     let (count, release) = {
         let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
         plan(folder.path());
@@ -117,14 +117,14 @@ async fn every_fault_at_every_operation() {
         let roots: Vec<usize> =
             (0..asked.len()).filter(|n| asked[*n].path == "a.zv/zarr.json").collect();
         // After it the claim is read, and given back.
-        let last = asked.iter().rposition(|one| one.what == "put");
+        let last = asked.iter().rposition(|request| request.what == "put");
         assert_eq!(roots.last().copied(), last, "the root goes last: {roots:?}");
         let release = asked.len() - 3;
-        let given_back: Vec<&str> = asked[release..].iter().map(|one| one.what).collect();
+        let given_back: Vec<&str> = asked[release..].iter().map(|request| request.what).collect();
         assert_eq!(given_back, ["get", "delete", "delete"]);
-        assert!(asked[release..].iter().all(|one| is_claim(&one.path)));
+        assert!(asked[release..].iter().all(|request| is_claim(&request.path)));
         assert!(!folder.path().exists());
-        assert_eq!(objects(&backend).await, wanted);
+        assert_eq!(objects(&backend).await, expected);
         (asked.len(), release)
     };
     let faults = [
@@ -157,7 +157,7 @@ async fn every_fault_at_every_operation() {
                 left.retain(|path, _| !is_claim(path));
             }
             let names: Vec<&String> = left.keys().collect();
-            assert!(left == wanted, "operation {nth}, {fault:?}: {names:?}");
+            assert!(left == expected, "operation {nth}, {fault:?}: {names:?}");
         }
     }
     assert!(again > 0, "{again} {unknown}");
@@ -165,15 +165,15 @@ async fn every_fault_at_every_operation() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_never_came_is_found_out_by_the_next() {
-    let wanted = build_in_one_process().await;
+    let expected = build_in_one_process().await;
     let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
     plan(folder.path());
     // All goes well up to the root document, and nothing is heard from then on.
     let done = {
         let counted = Arc::new(FaultStore::new());
-        let other = archives::scratch();
-        plan(other.path());
-        attempt(&counted, other.path()).await.unwrap();
+        let trial_folder = archives::scratch();
+        plan(trial_folder.path());
+        attempt(&counted, trial_folder.path()).await.unwrap();
         let asked = counted.requests();
         let is_root =
             |asked: &&fault_store::Request| asked.what == "put" && asked.path == "a.zv/zarr.json";
@@ -188,7 +188,7 @@ async fn an_answer_that_never_came_is_found_out_by_the_next() {
     backend.forget();
     assert!(attempt(&backend, folder.path()).await.unwrap().is_none(), "it was there");
     assert!(!folder.path().exists());
-    assert_eq!(objects(&backend).await, wanted);
+    assert_eq!(objects(&backend).await, expected);
 }
 
 #[tokio::test]
@@ -199,16 +199,16 @@ async fn a_store_that_somebody_else_put_there_is_theirs() {
     let error = attempt(&backend, folder.path()).await.unwrap_err();
     assert_eq!(error.class(), Class::AlreadyExists, "{error}");
     // Not one cell is put among those of somebody else.
-    let there = objects(&backend).await;
-    let cells = there.keys().filter(|path| !is_claim(path)).collect::<Vec<_>>();
+    let stored_objects = objects(&backend).await;
+    let cells = stored_objects.keys().filter(|path| !is_claim(path)).collect::<Vec<_>>();
     assert_eq!(cells, ["a.zv/zarr.json"]);
-    assert_eq!(there["a.zv/zarr.json"], "{}");
+    assert_eq!(stored_objects["a.zv/zarr.json"], "{}");
     assert!(!folder.path().join("root.json").exists(), "nothing of ours is there");
 }
 
 #[tokio::test]
 async fn an_object_that_is_gone_is_written_again() {
-    let wanted = build_in_one_process().await;
+    let expected = build_in_one_process().await;
     let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
     plan(folder.path());
     let tasks = open(&backend, folder.path()).unwrap();
@@ -227,5 +227,5 @@ async fn an_object_that_is_gone_is_written_again() {
     assert_eq!(undone.iter().map(ToString::to_string).collect::<Vec<_>>(), [task]);
     assert!(tasks.run(undone[0]).await.unwrap());
     tasks.finish().await.unwrap().unwrap();
-    assert_eq!(objects(&backend).await, wanted);
+    assert_eq!(objects(&backend).await, expected);
 }

@@ -172,10 +172,13 @@ proptest! {
             let report = tasks.finish().await.unwrap().unwrap();
             assert_eq!(report.vertices, SIZES.iter().sum::<usize>() as u64);
         });
-        let (one, other) = (tree(Path::new(single)), tree(Path::new(many)));
-        prop_assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
-        for (name, bytes) in &one {
-            prop_assert_eq!(bytes, &other[name], "{}", name);
+        let (single_tree, many_tree) = (tree(Path::new(single)), tree(Path::new(many)));
+        prop_assert_eq!(
+            single_tree.keys().collect::<Vec<_>>(),
+            many_tree.keys().collect::<Vec<_>>()
+        );
+        for (name, bytes) in &single_tree {
+            prop_assert_eq!(bytes, &many_tree[name], "{}", name);
         }
         prop_assert_eq!(fs::read_dir(at("many")).unwrap().count(), 1);
     }
@@ -243,8 +246,8 @@ fn slices_are_what_was_planned() {
         "route 3: expected one of 3 slices, found no such"
     );
     assert!(!tasks.is_done(Task { stage: Stage::Route, number: 1 }));
-    let other = plan(kind, false, 2).create(folder.path()).unwrap_err().to_string();
-    assert!(other.ends_with("found one for other input or other settings"), "{other}");
+    let message = plan(kind, false, 2).create(folder.path()).unwrap_err().to_string();
+    assert!(message.ends_with("found one for other input or other settings"), "{message}");
     assert_eq!(shorten_list(&["a".to_owned(), "b".to_owned()]), "a, b");
     assert_eq!(shorten_list(&vec!["a".to_owned(); 10]), "a, a, a, a, a, a, a, a and 2 more");
 }

@@ -26,9 +26,9 @@ impl Chains {
         &mut self,
         parts: impl Iterator<Item = Part>,
         chunks: &[u32],
-        known: usize,
+        chunk_count: usize,
     ) -> Vec<u64> {
-        self.owners.resize(known, Vec::new());
+        self.owners.resize(chunk_count, Vec::new());
         let mut groups = Vec::with_capacity(chunks.len());
         for part in parts {
             let rows = chunks.get(part.rows).unwrap_or(&[]);

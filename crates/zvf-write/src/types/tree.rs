@@ -147,12 +147,12 @@ mod tests {
 
     #[test]
     fn what_is_no_tree_is_refused() {
-        let one = trees(3, &[1, 0], 0).unwrap();
+        let tree = trees(3, &[1, 0], 0).unwrap();
         let errors = [
             trees(3, &[0, 1, 0, 2], 10).unwrap_err(),
             trees(3, &[1, 2, 2, 1], 10).unwrap_err(),
-            one.objects(&[1, 2, 3], &[1, 0], 10).unwrap_err(),
-            one.objects(&[1, 1, 1], &[1, 0], 0).unwrap_err(),
+            tree.objects(&[1, 2, 3], &[1, 0], 10).unwrap_err(),
+            tree.objects(&[1, 1, 1], &[1, 0], 0).unwrap_err(),
             check_width(3).unwrap_err(),
         ];
         assert_eq!(

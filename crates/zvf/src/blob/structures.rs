@@ -17,7 +17,7 @@ pub(super) fn fragment_index(
     report: &mut Report,
 ) -> Result<(), FormatError> {
     let index = FragmentIndex::parse(blob)?;
-    let explicit = index.iter().filter(|one| matches!(one, Fragment::Rows(_))).count();
+    let explicit = index.iter().filter(|fragment| matches!(fragment, Fragment::Rows(_))).count();
     report.fact("fragments", index.len());
     report.fact("explicit", explicit);
     report.fact("rows", index.rows_total());
@@ -25,14 +25,15 @@ pub(super) fn fragment_index(
     report.lints(&index.lints());
     report.list(
         settings,
-        index.iter().enumerate().map(|(f, one)| match one {
+        index.iter().enumerate().map(|(f, fragment)| match fragment {
             Fragment::Range { start, count } => {
                 format!("{f}: rows {start}..{}", start.saturating_add(count))
             }
             Fragment::Rows(_) => {
-                let rows: Vec<String> = one.rows().take(8).map(|row| row.to_string()).collect();
-                let more = if one.len() > 8 { ", …" } else { "" };
-                format!("{f}: {} rows: {}{more}", one.len(), rows.join(", "))
+                let rows: Vec<String> =
+                    fragment.rows().take(8).map(|row| row.to_string()).collect();
+                let more = if fragment.len() > 8 { ", …" } else { "" };
+                format!("{f}: {} rows: {}{more}", fragment.len(), rows.join(", "))
             }
         }),
     );
@@ -65,7 +66,8 @@ fn words(block: &Block<'_>) -> String {
             format!("chunk {chunk}: fragments {start}..{}", start.saturating_add(count))
         }
         fragments => {
-            let some: Vec<String> = fragments.iter().take(8).map(|one| one.to_string()).collect();
+            let some: Vec<String> =
+                fragments.iter().take(8).map(|fragment| fragment.to_string()).collect();
             let more = if fragments.len() > 8 { ", …" } else { "" };
             format!("chunk {chunk}: fragments {}{more}", some.join(", "))
         }

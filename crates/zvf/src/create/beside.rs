@@ -25,7 +25,7 @@ impl Beside {
     /// Keeps the records of a file; of several files of one format the first.
     pub(super) fn take_records(&mut self, header: &Header) {
         for (format, record) in &header.records {
-            if !self.records.iter().any(|(known, _)| known == format) {
+            if !self.records.iter().any(|(existing, _)| existing == format) {
                 self.records.push((format.clone(), record.clone()));
             }
         }

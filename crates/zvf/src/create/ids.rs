@@ -117,10 +117,10 @@ impl Numbering {
         }
     }
 
-    /// Ends the file; `one` says that it is one object if it names none.
-    pub(super) fn end(&mut self, one: bool) -> Result<Shift, Error> {
+    /// Ends the file; `is_one_object` says that it is one object if it names none.
+    pub(super) fn end(&mut self, is_one_object: bool) -> Result<Shift, Error> {
         let File { low, high, unsaid } = std::mem::take(&mut self.file);
-        let whole = one && high.is_none();
+        let whole = is_one_object && high.is_none();
         let high = high.or(whole.then_some(0));
         let by = if self.keep || self.first {
             0
@@ -208,7 +208,7 @@ mod tests {
             vec![parts(&[-3, 2])],
             vec![owned(&[Some(1), None, Some(0)])],
         ];
-        for (keep, wanted) in [
+        for (keep, expected) in [
             (
                 false,
                 [
@@ -229,12 +229,12 @@ mod tests {
             ),
         ] {
             let mut numbering = Numbering::new(0, keep);
-            for (file, wanted) in files.iter().zip(wanted) {
+            for (file, expected) in files.iter().zip(expected) {
                 file.iter().for_each(|piece| numbering.add(piece));
                 let shift = numbering.end(false).unwrap();
                 let found: Vec<Vec<i64>> =
                     file.iter().map(|piece| ids(shift.apply(piece.clone()).unwrap())).collect();
-                assert_eq!(found, wanted, "keep {keep}");
+                assert_eq!(found, expected, "keep {keep}");
             }
             assert_eq!(numbering.next(), if keep { 7 } else { 17 });
         }

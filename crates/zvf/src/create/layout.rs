@@ -117,10 +117,10 @@ impl Layout {
         next: i64,
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
-        let Some((first, others)) = files.split_first() else {
+        let Some((first, other_files)) = files.split_first() else {
             return Err(Error::bad_request("the input", "at least one file", "none"));
         };
-        let several = !others.is_empty();
+        let several = !other_files.is_empty();
         let in_file = |file: &Path, error: Error| if several { error.in_file(file) } else { error };
         let reader = match begun {
             Some(reader) => reader,
@@ -129,7 +129,7 @@ impl Layout {
         let mut header = reader.header().clone();
         let like = header.clone();
         check_shapes(recipe, header.axes.len())?;
-        let readers = others.iter().map(|file| {
+        let readers = other_files.iter().map(|file| {
             let reader = open(file, recipe).map_err(|error| in_file(file, error))?;
             match difference(&like, reader.header()) {
                 None => Ok(reader),
@@ -146,8 +146,8 @@ impl Layout {
         let mut before = Vec::with_capacity(files.len());
         let mut shifts = Vec::with_capacity(files.len());
         let mut numbering = Numbering::new(next, recipe.keep_ids);
-        let one = matches!(header.kind, Kind::Graph | Kind::Mesh);
-        let one = one && !header.objects;
+        let is_one_object = matches!(header.kind, Kind::Graph | Kind::Mesh);
+        let is_one_object = is_one_object && !header.objects;
         let axes = header.axes.len();
         let (mut vertices, mut elements) = (0_u64, 0_u64);
         let mut low = vec![f64::INFINITY; axes];
@@ -182,14 +182,14 @@ impl Layout {
                             return Err(in_file(file, Error::not_finite(row, &x.to_string())));
                         }
                         vertices += to_u64(batch.len());
-                        let own = batch.elements().map_or(0, zvf_model::Elements::len);
-                        elements += to_u64(own);
+                        let batch_elements = batch.elements().map_or(0, zvf_model::Elements::len);
+                        elements += to_u64(batch_elements);
                     }
                     Piece::Elements { rows, .. } => elements += to_u64(rows.len()),
                     Piece::Objects { .. } | Piece::Groups { .. } => {}
                 }
-                if let Some(own) = cached.as_mut().and_then(|cached| cached.last_mut()) {
-                    own.pieces.push(piece);
+                if let Some(cached_input) = cached.as_mut().and_then(|cached| cached.last_mut()) {
+                    cached_input.pieces.push(piece);
                 }
                 report_progress(progress, Stage::Look, vertices)?;
             }
@@ -198,7 +198,7 @@ impl Layout {
                     header.left_out.push(note);
                 }
             }
-            shifts.push(numbering.end(one).map_err(|error| in_file(file, error))?);
+            shifts.push(numbering.end(is_one_object).map_err(|error| in_file(file, error))?);
         }
         let bounds = (vertices > 0).then_some([low, high]);
         let (bytes, slices, next) = (slicer.total(), slicer.finish(), numbering.next());
@@ -428,9 +428,9 @@ impl fmt::Display for Layout {
 
 /// What differs between the columns of two files, of each: their kind, their positions, or the first column
 /// that is not the same.
-fn difference(one: &Header, other: &Header) -> Option<[String; 2]> {
-    if one.kind != other.kind {
-        return Some([one, other].map(|header| header.kind.to_string()));
+fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
+    if first.kind != second.kind {
+        return Some([first, second].map(|header| header.kind.to_string()));
     }
     let positions = |header: &Header| {
         let (dtype, width) = (header.positions.dtype(), header.positions.width());
@@ -442,7 +442,7 @@ fn difference(one: &Header, other: &Header) -> Option<[String; 2]> {
         if header.elements.is_some() { "edges or faces" } else { "no edges or faces" }.to_owned()
     };
     for named in [positions, objects, elements] {
-        let both = [named(one), named(other)];
+        let both = [named(first), named(second)];
         if both[0] != both[1] {
             return Some(both);
         }
@@ -457,17 +457,18 @@ fn difference(one: &Header, other: &Header) -> Option<[String; 2]> {
         });
         words.collect::<Vec<String>>()
     };
-    let (own, others) = (columns(one), columns(other));
-    let at = (0..own.len().max(others.len())).find(|at| own.get(*at) != others.get(*at))?;
+    let (first_columns, second_columns) = (columns(first), columns(second));
+    let count = first_columns.len().max(second_columns.len());
+    let at = (0..count).find(|at| first_columns.get(*at) != second_columns.get(*at))?;
     let describe = |columns: &[String]| {
         columns.get(at).cloned().unwrap_or_else(|| format!("{} columns", columns.len()))
     };
-    Some([describe(&own), describe(&others)])
+    Some([describe(&first_columns), describe(&second_columns)])
 }
 
-/// The shape of a chunk that holds about `wanted` of `vertices` in a box of these sizes.
-fn chunk(sizes: &[f64], vertices: u64, wanted: u64) -> Vec<f64> {
-    let chunks = float(vertices) / float(wanted.max(1));
+/// The shape of a chunk that holds about `chunk_vertices` of `vertices` in a box of these sizes.
+fn chunk(sizes: &[f64], vertices: u64, chunk_vertices: u64) -> Vec<f64> {
+    let chunks = float(vertices) / float(chunk_vertices.max(1));
     let stretched: Vec<f64> = sizes.iter().copied().filter(|size| *size > 0.0).collect();
     let longest = stretched.iter().copied().fold(0.0, f64::max);
     if stretched.is_empty() {
@@ -567,9 +568,9 @@ mod tests {
     use super::*;
 
     /// Rows 0, 1, 2, … of which one coordinate is another number, where that is asked for.
-    fn rows(count: usize, other: Option<(usize, usize, f64)>) -> [Column; 2] {
+    fn rows(count: usize, outlier: Option<(usize, usize, f64)>) -> [Column; 2] {
         let mut numbers: Vec<f64> = (0..count).flat_map(|row| [row as f64, -2.0, 0.5]).collect();
-        if let Some((row, axis, x)) = other {
+        if let Some((row, axis, x)) = outlier {
             numbers[row * 3 + axis] = x;
         }
         let single: Vec<u8> = numbers.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
@@ -611,7 +612,7 @@ mod tests {
 
     #[test]
     fn chunks_hold_about_what_is_wanted() {
-        for (sizes, vertices, wanted, shape) in [
+        for (sizes, vertices, chunk_vertices, shape) in [
             (&[100.0, 100.0, 100.0][..], 1_000_000, 1000, &[10.0, 10.0, 10.0][..]),
             (&[100.0, 100.0, 100.0], 1_000_000, 2000, &[10.0, 10.0, 10.0]),
             (&[100.0, 100.0, 100.0], 2_000_000, 16_384, &[20.0, 20.0, 20.0]),
@@ -622,13 +623,14 @@ mod tests {
             (&[0.0, 0.0], 100, 50, &[1.0, 1.0]),
             (&[7.0], 0, 50, &[10.0]),
         ] {
-            assert_eq!(chunk(sizes, vertices, wanted), shape, "{sizes:?} {vertices} {wanted}");
+            let found = chunk(sizes, vertices, chunk_vertices);
+            assert_eq!(found, shape, "{sizes:?} {vertices} {chunk_vertices}");
         }
     }
 
     #[test]
     fn sides_are_round() {
-        for (x, wanted) in [
+        for (x, expected) in [
             (1.0, 1.0),
             (1.1, 2.0),
             (3.0, 5.0),
@@ -639,12 +641,12 @@ mod tests {
             (f64::INFINITY, 1.0),
             (0.0, 1.0),
         ] {
-            assert_eq!(round_up(x), wanted, "{x}");
+            assert_eq!(round_up(x), expected, "{x}");
         }
-        for (x, wanted) in
+        for (x, expected) in
             [(1.0, 1.0), (1.4, 1.0), (1.5, 2.0), (3.0, 2.0), (3.2, 5.0), (7.1, 10.0), (0.031, 0.02)]
         {
-            assert_eq!(round(x), wanted, "{x}");
+            assert_eq!(round(x), expected, "{x}");
         }
     }
 

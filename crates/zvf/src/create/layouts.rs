@@ -64,8 +64,8 @@ impl Layouts {
             let in_file = |error: Error| if files.len() > 1 { error.in_file(file) } else { error };
             let reader = open(file, recipe).map_err(in_file)?;
             let kind = reader.header().kind;
-            match kinds.iter_mut().find(|(known, ..)| *known == kind) {
-                Some((_, own, _)) => own.push(file.clone()),
+            match kinds.iter_mut().find(|(listed, ..)| *listed == kind) {
+                Some((_, kind_files, _)) => kind_files.push(file.clone()),
                 None => kinds.push((kind, vec![file.clone()], reader)),
             }
         }
@@ -124,21 +124,22 @@ impl Layouts {
         let mut total = 0_u64;
         let mut beside = Beside::default();
         for (files, layout) in &self.each {
-            let mut own = writer.kind(layout.header.kind)?;
+            let mut kind_writer = writer.kind(layout.header.kind)?;
             for (input, (file, shift)) in files.iter().zip(&layout.shifts).enumerate() {
-                let before = own.vertices();
+                let before = kind_writer.vertices();
                 let reader = layout.reader(input, file, recipe)?;
                 beside.take_records(reader.header());
                 for piece in reader {
-                    push(&mut own, shift.apply(piece?)?, before, &mut beside)?;
-                    report_progress(progress, Stage::Read, total + own.vertices())?;
+                    push(&mut kind_writer, shift.apply(piece?)?, before, &mut beside)?;
+                    report_progress(progress, Stage::Read, total + kind_writer.vertices())?;
                 }
             }
-            if own.vertices() != layout.vertices {
+            if kind_writer.vertices() != layout.vertices {
                 let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
-                return Err(Error::changed(&names.join(", "), layout.vertices, own.vertices()));
+                let found = kind_writer.vertices();
+                return Err(Error::changed(&names.join(", "), layout.vertices, found));
             }
-            total += own.vertices();
+            total += kind_writer.vertices();
         }
         report_progress(progress, Stage::Write, total)?;
         beside.give(&mut writer);
@@ -147,15 +148,15 @@ impl Layouts {
 
     /// Gives all kinds the same chunks.
     fn agree(&mut self, recipe: &Recipe) -> Result<(), Error> {
-        let [(_, first), others @ ..] = self.each.as_slice() else { return Ok(()) };
-        if others.is_empty() {
+        let [(_, first), other_layouts @ ..] = self.each.as_slice() else { return Ok(()) };
+        if other_layouts.is_empty() {
             return Ok(());
         }
         let axes = first.header.axes.clone();
-        for (files, other) in others {
-            if other.header.axes != axes {
+        for (files, layout) in other_layouts {
+            if layout.header.axes != axes {
                 let file = files.first().map(|file| file.display().to_string()).unwrap_or_default();
-                let found = format!("{} in {file}", other.header.axes.join(", "));
+                let found = format!("{} in {file}", layout.header.axes.join(", "));
                 let expected = "the same axes in every file";
                 return Err(Error::bad_request("the input", expected, &found));
             }

@@ -53,12 +53,12 @@ impl Slicer {
         let slice = &mut self.slice;
         match piece {
             Piece::Vertices(batch) => {
-                let own = batch.elements().map_or(0, zvf_model::Elements::len);
+                let element_count = batch.elements().map_or(0, zvf_model::Elements::len);
                 slice.vertices += to_u64(batch.len());
-                slice.elements += to_u64(own);
+                slice.elements += to_u64(element_count);
                 slice.lines += lines(batch);
                 if batch.parts().is_empty() && batch.vertex_objects().is_none() {
-                    let roots = to_u64(batch.len()).saturating_sub(to_u64(own));
+                    let roots = to_u64(batch.len()).saturating_sub(to_u64(element_count));
                     slice.trees += roots;
                 }
             }
@@ -106,8 +106,8 @@ fn weight(piece: &Piece) -> u64 {
             let elements = batch.elements();
             let ends = elements.map_or(0, |e| to_u64(e.rows().len()).saturating_mul(16));
             let attributes = elements.map_or(0, |e| columns(e.fields()));
-            let own = to_u64(batch.len()).saturating_mul(BESIDE) + columns(batch.fields());
-            ((own + to_u64(batch.positions().bytes().len())) + ends) + attributes
+            let vertex_bytes = to_u64(batch.len()).saturating_mul(BESIDE) + columns(batch.fields());
+            ((vertex_bytes + to_u64(batch.positions().bytes().len())) + ends) + attributes
         }
         Piece::Elements { rows, fields } => {
             to_u64(rows.bytes().len()).saturating_mul(2) + columns(fields)

@@ -91,7 +91,7 @@ mod tests {
         let (class, text) = (fault().class(), fault().to_string());
         let there_and_back = to_error(in_reading(fault()));
         assert_eq!((there_and_back.class(), there_and_back.to_string()), (class, text));
-        let other = ConvertError::Read(io::Error::from(io::ErrorKind::NotFound));
-        assert_eq!(to_error(other).class(), zvf_format::Class::NotFound);
+        let not_found = ConvertError::Read(io::Error::from(io::ErrorKind::NotFound));
+        assert_eq!(to_error(not_found).class(), zvf_format::Class::NotFound);
     }
 }

@@ -93,7 +93,7 @@ pub async fn create_all(
     let shares = u32::try_from(layout.slices.len().div_ceil(4)).unwrap_or(u32::MAX);
     let plan = crate::ingest::plan(files, address, layout, recipe, Some(shares))?;
     let goes_on = match TaskPlan::read(folder) {
-        Ok(Some(there)) => there == plan && !is_gone(address, folder)?,
+        Ok(Some(existing)) => existing == plan && !is_gone(address, folder)?,
         Ok(None) => !TaskPlan::is_half_removed(folder)?,
         Err(_unreadable) => false,
     };

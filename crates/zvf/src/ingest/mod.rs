@@ -117,7 +117,7 @@ pub(crate) async fn begin(
         Build::begin(address, recipe.write.build.clone()).await?.abandon().await?;
     }
     #[cfg(feature = "local")]
-    if TaskPlan::read(folder)?.is_some_and(|known| known != *plan)
+    if TaskPlan::read(folder)?.is_some_and(|existing| existing != *plan)
         && Build::is_built_in(address, folder)?
         || Build::is_gone_from(address, folder)?
     {
@@ -263,11 +263,11 @@ impl Ingest {
     #[boxed]
     pub async fn run_all(&self, progress: &mut Progress<'_>) -> Result<Report, Error> {
         let tasks = self.tasks.all();
-        let (routes, others): (Vec<Task>, Vec<Task>) =
+        let (routes, other_tasks): (Vec<Task>, Vec<Task>) =
             tasks.iter().partition(|task| task.stage == TaskStage::Route);
         let routed = self.route_missing(&routes, progress)?;
         let mut done = to_u64(routed.iter().filter(|now| !**now).count());
-        for (written, task) in (0_u64..).zip(others) {
+        for (written, task) in (0_u64..).zip(other_tasks) {
             report_progress(progress, Stage::Write, written)?;
             if !self.tasks.run(task).await? {
                 done += 1;

@@ -226,22 +226,22 @@ impl Source {
 
     /// One of the files, as long as it is what it was.
     pub(super) fn file(&self, number: usize) -> Result<Option<&Path>, Error> {
-        let Some(known) = self.files.get(number) else { return Ok(None) };
-        let (bytes, modified) = fingerprint(&known.path)?;
-        if (bytes, &modified) != (known.bytes, &known.modified) {
-            return Err(Error::not_as_planned(&known.path.display().to_string()));
+        let Some(file) = self.files.get(number) else { return Ok(None) };
+        let (bytes, modified) = fingerprint(&file.path)?;
+        if (bytes, &modified) != (file.bytes, &file.modified) {
+            return Err(Error::not_as_planned(&file.path.display().to_string()));
         }
-        Ok(Some(&known.path))
+        Ok(Some(&file.path))
     }
 
     /// Vertices of the files before one of them.
     pub(super) fn count_before(&self, number: usize) -> u64 {
-        self.files.get(number).map_or(0, |known| known.before)
+        self.files.get(number).map_or(0, |file| file.before)
     }
 
     /// What becomes of the ids of objects of one of the files.
     pub(super) fn shift(&self, number: usize) -> Shift {
-        self.files.get(number).map_or_else(Shift::default, |known| known.shift)
+        self.files.get(number).map_or_else(Shift::default, |file| file.shift)
     }
 
     fn codecs(&self) -> Result<CodecPipeline, Error> {

@@ -97,8 +97,8 @@ async fn what_was_stopped_goes_on_and_what_changed_begins_anew() {
     let taken = create(&file, &address, &layout, &recipe, &mut go_on).await.unwrap_err();
     assert_eq!(taken.class(), zvf_format::Class::AlreadyExists);
     assert_eq!(folder.names(), ["a.csv", "a.zarrvectors"]);
-    let other = folder.address("b.zarrvectors");
-    let report = create(&file, &other, &layout, &recipe, &mut go_on).await.unwrap();
+    let other_address = folder.address("b.zarrvectors");
+    let report = create(&file, &other_address, &layout, &recipe, &mut go_on).await.unwrap();
     assert_eq!(report.notices, [], "there was no earlier run");
 }
 
@@ -119,8 +119,8 @@ async fn several_files_are_one_store() {
         elsewhere.to_string(),
         "InvalidArgument, the store: expected the one that was planned, found \"a store in a folder\""
     );
-    let other = Planned::make(&files, &address, &work, &recipe, Some(3), &mut go_on).await;
-    assert!(other.unwrap_err().to_string().contains("expected no other plan"));
+    let other_plan = Planned::make(&files, &address, &work, &recipe, Some(3), &mut go_on).await;
+    assert!(other_plan.unwrap_err().to_string().contains("expected no other plan"));
     let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
     let mut tasks = ingest.tasks().all();
     tasks[..5].reverse();
@@ -130,20 +130,20 @@ async fn several_files_are_one_store() {
     }
     assert_eq!(ingest.finish().await.unwrap().unwrap().vertices, 450);
 
-    let one = points(&folder, "one.csv", 0..450);
+    let single_file = points(&folder, "one.csv", 0..450);
     let whole = Recipe { write: WriteOptions::default(), ..recipe };
-    let layout = Layout::scan(&one, &whole, &mut go_on).unwrap();
+    let layout = Layout::scan(&single_file, &whole, &mut go_on).unwrap();
     assert_eq!(layout.slices.len(), 1);
     let at_once = folder.address("b.zarrvectors");
-    create(&one, &at_once, &layout, &whole, &mut go_on).await.unwrap();
-    let [mut found, mut wanted] = [address, at_once].map(|store| {
+    create(&single_file, &at_once, &layout, &whole, &mut go_on).await.unwrap();
+    let [mut found, mut expected] = [address, at_once].map(|store| {
         let cells = PathBuf::from(store).join("0/vertices/c/0");
         let cells = fs::read_dir(cells).unwrap().map(|e| fs::read(e.unwrap().path()).unwrap());
         cells.collect::<Vec<_>>()
     });
     found.sort();
-    wanted.sort();
-    assert_eq!(found, wanted);
+    expected.sort();
+    assert_eq!(found, expected);
 }
 
 /// A slice that ends where a file does is followed by one that begins with the next file.
@@ -219,7 +219,7 @@ async fn progress_of_a_store_that_is_gone_is_discarded() {
     let old_layout = Layout::scan(&old, &recipe, &mut go_on).unwrap();
     let address = folder.address("a.zarrvectors");
     create(&file, &address, &layout, &recipe, &mut go_on).await.unwrap();
-    let wanted = files_below(Path::new(&address));
+    let expected = files_below(Path::new(&address));
     fs::remove_dir_all(&address).unwrap();
     for (name, cells_gone) in [("removed", false), ("restored", false), ("restored", true)] {
         let (store, work) = (folder.at("a.zarrvectors"), crate::ingest::folder(&address).unwrap());
@@ -234,16 +234,16 @@ async fn progress_of_a_store_that_is_gone_is_discarded() {
         for task in ingest.tasks().all() {
             ingest.run(task, &mut go_on).await.unwrap();
         }
-        let kept = folder.at("kept");
+        let saved = folder.at("kept");
         for name in ["plan.json", "tasks", "done"] {
-            fs::create_dir_all(&kept).unwrap();
+            fs::create_dir_all(&saved).unwrap();
             match fs::metadata(work.join(name)).unwrap().is_dir() {
-                true => copy(&work.join(name), &kept.join(name)),
-                false => drop(fs::copy(work.join(name), kept.join(name)).unwrap()),
+                true => copy(&work.join(name), &saved.join(name)),
+                false => drop(fs::copy(work.join(name), saved.join(name)).unwrap()),
             }
         }
         ingest.finish().await.unwrap();
-        copy(&kept, &work);
+        copy(&saved, &work);
         copy(&backup, &work.join("store")); // the two changed places
         fs::write(work.join("store.id"), "1 0000000000000000").unwrap();
         fs::remove_dir_all(&store).unwrap();
@@ -255,8 +255,8 @@ async fn progress_of_a_store_that_is_gone_is_discarded() {
         }
         let report = create(&file, &address, &layout, &recipe, &mut go_on).await.unwrap();
         assert_eq!(report.notices, [Notice::Cleaned], "{name}");
-        assert_eq!(files_below(&store), wanted, "{name}");
-        for gone in [&backup, &kept, &store] {
+        assert_eq!(files_below(&store), expected, "{name}");
+        for gone in [&backup, &saved, &store] {
             fs::remove_dir_all(gone).unwrap();
         }
     }
@@ -341,26 +341,26 @@ async fn slices_in_the_middle_of_a_file_are_routed_alone_or_together() {
     assert_eq!(layout.slices.len(), 1);
     create(&file, &whole, &layout, &at_once, &mut go_on).await.unwrap();
     let cells = |store: &str| files_below(&Path::new(store).join("0/vertices/c"));
-    let wanted = cells(&whole);
+    let expected = cells(&whole);
     for (name, together) in [("alone", 1), ("together", 4)] {
         let (address, work) = (folder.address(name), folder.at("work"));
         let files = std::slice::from_ref(&file);
         Planned::make(files, &address, &work, &recipe, Some(2), &mut go_on).await.unwrap();
         let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
-        let (mut routes, others): (Vec<Task>, Vec<Task>) =
+        let (mut routes, other_tasks): (Vec<Task>, Vec<Task>) =
             ingest.tasks().all().into_iter().partition(|task| task.stage == TaskStage::Route);
         assert_eq!(routes.len(), 10);
-        assert!(ingest.route(&others, &mut go_on).await.is_err(), "these read no input");
+        assert!(ingest.route(&other_tasks, &mut go_on).await.is_err(), "these read no input");
         routes.reverse();
         for tasks in routes.chunks(together) {
             assert_eq!(ingest.route(tasks, &mut go_on).await.unwrap(), vec![true; tasks.len()]);
         }
         assert_eq!(ingest.route(&routes, &mut go_on).await.unwrap(), [false; 10]);
-        for task in others {
+        for task in other_tasks {
             ingest.run(task, &mut go_on).await.unwrap();
         }
         assert_eq!(ingest.finish().await.unwrap().unwrap().vertices, 950);
         let found = cells(&address);
-        assert_eq!(found, wanted, "{name}");
+        assert_eq!(found, expected, "{name}");
     }
 }

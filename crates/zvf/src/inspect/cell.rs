@@ -160,12 +160,12 @@ async fn fragments(
     let rows = to_u64(positions.len());
     let mut named = vec![false; positions.len()];
     let mut listed = Vec::new();
-    for (fragment, one) in (0_u64..).zip(index.iter()) {
-        for row in one.rows_within(rows).into_iter().flatten() {
+    for (fragment, record) in (0_u64..).zip(index.iter()) {
+        for row in record.rows_within(rows).into_iter().flatten() {
             let row = usize::try_from(row).ok().and_then(|row| named.get_mut(row));
             row.into_iter().for_each(|row| *row = true);
         }
-        listed.push(match one {
+        listed.push(match record {
             Fragment::Range { start, count } => CellFragment {
                 fragment,
                 rows: count,
@@ -174,9 +174,9 @@ async fn fragments(
             },
             Fragment::Rows(_) => CellFragment {
                 fragment,
-                rows: one.len(),
+                rows: record.len(),
                 range: None,
-                listed: Some(one.rows().take(LISTED).collect()),
+                listed: Some(record.rows().take(LISTED).collect()),
             },
         });
     }
@@ -194,7 +194,7 @@ async fn links(
     for name in ["links", "cross_chunk_links"] {
         for delta in level.node().children(name).await?.names {
             let Ok(delta) = delta.parse::<Delta>() else { continue };
-            if all.iter().any(|(known, _)| *known == delta) {
+            if all.iter().any(|(listed, _)| *listed == delta) {
                 continue;
             }
             if let Some(family) = level.links(delta).await? {

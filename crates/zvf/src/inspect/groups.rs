@@ -45,9 +45,9 @@ impl GroupView {
             };
         };
         let all: Vec<u64> = (0..catalogue.len()).collect();
-        let wanted = groups.unwrap_or(&all);
-        let members = catalogue.members(wanted).await?;
-        let mut views: Vec<Self> = wanted
+        let group_numbers = groups.unwrap_or(&all);
+        let members = catalogue.members(group_numbers).await?;
+        let mut views: Vec<Self> = group_numbers
             .iter()
             .zip(&members)
             .map(|(group, members)| Self {
@@ -67,7 +67,7 @@ impl GroupView {
             .collect();
         for name in level.group_attribute_names().await?.names {
             let Some(attribute) = level.group_attribute(&name).await? else { continue };
-            let values = attribute.rows(wanted).await?;
+            let values = attribute.rows(group_numbers).await?;
             for (at, view) in views.iter_mut().enumerate() {
                 view.attributes.insert(name.clone(), json::row(&values, at));
             }

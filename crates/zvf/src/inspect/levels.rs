@@ -139,11 +139,11 @@ impl LevelSummary {
         let reader = LevelReader::open(store, LevelId(self.level)).await?;
         self.fill(&reader).await?;
         for kind in reader.extra_kinds() {
-            let Ok(Some(own)) = reader.of_kind(kind).await else { continue };
+            let Ok(Some(kind_reader)) = reader.of_kind(kind).await else { continue };
             let mut beside =
                 Self { level: self.level, kind: Some(kind.to_string()), ..Self::default() };
-            beside.document(store, own.node());
-            beside.fill(&own).await?;
+            beside.document(store, kind_reader.node());
+            beside.fill(&kind_reader).await?;
             beside.groups = None; // those of the level
             self.geometries.retain(|name| Some(name) != beside.kind.as_ref());
             self.beside.push(beside);
@@ -162,7 +162,7 @@ impl LevelSummary {
         self.error = meta.geometric_error();
         self.object_sparsity = meta.object_sparsity;
         self.additive = meta.is_additive();
-        let edited = meta.attributes.get("zvf").and_then(|own| own.get("stale"));
+        let edited = meta.attributes.get("zvf").and_then(|extension| extension.get("stale"));
         self.stale = edited.filter(|stale| !stale.is_null()).cloned();
         self.chunk_attribute = meta.chunk_attribute_name.clone();
     }
@@ -189,7 +189,7 @@ impl LevelSummary {
         self.exact_vertex_attributes(reader).await?;
         self.links = links(reader).await?;
         let geometries = reader.geometries().await?;
-        self.geometries = geometries.iter().map(|one| one.name().to_owned()).collect();
+        self.geometries = geometries.iter().map(|geometry| geometry.name().to_owned()).collect();
         self.objects = reader.objects().await?.map(|index| index.slots());
         self.groups = reader.groups().await?.map(|groups| groups.len());
         Ok(())

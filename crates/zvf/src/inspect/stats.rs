@@ -54,7 +54,7 @@ impl AttributeStats {
     #[must_use]
     pub fn list(statistics: &Statistics) -> Vec<Self> {
         let mut all: Vec<&AttributeStatistics> = statistics.attributes.iter().collect();
-        let place = |scope| SCOPES.iter().position(|known| *known == scope);
+        let place = |scope| SCOPES.iter().position(|listed| *listed == scope);
         all.sort_by(|a, b| (place(a.scope), &a.name).cmp(&(place(b.scope), &b.name)));
         all.into_iter().map(Self::from_statistics).collect()
     }

@@ -123,12 +123,12 @@ impl WorkFolder {
             Medium::Folder(folder) => folder,
             Medium::Objects(objects) => return objects.create(key, bytes).await,
         };
-        let own = format!("{run}/record");
-        self.put(&own, bytes).await?;
+        let run_key = format!("{run}/record");
+        self.put(&run_key, bytes).await?;
         let publish = || -> std::io::Result<bool> {
             let to = folder.path(key);
             folder.disk().make_dirs(to.parent().unwrap_or(folder.root()))?;
-            match folder.disk().rename_new(&folder.path(&own), &to) {
+            match folder.disk().rename_new(&folder.path(&run_key), &to) {
                 Ok(()) => folder.sync_folders([key].into_iter()).map(|()| true),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
                 Err(error) => Err(error),

@@ -202,12 +202,12 @@ impl Tasks {
             return Err(Error::in_words(class, "open", text));
         };
         let head: PlanHead = serde_json::from_slice(&text).map_err(|e| bad_plan(folder, &e))?;
-        let own = (FORMAT, VERSION, env!("CARGO_PKG_VERSION"));
-        if (head.format.as_str(), head.version, head.zvf.as_str()) != own {
+        let current = (FORMAT, VERSION, env!("CARGO_PKG_VERSION"));
+        if (head.format.as_str(), head.version, head.zvf.as_str()) != current {
             let class = Class::InvalidArgument;
             let text = format!(
                 "{class}, {folder}/{PLAN}: expected a plan of zvf {}, version {VERSION}, found one of {} {}, version {}; run the build that made it, or plan again",
-                own.2, head.format, head.zvf, head.version
+                current.2, head.format, head.zvf, head.version
             );
             return Err(Error::in_words(class, "open", text));
         }

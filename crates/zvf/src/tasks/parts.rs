@@ -228,7 +228,7 @@ impl PartsFolder {
         match self {
             Self::Local { output, staging } => publish_local((output, staging), parts),
             Self::Remote { objects, output, staging } => {
-                let there = sizes(objects, output).await?;
+                let existing = sizes(objects, output).await?;
                 let is_own = |name: &str| {
                     let name = name.trim_start_matches('/');
                     parts.iter().any(|(_, part)| {
@@ -236,7 +236,7 @@ impl PartsFolder {
                             .is_some_and(|rest| part.files.iter().any(|(file, _, _)| file == rest))
                     })
                 };
-                if there.iter().any(|(name, _)| !is_own(name)) {
+                if existing.iter().any(|(name, _)| !is_own(name)) {
                     return Err(self.output_exists_error());
                 }
                 for (found, part) in parts {

@@ -50,10 +50,11 @@ impl PyramidJob {
         if self.options == found {
             return Ok(());
         }
-        let others = found.as_object().into_iter().flatten();
-        let others = others.filter(|(name, value)| self.options.get(name.as_str()) != Some(value));
-        let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
-        let found = format!("others of {}", others.join(", "));
+        let differing = found.as_object().into_iter().flatten();
+        let differing =
+            differing.filter(|(name, value)| self.options.get(name.as_str()) != Some(value));
+        let differing: Vec<&str> = differing.map(|(name, _)| name.as_str()).collect();
+        let found = format!("others of {}", differing.join(", "));
         let expected = "those that the plan was made with";
         Err(Error::bad_request("the settings of levels", expected, &found))
     }
@@ -110,7 +111,7 @@ impl Plan {
         }
         zvf_pyramid::check_divisible(&store, options).await?;
         let steps = PyramidPlan::plan(&store, options).await?.steps();
-        let levels = steps.chunk_by(|one, other| one.level == other.level);
+        let levels = steps.chunk_by(|first, second| first.level == second.level);
         let sum = |level: &[zvf_pyramid::Step]| level.iter().map(|step| step.vertices).sum();
         let job = PyramidJob {
             words,
@@ -141,7 +142,7 @@ impl Tasks {
         let (job, address) = self.pyramid_job()?;
         job.check_options(options)?;
         if let Some(record) = Record::read_whole(&self.folder, &self.digest, number).await? {
-            if self.kept_level(&record)?.is_none_or(|kept| kept.is_whole().unwrap_or(false)) {
+            if self.kept_level(&record)?.is_none_or(|level| level.is_whole().unwrap_or(false)) {
                 return Ok(Ran::Before);
             }
             self.folder.remove(&[key(number)]).await?;
@@ -185,10 +186,10 @@ impl Tasks {
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         let (job, address) = self.pyramid_job()?;
         job.check_options(options)?;
-        let kept = self.kept_levels(job.vertices.len(), "to finish").await?;
+        let levels = self.kept_levels(job.vertices.len(), "to finish").await?;
         if let Err(changed) = self.check_store_at(address, open).await {
             let is_finished = changed.class() == Class::Conflict
-                && match is_in(&kept, address).await? {
+                && match is_in(&levels, address).await? {
                     Some(same) => same,
                     None => self.folder.exists(FINISHED).await?,
                 };
@@ -196,7 +197,7 @@ impl Tasks {
         }
         let folder = self.work_folder()?.join(new_run());
         let to = (address, folder.as_path());
-        let made = zvf_pyramid::build_with_levels(to, options, how, &kept, on_event).await?;
+        let made = zvf_pyramid::build_with_levels(to, options, how, &levels, on_event).await?;
         self.folder.put(FINISHED, &self.digest.clone().into()).await?;
         Ok(Some(made))
     }
@@ -205,19 +206,19 @@ impl Tasks {
     async fn kept_levels(&self, count: usize, why: &str) -> Result<Vec<KeptLevel>, Error> {
         let mut levels = Vec::new();
         for record in self.records(count, why).await? {
-            let Some(kept) = self.kept_level(&record)? else { continue };
-            if !kept.is_whole()? {
+            let Some(level) = self.kept_level(&record)? else { continue };
+            if !level.is_whole()? {
                 self.folder.remove(&[key(record.task)]).await?;
                 let class = Class::Checksum;
                 let text = format!(
                     "{class}, {}: expected level {} as task {} made it, found something else or nothing; run the task again",
-                    kept.folder.display(),
-                    kept.level,
+                    level.folder.display(),
+                    level.level,
                     record.task
                 );
                 return Err(Error::in_words(class, "read", text));
             }
-            levels.push(kept);
+            levels.push(level);
         }
         Ok(levels)
     }
@@ -252,15 +253,15 @@ pub(super) fn check_is_folder(path: Option<&Path>, name: &str) -> Result<PathBuf
 }
 
 /// Whether the store has the levels that were made as they were made; none where it has no such level.
-async fn is_in(kept: &[KeptLevel], address: &str) -> Result<Option<bool>, Error> {
+async fn is_in(levels: &[KeptLevel], address: &str) -> Result<Option<bool>, Error> {
     let store = Store::open(address, OpenOptions::default()).await?;
-    let there = store.level_numbers();
-    let mut found = kept.iter().filter(|kept| there.contains(&kept.level)).peekable();
+    let level_numbers = store.level_numbers();
+    let mut found = levels.iter().filter(|level| level_numbers.contains(&level.level)).peekable();
     if found.peek().is_none() {
         return Ok(None);
     }
-    for kept in found {
-        if !kept.is_in(address)? {
+    for level in found {
+        if !level.is_in(address)? {
             return Ok(Some(false));
         }
     }

@@ -81,120 +81,121 @@ fn copy(from: &Path, to: &Path) {
 
 #[tokio::test]
 async fn tasks_report_what_the_whole_reports() {
-    let own = Own::new();
+    let fixture = Own::new();
     // A finding, so that there is something to lose.
-    fs::write(Path::new(&own.address).join("0/notes.txt"), "x").unwrap();
+    fs::write(Path::new(&fixture.address).join("0/notes.txt"), "x").unwrap();
     let remote = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
-    for folder in [own.folder(), remote] {
-        let tasks = own.plan(3).await.create(&folder).await.unwrap();
+    for folder in [fixture.folder(), remote] {
+        let tasks = fixture.plan(3).await.create(&folder).await.unwrap();
         let stages: Vec<_> = tasks.plan().lines().into_iter().map(|line| line.stage).collect();
         assert!(stages.contains(&"cells".into()) && stages.contains(&"objects".into()));
-        own.run_all(&tasks).await;
-        let report = own.finish(&tasks).await.unwrap();
-        assert_eq!(report, own.validate_whole().await);
+        fixture.run_all(&tasks).await;
+        let report = fixture.finish(&tasks).await.unwrap();
+        assert_eq!(report, fixture.validate_whole().await);
         assert!(!report.findings.is_empty());
-        assert_eq!(own.finish(&tasks).await.unwrap(), report, "finishing is repeated");
+        assert_eq!(fixture.finish(&tasks).await.unwrap(), report, "finishing is repeated");
         tasks.remove().await.unwrap();
         assert_eq!(Tasks::open(&folder).await.unwrap_err().class(), Class::NotFound);
     }
-    assert!(!own.dir.path().join("work").exists(), "nothing is left");
+    assert!(!fixture.dir.path().join("work").exists(), "nothing is left");
 }
 
 #[tokio::test]
 async fn tasks_are_repeated_and_run_twice_at_once() {
-    let own = Own::new();
-    let folder = own.folder();
-    let tasks = own.plan(2).await.create(&folder).await.unwrap();
+    let fixture = Own::new();
+    let folder = fixture.folder();
+    let tasks = fixture.plan(2).await.create(&folder).await.unwrap();
     // What a run that was killed leaves.
     let mut killed = record::Writer::new(&folder);
     killed.push(&vec![b'x'; 5 << 20]).await.unwrap();
     drop(killed);
-    let (one, two) = tokio::join!(own.run(&tasks, 0), own.run(&tasks, 0));
-    let ran = [one.unwrap(), two.unwrap()];
+    let (first, second) = tokio::join!(fixture.run(&tasks, 0), fixture.run(&tasks, 0));
+    let ran = [first.unwrap(), second.unwrap()];
     assert!(ran.contains(&Ran::Now) && ran.contains(&Ran::Before), "{ran:?}");
-    assert_eq!(own.run(&tasks, 0).await.unwrap(), Ran::Before);
+    assert_eq!(fixture.run(&tasks, 0).await.unwrap(), Ran::Before);
     assert_eq!(tasks.done().await.unwrap()[..2], [true, false]);
     // The same plan again: what is done stays done.
-    let again = own.plan(2).await.create(&folder).await.unwrap();
+    let again = fixture.plan(2).await.create(&folder).await.unwrap();
     assert_eq!(again.done().await.unwrap()[..2], [true, false]);
     for number in 1..again.plan().lines().len() {
-        own.run(&again, number).await.unwrap();
+        fixture.run(&again, number).await.unwrap();
     }
-    assert_eq!(own.finish(&again).await.unwrap(), own.validate_whole().await);
+    assert_eq!(fixture.finish(&again).await.unwrap(), fixture.validate_whole().await);
 }
 
 #[tokio::test]
 async fn a_task_that_is_stopped_leaves_nothing() {
-    let own = Own::new();
-    let tasks = own.plan(1).await.create(&own.folder()).await.unwrap();
-    let (store, open, observer) = (own.open().await, OpenOptions::default(), Observer::default());
+    let fixture = Own::new();
+    let tasks = fixture.plan(1).await.create(&fixture.folder()).await.unwrap();
+    let (store, open) = (fixture.open().await, OpenOptions::default());
+    let observer = Observer::default();
     observer.cancel();
     let ran = tasks.run_validate(0, (&store, &open), &observer).await.unwrap();
     assert_eq!((ran, tasks.done().await.unwrap()[0]), (Ran::Stopped, false));
-    let runs = own.dir.path().join("work/runs");
+    let runs = fixture.dir.path().join("work/runs");
     assert!(fs::read_dir(runs).map_or(true, |mut runs| runs.next().is_none()));
 }
 
 #[tokio::test]
 async fn stages_and_missing_tasks_are_waited_for() {
-    let own = Own::new();
-    let tasks = own.plan(1).await.create(&own.folder()).await.unwrap();
+    let fixture = Own::new();
+    let tasks = fixture.plan(1).await.create(&fixture.folder()).await.unwrap();
     let last = tasks.plan().lines().len() - 1;
-    let early = own.run(&tasks, last).await.unwrap_err();
+    let early = fixture.run(&tasks, last).await.unwrap_err();
     assert_eq!(early.class(), Class::Unavailable);
     assert!(early.to_string().contains("not done: 0"), "{early}");
-    let unfinished = own.finish(&tasks).await.unwrap_err();
+    let unfinished = fixture.finish(&tasks).await.unwrap_err();
     assert_eq!(unfinished.class(), Class::Unavailable);
-    let none = own.run(&tasks, last + 1).await.unwrap_err();
+    let none = fixture.run(&tasks, last + 1).await.unwrap_err();
     assert_eq!(none.class(), Class::InvalidArgument);
 }
 
 #[tokio::test]
 async fn a_store_that_changed_since_the_plan_is_refused() {
-    let own = Own::new();
-    let folder = own.folder();
-    let tasks = own.plan(1).await.create(&folder).await.unwrap();
-    own.run_all(&tasks).await;
-    let cell = Path::new(&own.address).join("0/zarr.json");
+    let fixture = Own::new();
+    let folder = fixture.folder();
+    let tasks = fixture.plan(1).await.create(&folder).await.unwrap();
+    fixture.run_all(&tasks).await;
+    let cell = Path::new(&fixture.address).join("0/zarr.json");
     let text = fs::read_to_string(&cell).unwrap();
     fs::write(&cell, format!("{text}\n")).unwrap();
-    assert_eq!(own.finish(&tasks).await.unwrap_err().class(), Class::Conflict);
-    fs::remove_file(own.dir.path().join("work/done/0.json")).unwrap();
-    assert_eq!(own.run(&tasks, 0).await.unwrap_err().class(), Class::Conflict);
-    let changed = own.plan(1).await.create(&folder).await.unwrap_err();
+    assert_eq!(fixture.finish(&tasks).await.unwrap_err().class(), Class::Conflict);
+    fs::remove_file(fixture.dir.path().join("work/done/0.json")).unwrap();
+    assert_eq!(fixture.run(&tasks, 0).await.unwrap_err().class(), Class::Conflict);
+    let changed = fixture.plan(1).await.create(&folder).await.unwrap_err();
     assert_eq!(changed.class(), Class::Conflict);
     fs::write(&cell, text).unwrap();
-    assert_eq!(own.run(&tasks, 0).await.unwrap(), Ran::Now);
-    assert_eq!(own.finish(&tasks).await.unwrap(), own.validate_whole().await);
-    let other = own.plan(7).await.create(&folder).await.unwrap_err();
-    assert_eq!(other.class(), Class::AlreadyExists);
+    assert_eq!(fixture.run(&tasks, 0).await.unwrap(), Ran::Now);
+    assert_eq!(fixture.finish(&tasks).await.unwrap(), fixture.validate_whole().await);
+    let other_plan = fixture.plan(7).await.create(&folder).await.unwrap_err();
+    assert_eq!(other_plan.class(), Class::AlreadyExists);
 }
 
 #[tokio::test]
 async fn what_a_task_wrote_is_compared_with_its_record() {
-    let own = Own::new();
-    let tasks = own.plan(1).await.create(&own.folder()).await.unwrap();
-    own.run_all(&tasks).await;
-    let runs = own.dir.path().join("work/runs");
+    let fixture = Own::new();
+    let tasks = fixture.plan(1).await.create(&fixture.folder()).await.unwrap();
+    fixture.run_all(&tasks).await;
+    let runs = fixture.dir.path().join("work/runs");
     let files = fs::read_dir(&runs).unwrap().map(|run| run.unwrap().path().join("000000"));
     let files: Vec<_> = files.filter(|file| file.exists()).collect();
     assert_eq!(files.len(), tasks.plan().lines().len());
     fs::write(&files[0], "{}\n").unwrap();
-    assert_eq!(own.finish(&tasks).await.unwrap_err().class(), Class::Checksum);
+    assert_eq!(fixture.finish(&tasks).await.unwrap_err().class(), Class::Checksum);
     let mut again = 0;
     for number in 0..tasks.plan().lines().len() {
-        again += usize::from(own.run(&tasks, number).await.unwrap() == Ran::Now);
+        again += usize::from(fixture.run(&tasks, number).await.unwrap() == Ran::Now);
     }
     assert_eq!(again, 1, "the task whose file was damaged, and no other");
-    assert_eq!(own.finish(&tasks).await.unwrap(), own.validate_whole().await);
+    assert_eq!(fixture.finish(&tasks).await.unwrap(), fixture.validate_whole().await);
 }
 
 #[tokio::test]
 async fn plans_of_other_builds_are_refused() {
-    let own = Own::new();
-    let folder = own.folder();
-    own.plan(1).await.create(&folder).await.unwrap();
-    let path = own.dir.path().join("work/plan.json");
+    let fixture = Own::new();
+    let folder = fixture.folder();
+    fixture.plan(1).await.create(&folder).await.unwrap();
+    let path = fixture.dir.path().join("work/plan.json");
     let text = fs::read_to_string(&path).unwrap();
     let version = format!("\"zvf\": \"{}\"", env!("CARGO_PKG_VERSION"));
     assert!(text.contains(&version), "{text}");

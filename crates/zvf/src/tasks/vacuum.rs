@@ -141,8 +141,8 @@ impl Tasks {
             parts.push((share.clone(), record.bytes(&self.folder).await?));
         }
         gate.enter().map_err(|_stopped| Error::stopped())?;
-        let (own, head, digest) = (place.clone(), job.head, self.digest.clone());
-        let commit = move || zvf_edit::finish_vacuum(own, (head, &digest), parts);
+        let (commit_place, head, digest) = (place.clone(), job.head, self.digest.clone());
+        let commit = move || zvf_edit::finish_vacuum(commit_place, (head, &digest), parts);
         match on_thread("write", commit).await {
             Ok(report) => {
                 self.folder.put(FINISHED, &self.digest.clone().into()).await?;

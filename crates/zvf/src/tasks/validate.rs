@@ -148,7 +148,7 @@ impl Tasks {
             return Ok(Ran::Before);
         }
         let Some(part) = job.parts.get(number) else { return Ok(Ran::Before) };
-        let earlier = job.parts.iter().take_while(|other| other.stage < part.stage).count();
+        let earlier = job.parts.iter().take_while(|earlier| earlier.stage < part.stage).count();
         let earlier = self.records(earlier, &format!("task {number}")).await?;
         self.check_store(store, open).await?;
         let writer = Arc::new(Mutex::new(Writer::new(&self.folder)));

@@ -70,8 +70,8 @@ fn push(found: &mut Vec<Shown>, open: &mut Option<Shown>, line: usize, text: &st
         *open = Some(shown);
         return;
     }
-    if let Some(own) = shown.command.strip_prefix("cargo run -p zvf-cli -- ") {
-        shown.command = format!("zvf {own}");
+    if let Some(arguments) = shown.command.strip_prefix("cargo run -p zvf-cli -- ") {
+        shown.command = format!("zvf {arguments}");
     }
     if !shown.command.starts_with("cargo ") {
         found.push(shown);

@@ -48,9 +48,9 @@ impl Pages {
 }
 
 /// Runs the commands of pages and help texts, and fails when an exit code is not the expected one.
-pub(crate) fn run(house: &House, wanted: Pages) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
     let bin = house.build_programs()?;
-    if wanted == Pages::Sql {
+    if selected == Pages::Sql {
         crate::sql::build(house)?;
     }
     let folder = house.target().join("docs-run");
@@ -76,8 +76,8 @@ pub(crate) fn run(house: &House, wanted: Pages) -> anyhow::Result<()> {
         if commands.is_empty() {
             continue;
         }
-        if !wanted.include(commands) {
-            if wanted == Pages::Others {
+        if !selected.include(commands) {
+            if selected == Pages::Others {
                 say(&format!("run by `cargo xtask docs --run --sql`: {name}"));
             }
             continue;

@@ -62,13 +62,14 @@ impl Graph {
         let source = Source::parse(text).with_context(|| file.to_owned())?;
         let number = self.files.len();
         self.files.push(file.to_owned());
-        let own = file.rsplit_once('/').map_or(String::new(), |(own, _)| format!("{own}/"));
+        let parent =
+            file.rsplit_once('/').map_or(String::new(), |(parent, _)| format!("{parent}/"));
         for declared in &source.declared {
             let name = &declared.name;
             let (flat, nested) = (format!("{folder}{name}.rs"), format!("{folder}{name}/mod.rs"));
             let child = match &declared.file {
                 Some(path) if path.starts_with("../") => continue, // of another crate
-                Some(path) => format!("{own}{path}"),
+                Some(path) => format!("{parent}{path}"),
                 None if tree.contains_key(&flat) => flat,
                 None => nested,
             };
@@ -110,25 +111,25 @@ impl Graph {
         }
     }
 
-    /// Follows a path from a module; `None` when it leads out of the crate. `seen` has the imports on the way.
+    /// Follows a path from a module; `None` when it leads out of the crate. `visited` has the imports on the way.
     fn resolve(
         &self,
         from: usize,
         path: &[String],
-        seen: &mut BTreeSet<(usize, String)>,
+        visited: &mut BTreeSet<(usize, String)>,
     ) -> Option<Target> {
         let [first, rest @ ..] = path else { return None };
         let mut target = match first.as_str() {
             "crate" => Target::Module(self.module(&[])?),
             "self" => Target::Module(from),
             "super" => self.parent(from)?,
-            name => self.member(from, name, seen)?,
+            name => self.member(from, name, visited)?,
         };
         for name in rest {
             let Target::Module(module) = target else { break };
             target = match name.as_str() {
                 "super" => self.parent(module)?,
-                name => self.member(module, name, seen).unwrap_or(Target::Item(module)),
+                name => self.member(module, name, visited).unwrap_or(Target::Item(module)),
             };
         }
         Some(target)
@@ -139,9 +140,9 @@ impl Graph {
         &self,
         module: usize,
         name: &str,
-        seen: &mut BTreeSet<(usize, String)>,
+        visited: &mut BTreeSet<(usize, String)>,
     ) -> Option<Target> {
-        if !seen.insert((module, name.to_owned())) {
+        if !visited.insert((module, name.to_owned())) {
             return None;
         }
         let Module { path, source, .. } = &self.modules[module];
@@ -156,11 +157,11 @@ impl Graph {
         if let Some(import) =
             source.imports.iter().find(|import| import.name.as_deref() == Some(name))
         {
-            return self.resolve(module, &import.path, seen);
+            return self.resolve(module, &import.path, visited);
         }
         source.imports.iter().filter(|import| import.name.is_none()).find_map(|import| {
-            match self.resolve(module, &import.path, &mut seen.clone())? {
-                Target::Module(all) => self.member(all, name, seen),
+            match self.resolve(module, &import.path, &mut visited.clone())? {
+                Target::Module(all) => self.member(all, name, visited),
                 Target::Item(_) => None,
             }
         })

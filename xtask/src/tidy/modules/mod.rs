@@ -52,16 +52,18 @@ fn parse_known(list: &str) -> Vec<(&str, BTreeSet<String>)> {
 }
 
 /// Returns the circles that are not in the list, and the lines of the list that say more than there is.
-fn compare(found: &[Circle], known: &[(&str, BTreeSet<String>)]) -> Vec<String> {
+fn compare(found: &[Circle], known_circles: &[(&str, BTreeSet<String>)]) -> Vec<String> {
     let is_known = |circle: &&Circle| {
-        known.iter().any(|(name, files)| *name == circle.name && circle.files.is_subset(files))
+        known_circles
+            .iter()
+            .any(|(name, files)| *name == circle.name && circle.files.is_subset(files))
     };
     let mut problems = Vec::new();
     for Circle { name, files, uses } in found.iter().filter(|circle| !is_known(circle)) {
         let files: Vec<&str> = files.iter().map(String::as_str).collect();
         problems.push(format!("{name}: {} use each other in a circle:{uses}", files.join(", ")));
     }
-    for (name, files) in known {
+    for (name, files) in known_circles {
         if !found.iter().any(|circle| circle.name == *name && circle.files == *files) {
             let first = files.first().map_or("", String::as_str);
             problems.push(format!("{LIST}: the circle of {name} with {first} is not as it says"));
@@ -159,15 +161,15 @@ mod tests {
             files: files.iter().map(|file| (*file).to_owned()).collect(),
             uses: "\n    a.rs uses crate::b of b.rs".to_owned(),
         };
-        let known = parse_known("# why\nx: a.rs b.rs c.rs\n");
-        assert!(compare(&[circle("x", &["a.rs", "b.rs", "c.rs"])], &known).is_empty());
+        let known_circles = parse_known("# why\nx: a.rs b.rs c.rs\n");
+        assert!(compare(&[circle("x", &["a.rs", "b.rs", "c.rs"])], &known_circles).is_empty());
         let stale = format!("{LIST}: the circle of x with a.rs is not as it says");
-        assert_eq!(compare(&[circle("x", &["a.rs", "b.rs"])], &known), [stale.as_str()]);
-        assert_eq!(compare(&[], &known), [stale.as_str()]);
+        assert_eq!(compare(&[circle("x", &["a.rs", "b.rs"])], &known_circles), [stale.as_str()]);
+        assert_eq!(compare(&[], &known_circles), [stale.as_str()]);
         for grown in
             [circle("x", &["a.rs", "b.rs", "c.rs", "d.rs"]), circle("y", &["a.rs", "b.rs"])]
         {
-            let problems = compare(&[grown], &known);
+            let problems = compare(&[grown], &known_circles);
             assert_eq!(problems.len(), 2);
             assert!(problems[0].ends_with("in a circle:\n    a.rs uses crate::b of b.rs"));
             assert_eq!(problems[1], stale);

@@ -38,7 +38,7 @@ fn blocks_typed_by_hand() {
     let settings = Blosc2Settings { filters: filters(&[(Filter::Shuffle, 0)]), ..plain_settings() };
     let items = [3, 4, 8, 9, 0, 0, 0, 0, 13, 14, 18, 19, 0, 0, 0, 0, 0, 0, 0, 0_u32];
     let plain: Vec<u8> = items.iter().flat_map(|item| item.to_le_bytes()).collect();
-    let wanted = [
+    let expected = [
         &b"\x05\x01\x35\x04\x50\0\0\0\x10\0\0\0\x68\0\0\0"[..],
         HEAD,
         b"\x34\0\0\0\x48\0\0\0\x4c\0\0\0\x60\0\0\0\x64\0\0\0",
@@ -48,7 +48,7 @@ fn blocks_typed_by_hand() {
         b"\0\0\0\0\0\0\0\0",
     ];
     let chunk = encode(&plain, &settings);
-    assert_eq!(chunk, wanted.concat());
+    assert_eq!(chunk, expected.concat());
     assert_eq!(Chunk::parse(&chunk).unwrap().decode_all(80).unwrap(), plain);
     // With the last block left out nothing is gained, and the filter is listed without effect.
     let raw = encode(&plain[..64], &settings);
@@ -67,7 +67,7 @@ fn runs_and_raw_copies() {
     assert_eq!(chunk[32..], plain);
 
     let longer = [&plain[..], &[0; 24]].concat();
-    let wanted = [
+    let expected = [
         &b"\x05\x01\x35\x04\x40\0\0\0\x10\0\0\0\x51\0\0\0"[..],
         b"\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0",
         b"\x30\0\0\0\x44\0\0\0\x49\0\0\0\x4d\0\0\0",
@@ -76,7 +76,7 @@ fn runs_and_raw_copies() {
         b"\xfb\xff\xff\xff\x01",
         b"\0\0\0\0\0\0\0\0",
     ];
-    assert_eq!(encode(&longer, &plain_settings()), wanted.concat());
+    assert_eq!(encode(&longer, &plain_settings()), expected.concat());
 }
 
 #[test]
@@ -139,12 +139,12 @@ fn cut_precision_is_what_is_read() {
         block_size: 256,
         ..plain_settings()
     };
-    let mut wanted = floats.clone();
-    assert!(filter::cut_precision(4, 8, &mut wanted));
-    assert_ne!(wanted, floats);
+    let mut expected = floats.clone();
+    assert!(filter::cut_precision(4, 8, &mut expected));
+    assert_ne!(expected, floats);
     for level in [0, 5] {
         let chunk = encode(&floats, &Blosc2Settings { level, ..settings });
-        assert_eq!(Chunk::parse(&chunk).unwrap().decode_all(1 << 20).unwrap(), wanted);
+        assert_eq!(Chunk::parse(&chunk).unwrap().decode_all(1 << 20).unwrap(), expected);
     }
 }
 

@@ -117,11 +117,11 @@ fn integers(text: &str, what: &str) -> Result<Json, Usage> {
 
 fn index(text: &str) -> Result<Json, Usage> {
     let wrong = || Usage::new(format!("--index {text}: N, N,N,.. or FROM:TO is wanted"));
-    let one = |part: &str| part.trim().parse::<i64>().map_err(|_no_number| wrong());
+    let number = |part: &str| part.trim().parse::<i64>().map_err(|_no_number| wrong());
     match text.split_once(':') {
-        Some((from, to)) => Ok(json!({"from": one(from)?, "to": one(to)?})),
+        Some((from, to)) => Ok(json!({"from": number(from)?, "to": number(to)?})),
         None if text.contains(',') => integers(text, "--index"),
-        None => Ok(one(text)?.into()),
+        None => Ok(number(text)?.into()),
     }
 }
 

@@ -372,7 +372,7 @@ impl GroupVerb {
 
 impl Column {
     fn to_line(&self) -> Json {
-        let own = match &self.verb {
+        let fields = match &self.verb {
             ColumnVerb::Add { name, dtype, width, fill, unit, description } => json!({
                 "op": "column.add", "name": name, "dtype": dtype, "width": width,
                 "fill": fill.as_deref().map(value), "unit": unit, "description": description,
@@ -382,7 +382,7 @@ impl Column {
                 json!({"op": "column.rename", "name": name, "to": to})
             }
         };
-        with(with(json!({}), own), json!({"scope": self.scope, "kind": self.kind}))
+        with(with(json!({}), fields), json!({"scope": self.scope, "kind": self.kind}))
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn print(counts: &Counts, json: bool, out: &mut dyn Write) -> anyhow:
         let counts = json!({"vertices": vertices, "parts": parts, "elements": elements});
         return table::json(&counts, out);
     }
-    let one = |n: u64, name: &str| {
+    let count = |n: u64, name: &str| {
         let name = match (n, name) {
             (1, "vertices") => "vertex",
             (1, name) => name.trim_end_matches('s'),
@@ -22,12 +22,12 @@ pub(super) fn print(counts: &Counts, json: bool, out: &mut dyn Write) -> anyhow:
         };
         format!("{} {name}", table::count(n))
     };
-    let mut words = vec![one(vertices, "vertices")];
+    let mut words = vec![count(vertices, "vertices")];
     if parts > 0 {
-        words.push(one(parts, "parts"));
+        words.push(count(parts, "parts"));
     }
     if let Some(elements) = elements {
-        words.push(one(elements, "elements"));
+        words.push(count(elements, "elements"));
     }
     Ok(writeln!(out, "{}", words.join(", "))?)
 }

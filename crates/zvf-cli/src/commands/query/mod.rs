@@ -131,8 +131,8 @@ impl Query {
         let mut kind = self.kind;
         if kind.is_none() && reader.store().root().zarr_vectors.geometry_types.len() > 1 {
             kind = self.kind_of_objects(&reader).await?;
-            let others = self.note_other_kinds(&reader).await.filter(|_| kind.is_none());
-            session.print_notices(&mut *out, others)?;
+            let notice = self.note_other_kinds(&reader).await.filter(|_| kind.is_none());
+            session.print_notices(&mut *out, notice)?;
             query = kind.into_iter().fold(query, zvf::Query::of_kind);
         }
         let kind = match kind {
@@ -359,9 +359,9 @@ impl Query {
     async fn note_other_kinds(&self, reader: &Reader) -> Option<String> {
         let level = reader.level(self.number()?).await.ok()?;
         let first = level.kinds().first()?;
-        let others: Vec<&str> = level.extra_kinds().map(Kind::token).collect();
-        let names = others.join(", ");
-        (!others.is_empty()).then(|| {
+        let other_kinds: Vec<&str> = level.extra_kinds().map(Kind::token).collect();
+        let names = other_kinds.join(", ");
+        (!other_kinds.is_empty()).then(|| {
             format!("this is the {first} of the store; it holds also {names}: ask with --kind")
         })
     }

@@ -42,16 +42,16 @@ impl Output {
                 return Err(usage.with_hint("leave --elements out"));
             }
             Some(path) => {
-                let own = match given.filter(|_| path.extension().is_none()) {
+                let elements_format = match given.filter(|_| path.extension().is_none()) {
                     Some(format) => format,
                     None => format_of_file("--elements", path)?,
                 };
-                if own.holds_elements() {
+                if elements_format.holds_elements() {
                     let usage =
                         Usage::new(format!("{} cannot be a table of elements", path.display()));
                     return Err(usage.with_hint("name it .csv, .npy, .arrow, .arrows or .parquet"));
                 }
-                Some((path.to_owned(), own))
+                Some((path.to_owned(), elements_format))
             }
         };
         Ok(Self { format, file: file.map(Path::to_owned), elements })
@@ -70,12 +70,12 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
         return Ok(Format::Csv);
     }
     let text = format!("the name {} of {option} stands for no output format", path.display());
-    let mut known = Format::extensions();
+    let mut extensions = Format::extensions();
     if option == "--output" {
-        known.extend(other_extensions());
+        extensions.extend(other_extensions());
     }
-    let known = known.join(", ");
-    Err(Usage::new(text).with_hint(format!("end it in one of {known}, or give --format")))
+    let extensions = extensions.join(", ");
+    Err(Usage::new(text).with_hint(format!("end it in one of {extensions}, or give --format")))
 }
 
 /// Returns the extensions of the formats that `zvf convert` writes.

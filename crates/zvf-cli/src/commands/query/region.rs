@@ -108,7 +108,7 @@ fn polygon(text: &str) -> anyhow::Result<Vec<[f64; 2]>> {
 fn prism_axes(text: &str, names: &[String]) -> anyhow::Result<[usize; 2]> {
     let place = |name: &str| {
         let name = name.trim();
-        names.iter().position(|known| known == name).or_else(|| name.parse().ok())
+        names.iter().position(|axis_name| axis_name == name).or_else(|| name.parse().ok())
     };
     let both = text.split_once(',').and_then(|(a, b)| place(a).zip(place(b)));
     let (a, b) = both.ok_or_else(|| {

@@ -42,7 +42,7 @@ impl Format {
             "ndjson" | "json" => Some(Self::Jsonl),
             #[cfg(feature = "arrow")]
             "feather" | "ipc" => Some(Self::Arrow),
-            known => Self::from_str(known, true).ok(),
+            name => Self::from_str(name, true).ok(),
         }
     }
 

@@ -168,7 +168,7 @@ fn push_entry(
     let Value::Text(name) = node.value else {
         return Err(Fault::new(node.mark, format!("expected a key, found {}", node.value.noun())));
     };
-    if items.iter().any(|(known, ..)| *known == name) {
+    if items.iter().any(|(existing, ..)| *existing == name) {
         return Err(Fault::new(node.mark, format!("the key {name:?} twice")));
     }
     *key = Some((name, node.mark));
@@ -295,11 +295,11 @@ mod tests {
             "steps:\n  - convert: a.trk\n    to: b.tck\n    options: {strict: true, limit: 5}\n";
         let json = "{\"steps\": [\n\t{\"convert\": \"a.trk\", \"to\": \"b.tck\",\n \"options\": {\"strict\": true, \"limit\": 5}}]}";
         let toml = "[[steps]]\nconvert = \"a.trk\"\nto = \"b.tck\"\noptions = {strict = true, limit = 5}\n";
-        let wanted = "steps=-convert=a.trk;to=b.tck;options=strict=true;limit=5;;;";
+        let expected = "steps=-convert=a.trk;to=b.tck;options=strict=true;limit=5;;;";
         let trees = [(yaml, Syntax::Yaml), (json, Syntax::Json), (toml, Syntax::Toml)];
         for (text, syntax) in trees {
             let node = parse(text, syntax).unwrap();
-            assert_eq!(shape(&node), wanted, "{syntax:?}");
+            assert_eq!(shape(&node), expected, "{syntax:?}");
         }
     }
 

@@ -62,13 +62,14 @@ pub(super) fn statuses(
     journal: &Journal,
     running: &Running,
 ) -> anyhow::Result<Vec<Status>> {
-    let mut now = Identities { remote: &running.remote, known: BTreeMap::new() };
+    let mut now = Identities { remote: &running.remote, identities: BTreeMap::new() };
     let mut all: Vec<Status> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         let (key, origin) = key_of(steps, &all, at, step, journal, &mut now)?;
-        let known = journal.find(&key).is_some();
-        let why = if known { "done" } else { "not done before, or its inputs or options changed" };
-        all.push(Status { is_done: known, why, key, origin, replaces_own: false });
+        let is_done = journal.find(&key).is_some();
+        let why =
+            if is_done { "done" } else { "not done before, or its inputs or options changed" };
+        all.push(Status { is_done, why, key, origin, replaces_own: false });
     }
     check_outputs(steps, &mut all, journal, &mut now)?;
     if running.again {
@@ -82,7 +83,7 @@ pub(super) fn statuses(
 /// The identities of files and stores, computed once.
 struct Identities<'a> {
     remote: &'a BTreeMap<String, String>,
-    known: BTreeMap<String, Option<String>>,
+    identities: BTreeMap<String, Option<String>>,
 }
 
 impl Identities<'_> {
@@ -90,11 +91,11 @@ impl Identities<'_> {
         if address.contains("://") {
             return Ok(Some(self.remote.get(address).cloned().unwrap_or_default()));
         }
-        if let Some(known) = self.known.get(address) {
-            return Ok(known.clone());
+        if let Some(identity) = self.identities.get(address) {
+            return Ok(identity.clone());
         }
         let found = identify(Path::new(address))?;
-        self.known.insert(address.to_owned(), found.clone());
+        self.identities.insert(address.to_owned(), found.clone());
         Ok(found)
     }
 }

@@ -76,7 +76,8 @@ impl Journal {
 
     /// Returns the entry whose output at `path` has this identity.
     pub(super) fn find_output(&self, path: &str, identity: &str) -> Option<&Entry> {
-        let left = |entry: &&Entry| entry.outputs.get(path).is_some_and(|known| known == identity);
+        let left =
+            |entry: &&Entry| entry.outputs.get(path).is_some_and(|recorded| recorded == identity);
         self.entries.iter().rev().find(left)
     }
 

@@ -46,11 +46,11 @@ impl Planned {
 }
 
 /// Returns whether two addresses are equal, or one lies below the other.
-pub(super) fn overlaps(one: &str, other: &str) -> bool {
+pub(super) fn overlaps(first: &str, second: &str) -> bool {
     let below = |path: &str, folder: &str| {
         path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    below(one, other) || below(other, one)
+    below(first, second) || below(second, first)
 }
 
 /// Plans the command lines of all steps.

@@ -154,10 +154,10 @@ impl Vars {
                 .map_err(|_unset| Fault::new(mark, format!("the environment has no {name}")));
         }
         let Some(text) = self.0.get(name) else {
-            let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
-            let known =
-                if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
-            return Err(Fault::new(mark, format!("no variable {name:?}; known: {known}")));
+            let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            let names =
+                if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+            return Err(Fault::new(mark, format!("no variable {name:?}; known: {names}")));
         };
         if inside.iter().any(|outer| outer == name) {
             return Err(Fault::new(text.mark, format!("the variable {name:?} stands for itself")));
@@ -219,8 +219,8 @@ impl Step {
                 "options" => options = settings(value)?,
                 other => {
                     let verbs = Verb::ALL.map(Verb::token);
-                    let known = [&verbs[..], &["to", "name", "each", "options"]].concat();
-                    return Err(unknown(mark, other, &known));
+                    let keys = [&verbs[..], &["to", "name", "each", "options"]].concat();
+                    return Err(unknown(mark, other, &keys));
                 }
             }
         }
@@ -316,28 +316,28 @@ fn settings(node: Node) -> Result<Vec<Setting>, Fault> {
     Ok(settings)
 }
 
-fn unknown(mark: Mark, key: &str, known: &[&str]) -> Fault {
-    let near = known.iter().find(|known| is_similar(key, known));
+fn unknown(mark: Mark, key: &str, valid_keys: &[&str]) -> Fault {
+    let near = valid_keys.iter().find(|valid_key| is_similar(key, valid_key));
     let advice = near.map_or_else(
-        || format!("expected {}", known.join(", ")),
+        || format!("expected {}", valid_keys.join(", ")),
         |near| format!("did you mean {near}?"),
     );
     Fault::new(mark, format!("unknown key {key:?}; {advice}"))
 }
 
 /// Returns whether two words differ by one letter that is wrong, missing or added, or by two that are swapped.
-fn is_similar(one: &str, other: &str) -> bool {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let same_start = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
-    let same_end = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
-    let longest = one.len().max(other.len());
-    let swapped = one.len() == other.len() && same_start + same_end + 2 >= longest && {
-        let (mut a, mut b) = (one.clone(), other.clone());
+fn is_similar(word: &str, key: &str) -> bool {
+    let (word, key): (Vec<char>, Vec<char>) = (word.chars().collect(), key.chars().collect());
+    let same_start = word.iter().zip(&key).take_while(|(a, b)| a == b).count();
+    let same_end = word.iter().rev().zip(key.iter().rev()).take_while(|(a, b)| a == b).count();
+    let longest = word.len().max(key.len());
+    let swapped = word.len() == key.len() && same_start + same_end + 2 >= longest && {
+        let (mut a, mut b) = (word.clone(), key.clone());
         a.sort_unstable();
         b.sort_unstable();
         a == b
     };
-    one.len().abs_diff(other.len()) <= 1 && same_start + same_end + 1 >= longest || swapped
+    word.len().abs_diff(key.len()) <= 1 && same_start + same_end + 1 >= longest || swapped
 }
 
 const MAX_TEXT_BYTES: usize = 64 << 10;

@@ -221,7 +221,7 @@ async fn print_plan(
         return Ok(Outcome::Clean);
     }
     let mut at = 0;
-    for same in lines.chunk_by(|one, other| one.stage == other.stage) {
+    for same in lines.chunk_by(|first, second| first.stage == second.stage) {
         let end = at + same.len();
         let finished = done.iter().take(end).skip(at).filter(|done| **done).count();
         write_stage(same, at, finished, out)?;

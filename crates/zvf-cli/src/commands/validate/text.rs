@@ -13,8 +13,8 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
         let same =
             |finding: &Finding| (finding.rule, finding.severity) == (first.rule, first.severity);
         let n = rest.iter().take_while(|finding| same(finding)).count();
-        let (group, others) = rest.split_at(n);
-        rest = others;
+        let (group, after) = rest.split_at(n);
+        rest = after;
         let (rule, severity) = (first.rule, first.severity);
         writeln!(out, "{severity} {}: {}", rule.id, rule.wrong)?;
         for finding in group {
@@ -55,14 +55,14 @@ fn write_skipped(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut rest: Vec<(String, &Finding)> = report.skipped.iter().map(|f| (reason(f), f)).collect();
     while let Some((first, _)) = rest.first() {
         let first = first.clone();
-        let (same, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(r, _)| *r == first);
+        let (same, remaining): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(r, _)| *r == first);
         let places = same.iter().map(|(_, f)| match f.path.as_str() {
             "" => format!("{} of the store", f.rule.id),
             path => format!("{} of {path}", f.rule.id),
         });
         let places: Vec<String> = places.collect();
         writeln!(out, "not looked into, {first}: {}", places.join(", "))?;
-        rest = others;
+        rest = remaining;
     }
     if let Some(sample) = report.sample {
         let share = sample.share();
@@ -74,8 +74,8 @@ fn write_skipped(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
 /// Writes the rules none of whose findings were kept.
 fn hidden(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     for (rule, severity, n) in report.counts.iter().rev() {
-        let kept = report.findings.iter().any(|f| (f.rule, f.severity) == (*rule, *severity));
-        if !kept && *severity > Severity::Note {
+        let is_shown = report.findings.iter().any(|f| (f.rule, f.severity) == (*rule, *severity));
+        if !is_shown && *severity > Severity::Note {
             writeln!(out, "{severity} {}: {} not shown", rule.id, count(*n))?;
         }
     }

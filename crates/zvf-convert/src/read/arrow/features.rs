@@ -77,7 +77,7 @@ fn select_columns(attributes: &[(usize, usize)], geometry: &GeometryColumn) -> V
 
 /// Returns the index of `column` in batches that only have the `selected` columns.
 fn projected_index(selected: &[usize], column: usize) -> usize {
-    selected.iter().filter(|other| **other < column).count()
+    selected.iter().filter(|selected_column| **selected_column < column).count()
 }
 
 /// The first pass over a file: finds kinds, axes and the types of attributes.

@@ -92,13 +92,15 @@ pub(super) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>, C
         };
         let types = column_meta.get("geometry_types").and_then(Json::as_array);
         let has_z = types.is_some_and(|types| {
-            types.iter().filter_map(Json::as_str).any(|one| one.ends_with(" Z"))
+            types.iter().filter_map(Json::as_str).any(|geometry_type| geometry_type.ends_with(" Z"))
         });
         let is_bbox = |name: &str| {
             let columns = geo.get("columns").and_then(Json::as_object);
             let all = columns.into_iter().flat_map(|columns| columns.values());
-            all.filter_map(|one| one.get("covering")?.get("bbox")?.get("xmin")?.get(0)?.as_str())
-                .any(|box_column| box_column == name)
+            all.filter_map(|column| {
+                column.get("covering")?.get("bbox")?.get("xmin")?.get(0)?.as_str()
+            })
+            .any(|box_column| box_column == name)
         };
         let is_geometry =
             |name: &str| geo.get("columns").is_some_and(|columns| columns.get(name).is_some());

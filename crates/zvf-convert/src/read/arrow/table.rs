@@ -114,8 +114,8 @@ impl Table {
             let hint = "say which columns are positions";
             return Err(fault(Class::NotFound, expected).with_hint(hint).into());
         };
-        let is_same = |one: &Option<(Dtype, u32)>| {
-            *one == Some((dtype, if types.len() == 1 { width } else { 1 }))
+        let is_same = |column_type: &Option<(Dtype, u32)>| {
+            *column_type == Some((dtype, if types.len() == 1 { width } else { 1 }))
         };
         if !types.iter().all(is_same) {
             let expected = format!("{dtype} for every axis");
@@ -234,7 +234,7 @@ impl Table {
     fn make_batch(&mut self, rows: &RecordBatch) -> Result<Batch, ConvertError> {
         let selected = self.selected_columns();
         let array = |column: usize| {
-            let at = selected.iter().position(|other| *other == column);
+            let at = selected.iter().position(|selected_column| *selected_column == column);
             at.and_then(|at| rows.columns().get(at)).cloned()
         };
         let arrays: Vec<ArrayRef> = self.positions.iter().filter_map(|at| array(*at)).collect();

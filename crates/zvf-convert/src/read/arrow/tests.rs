@@ -97,8 +97,8 @@ fn refuses_row_counts_that_do_not_add_up() {
     );
     for (rows, is_sound) in [(3, true), (-1, false), (1 << 62, false)] {
         let group = metadata.row_group(0).clone();
-        let other = group.clone().into_builder().set_num_rows(rows).build().unwrap();
-        let footer = metadata.clone().into_builder().set_row_groups(vec![group, other]).build();
+        let second = group.clone().into_builder().set_num_rows(rows).build().unwrap();
+        let footer = metadata.clone().into_builder().set_row_groups(vec![group, second]).build();
         let mut file = sound.clone(); // the footer that counts is the last one
         ParquetMetaDataWriter::new(&mut file, &footer).finish().unwrap();
         if let Some(at) = file.windows(10).position(|bytes| bytes == written) {

@@ -57,7 +57,7 @@ impl FeatureBatcher {
         let mut rest = shape.positions.as_slice();
         for part in &shape.parts {
             let numbers = part.len * shape.axes;
-            let (own, after) = rest.split_at_checked(numbers).unwrap_or((rest, &[]));
+            let (coordinates, after) = rest.split_at_checked(numbers).unwrap_or((rest, &[]));
             rest = after;
             if (part.kind == PartKind::Point) == self.kind.is_chain() {
                 continue;
@@ -69,7 +69,7 @@ impl FeatureBatcher {
                 self.owners.resize(self.owners.len() + part.len, Some(id));
             }
             self.vertices += part.len;
-            self.positions.extend(own.iter().flat_map(|x| x.to_le_bytes()));
+            self.positions.extend(coordinates.iter().flat_map(|x| x.to_le_bytes()));
         }
         self.ids.push(id);
         if self.vertices >= self.batch_rows || self.ids.len() >= self.batch_rows {

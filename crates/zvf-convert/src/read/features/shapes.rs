@@ -118,7 +118,7 @@ impl GeometrySummary {
                 return Err(bad(&names.join(" or "), format!("a wish for {kind}"), hint));
             }
         };
-        let others = kinds.into_iter().filter(|other| other.is_chain() != kind.is_chain());
-        Ok((kind, others.collect()))
+        let left_out = kinds.into_iter().filter(|other| other.is_chain() != kind.is_chain());
+        Ok((kind, left_out.collect()))
     }
 }

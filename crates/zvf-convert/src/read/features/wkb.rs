@@ -215,7 +215,8 @@ pub(crate) fn write(shape: &Shape, to: &mut Vec<u8>) -> Result<(), usize> {
     }
     let mut rest = shape.positions.as_slice();
     for part in &shape.parts {
-        let (own, after) = rest.split_at_checked(part.len * shape.axes).unwrap_or((rest, &[]));
+        let (coordinates, after) =
+            rest.split_at_checked(part.len * shape.axes).unwrap_or((rest, &[]));
         rest = after;
         if part.kind == PartKind::Point {
             head(1, to);
@@ -223,7 +224,7 @@ pub(crate) fn write(shape: &Shape, to: &mut Vec<u8>) -> Result<(), usize> {
             head(2, to);
             count(part.len, to)?;
         }
-        own.iter().for_each(|x| to.extend_from_slice(&x.to_le_bytes()));
+        coordinates.iter().for_each(|x| to.extend_from_slice(&x.to_le_bytes()));
     }
     Ok(())
 }
@@ -244,17 +245,17 @@ mod tests {
 
     #[test]
     fn reads_what_it_writes() {
-        for one in [
+        for original in [
             shape(PartKind::Point, &[1]),
             shape(PartKind::Point, &[1, 1, 1]),
             shape(PartKind::Line, &[3]),
             shape(PartKind::Line, &[2, 4]),
         ] {
             let mut bytes = Vec::new();
-            write(&one, &mut bytes).unwrap();
+            write(&original, &mut bytes).unwrap();
             let mut read = Shape::default();
             assert_eq!(parse(&bytes, &mut read), Ok(false));
-            assert_eq!(read, one);
+            assert_eq!(read, original);
             for end in 0..bytes.len() {
                 let class = parse(&bytes[..end], &mut read).unwrap_err().class;
                 assert_eq!(class, Class::Truncated, "{end} of {}", bytes.len());

@@ -201,7 +201,7 @@ pub(super) fn read_cells<'a>(
             11..=14 => {
                 let len =
                     usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX);
-                let Some((own, after)) = rest.split_at_checked(len) else {
+                let Some((value_bytes, after)) = rest.split_at_checked(len) else {
                     return Err(bad(
                         Class::Truncated,
                         format!("{len} bytes of {:?}", column.name),
@@ -209,7 +209,7 @@ pub(super) fn read_cells<'a>(
                     ));
                 };
                 rest = after;
-                match std::str::from_utf8(own) {
+                match std::str::from_utf8(value_bytes) {
                     _ if column.kind == 14 => continue,
                     Ok(text) => Cell::Text(text.into()),
                     Err(_) => {
@@ -230,11 +230,11 @@ pub(super) fn read_cells<'a>(
 
 /// Takes the next `N` bytes.
 fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], BadFeature> {
-    let Some((own, after)) = rest.split_first_chunk::<N>() else {
+    let Some((value_bytes, after)) = rest.split_first_chunk::<N>() else {
         return Err(bad(Class::Truncated, format!("{N} bytes of a value"), rest.len().to_string()));
     };
     *rest = after;
-    Ok(*own)
+    Ok(*value_bytes)
 }
 
 const MAX_DEPTH: usize = 16;

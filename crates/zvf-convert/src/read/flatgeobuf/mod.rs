@@ -120,9 +120,10 @@ impl FgbHeader {
     fn parse(raw: &[u8]) -> Result<Self, BadFeature> {
         let root = Table::root(raw)?;
         let mut columns = Vec::new();
-        for one in root.tables(7)? {
-            let one = one?;
-            columns.push(FgbColumn { name: one.text(0)?.unwrap_or_default(), kind: one.u8(1)? });
+        for column in root.tables(7)? {
+            let column = column?;
+            let name = column.text(0)?.unwrap_or_default();
+            columns.push(FgbColumn { name, kind: column.u8(1)? });
         }
         let (mut crs, mut wkt) = (None, None);
         if let Some(crs_table) = root.table(10)? {

@@ -316,7 +316,7 @@ impl FeatureCursor {
             }
             "crs" => {
                 let value: Json = serde_json::from_str(text.read_value()?).unwrap_or(Json::Null);
-                let name = value.get("properties").and_then(|own| own.get("name"));
+                let name = value.get("properties").and_then(|properties| properties.get("name"));
                 self.info.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
             }
             "name" if text.peek() == b'"' => {

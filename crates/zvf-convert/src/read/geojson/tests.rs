@@ -45,9 +45,9 @@ fn reads_one_kind_at_a_time() {
 
 #[test]
 fn reads_single_features_and_refuses_invalid_files() {
-    let one =
+    let document =
         r#"{"type":"Feature","geometry":{"type":"Point","coordinates":[1,2]},"properties":{}}"#;
-    assert_eq!(read(one), Ok(1));
+    assert_eq!(read(document), Ok(1));
     assert_eq!(read(r#"{"type":"Point","coordinates":[1,2]}"#), Ok(1));
     for (text, fault) in [
         ("[1]", "Encoding in GeoJSON, byte 0: expected an object, found '['"),

@@ -29,7 +29,7 @@ pub(super) struct DracoMesh {
 
 impl DracoMesh {
     pub(super) fn attribute(&self, name: &str) -> Option<Column> {
-        let found = self.attributes.iter().find(|(known, _)| known == name);
+        let found = self.attributes.iter().find(|(key, _)| key == name);
         found.map(|(_, values)| values.clone())
     }
 }
@@ -289,7 +289,10 @@ impl<'a> Document<'a> {
         let mut attributes = Vec::new();
         for (name, id) in extension["attributes"].as_object().into_iter().flatten() {
             let found = as_index(id).and_then(|id| {
-                stream.attributes.iter().find(|one| usize::try_from(one.id).is_ok_and(|o| o == id))
+                stream
+                    .attributes
+                    .iter()
+                    .find(|attribute| usize::try_from(attribute.id).is_ok_and(|found| found == id))
             });
             let Some(found) = found else {
                 let expected = format!("attribute {id} in the stream");
@@ -361,9 +364,9 @@ fn check_extensions(file: &WholeFile, json: &Json) -> Result<(), ConvertError> {
     for name in json["extensionsRequired"].as_array().into_iter().flatten() {
         let name = name.as_str().unwrap_or_default();
         let harmless = ["KHR_materials_", "KHR_texture_", "KHR_lights_"];
-        let known = ["KHR_draco_mesh_compression", "KHR_mesh_quantization"].contains(&name)
+        let is_supported = ["KHR_draco_mesh_compression", "KHR_mesh_quantization"].contains(&name)
             || harmless.iter().any(|start| name.starts_with(start));
-        if !known {
+        if !is_supported {
             let expected = "extensions that are known";
             let found = format!("{name:?}");
             return Err(file.bad_in(Class::Unsupported, "extensionsRequired", expected, found));

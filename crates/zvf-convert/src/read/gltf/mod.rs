@@ -195,7 +195,7 @@ fn build_geometry(
             && slot.is_none()
         {
             let all = primitives.iter().enumerate();
-            let all = all.map(|(at, one)| read_primitive(document, node.mesh, at, one));
+            let all = all.map(|(at, primitive)| read_primitive(document, node.mesh, at, primitive));
             *slot = Some(all.collect::<Result<_, _>>()?);
         }
     }
@@ -220,7 +220,7 @@ fn build_geometry(
     }
     instances.retain(|instance| instance.primitive.kind() == read_kind || kinds.len() == 1);
     let mut geometry = join_instances(document, &instances, read_kind, options)?;
-    geometry.other_kinds = kinds.into_iter().filter(|other| *other != read_kind).collect();
+    geometry.other_kinds = kinds.into_iter().filter(|kind| *kind != read_kind).collect();
     geometry.left_out.extend(document.list_left_out(nodes));
     geometry.records.push(("gltf".to_owned(), build_record(document, &instances)));
     Ok(geometry)
@@ -229,24 +229,25 @@ fn build_geometry(
 /// Sets the ids from `extras.object_id` of the nodes, if all have one and they are unique.
 fn assign_ids(instances: &mut [Instance<'_>]) {
     let ids: Option<Vec<i64>> =
-        instances.iter().map(|one| one.extras.get("object_id")?.as_i64()).collect();
+        instances.iter().map(|instance| instance.extras.get("object_id")?.as_i64()).collect();
     let Some(ids) = ids else { return };
     let mut unique_ids = std::collections::HashSet::new();
     if ids.iter().all(|id| unique_ids.insert(*id)) {
-        instances.iter_mut().zip(ids).for_each(|(one, id)| one.id = id);
+        instances.iter_mut().zip(ids).for_each(|(instance, id)| instance.id = id);
     }
 }
 
 /// Returns a field for the name and for each key of the extras whose values are numbers or text in all nodes.
 fn build_object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>, ConvertError> {
-    let names: Vec<String> = instances.iter().map(|one| one.name.clone()).collect();
+    let names: Vec<String> = instances.iter().map(|instance| instance.name.clone()).collect();
     let mut fields = vec![text_field("name", &names)?];
-    let first = instances.first().and_then(|one| one.extras.as_object());
+    let first = instances.first().and_then(|instance| instance.extras.as_object());
     for key in first.into_iter().flat_map(|extras| extras.keys()) {
         if key == "object_id" || key == "name" {
             continue;
         }
-        let values: Option<Vec<&Json>> = instances.iter().map(|one| one.extras.get(key)).collect();
+        let values: Option<Vec<&Json>> =
+            instances.iter().map(|instance| instance.extras.get(key)).collect();
         let Some(values) = values else { continue };
         let integers: Option<Vec<i64>> = values.iter().map(|value| value.as_i64()).collect();
         let floats: Option<Vec<f64>> = values.iter().map(|value| value.as_f64()).collect();
@@ -266,14 +267,17 @@ fn build_object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>, Convert
 }
 
 fn list_kinds(instances: &[Instance<'_>]) -> Vec<Kind> {
-    let has = |kind: &Kind| instances.iter().any(|one| one.primitive.kind() == *kind);
+    let has = |kind: &Kind| instances.iter().any(|instance| instance.primitive.kind() == *kind);
     [Kind::Mesh, Kind::Graph, Kind::PointCloud].into_iter().filter(has).collect()
 }
 
 fn build_record(document: &Document<'_>, instances: &[Instance<'_>]) -> Json {
     let objects: Vec<Json> = instances
         .iter()
-        .map(|one| json!({"id": one.id, "mode": one.primitive.mode, "matrix": one.matrix}))
+        .map(|instance| {
+            let mode = instance.primitive.mode;
+            json!({"id": instance.id, "mode": mode, "matrix": instance.matrix})
+        })
         .collect();
     json!({"asset": document.json["asset"], "objects": objects})
 }
@@ -284,11 +288,11 @@ fn join_instances(
     kind: Kind,
     options: &ReadOptions,
 ) -> Result<Geometry, ConvertError> {
-    let keeps_bytes = instances
-        .iter()
-        .all(|one| one.matrix == IDENTITY && one.primitive.positions.dtype() == Dtype::FLOAT32);
-    let vertices: usize = instances.iter().map(|one| one.primitive.positions.len()).sum();
-    let elements: usize = instances.iter().map(|one| one.primitive.elements.len()).sum();
+    let keeps_bytes = instances.iter().all(|instance| {
+        instance.matrix == IDENTITY && instance.primitive.positions.dtype() == Dtype::FLOAT32
+    });
+    let vertices: usize = instances.iter().map(|instance| instance.primitive.positions.len()).sum();
+    let elements: usize = instances.iter().map(|instance| instance.primitive.elements.len()).sum();
     let bytes = vertices.saturating_mul(64).saturating_add(elements.saturating_mul(8));
     if to_u64(bytes) > options.memory {
         let expected = format!("at most {} bytes of geometry", options.memory);
@@ -297,26 +301,27 @@ fn join_instances(
     }
     let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
     let mut first = 0_i64;
-    for one in instances {
-        let points = &one.primitive.positions;
+    for instance in instances {
+        let points = &instance.primitive.positions;
         if keeps_bytes {
             positions.extend_from_slice(points.bytes());
         } else {
             for row in 0..points.len() {
                 let local = [0, 1, 2].map(|axis| points.float(row, axis).unwrap_or(f64::NAN));
-                let world = one.matrix.transform_point(local);
+                let world = instance.matrix.transform_point(local);
                 positions.extend(world.iter().flat_map(|x| x.to_le_bytes()));
             }
         }
-        let is_mirrored = kind == Kind::Mesh && one.matrix.determinant() < 0.0;
-        for element in one.primitive.elements.chunks(usize_from_u32(one.primitive.width)) {
+        let is_mirrored = kind == Kind::Mesh && instance.matrix.determinant() < 0.0;
+        let width = usize_from_u32(instance.primitive.width);
+        for element in instance.primitive.elements.chunks(width) {
             let vertex = |index: &u32| i64::from(*index) + first;
             match element {
                 [a, b, c] if is_mirrored => rows.extend([a, c, b].map(vertex)),
                 all => rows.extend(all.iter().map(vertex)),
             }
         }
-        owners.extend(std::iter::repeat_n(Some(ObjectId(one.id)), points.len()));
+        owners.extend(std::iter::repeat_n(Some(ObjectId(instance.id)), points.len()));
         first += i64::try_from(points.len()).unwrap_or(i64::MAX);
     }
     let dtype = if keeps_bytes { Dtype::FLOAT32 } else { FLOAT64 };
@@ -329,7 +334,7 @@ fn join_instances(
         geometry.elements =
             Some((numbers(Dtype::INT64, width, &rows, |row| row.to_le_bytes())?, Vec::new()));
     }
-    geometry.objects = instances.iter().map(|one| ObjectId(one.id)).collect();
+    geometry.objects = instances.iter().map(|instance| ObjectId(instance.id)).collect();
     geometry.object_fields = build_object_fields(instances)?;
     Ok(geometry)
 }
@@ -341,14 +346,14 @@ fn join_attributes(
     geometry: &mut Geometry,
 ) -> Result<(), ConvertError> {
     let mut names: Vec<&str> = Vec::new();
-    for (name, _) in instances.iter().flat_map(|one| &one.primitive.attributes) {
+    for (name, _) in instances.iter().flat_map(|instance| &instance.primitive.attributes) {
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
     for name in names {
-        let find = |one: &Instance<'_>| {
-            let found = one.primitive.attributes.iter().find(|(known, _)| known == name);
+        let find = |instance: &Instance<'_>| {
+            let found = instance.primitive.attributes.iter().find(|(key, _)| key == name);
             found.map(|(_, values)| values.clone())
         };
         let Some(first) = instances.iter().find_map(find) else { continue };
@@ -357,14 +362,14 @@ fn join_attributes(
             _ => vec![0; usize::try_from(first.dtype().size).unwrap_or(1)],
         };
         let (mut bytes, mut missing_count, mut mismatch_count) = (Vec::new(), 0, 0);
-        for one in instances {
+        for instance in instances {
             let is_same_type = |values: &Column| {
                 (values.dtype(), values.width()) == (first.dtype(), first.width())
             };
-            match find(one) {
+            match find(instance) {
                 Some(values) if is_same_type(&values) => bytes.extend_from_slice(values.bytes()),
                 found => {
-                    let count = one.primitive.positions.len();
+                    let count = instance.primitive.positions.len();
                     let row = fill.repeat(usize_from_u32(first.width()));
                     bytes.extend_from_slice(&row.repeat(count));
                     if found.is_some() { mismatch_count += 1 } else { missing_count += 1 }

@@ -25,13 +25,13 @@ fn reads_golden_files() {
 }
 
 fn compare(name: &str, document: &Document<'_>, nodes: &[MeshNode], facts: &Json) {
-    let mut wanted = facts["primitives"].as_array().unwrap().iter();
+    let mut expected_primitives = facts["primitives"].as_array().unwrap().iter();
     for node in nodes {
         let mesh = &document.array("meshes")[node.mesh];
         for (at, primitive) in mesh["primitives"].as_array().unwrap().iter().enumerate() {
             let read = read_primitive(document, node.mesh, at, primitive);
             let read = read.unwrap_or_else(|error| panic!("{name}: {error}"));
-            let facts = wanted.next().unwrap();
+            let facts = expected_primitives.next().unwrap();
             assert_eq!(facts["mode"], read.mode, "{name}");
             assert_eq!(facts["vertices"], read.positions.len(), "{name}");
             if facts["stored"] != "float64" {
@@ -54,15 +54,16 @@ fn compare(name: &str, document: &Document<'_>, nodes: &[MeshNode], facts: &Json
             }
             assert_eq!(facts["elements"]["width"], read.width, "{name}");
             for column in facts["attributes"].as_array().unwrap() {
-                let wanted = column["name"].as_str().unwrap();
+                let column_name = column["name"].as_str().unwrap();
                 let (_, values) =
-                    read.attributes.iter().find(|(known, _)| known == wanted).unwrap();
-                let field = Field::new(wanted, values.clone());
-                golden::Gathered::from_field(&field).compare(&format!("{name}: {wanted}"), column);
+                    read.attributes.iter().find(|(key, _)| key == column_name).unwrap();
+                let field = Field::new(column_name, values.clone());
+                golden::Gathered::from_field(&field)
+                    .compare(&format!("{name}: {column_name}"), column);
             }
         }
     }
-    assert!(wanted.next().is_none(), "{name}");
+    assert!(expected_primitives.next().is_none(), "{name}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl TextTable {
 
     /// Sets a value in a column, and adds the column if it is new.
     fn set_value(&mut self, name: &str, row: usize, value: Option<String>) {
-        let at = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+        let at = self.names.iter().position(|existing| existing == name).unwrap_or_else(|| {
             self.names.push(name.to_owned());
             self.columns.push(Vec::new());
             self.names.len() - 1
@@ -289,7 +289,7 @@ fn read_csv_edges(
 ) -> Result<(), ConvertError> {
     let rows = read_csv(file)?;
     let Some((header, rows)) = rows.split_first() else { return Ok(()) };
-    let find = |name: &str| header.1.iter().position(|known| known == name);
+    let find = |name: &str| header.1.iter().position(|column_name| column_name == name);
     let (Some(source), Some(target)) = (find("source"), find("target")) else {
         return Err(bad(Class::BadShape, 1, "columns source and target", header.1.join(",")));
     };

@@ -170,7 +170,7 @@ impl Graph {
         for (at, ends) in self.ends.iter().enumerate() {
             for number in ends {
                 let Some(row) = self.rows.get(*number).copied().flatten() else {
-                    let name = self.names.iter().find(|(_, known)| *known == number);
+                    let name = self.names.iter().find(|(_, node)| *node == number);
                     return Err((at, name.map(|(name, _)| name.clone()).unwrap_or_default()));
                 };
                 rows.push(i64::try_from(row).unwrap_or(i64::MAX));
@@ -258,11 +258,11 @@ impl Graph {
     }
 
     fn missing_position(&self, name: &str, format: &'static str) -> ConvertError {
-        let known: Vec<&str> =
+        let attribute_names: Vec<&str> =
             self.nodes.columns.iter().map(|attribute| attribute.name.as_str()).collect();
-        let found = match known.is_empty() {
+        let found = match attribute_names.is_empty() {
             true => "nodes without attributes".to_owned(),
-            false => format!("the attributes {}", known.join(", ")),
+            false => format!("the attributes {}", attribute_names.join(", ")),
         };
         let place = Place::Named("the nodes".to_owned());
         let expected = format!("a position {name:?}");

@@ -25,10 +25,10 @@ fn compare(name: &str, graph: Graph, rows: &[i64], facts: &Json) {
     for (key, table) in tables {
         let fields = table.into_fields().unwrap();
         for column in facts[key].as_array().into_iter().flatten() {
-            let wanted = column["name"].as_str().unwrap();
-            let field = fields.iter().find(|field| *field.name == *wanted);
-            let field = field.unwrap_or_else(|| panic!("{name}: no {wanted}: {fields:?}"));
-            let (found, place) = (Gathered::from_field(field), format!("{name}: {wanted}"));
+            let column_name = column["name"].as_str().unwrap();
+            let field = fields.iter().find(|field| *field.name == *column_name);
+            let field = field.unwrap_or_else(|| panic!("{name}: no {column_name}: {fields:?}"));
+            let (found, place) = (Gathered::from_field(field), format!("{name}: {column_name}"));
             if golden::is_rounded(facts) && found.dtype == "float64" {
                 found.compare_rounded(&place, column);
             } else {

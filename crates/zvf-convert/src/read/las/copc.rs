@@ -232,7 +232,7 @@ mod tests {
             let error = error.err().unwrap_or_else(|| panic!("{name} was read"));
             let class = error.class().to_string();
             assert!(
-                facts["classes"].as_array().unwrap().iter().any(|one| *one == *class),
+                facts["classes"].as_array().unwrap().iter().any(|allowed| *allowed == *class),
                 "{name}: {error}"
             );
         }

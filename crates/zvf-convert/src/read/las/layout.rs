@@ -170,7 +170,7 @@ pub(crate) fn read_fields(
         fields.push(field);
     }
     for at in 0..fields.len() {
-        let is_taken = |name: &str| fields.iter().take(at).any(|other| other.name == *name);
+        let is_taken = |name: &str| fields.iter().take(at).any(|previous| previous.name == *name);
         let Some(field) = fields.get(at) else { continue };
         let free_name = (2..).map(|n| format!("{}_{n}", field.name)).find(|name| !is_taken(name));
         if let Some(new_name) = free_name.filter(|_| is_taken(&field.name))

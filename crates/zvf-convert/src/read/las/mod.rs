@@ -185,12 +185,16 @@ fn find_crs(
     las: &LasHeader,
     source: &mut Source,
 ) -> Result<Option<serde_json::Value>, ConvertError> {
-    if let Some((at, len)) = las.record("LASF_Projection", 2112).map(|one| (one.at, one.len)) {
+    if let Some((at, len)) =
+        las.record("LASF_Projection", 2112).map(|record| (record.at, record.len))
+    {
         let raw = source.read(at, len.min(MAX_CRS_BYTES), "the WKT")?;
         let text = raw.split(|byte| *byte == 0).next().unwrap_or_default();
         return Ok(Some(String::from_utf8_lossy(text).into()).filter(|_| !text.is_empty()));
     }
-    let Some((at, len)) = las.record("LASF_Projection", 34735).map(|one| (one.at, one.len)) else {
+    let Some((at, len)) =
+        las.record("LASF_Projection", 34735).map(|record| (record.at, record.len))
+    else {
         return Ok(None);
     };
     let raw = source.read(at, len.min(MAX_CRS_BYTES), "the keys of GeoTIFF")?;

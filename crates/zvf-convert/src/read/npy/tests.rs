@@ -22,7 +22,7 @@ fn array(descr: &str, fortran: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn reads_arrays_of_positions() {
     let options = ReadOptions { batch_rows: 2, ..ReadOptions::default() };
-    for (file, wanted) in [
+    for (file, expected) in [
         (
             array("'|u1'", "False", "(3, 2)", &[1, 2, 3, 4, 5, 6]),
             "point_cloud of uint8\nx,y\n1,2\n3,4\nx,y\n5,6\n",
@@ -31,7 +31,7 @@ fn reads_arrays_of_positions() {
         (array("'<f4'", "True", "(1, 1)", &[0, 0, 0x80, 0x3f]), "point_cloud of float32\nx\n1\n"),
         (array("'<f4'", "False", "(0, 3)", &[]), "point_cloud of float32\n"),
     ] {
-        assert_eq!(dump(Format::Npy, &file, &options).unwrap(), wanted);
+        assert_eq!(dump(Format::Npy, &file, &options).unwrap(), expected);
     }
     let fortran = array("'|i1'", "True", "(3, 2)", &[1, 3, 5, 2, 4, 255]);
     assert_eq!(

@@ -83,9 +83,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         [_] => axes(width),
         several => several.iter().map(|named| named.name.clone()).collect(),
     };
-    let columns = fields
-        .iter()
-        .map(|one| NamedValues::new(one.name.as_str(), one.field().dtype, one.field().width));
+    let columns = fields.iter().map(|array| {
+        NamedValues::new(array.name.as_str(), array.field().dtype, array.field().width)
+    });
     let has_owners = object.is_some() || kind.is_chain();
     let vertices = Vertices::new(kind, Values::new(dtype, width), columns.collect(), has_owners);
     let batch_rows = options.batch_rows.max(1);
@@ -140,7 +140,7 @@ impl<'a> MemberArrays<'a> {
     }
 
     fn open_array(&self, name: &String) -> Result<Array, ConvertError> {
-        let index = self.names.iter().position(|known| known == name);
+        let index = self.names.iter().position(|stored| stored == name);
         match index.and_then(|index| self.archive.members.get(index)) {
             Some(member) => {
                 let reopen = |at| {
@@ -159,7 +159,7 @@ impl<'a> MemberArrays<'a> {
             }
             None => {
                 let listed: Vec<String> =
-                    self.names.iter().take(12).map(|known| format!("{known:?}")).collect();
+                    self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
                 let expected = format!("an array {name:?}");
                 Err(bad(Class::InvalidArgument, "the archive", expected, listed.join(", ")).into())
             }
@@ -167,18 +167,18 @@ impl<'a> MemberArrays<'a> {
     }
 
     fn choose_roles(&self, options: &ReadOptions) -> Result<Roles, ConvertError> {
-        let find_name = |wanted: &str| self.names.iter().find(|name| *name == wanted).cloned();
+        let find_name = |name: &str| self.names.iter().find(|stored| *stored == name).cloned();
         let positions = match options.columns.positions.as_slice() {
             [] => match POSITIONS.into_iter().find_map(find_name) {
                 Some(positions) => vec![positions],
                 None => AXES.into_iter().map_while(find_name).collect(),
             },
-            wanted => wanted.to_vec(),
+            names => names.to_vec(),
         };
         if positions.is_empty() {
             let expected = "an array \"positions\", or \"x\", \"y\", \"z\"";
             let names: Vec<String> =
-                self.names.iter().take(12).map(|known| format!("{known:?}")).collect();
+                self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
             let bad = bad(Class::InvalidArgument, "the archive", expected, names.join(", "));
             return Err(bad.with_hint("say which arrays are positions").into());
         }
@@ -190,7 +190,7 @@ impl<'a> MemberArrays<'a> {
                 && elements.as_ref() != Some(*name)
         };
         let fields = match &options.columns.fields {
-            Some(wanted) => wanted.clone(),
+            Some(names) => names.clone(),
             None => self.names.iter().filter(has_no_role).cloned().collect(),
         };
         Ok(Roles { positions, object, fields, elements })

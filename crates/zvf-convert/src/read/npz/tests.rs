@@ -134,7 +134,7 @@ fn refuses_broken_archives() {
     let default = ReadOptions::default;
     let with = |name: &'static str, bytes: Vec<u8>| {
         let mut members = mesh();
-        members.retain(|(known, _)| *known != name);
+        members.retain(|(member, _)| *member != name);
         members.push((name, bytes));
         archive(&members, false, false)
     };
@@ -143,8 +143,8 @@ fn refuses_broken_archives() {
     let mut encrypted = archive(&mesh(), false, false);
     let entry = encrypted.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
     encrypted[entry + 8] = 1;
-    let mut other = archive(&mesh(), false, false);
-    other[entry + 10] = 12;
+    let mut unknown_method = archive(&mesh(), false, false);
+    unknown_method[entry + 10] = 12;
     let cut = archive(&mesh(), false, false);
     let cut = cut[..cut.len() - 40].to_vec();
     let mut counted = archive(&mesh(), false, false);
@@ -164,7 +164,7 @@ fn refuses_broken_archives() {
             encrypted,
             "Unsupported in zip, label.npy: expected a member in the clear, found an encrypted one",
         ),
-        (other, "Unsupported in zip, label.npy: expected method 0 or 8, found 12"),
+        (unknown_method, "Unsupported in zip, label.npy: expected method 0 or 8, found 12"),
         (counted, "CountMismatch in zip, an archive: expected 9 members, found 4"),
         (
             far,

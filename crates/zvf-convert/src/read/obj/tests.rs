@@ -22,7 +22,7 @@ fn reads_faces_lines_and_points() {
     let fans = ReadOptions { polygons: Polygons::Triangles, ..default() };
     let left_out = "not 1 libraries of materials, not 2 normals; to keep them, give each vertex its own in a PLY or \
                 glTF file, not 1 uses of materials";
-    for (text, options, wanted) in [
+    for (text, options, expected) in [
         (
             mesh,
             default(),
@@ -60,7 +60,7 @@ fn reads_faces_lines_and_points() {
         ),
         ("", default(), "point_cloud of float32\n".to_owned()),
     ] {
-        assert_eq!(dump_file(Format::Obj, text.as_bytes(), &options).unwrap(), wanted, "{text}");
+        assert_eq!(dump_file(Format::Obj, text.as_bytes(), &options).unwrap(), expected, "{text}");
     }
 }
 

@@ -34,9 +34,9 @@ impl Body {
     ) -> Result<Vec<u8>, ConvertError> {
         let mut block = Vec::new();
         if self.encoding != Encoding::Text
-            && element.properties.iter().all(|one| one.list.is_none())
+            && element.properties.iter().all(|property| property.list.is_none())
         {
-            let sizes = element.properties.iter().map(|one| value_size(one.dtype));
+            let sizes = element.properties.iter().map(|property| value_size(property.dtype));
             block.resize(sizes.fold(0, usize::saturating_add).saturating_mul(rows), 0);
             self.bytes.read(&mut block, &format!("element {}", element.name))?;
             return Ok(block);

@@ -103,7 +103,7 @@ impl PlyHeader {
                     let Some(properties) = properties else {
                         return Err(bad(lines, Class::Encoding, "an element first", &line).into());
                     };
-                    if properties.iter().any(|known| known.name == property.name) {
+                    if properties.iter().any(|existing| existing.name == property.name) {
                         let expected = "another name for each property";
                         return Err(bad(lines, Class::Duplicate, expected, &property.name).into());
                     }
@@ -133,8 +133,8 @@ fn parse_property(
     big_endian: bool,
 ) -> Result<Property, ConvertError> {
     let dtype = |word: &str| {
-        let known = TYPES.iter().find(|(names, ..)| names.contains(&word));
-        let (_, kind, size) = known
+        let entry = TYPES.iter().find(|(names, ..)| names.contains(&word));
+        let (_, kind, size) = entry
             .ok_or_else(|| bad(lines, Class::BadTag, "a type such as float or uchar", word))?;
         Ok::<_, ConvertError>(Dtype {
             kind: *kind,

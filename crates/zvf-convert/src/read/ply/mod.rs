@@ -225,7 +225,9 @@ impl Connectivity {
             return None;
         };
         let fixed_size = |properties: &[Property]| {
-            let sizes = properties.iter().map(|one| one.list.is_none().then_some(one.dtype.size));
+            let sizes = properties
+                .iter()
+                .map(|property| property.list.is_none().then_some(property.dtype.size));
             sizes.sum::<Option<u64>>()
         };
         let mut at = start;
@@ -282,7 +284,7 @@ impl Pieces {
                 continue;
             }
             let connectivity = self.connectivity.as_ref();
-            if connectivity.is_some_and(|one| one.index == self.element_index) {
+            if connectivity.is_some_and(|connectivity| connectivity.index == self.element_index) {
                 return self.read_elements(remaining).map(Some);
             }
             if element.name == "vertex" {

@@ -69,19 +69,19 @@ fn reads_edges_and_skips_other_elements() {
         element edge 1\nproperty int vertex2\nproperty uchar w\nproperty int vertex1\n\
         element last 1\nproperty char a\nend_header\n";
     let text = b"2 0.5 1 9\n1 0 7\n2 3 1 2 3 -1\n1 200 0\n5\n\n";
-    let wanted = "graph of float32, w uint8, elements of Some(2), not 1 camera elements, not 99 nothing \
+    let expected = "graph of float32, w uint8, elements of Some(2), not 1 camera elements, not 99 nothing \
         elements, not 1 last elements, not the lists tags of vertices; to keep them, make each number a \
         property of its own\nx,object\n1,7\n2,\nv0,v1,w\n\
         0,1,200\n";
-    let wanted = wanted.replace("float32, w uint8, elements", "float32, elements");
+    let expected = expected.replace("float32, w uint8, elements", "float32, elements");
     assert_eq!(
         dump(Format::Ply, &file("ascii", header, text), &ReadOptions::default()).unwrap(),
-        wanted
+        expected
     );
     let binary = b"\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\x3f\0\x07\0\0\0\0\0\0\x40\x03abc\xff\xff\xff\xff\
         \x01\0\0\0\xc8\0\0\0\0\x05";
     let file = file("binary_little_endian", header, binary);
-    assert_eq!(dump(Format::Ply, &file, &ReadOptions::default()).unwrap(), wanted);
+    assert_eq!(dump(Format::Ply, &file, &ReadOptions::default()).unwrap(), expected);
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError>
             let expected = "rgb, rgba, uint8 to int32, or float32";
             return Err(bad(Class::BadTag, &place, expected, format!("{type_name:?}")).into());
         };
-        if properties.iter().any(|other| other.name == name) {
+        if properties.iter().any(|property| property.name == name) {
             return Err(bad(Class::Duplicate, &place, "each name once", format!("{name:?}")).into());
         }
         properties.push(Property { name, dtype, width, categories: parse_categories(json) });

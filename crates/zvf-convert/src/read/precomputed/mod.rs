@@ -161,8 +161,8 @@ impl Objects {
     /// Selects the objects with these ids, which must exist. `None` selects all.
     fn select(self, ids: Option<&[u64]>) -> Result<Self, ConvertError> {
         let Some(ids) = ids else { return Ok(self) };
-        let known: Vec<u64> = self.ids().collect();
-        check_segments(ids, &known)?;
+        let folder_ids: Vec<u64> = self.ids().collect();
+        check_segments(ids, &folder_ids)?;
         let locations = self.locations.into_iter().filter(|(id, _)| ids.contains(id)).collect();
         Ok(Self { locations, ..self })
     }
@@ -190,10 +190,10 @@ impl Objects {
 }
 
 /// Checks that each id is the id of a segment.
-fn check_segments(ids: &[u64], known: &[u64]) -> Result<(), ConvertError> {
-    match ids.iter().find(|id| known.binary_search(id).is_err()) {
+fn check_segments(ids: &[u64], folder_ids: &[u64]) -> Result<(), ConvertError> {
+    match ids.iter().find(|id| folder_ids.binary_search(id).is_err()) {
         Some(id) => {
-            let expected = format!("one of the {} segments of the folder", known.len());
+            let expected = format!("one of the {} segments of the folder", folder_ids.len());
             Err(bad(Class::NotFound, "segments", expected, id.to_string()).into())
         }
         None => Ok(()),

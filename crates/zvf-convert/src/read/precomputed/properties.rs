@@ -85,11 +85,12 @@ fn text_field<'a>(
     name: &str,
     texts: impl Iterator<Item = Option<&'a str>>,
 ) -> Result<Field, ConvertError> {
-    let (mut known, mut codes): (HashMap<&str, i32>, Vec<u8>) = (HashMap::new(), Vec::new());
+    let mut codes_by_text: HashMap<&str, i32> = HashMap::new();
+    let mut codes: Vec<u8> = Vec::new();
     let mut values = Vec::new();
     for text in texts {
         let code = text.map_or(-1, |text| {
-            *known.entry(text).or_insert_with(|| {
+            *codes_by_text.entry(text).or_insert_with(|| {
                 values.push(Value::from(text));
                 i32::try_from(values.len() - 1).unwrap_or(i32::MAX)
             })

@@ -98,7 +98,7 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertE
             let expected = format!("1 to {MAX_COMPONENTS} components");
             return Err(bad(Class::LimitExceeded, &place, expected, width.to_string()).into());
         };
-        if attributes.iter().any(|other| other.name == name) {
+        if attributes.iter().any(|attribute| attribute.name == name) {
             return Err(bad(Class::Duplicate, &place, "each name once", format!("{name:?}")).into());
         }
         attributes.push(Attribute { name, dtype, width });

@@ -194,34 +194,34 @@ impl TextFacets {
         Err(self.lines.bad(class, "a finite coordinate", found).into())
     }
 
-    /// Takes the word `wanted`, in any case, or fails with an error of `class`.
-    fn expect(&mut self, wanted: &str, class: Class) -> Result<(), ConvertError> {
+    /// Takes the word `expected`, in any case, or fails with an error of `class`.
+    fn expect(&mut self, expected: &str, class: Class) -> Result<(), ConvertError> {
         let word = self.next_word()?;
         let word = self.line.get(word).unwrap_or_default();
-        if word.eq_ignore_ascii_case(wanted) {
+        if word.eq_ignore_ascii_case(expected) {
             return Ok(());
         }
         let is_prefix =
-            wanted.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+            expected.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         let found = quote_start(word);
         if is_prefix && !self.advance()? {
             return Err(self.truncated());
         }
-        Err(self.lines.bad(class, format!("the word {wanted}"), found).into())
+        Err(self.lines.bad(class, format!("the word {expected}"), found).into())
     }
 
-    /// Takes the next word where it is `wanted`, and returns whether it was.
-    fn take_word(&mut self, wanted: &str) -> Result<bool, ConvertError> {
+    /// Takes the next word where it is `expected`, and returns whether it was.
+    fn take_word(&mut self, expected: &str) -> Result<bool, ConvertError> {
         if !self.advance()? {
             return Err(self.truncated());
         }
         let rest = self.line.get(self.at..).unwrap_or_default();
         let word = rest.split_ascii_whitespace().next().unwrap_or_default();
-        let is_wanted = word.eq_ignore_ascii_case(wanted);
-        if is_wanted {
+        let is_expected = word.eq_ignore_ascii_case(expected);
+        if is_expected {
             self.at += word.len();
         }
-        Ok(is_wanted)
+        Ok(is_expected)
     }
 
     /// Takes the next word, and returns its range in the line.

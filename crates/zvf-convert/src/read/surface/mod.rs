@@ -140,18 +140,18 @@ fn join_value_files(
     for (path, file) in files {
         let number = |row: usize| i64::try_from(row).unwrap_or(i64::MAX);
         for values in &file.values {
-            let own: Vec<i64> = match &values.nodes {
+            let value_rows: Vec<i64> = match &values.nodes {
                 Some(nodes) => nodes.iter().map(|node| number(*node)).collect(),
                 None => (0..values.field.column.len()).map(number).collect(),
             };
-            if rows.as_ref().is_some_and(|rows| *rows != own) {
+            if rows.as_ref().is_some_and(|rows| *rows != value_rows) {
                 let place = Place::Named(file_place(path.as_deref()));
                 let expected = format!("{} values", rows.as_ref().map_or(0, Vec::len));
-                let found = format!("{} of {}", own.len(), values.field.name);
+                let found = format!("{} of {}", value_rows.len(), values.field.name);
                 let bad = BadInput::new(Class::CountMismatch, format, place, expected, found);
                 return Err(bad.into());
             }
-            rows = Some(own);
+            rows = Some(value_rows);
         }
         match file.fields_without_surface.is_empty() {
             true => fields.extend(file.values.into_iter().map(|values| values.field)),
@@ -375,13 +375,13 @@ fn join_hemispheres(
         keys.extend((0_i64..).take(rows).map(|row| (i64::from(id) << 32) | row));
         owners.extend(std::iter::repeat_n(Some(ObjectId(i64::from(id))), rows));
         faces.extend(hemisphere.faces.iter().map(|vertex| vertex + first));
-        let own = hemisphere.positions.dtype();
-        if dtype.is_some_and(|dtype| dtype != own) {
+        let position_dtype = hemisphere.positions.dtype();
+        if dtype.is_some_and(|dtype| dtype != position_dtype) {
             let advice = "convert each hemisphere by itself";
             let what = "positions of two types".to_owned();
             return Err(ConvertError::NoType { format: "a surface", what, advice });
         }
-        dtype = Some(own);
+        dtype = Some(position_dtype);
         positions.extend_from_slice(hemisphere.positions.bytes());
         all.push(hemisphere.fields);
         left_out.extend(hemisphere.left_out);
@@ -433,7 +433,7 @@ fn join_fields(
     if count == 1 {
         return Ok(all.pop().unwrap_or_default());
     }
-    let Some((first, others)) = all.split_first() else { return Ok(Vec::new()) };
+    let Some((first, other_hemispheres)) = all.split_first() else { return Ok(Vec::new()) };
     let mut joined = Vec::new();
     let same = |a: &Field, b: &Field| {
         a.name == b.name
@@ -441,20 +441,21 @@ fn join_fields(
             && a.categories == b.categories
     };
     for field in first {
-        let matches: Vec<&Field> = others
+        let matches: Vec<&Field> = other_hemispheres
             .iter()
-            .filter_map(|fields| fields.iter().find(|other| same(field, other)))
+            .filter_map(|fields| fields.iter().find(|candidate| same(field, candidate)))
             .collect();
-        if matches.len() != others.len() {
+        if matches.len() != other_hemispheres.len() {
             left_out.push(format!("{}, which only one hemisphere has", field.name));
             continue;
         }
         let mut bytes = field.column.bytes().to_vec();
-        matches.iter().for_each(|other| bytes.extend_from_slice(other.column.bytes()));
+        matches.iter().for_each(|field| bytes.extend_from_slice(field.column.bytes()));
         let column = super::values::column(field.column.dtype(), field.column.width(), bytes)?;
         joined.push(field.with_column(column));
     }
-    let unmatched = others.iter().flatten().filter(|field| !first.iter().any(|f| same(f, field)));
+    let unmatched =
+        other_hemispheres.iter().flatten().filter(|field| !first.iter().any(|f| same(f, field)));
     left_out
         .extend(unmatched.map(|field| format!("{}, which only one hemisphere has", field.name)));
     Ok(joined)
@@ -554,9 +555,9 @@ mod tests {
         for (name, facts) in expected["files"].as_object().unwrap() {
             let file = read(&golden::folder("freesurfer").join(name)).unwrap();
             for column in facts["vertex_attributes"].as_array().into_iter().flatten() {
-                let wanted = column["name"].as_str().unwrap();
+                let column_name = column["name"].as_str().unwrap();
                 let field = &file.values[0].field;
-                match wanted {
+                match column_name {
                     "label" => {
                         let codes = Field::new("label", field.column.clone());
                         Gathered::from_field(&codes).compare(name, column);

@@ -19,7 +19,7 @@ fn every_tree_is_an_object() {
     let (first, last) = ("0,0,0,2.5,1,0\n1,0,0,1,3,0\n2,0,0,1,3,0\n", "9,9,9,0.5,0,1\n");
     let fields = "radius float32, type int32";
     let more = "not values after the seventh of a line";
-    for (options, wanted) in [
+    for (options, expected) in [
         (
             default(),
             format!(
@@ -35,7 +35,7 @@ fn every_tree_is_an_object() {
             ),
         ),
     ] {
-        assert_eq!(dump(Format::Swc, FOREST, &options).unwrap(), wanted);
+        assert_eq!(dump(Format::Swc, FOREST, &options).unwrap(), expected);
     }
     let empty = dump(Format::Swc, b"# nothing\n", &default()).unwrap();
     assert_eq!(empty, format!("skeleton of float32, {fields}, elements of Some(2)\n"));

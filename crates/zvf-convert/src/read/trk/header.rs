@@ -201,7 +201,7 @@ impl Fields<'_> {
         let has_duplicate = names
             .iter()
             .enumerate()
-            .any(|(at, (name, _))| names.iter().take(at).any(|(other, _)| other == name));
+            .any(|(at, (name, _))| names.iter().take(at).any(|(previous, _)| previous == name));
         (!has_duplicate).then_some(names)
     }
 }

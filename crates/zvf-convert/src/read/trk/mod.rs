@@ -211,8 +211,8 @@ impl Pieces {
         self.bytes.read(&mut values, "the properties of a streamline")?;
         let mut rest = values.as_slice();
         for field in &mut self.properties {
-            let (own, after) = rest.split_at_checked(field.bytes()).unwrap_or((rest, &[]));
-            field.values.push_bytes(own);
+            let (field_bytes, after) = rest.split_at_checked(field.bytes()).unwrap_or((rest, &[]));
+            field.values.push_bytes(field_bytes);
             rest = after;
         }
         self.ids.push(ObjectId(i64::try_from(self.current).unwrap_or(i64::MAX)));

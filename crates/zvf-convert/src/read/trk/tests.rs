@@ -15,10 +15,10 @@ fn file(big_endian: bool, fields: &[(usize, &[u8])], body: &[&[u8]]) -> Vec<u8> 
         bytes
     };
     let mut header = vec![0; 1000];
-    let one = 1.0_f32.to_le_bytes();
+    let unit = 1.0_f32.to_le_bytes();
     let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, b"TRACK\0");
-    [12, 16, 20, 440, 460, 480, 500].into_iter().for_each(|at| put(at, &number(&one)));
+    [12, 16, 20, 440, 460, 480, 500].into_iter().for_each(|at| put(at, &number(&unit)));
     put(948, b"RAS\0");
     put(992, &number(&2_i32.to_le_bytes()));
     put(996, &number(&1000_i32.to_le_bytes()));
@@ -99,7 +99,7 @@ fn reads_names_of_several_values() {
     let mut last = [0; 20];
     last[0] = b'v';
     last[19] = 3;
-    for (fields, wanted) in [
+    for (fields, expected) in [
         (vec![(36, &[3, 0][..]), (38, &last)], "streamline of float32, v float32\n"),
         (
             vec![(36, &[3, 0][..]), (38, b"a"), (240, b"not counted")],
@@ -117,7 +117,7 @@ fn reads_names_of_several_values() {
     ] {
         assert_eq!(
             dump(Format::Trk, &file(false, &fields, &[]), &ReadOptions::default()).unwrap(),
-            wanted
+            expected
         );
     }
 }

@@ -79,10 +79,10 @@ pub(crate) fn closest_axes(matrix: [[f64; 4]; 3]) -> Option<[(usize, bool); 3]> 
     }
     // The nearest rotation (polar decomposition), by Newton's iteration: the mean with the transposed inverse.
     for _ in 0..ITERATIONS {
-        let other = transposed_inverse(rotation)?;
-        for (row, other) in rotation.iter_mut().zip(other) {
-            for (value, other) in row.iter_mut().zip(other) {
-                *value = (*value + other) / 2.0;
+        let inverse = transposed_inverse(rotation)?;
+        for (row, inverse_row) in rotation.iter_mut().zip(inverse) {
+            for (value, inverse_value) in row.iter_mut().zip(inverse_row) {
+                *value = (*value + inverse_value) / 2.0;
             }
         }
     }

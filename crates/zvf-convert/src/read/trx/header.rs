@@ -16,7 +16,7 @@ pub(super) struct TrxHeader {
     pub(super) affine: Option<[[f64; 4]; 4]>,
     pub(super) dimensions: Option<Json>,
     /// Unknown keys.
-    pub(super) others: Vec<(String, Json)>,
+    pub(super) extra_keys: Vec<(String, Json)>,
 }
 
 impl TrxHeader {
@@ -40,7 +40,7 @@ impl TrxHeader {
                 streamlines: 0,
                 affine: None,
                 dimensions: None,
-                others: Vec::new(),
+                extra_keys: Vec::new(),
             },
             [false; 2],
         );
@@ -66,7 +66,7 @@ impl TrxHeader {
                     header.affine = Some(matrix);
                 }
                 "DIMENSIONS" => header.dimensions = Some(value),
-                _ => header.others.push((key, value)),
+                _ => header.extra_keys.push((key, value)),
             }
         }
         if let Some(missing) =
@@ -79,11 +79,11 @@ impl TrxHeader {
 
     /// Returns the header record that the writer uses.
     pub(super) fn record(&self) -> Json {
-        let others: serde_json::Map<String, Json> = self.others.iter().cloned().collect();
+        let extra_keys: serde_json::Map<String, Json> = self.extra_keys.iter().cloned().collect();
         json!({
             "voxel_to_rasmm": self.affine,
             "dimensions": self.dimensions,
-            "others": others,
+            "others": extra_keys,
         })
     }
 }

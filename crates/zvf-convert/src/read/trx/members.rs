@@ -134,15 +134,16 @@ impl Members {
                 size,
                 path: path.clone(),
             };
-            let same =
-                |other: &&ArrayMember| (&other.folder, &other.name) == (&array.folder, &array.name);
-            if let Some(other) = arrays.iter().find(same) {
+            let same = |listed: &&ArrayMember| {
+                (&listed.folder, &listed.name) == (&array.folder, &array.name)
+            };
+            if let Some(duplicate) = arrays.iter().find(same) {
                 let expected = "each array once";
                 return Err(bad(
                     Class::Duplicate,
                     place(),
                     expected,
-                    format!("also {}", other.path),
+                    format!("also {}", duplicate.path),
                 )
                 .into());
             }

@@ -278,7 +278,7 @@ fn read_groups(
     let mut keys: Vec<&ArrayMember> = Vec::new(); // one for each name
     let group_arrays = || arrays.iter().filter_map(|a| Some((a.folder.strip_prefix("dpg/")?, a)));
     for (group, array) in group_arrays() {
-        if !groups.iter().any(|other| other.name.as_deref() == Some(group)) {
+        if !groups.iter().any(|listed| listed.name.as_deref() == Some(group)) {
             let place = Place::Named(array.path.clone());
             let expected = format!("a member groups/{group}.uint32");
             return Err(bad(Class::NotFound, place, expected, "none").into());
@@ -300,9 +300,9 @@ fn read_groups(
         let mut bytes = Vec::new();
         for group in &groups {
             let name = group.name.as_deref().unwrap_or_default();
-            let own =
+            let group_array =
                 group_arrays().find(|(group, array)| *group == name && array.name == key.name);
-            match own {
+            match group_array {
                 Some((_, array)) => bytes.extend(read_member(members, array, memory)?),
                 None => {
                     absent.push(serde_json::json!([name, key.name]));

@@ -179,7 +179,7 @@ impl PolyData {
             Kind::Graph | Kind::Skeleton => self.build_graph(kind)?,
             _ => self.build_chains(kind)?,
         };
-        geometry.other_kinds = kinds.into_iter().filter(|other| *other != kind).collect();
+        geometry.other_kinds = kinds.into_iter().filter(|other_kind| *other_kind != kind).collect();
         if !self.field_data.is_empty() || self.title.is_some() {
             let fields: serde_json::Map<String, Json> = self.field_data.into_iter().collect();
             let record = json!({"title": self.title, "field_data": fields});
@@ -343,7 +343,7 @@ fn owners_of_faces(
         for c in 0..width {
             let Value::Int(vertex) = rows.value(row, c) else { return None };
             let owner = owners.get_mut(usize::try_from(vertex).ok()?)?;
-            if owner.is_some_and(|other| other != *id) {
+            if owner.is_some_and(|first_id| first_id != *id) {
                 return None;
             }
             *owner = Some(*id);

@@ -54,18 +54,18 @@ fn compare(name: &str, data: &PolyData, facts: &Json) {
         [("vertex_attributes", &data.point_data), ("cell_attributes", &data.cell_data)]
     {
         for column in facts[key].as_array().unwrap() {
-            let wanted = column["name"].as_str().unwrap();
-            let field = fields.iter().find(|field| *field.name == *wanted);
-            let field = field.unwrap_or_else(|| panic!("{name}: no {wanted}"));
-            Gathered::from_field(field).compare(&format!("{name}: {wanted}"), column);
+            let column_name = column["name"].as_str().unwrap();
+            let field = fields.iter().find(|field| *field.name == *column_name);
+            let field = field.unwrap_or_else(|| panic!("{name}: no {column_name}"));
+            Gathered::from_field(field).compare(&format!("{name}: {column_name}"), column);
         }
     }
     for column in facts["field_data"].as_array().unwrap() {
-        let wanted = column["name"].as_str().unwrap();
-        let found = data.field_data.iter().find(|(key, _)| key == wanted);
-        let (_, found) = found.unwrap_or_else(|| panic!("{name}: no {wanted}"));
+        let column_name = column["name"].as_str().unwrap();
+        let found = data.field_data.iter().find(|(key, _)| key == column_name);
+        let (_, found) = found.unwrap_or_else(|| panic!("{name}: no {column_name}"));
         if column["values"].is_array() {
-            assert_eq!(&column["values"], found, "{name}: {wanted}");
+            assert_eq!(&column["values"], found, "{name}: {column_name}");
         }
     }
 }

@@ -479,9 +479,9 @@ impl Piece {
             return Err(decoder.file.bad_in(Class::CountMismatch, "Piece", expected, found));
         }
         let sorts = [&data.verts, &data.lines, &data.polys, &data.strips];
-        for (cells, wanted) in sorts.iter().zip(counts) {
-            if cells.len() != wanted {
-                let (expected, found) = (format!("{wanted} cells"), cells.len().to_string());
+        for (cells, declared) in sorts.iter().zip(counts) {
+            if cells.len() != declared {
+                let (expected, found) = (format!("{declared} cells"), cells.len().to_string());
                 return Err(decoder.file.bad_in(Class::CountMismatch, "Piece", expected, found));
             }
         }

@@ -187,27 +187,29 @@ fn put_column(
     records: &mut [u8],
     size: usize,
 ) -> Result<(), ConvertError> {
-    let own = &slot.field;
+    let field = &slot.field;
     let value_bytes = usize::try_from(column.dtype().size).unwrap_or(1);
-    let width = usize_from_u32(own.width);
+    let width = usize_from_u32(field.width);
     let first = slot.first * value_bytes;
-    let bits = match own.form {
+    let bits = match field.form {
         Form::Bits { shift, bits } => Some((shift, bits)),
         Form::Plain | Form::Scaled { .. } => None,
     };
-    if bits.is_none() && column.dtype() == own.stored {
+    if bits.is_none() && column.dtype() == field.stored {
         for (record, row) in records.chunks_exact_mut(size).zip(column.rows()) {
-            let end = first + own.size();
-            put_bytes(record, own.offset, row.get(first..end).unwrap_or_default());
+            let end = first + field.size();
+            put_bytes(record, field.offset, row.get(first..end).unwrap_or_default());
         }
         return Ok(());
     }
     for (row, record) in records.chunks_exact_mut(size).enumerate() {
         for at in 0..width {
             let value = column.value(row, slot.first + at);
-            let place = own.offset + at * (own.size() / width.max(1));
+            let place = field.offset + at * (field.size() / width.max(1));
             match (bits, &value) {
-                (None, Value::Float(x)) => put_float(record, place, own.size() / width.max(1), *x),
+                (None, Value::Float(x)) => {
+                    put_float(record, place, field.size() / width.max(1), *x);
+                }
                 _ => put_integer(slot, bits, record, place, &value)?,
             }
         }
@@ -236,11 +238,11 @@ fn put_integer(
         Value::Bool(flag) => i128::from(*flag),
         Value::Null | Value::Float(_) | Value::Text(_) => 0,
     };
-    let own = &slot.field;
-    let size = own.size() / usize_from_u32(own.width).max(1);
+    let field = &slot.field;
+    let size = field.size() / usize_from_u32(field.width).max(1);
     let value_bits =
         bits.map_or_else(|| u32::try_from(size.saturating_mul(8)).unwrap_or(64), |(_, n)| n.into());
-    let is_signed = own.stored.kind == zvf_metadata::DtypeKind::Int;
+    let is_signed = field.stored.kind == zvf_metadata::DtypeKind::Int;
     let (low, high) = if is_signed {
         let half = 1_i128.checked_shl(value_bits.saturating_sub(1)).unwrap_or(0);
         (-half, half.saturating_sub(1))
@@ -248,7 +250,10 @@ fn put_integer(
         (0, 1_i128.checked_shl(value_bits).unwrap_or(0).saturating_sub(1))
     };
     if integer < low || integer > high {
-        return Err(refuse(format!("{integer} in {:?}, which is from {low} to {high}", own.name)));
+        return Err(refuse(format!(
+            "{integer} in {:?}, which is from {low} to {high}",
+            field.name
+        )));
     }
     let bytes = integer.to_le_bytes();
     match bits {

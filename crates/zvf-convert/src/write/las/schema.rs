@@ -59,11 +59,13 @@ impl Schema {
             object_at: None,
         };
         for (column, field) in header.fields.iter().enumerate() {
-            let own = standard
-                .iter()
-                .find(|own| own.name == *field.name && fits_standard_field(field, own));
-            match own {
-                Some(own) => schema.slots.push(Slot { column, first: 0, field: own.clone() }),
+            let standard_field = standard.iter().find(|candidate| {
+                candidate.name == *field.name && fits_standard_field(field, candidate)
+            });
+            match standard_field {
+                Some(standard_field) => {
+                    schema.slots.push(Slot { column, first: 0, field: standard_field.clone() });
+                }
                 None => schema.add_extra(column, field)?,
             }
         }
@@ -88,7 +90,7 @@ impl Schema {
         let mut add = |name: &str, first: u32, width: u32| {
             let kind = kind + u8::try_from(width.saturating_sub(1)).unwrap_or(0).saturating_mul(10);
             self.push_description(name, description, kind);
-            let own = LasField {
+            let extra_field = LasField {
                 name: name.to_owned(),
                 offset: self.record_bytes,
                 stored,
@@ -97,9 +99,9 @@ impl Schema {
                 description: None,
                 extra: true,
             };
-            self.record_bytes += own.size();
+            self.record_bytes += extra_field.size();
             let first = usize_from_u32(first);
-            self.slots.push(Slot { column, first, field: own });
+            self.slots.push(Slot { column, first, field: extra_field });
         };
         let count = u8::try_from(width).ok().filter(|count| *count > 3 && stored == UINT8);
         if width <= 3 {
@@ -109,13 +111,13 @@ impl Schema {
             self.push_description(&field.name, description, 0);
             let start = self.extra.len() - DESCRIPTION_BYTES;
             put_bytes(&mut self.extra, start + 3, &[count]);
-            let own = LasField {
+            let extra_field = LasField {
                 width,
                 extra: true,
                 ..LasField::new(&field.name, self.record_bytes, UINT8)
             };
-            self.record_bytes += own.size();
-            self.slots.push(Slot { column, first: 0, field: own });
+            self.record_bytes += extra_field.size();
+            self.slots.push(Slot { column, first: 0, field: extra_field });
         } else if width > 4096 {
             return Err(refuse(format!("{width} values of {:?} in each point", field.name)));
         } else {
@@ -161,12 +163,12 @@ fn choose_format(names: &[&str], request: SchemaRequest) -> Result<u8, ConvertEr
 }
 
 /// Returns whether a standard field holds the values of a column: both are integers, or of the same type.
-fn fits_standard_field(field: &Field, own: &LasField) -> bool {
+fn fits_standard_field(field: &Field, las_field: &LasField) -> bool {
     let dtype = field.column.dtype();
     let is_integer =
         |dtype: Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool);
     field.column.width() == 1
-        && (dtype == own.stored || (is_integer(dtype) && is_integer(own.stored)))
+        && (dtype == las_field.stored || (is_integer(dtype) && is_integer(las_field.stored)))
 }
 
 /// Returns the type of extra bytes for a column; `None` for text.

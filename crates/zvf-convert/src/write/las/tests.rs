@@ -58,11 +58,11 @@ fn files_of_other_programs_round_trip() {
         "chunks.laz",
     ] {
         let path = folder().join(name);
-        let (header, wanted) = rows(Input::path(&path));
+        let (header, expected) = rows(Input::path(&path));
         for format in [Format::Las, Format::Laz] {
             let bytes = convert(Input::path(&path), format).unwrap();
             let (read, found) = rows(Input::reader(std::io::Cursor::new(bytes)));
-            assert_eq!(found.len(), wanted.len(), "{name} as {format}");
+            assert_eq!(found.len(), expected.len(), "{name} as {format}");
             let names = |header: &Header| {
                 header
                     .fields
@@ -71,7 +71,7 @@ fn files_of_other_programs_round_trip() {
                     .collect::<Vec<_>>()
             };
             if names(&read) == names(&header) {
-                assert!(found == wanted, "{name} as {format}");
+                assert!(found == expected, "{name} as {format}");
             } else {
                 // Formats 4 and 5 become 9 and 10; many values of one name become several names.
                 assert!(
@@ -90,11 +90,11 @@ fn an_octree_has_the_same_points() {
         let path = folder().join(name);
         let bytes = convert(Input::path(&path), Format::Copc).unwrap();
         assert_eq!(Format::from_bytes(&bytes), Some(Format::Copc));
-        let (_, mut wanted) = rows(Input::path(&path));
+        let (_, mut expected) = rows(Input::path(&path));
         let (_, mut found) = rows(Input::reader(std::io::Cursor::new(bytes)));
-        wanted.sort();
+        expected.sort();
         found.sort();
-        assert!(found == wanted, "{name}");
+        assert!(found == expected, "{name}");
     }
 }
 

@@ -115,9 +115,9 @@ impl<'a> ElementTable<'a> {
     /// Creates the table of the attributes of `rows`, whose positions are the vertices of elements.
     fn new(rows: &'a Batch) -> Result<Self, ConvertError> {
         let table = Table::new(rows, &[]);
-        let own = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
-        let first = table.columns().iter().filter(|column| !own(column)).count();
-        let columns = table.columns().iter().filter(own);
+        let is_field = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
+        let first = table.columns().iter().filter(|column| !is_field(column)).count();
+        let columns = table.columns().iter().filter(is_field);
         let properties = columns.map(|column| Property::infer(&table, column, rows.len()));
         let properties = properties.collect::<Result<_, _>>()?;
         Ok(Self { table, properties, first })

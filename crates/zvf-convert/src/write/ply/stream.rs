@@ -172,8 +172,8 @@ impl PendingFile {
             return Err(other_columns("elements of two widths"));
         }
         let table = Table::new(rows, &[]);
-        let own = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
-        let columns = table.columns().iter().filter(own);
+        let is_field = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
+        let columns = table.columns().iter().filter(is_field);
         if self.corners == 0 {
             self.corners = corners;
             self.elements.columns = infer_columns(columns.clone(), false)?;
@@ -247,8 +247,8 @@ impl Rows {
         len: usize,
     ) -> Result<(), ConvertError> {
         let found = infer_columns(columns.clone(), is_flat)?;
-        let same = |(own, other): (&PlyColumn, &PlyColumn)| {
-            (&own.name, own.property) == (&other.name, other.property)
+        let same = |(spooled, column): (&PlyColumn, &PlyColumn)| {
+            (&spooled.name, spooled.property) == (&column.name, column.property)
         };
         if found.len() != self.columns.len() || !self.columns.iter().zip(&found).all(same) {
             return Err(other_columns("vertex columns"));
@@ -290,14 +290,14 @@ impl Rows {
         column: &Scalar<'_>,
         value: &Value,
     ) -> Result<(), ConvertError> {
-        let Some(own) = self.columns.get_mut(at) else {
+        let Some(ply_column) = self.columns.get_mut(at) else {
             return Err(other_columns("columns"));
         };
-        match own.property {
+        match ply_column.property {
             Some(property) => property.write(value, &mut self.spool),
             None => {
                 let number = super::exact_integer(column, value)?;
-                own.is_wide |= i32::try_from(number).is_err();
+                ply_column.is_wide |= i32::try_from(number).is_err();
                 Ok(self.spool.write_all(&number.to_le_bytes())?)
             }
         }
@@ -399,8 +399,9 @@ fn copy_row(forms: &[Form], from: &mut dyn Read, out: &mut dyn Write) -> Result<
 fn vertex_columns<'a, 'b>(
     table: &'a Table<'b>,
 ) -> impl Iterator<Item = &'a Scalar<'b>> + Clone + use<'a, 'b> {
-    let own = |column: &&Scalar<'_>| !matches!(column.source, Source::Part | Source::Object);
-    table.columns().iter().filter(own)
+    let is_vertex_column =
+        |column: &&Scalar<'_>| !matches!(column.source, Source::Part | Source::Object);
+    table.columns().iter().filter(is_vertex_column)
 }
 
 /// Creates the columns of a spool; two axes get a third one.

@@ -169,10 +169,10 @@ impl Extra {
     }
 
     /// Extends the box of an annotation.
-    fn grow(&self, objects: &Objects, id: u64, own: &mut [Vec<f64>; 2]) {
+    fn grow(&self, objects: &Objects, id: u64, bounds: &mut [Vec<f64>; 2]) {
         for axis in 0..objects.header.axes.len() {
             let x = self.stored(objects, id, axis);
-            let [low, high] = own;
+            let [low, high] = bounds;
             if self.is_box {
                 (low[axis], high[axis]) = (low[axis].min(x), high[axis].max(x));
             } else {
@@ -294,24 +294,24 @@ impl Grid {
         let (mut low, mut high) = (vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]);
         let mut boxes = BTreeMap::new();
         for (id, rows) in &objects.rows {
-            let mut own = [vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]];
+            let mut bounds = [vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]];
             for row in rows {
                 for axis in 0..axes {
                     let x = objects.lengths.stored(objects.batch.positions(), *row, axis);
-                    own[0][axis] = own[0][axis].min(x);
-                    own[1][axis] = own[1][axis].max(x);
+                    bounds[0][axis] = bounds[0][axis].min(x);
+                    bounds[1][axis] = bounds[1][axis].max(x);
                     low[axis] = low[axis].min(x);
                     high[axis] = high[axis].max(x);
                 }
             }
             if let Some(extra) = extra {
-                extra.grow(objects, *id, &mut own);
+                extra.grow(objects, *id, &mut bounds);
                 for axis in 0..axes {
-                    low[axis] = low[axis].min(own[0][axis]);
-                    high[axis] = high[axis].max(own[1][axis]);
+                    low[axis] = low[axis].min(bounds[0][axis]);
+                    high[axis] = high[axis].max(bounds[1][axis]);
                 }
             }
-            boxes.insert(*id, own);
+            boxes.insert(*id, bounds);
         }
         for (low, high) in low.iter_mut().zip(&mut high) {
             if !low.is_finite() || !high.is_finite() {

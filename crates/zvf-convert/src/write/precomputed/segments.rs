@@ -43,14 +43,14 @@ pub(super) fn write_skeletons(
     let mut shards = sharding.map(Shards::new);
     let links = elements_by_object(objects)?;
     for (id, rows) in objects.rows.clone() {
-        let own = links.get(&id).map_or(&[][..], Vec::as_slice);
+        let edge_ends = links.get(&id).map_or(&[][..], Vec::as_slice);
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&count_u32(rows.len())?.to_le_bytes());
-        bytes.extend_from_slice(&count_u32(own.len() / 2)?.to_le_bytes());
+        bytes.extend_from_slice(&count_u32(edge_ends.len() / 2)?.to_le_bytes());
         for row in &rows {
             objects.push_position(*row, &mut bytes);
         }
-        bytes.extend(own.iter().flat_map(|end| end.to_le_bytes()));
+        bytes.extend(edge_ends.iter().flat_map(|end| end.to_le_bytes()));
         for field in &fields {
             for row in &rows {
                 for at in 0..field.column.width() as usize {
@@ -81,8 +81,8 @@ pub(super) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<(),
         for row in &rows {
             objects.push_position(*row, &mut bytes);
         }
-        let own = faces.get(&id).map_or(&[][..], Vec::as_slice);
-        let corners = own.chunks(width).flat_map(triangulate_fan).flatten();
+        let face_corners = faces.get(&id).map_or(&[][..], Vec::as_slice);
+        let corners = face_corners.chunks(width).flat_map(triangulate_fan).flatten();
         bytes.extend(corners.flat_map(u32::to_le_bytes));
         let name = format!("{id}:0:0");
         folder.write(&name, &bytes)?;
@@ -142,11 +142,11 @@ fn collect_lods(id: u64, levels: &[(&Objects, HashMap<u64, Vec<u32>>)]) -> Vec<L
     for (level, faces) in levels {
         let Some(rows) = level.rows.get(&id) else { continue };
         let width = level.batch.elements().map_or(3, zvf_model::Elements::width);
-        let own = faces.get(&id).map_or(&[][..], Vec::as_slice);
+        let face_corners = faces.get(&id).map_or(&[][..], Vec::as_slice);
         let position = |row| [0, 1, 2].map(|axis| level.coordinate(row, axis));
         lods.push(LodMesh {
             positions: rows.iter().flat_map(|row| position(*row)).collect(),
-            faces: own.chunks(width).flat_map(triangulate_fan).collect(),
+            faces: face_corners.chunks(width).flat_map(triangulate_fan).collect(),
             scale: level.lod_scale(),
         });
     }
@@ -166,15 +166,15 @@ fn triangulate_fan(face: &[u32]) -> Vec<[u32; 3]> {
 
 /// Returns the edges or faces of each object, by the numbers of its own vertices.
 fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>, ConvertError> {
-    let mut own: Vec<Option<(u64, u32)>> = vec![None; objects.batch.len()];
+    let mut places: Vec<Option<(u64, u32)>> = vec![None; objects.batch.len()];
     for (id, rows) in &objects.rows {
         for (at, row) in rows.iter().enumerate() {
-            own[*row] = Some((*id, count_u32(at)?));
+            places[*row] = Some((*id, count_u32(at)?));
         }
     }
     let mut links: HashMap<u64, Vec<u32>> = HashMap::new();
     for element in objects.batch.elements().into_iter().flat_map(|elements| elements.iter()) {
-        let ends: Vec<(u64, u32)> = element.iter().filter_map(|row| own[*row]).collect();
+        let ends: Vec<(u64, u32)> = element.iter().filter_map(|row| places[*row]).collect();
         let Some((id, _)) = ends.first().copied() else { continue }; // vertices without an object are dropped
         if ends.len() < element.len() || ends.iter().any(|end| end.0 != id) {
             let what = format!("an edge or face between object {id} and another");

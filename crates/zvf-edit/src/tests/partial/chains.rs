@@ -39,7 +39,7 @@ fn walks(random: &mut Random, kind: Kind, count: usize, first: i64) -> Batch {
 fn edit_chains(random: &mut Random, kind: Kind, count: u64) -> Vec<Json> {
     let id = random.below(count);
     let (x, y) = (random.within(0.0, SIDE), random.within(0.0, SIDE));
-    let one = json!({"object": id, "index": [0]});
+    let vertex = json!({"object": id, "index": [0]});
     let corner = json!({"box": [[x, y], [x + 9.0, y + 9.0]]});
     let places = if kind == Kind::Line {
         json!([[x, y], [x + 1.0, y + 2.0]])
@@ -48,8 +48,8 @@ fn edit_chains(random: &mut Random, kind: Kind, count: u64) -> Vec<Json> {
     };
     let values: Vec<u64> = (0..places.as_array().unwrap().len() as u64).collect();
     let mut all = vec![
-        json!({"op": "vertex.move", "vertices": one, "by": [1.25, -0.5]}),
-        json!({"op": "vertex.move", "vertices": one, "by": [-12.0, 3.0]}),
+        json!({"op": "vertex.move", "vertices": vertex, "by": [1.25, -0.5]}),
+        json!({"op": "vertex.move", "vertices": vertex, "by": [-12.0, 3.0]}),
         json!({"op": "vertex.set", "vertices": corner, "values": {"zeta": 3.5, "class": 1}}),
         json!({"op": "object.add", "kind": kind.token(), "positions": places, "attributes": {"zeta": values, "class": values}}),
         json!({"op": "object.copy", "object": id, "by": [1.0, 1.0]}),

@@ -102,8 +102,8 @@ fn draw_web(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
         let (a, b) = place(random);
         let row = builder.push(id, a, b, 0.0);
         if node != count / 2 && node + 1 < count {
-            let other = first + node - 1 - random.below(node.min(4) as u64) as usize;
-            builder.rows.extend(if random.below(2) == 0 { [row, other] } else { [other, row] });
+            let earlier = first + node - 1 - random.below(node.min(4) as u64) as usize;
+            builder.rows.extend(if random.below(2) == 0 { [row, earlier] } else { [earlier, row] });
         }
     }
     builder.rows.extend([first, first, first + 1, first + 2, first + 2, first + 1]);
@@ -132,7 +132,7 @@ fn edit_objects(random: &mut Random, kind: Kind, count: u64, weighs: bool) -> Ve
     let (x, y) = (random.within(0.0, SIDE), random.within(0.0, SIDE));
     let place = |x: f64, y: f64| -> Vec<f64> { [x, y, 3.0][..axes_of(kind)].to_vec() };
     let by = |x: f64, y: f64| -> Vec<f64> { [x, y, 0.0][..axes_of(kind)].to_vec() };
-    let one = json!({"object": id, "index": [2]});
+    let vertex = json!({"object": id, "index": [2]});
     let end = |index: u64| json!({"object": id, "index": [index]});
     let mut low = place(x, y);
     let mut high = place(x + 9.0, y + 9.0);
@@ -146,8 +146,8 @@ fn edit_objects(random: &mut Random, kind: Kind, count: u64, weighs: bool) -> Ve
         "attributes": {"zeta": [0, 1, 2, 3], "class": [0, 1, 2, 3]},
     });
     let mut all = vec![
-        json!({"op": "vertex.move", "vertices": one, "by": by(1.25, -0.5)}),
-        json!({"op": "vertex.move", "vertices": one, "by": by(-12.0, 3.0)}),
+        json!({"op": "vertex.move", "vertices": vertex, "by": by(1.25, -0.5)}),
+        json!({"op": "vertex.move", "vertices": vertex, "by": by(-12.0, 3.0)}),
         json!({"op": "vertex.set", "vertices": {"kind": kind.token(), "box": [low, high]}, "values": {"zeta": 3.5, "class": 1}}),
         json!({"op": "object.copy", "object": id, "by": by(1.0, 1.0)}),
         json!({"op": "object.set", "objects": [id], "values": {"mass": 4.5}}),
@@ -260,11 +260,11 @@ fn check(what: &str, kind: Kind, (schema, dtype, weighs): (Schema, &str, bool), 
     let rebuilt = assert_partial(&what, &pair, &small_moves_of(kind));
     assert_eq!(rebuilt["unit"], "objects", "{what}");
     assert!(rebuilt["built"].as_u64().unwrap() <= 1, "{what}: {rebuilt:?}");
-    let others = count as u64 - 3;
-    let mut lines = edit_objects(&mut random, kind, others, weighs);
+    let object_count = count as u64 - 3;
+    let mut lines = edit_objects(&mut random, kind, object_count, weighs);
     lines.push(small_moves_of(kind)[0].clone()); // attributes of objects make nothing stale
     pair.edit(&format!("{what}, at random"), &lines);
-    let mut lines = edit_objects(&mut random, kind, others, weighs);
+    let mut lines = edit_objects(&mut random, kind, object_count, weighs);
     lines.extend(regroup(kind, count));
     pair.edit(&format!("{what}, regrouped"), &lines);
 }
@@ -281,8 +281,9 @@ fn edits_of_links_make_levels_stale() {
         json!({"op": "link.remove", "links": [ends(4, 7)]}),
     ] {
         let rebuilt = pair.edit("links", &[line]);
-        assert!(rebuilt.iter().all(|one| one["reason"].is_null()), "{rebuilt:?}");
-        assert!(rebuilt.iter().all(|one| one["built"] == 1 && one["all"] == 8), "{rebuilt:?}");
+        assert!(rebuilt.iter().all(|level| level["reason"].is_null()), "{rebuilt:?}");
+        let is_one_of_eight = |level: &Json| level["built"] == 1 && level["all"] == 8;
+        assert!(rebuilt.iter().all(is_one_of_eight), "{rebuilt:?}");
     }
 }
 

@@ -86,17 +86,17 @@ impl Pair {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, bytes).unwrap();
         }
-        let own = refresh(&self.store, Refresh::Stale, &CommitOptions::default()).unwrap();
+        let report = refresh(&self.store, Refresh::Stale, &CommitOptions::default()).unwrap();
         build_levels(&self.twin, &self.options);
         let (found, expected) = (files(&self.store), files(&self.twin));
         for key in found.keys().chain(expected.keys()) {
             let (found, expected) = (found.get(key), expected.get(key));
             assert!(
                 found == expected,
-                "{what}: {key}: found {found:?}, expected {expected:?}; {lines:?} {own}"
+                "{what}: {key}: found {found:?}, expected {expected:?}; {lines:?} {report}"
             );
         }
-        own["commits"][0]["levels_rebuilt"].as_array().cloned().unwrap_or_default()
+        report["commits"][0]["levels_rebuilt"].as_array().cloned().unwrap_or_default()
     }
 }
 
@@ -123,11 +123,11 @@ fn build_levels(store: &Path, options: &Options) -> u32 {
 }
 
 /// Whether only a part of a level was rebuilt. If the place of its largest error is rebuilt, so is all of the level.
-fn is_partial(one: &Json) -> bool {
-    let (built, all) = (one["built"].as_u64().unwrap(), one["all"].as_u64().unwrap());
+fn is_partial(rebuilt: &Json) -> bool {
+    let (built, all) = (rebuilt["built"].as_u64().unwrap(), rebuilt["all"].as_u64().unwrap());
     let reason = "the place of the largest error changed";
-    assert!(one["reason"].is_null() || one["reason"] == reason, "{one}");
-    one["reason"].is_null() && built < all
+    assert!(rebuilt["reason"].is_null() || rebuilt["reason"] == reason, "{rebuilt}");
+    rebuilt["reason"].is_null() && built < all
 }
 
 /// Makes local edits, and checks that each level is partially rebuilt at least once. Returns the rebuilt share of the
@@ -136,12 +136,13 @@ fn assert_partial(what: &str, pair: &Pair, edits: &[Json]) -> Json {
     let each = edits.iter().map(|edit| pair.edit(what, std::slice::from_ref(edit)));
     let each: Vec<Vec<Json>> = each.collect();
     for level in 0..each[0].len() {
-        let own: Vec<&Json> = each.iter().map(|rebuilt| &rebuilt[level]).collect();
-        let partial = own.iter().filter(|one| is_partial(one)).count();
+        let of_level: Vec<&Json> = each.iter().map(|rebuilt| &rebuilt[level]).collect();
+        let partial = of_level.iter().filter(|rebuilt| is_partial(rebuilt)).count();
         // A level of one chunk has no part.
-        assert!(partial > 0 || own.iter().all(|one| one["all"] == 1), "{what}: {own:?}");
+        let is_single = of_level.iter().all(|rebuilt| rebuilt["all"] == 1);
+        assert!(partial > 0 || is_single, "{what}: {of_level:?}");
     }
-    each.iter().map(|rebuilt| &rebuilt[0]).find(|one| is_partial(one)).cloned().unwrap()
+    each.iter().map(|rebuilt| &rebuilt[0]).find(|rebuilt| is_partial(rebuilt)).cloned().unwrap()
 }
 
 /// Returns small moves of the first vertices of some objects.
@@ -155,8 +156,8 @@ fn small_moves_of(kind: Kind) -> Vec<Json> {
 }
 
 fn assert_full(what: &str, rebuilt: &[Json], reason: &str) {
-    for one in rebuilt {
-        assert_eq!(one["built"], one["all"], "{what}: {rebuilt:?}");
+    for level in rebuilt {
+        assert_eq!(level["built"], level["all"], "{what}: {rebuilt:?}");
     }
     assert_eq!(rebuilt[0]["reason"], reason, "{what}: {rebuilt:?}");
 }

@@ -134,12 +134,12 @@ fn sources(
                 None => return Some(sources),
                 Some(axis) => axis,
             };
-            let (here, first, last) = (at.get_mut(axis)?, low.get(axis)?, high.get(axis)?);
-            if *here < *last {
-                *here = here.checked_add(1)?;
+            let (coordinate, first, last) = (at.get_mut(axis)?, low.get(axis)?, high.get(axis)?);
+            if *coordinate < *last {
+                *coordinate = coordinate.checked_add(1)?;
                 break;
             }
-            *here = *first;
+            *coordinate = *first;
         }
     }
 }

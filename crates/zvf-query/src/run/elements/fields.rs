@@ -29,12 +29,12 @@ impl Context {
         }
         for (number, part) in parts.iter_mut().enumerate() {
             let of_part = |values: &'_ [Option<Column>]| values.get(number).cloned().flatten();
-            let own: Vec<_> =
+            let part_values: Vec<_> =
                 columns.iter().map(|(column, values)| (*column, of_part(values))).collect();
-            let own: Vec<_> =
-                own.iter().map(|(column, values)| (*column, values.as_ref())).collect();
+            let part_values: Vec<_> =
+                part_values.iter().map(|(column, values)| (*column, values.as_ref())).collect();
             let dropped =
-                (0..part.records.len()).map(|record| !conditions.link_holds(&own, record));
+                (0..part.records.len()).map(|record| !conditions.link_holds(&part_values, record));
             part.dropped = dropped.collect();
         }
         Ok(())

@@ -90,14 +90,14 @@ impl KeptElements {
             if ends.iter().any(has_lost) {
                 continue;
             }
-            let mut own = Vec::with_capacity(ends.len());
+            let mut retained_ends = Vec::with_capacity(ends.len());
             for end in ends {
-                own.push(match cut(end) {
+                retained_ends.push(match cut(end) {
                     Some(cut) => retained.add_cut(cut.clone()),
                     None => *end,
                 });
             }
-            retained.push(own, *record);
+            retained.push(retained_ends, *record);
         }
         retained
     }
@@ -202,8 +202,8 @@ impl Context {
             return records;
         }
         // Count only rows that were read; fragments may claim more.
-        let own = chunks.iter().filter(|chunk| chunk.own && !chunk.absent);
-        records + saturating_usize(own.map(|chunk| chunk.rows.min(chunk.runs.rows)).sum())
+        let read_chunks = chunks.iter().filter(|chunk| chunk.is_own && !chunk.absent);
+        records + saturating_usize(read_chunks.map(|chunk| chunk.rows.min(chunk.runs.rows)).sum())
     }
 
     /// Returns whether the order of rows implies edges, and the conditions on links accept them.
@@ -263,7 +263,7 @@ impl<'a> ChildBitmaps<'a> {
         let (Some(chunk), Some(words)) = (self.chunks.get(cell), self.words.get_mut(cell)) else {
             return;
         };
-        if !chunk.own || chunk.absent || u64::from(place.row) >= chunk.rows {
+        if !chunk.is_own || chunk.absent || u64::from(place.row) >= chunk.rows {
             return;
         }
         if words.is_empty() {
@@ -305,7 +305,7 @@ fn test_implied_edges(
     children: &ChildBitmaps<'_>,
     test: &mut ElementTest<'_>,
 ) -> Result<(), QueryError> {
-    let is_known = |(_, chunk): &(u32, &Chunk)| chunk.own && !chunk.absent;
+    let is_known = |(_, chunk): &(u32, &Chunk)| chunk.is_own && !chunk.absent;
     for (cell, chunk) in (0_u32..).zip(chunks).filter(is_known) {
         let mut before: Option<(Place, u32)> = None;
         for run in &chunk.runs.list {
@@ -340,9 +340,9 @@ struct ElementTest<'a> {
 impl ElementTest<'_> {
     /// Returns whether all chunks of a part are own chunks of this work.
     fn owns_all_chunks(&self, part: &Part) -> bool {
-        let own =
-            |cell: &u32| self.chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.own);
-        part.chunks.iter().all(own)
+        let is_own =
+            |cell: &u32| self.chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.is_own);
+        part.chunks.iter().all(is_own)
     }
 
     /// Keeps the elements of a part whose vertices are all marked. For queries without a region and parts with own chunks
@@ -399,7 +399,7 @@ impl ElementTest<'_> {
     /// Returns whether a vertex is in the answer without an element, in this work or in other work.
     fn is_in_answer(&self, end: Place) -> Result<bool, QueryError> {
         match (self.chunks.get(usize_from_u32(end.cell)), self.region) {
-            (Some(chunk), _) if chunk.own => Ok(self.marks.is_inside(end)),
+            (Some(chunk), _) if chunk.is_own => Ok(self.marks.is_inside(end)),
             (Some(chunk), Some(region)) if chunk.counts => {
                 let points = self.load(&[end])?;
                 let point = points.points().first().and_then(|point| point.get(..self.axes));
@@ -430,14 +430,14 @@ impl ElementTest<'_> {
             clip_edge(region, ends, &points, &mut pieces);
         }
         for piece in pieces {
-            let mut own = Vec::with_capacity(piece.len());
+            let mut piece_ends = Vec::with_capacity(piece.len());
             for corner in piece {
-                own.push(match corner.stored() {
+                piece_ends.push(match corner.stored() {
                     Some(place) => place,
                     None => self.kept.add_cut(corner),
                 });
             }
-            self.kept.push(own, record);
+            self.kept.push(piece_ends, record);
         }
         Ok(())
     }
@@ -450,8 +450,8 @@ impl ElementTest<'_> {
                 self.positions.get(usize_from_u32(end.cell)).and_then(|held| held.column(end.row));
             let found = held.and_then(|(column, first)| {
                 let row = usize_from_u32(end.row.checked_sub(first)?);
-                let own = point.get_mut(..self.axes)?;
-                (row < column.len()).then(|| position(column, row, own))
+                let coordinates = point.get_mut(..self.axes)?;
+                (row < column.len()).then(|| position(column, row, coordinates))
             });
             found.ok_or_else(crate::select::pieces::not_held)?;
         }

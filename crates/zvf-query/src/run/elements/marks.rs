@@ -52,7 +52,7 @@ impl Marks {
         let test = inside::Test::new(region);
         let mut hits = Pieces::default();
         for (cell, (chunk, held)) in (0_u32..).zip(chunks.iter().zip(positions)) {
-            if !chunk.own || matches!(held, Held::Nothing) {
+            if !chunk.is_own || matches!(held, Held::Nothing) {
                 continue;
             }
             test.rows(held, &chunk.runs.list, cell, &mut hits);
@@ -73,12 +73,13 @@ impl Marks {
     /// Marks all allowed vertices.
     fn mark_allowed(&mut self, chunks: &[Chunk], positions: &[Held]) {
         for (cell, (chunk, held)) in chunks.iter().zip(positions).enumerate() {
-            let known = self.absent.get(cell) == Some(&false);
+            let is_present = self.absent.get(cell) == Some(&false);
             let Some(marks) = self.inside.get_mut(cell) else { continue };
-            if !known || !chunk.own || matches!(held, Held::Nothing) {
+            if !is_present || !chunk.is_own || matches!(held, Held::Nothing) {
                 continue;
             }
-            let allowed = self.allowed.as_ref().map(|all| all.get(cell).map_or(&[][..], |own| own));
+            let allowed =
+                self.allowed.as_ref().map(|all| all.get(cell).map_or(&[][..], |rows| rows));
             for run in &chunk.runs.list {
                 let rows = usize_from_u32(run.start)..usize_from_u32(run.end()).min(marks.len());
                 let marks = marks.get_mut(rows.clone()).unwrap_or_default();
@@ -86,7 +87,7 @@ impl Marks {
                     None => marks.fill(true),
                     Some(allowed) => {
                         let allowed = allowed.get(rows.start..).unwrap_or_default();
-                        marks.iter_mut().zip(allowed).for_each(|(mark, own)| *mark |= own);
+                        marks.iter_mut().zip(allowed).for_each(|(mark, passes)| *mark |= passes);
                     }
                 }
             }
@@ -99,8 +100,8 @@ impl Marks {
     }
 
     pub(super) fn is_allowed(&self, place: Place) -> bool {
-        let known = self.absent.get(usize_from_u32(place.cell)) == Some(&false);
-        known
+        let is_present = self.absent.get(usize_from_u32(place.cell)) == Some(&false);
+        is_present
             && self.allowed.as_ref().is_none_or(|allowed| {
                 let rows = allowed.get(usize_from_u32(place.cell));
                 rows.and_then(|rows| rows.get(usize_from_u32(place.row))).copied().unwrap_or(false)

@@ -80,14 +80,14 @@ fn count_known_rows(held: &Held) -> u64 {
 
 /// Refuses records with ends at rows that do not exist.
 fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
-    let known = |cell: &u32| {
+    let with_rows = |cell: &u32| {
         let chunk = chunks.get(usize_from_u32(*cell)).filter(|chunk| !chunk.absent)?;
         Some((chunk, chunk.rows.min(u32::MAX.into()))) // rows are numbered with 32 bits
     };
-    let known: Vec<Option<(&Chunk, u64)>> = part.chunks.iter().map(known).collect();
+    let chunks_with_rows: Vec<Option<(&Chunk, u64)>> = part.chunks.iter().map(with_rows).collect();
     for record in 0..part.records.len() {
         for (place, row) in part.records.ends(record) {
-            let Some(Some((chunk, rows))) = known.get(place).copied() else { continue };
+            let Some(Some((chunk, rows))) = chunks_with_rows.get(place).copied() else { continue };
             if row >= rows {
                 let (what, expected) =
                     ("row that a link names", Expected::AtMost(i128::from(rows) - 1));
@@ -103,7 +103,7 @@ fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
 struct Chunk {
     key: ChunkKey,
     /// Whether its vertices belong to this work.
-    own: bool,
+    is_own: bool,
     /// Whether its vertices belong to this work or to other work.
     counts: bool,
     /// The rows that fragments name; only of the fragments of selected objects, if that does not change the answer.
@@ -165,8 +165,8 @@ impl Context {
         }
         let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
         let allowed = owners.map(|owners| mark_owned_rows(&chunks, &owners));
-        let known = (keys.as_slice(), extents.as_slice(), positions.as_slice());
-        let allowed = self.filter_rows(&chunks, &parts, known, allowed, caching).await?;
+        let loaded = (keys.as_slice(), extents.as_slice(), positions.as_slice());
+        let allowed = self.filter_rows(&chunks, &parts, loaded, allowed, caching).await?;
         self.drop_records(&mut parts, caching).await?;
         let mut marks = Marks::new(&chunks, &positions, allowed);
         let mut kept = self.keep_elements(
@@ -263,23 +263,23 @@ impl Context {
         Ok(parts)
     }
 
-    /// Collects the chunks of `parts` and those at `own`, with their rows; stores the numbers of their chunks in
+    /// Collects the chunks of `parts` and those at `places`, with their rows; stores the numbers of their chunks in
     /// `parts` and `parent_cells`.
     async fn gather_chunks(
         &self,
         parts: &mut [Part],
         parent_cells: &mut [Part],
-        own: &[u32],
+        places: &[u32],
     ) -> Result<Vec<Chunk>, QueryError> {
         let mut keys: Vec<(ChunkKey, bool)> =
-            self.keys(own).into_iter().map(|key| (key, true)).collect();
+            self.keys(places).into_iter().map(|key| (key, true)).collect();
         let between = parts.iter().flat_map(|part| part.records.chunks());
         keys.extend(between.map(|key| (*key, false)));
         keys.sort_unstable_by(|(a, own_a), (b, own_b)| a.cmp_numeric(b).then(own_b.cmp(own_a)));
-        keys.dedup_by(|next, kept| next.0 == kept.0);
+        keys.dedup_by(|next, previous| next.0 == previous.0);
         for part in parts.iter_mut().chain(parent_cells) {
             let number = |key: &ChunkKey| {
-                let found = keys.binary_search_by(|(one, _)| one.cmp_numeric(key));
+                let found = keys.binary_search_by(|(candidate, _)| candidate.cmp_numeric(key));
                 found.map_or(CUT, |number| saturating_u32(to_u64(number)))
             };
             part.chunks = part.records.chunks().iter().map(number).collect();
@@ -287,7 +287,7 @@ impl Context {
         let chunk_keys: Vec<ChunkKey> = keys.iter().map(|(key, _)| *key).collect();
         let found = self.warm.level.fragments(&chunk_keys).await;
         let mut chunks = Vec::with_capacity(keys.len());
-        for ((key, own), fragments) in keys.into_iter().zip(found) {
+        for ((key, is_own), fragments) in keys.into_iter().zip(found) {
             let fragments = self.allow_missing(fragments)?;
             let absent = fragments.is_none();
             let (runs, rows, tiled) = match fragments {
@@ -300,9 +300,10 @@ impl Context {
                     (runs, rows, self.asks_for_objects() && view.tiles(rows))
                 }
             };
-            let counts = own || self.reach.as_ref().is_none_or(|(_, range)| range.contains(&key));
+            let counts =
+                is_own || self.reach.as_ref().is_none_or(|(_, range)| range.contains(&key));
             let end = runs.end();
-            chunks.push(Chunk { key, own, counts, runs, end, rows, tiled, absent });
+            chunks.push(Chunk { key, is_own, counts, runs, end, rows, tiled, absent });
         }
         Ok(chunks)
     }
@@ -353,8 +354,8 @@ impl Context {
                 rows.fill(true);
             }
         }
-        for (own, before) in passing.iter_mut().zip(allowed.into_iter().flatten()) {
-            own.iter_mut().zip(before).for_each(|(own, before)| *own &= before);
+        for (passes, before) in passing.iter_mut().zip(allowed.into_iter().flatten()) {
+            passes.iter_mut().zip(before).for_each(|(passes, before)| *passes &= before);
         }
         Ok(Some(passing))
     }
@@ -380,7 +381,7 @@ fn mark_owned_rows(chunks: &[Chunk], selected: &[Vec<Owner>]) -> Vec<Vec<bool>> 
 /// Returns all rows of own chunks, and of other chunks the rows at which records end.
 fn relevant_rows(chunks: &[Chunk], parts: &[Part]) -> Pieces {
     let mut ends: Vec<Vec<bool>> =
-        chunks.iter().map(|chunk| vec![chunk.own; saturating_usize(chunk.rows)]).collect();
+        chunks.iter().map(|chunk| vec![chunk.is_own; saturating_usize(chunk.rows)]).collect();
     for part in parts {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
@@ -482,13 +483,13 @@ fn sort_by_child(
 /// Plans what to read of the positions of each chunk: all of own chunks, else the ends of records.
 fn plan_position_needs(source: RowSource<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
     let mut ends: Vec<Vec<Piece>> = vec![Vec::new(); chunks.len()];
-    let is_own = |cell: &u32| chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.own);
+    let is_own = |cell: &u32| chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.is_own);
     // Chunks that are read whole need no list of the ends in them.
     for part in parts.iter().filter(|part| !part.chunks.iter().all(is_own)) {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-                let foreign = chunks.get(usize_from_u32(cell)).is_some_and(|chunk| !chunk.own);
+                let foreign = chunks.get(usize_from_u32(cell)).is_some_and(|chunk| !chunk.is_own);
                 if foreign && let Some(ends) = ends.get_mut(usize_from_u32(cell)) {
                     // No chunk has a row beyond 32 bits; reading the last one detects that.
                     ends.push(Piece {
@@ -502,7 +503,7 @@ fn plan_position_needs(source: RowSource<'_>, chunks: &[Chunk], parts: &[Part]) 
         }
     }
     let each = chunks.iter().zip(ends).map(|(chunk, ends)| {
-        if chunk.own {
+        if chunk.is_own {
             return if chunk.rows == 0 { Need::Nothing } else { Need::Whole };
         }
         source.plan_need(chunk.rows, to_u64(ends.len()), |gap| {

@@ -235,11 +235,11 @@ impl Local {
                 move || part.into_iter().map(|o| shared.read(o, None)).collect()
             };
             let mut parts = split(objects, parts).into_iter();
-            let own = parts.next().map(work);
+            let first = parts.next().map(work);
             let others: Vec<_> = parts.map(|part| scope.spawn(work(part))).collect();
-            let mut tried: Vec<ReadAttempt> = own.map_or_else(Vec::new, |work| work());
-            for other in others {
-                match other.join() {
+            let mut tried: Vec<ReadAttempt> = first.map_or_else(Vec::new, |work| work());
+            for handle in others {
+                match handle.join() {
                     Ok(more) => tried.extend::<Vec<ReadAttempt>>(more),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }

@@ -38,20 +38,20 @@ impl BufferPool {
         Self { max_bytes: saturating_usize(max_bytes).min(MAX_SPARE_BYTES), free: Mutex::default() }
     }
 
-    /// A buffer of `wanted` bytes, with whatever was in it, or with zeros; `None` for sizes that are not pooled.
-    pub(super) fn take(self: &Arc<Self>, wanted: usize) -> Option<Spare> {
-        if !(MIN_POOLED_BYTES..=MAX_POOLED_BYTES.min(self.max_bytes)).contains(&wanted) {
+    /// A buffer of `len` bytes, with whatever was in it, or with zeros; `None` for sizes that are not pooled.
+    pub(super) fn take(self: &Arc<Self>, len: usize) -> Option<Spare> {
+        if !(MIN_POOLED_BYTES..=MAX_POOLED_BYTES.min(self.max_bytes)).contains(&len) {
             return None;
         }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |buffer: &Vec<u8>| (wanted..=wanted + wanted / 4).contains(&buffer.len());
+        let fits = |buffer: &Vec<u8>| (len..=len + len / 4).contains(&buffer.len());
         let bytes = match free.buffers.iter().rposition(fits) {
             Some(found) => {
                 let bytes = free.buffers.swap_remove(found);
                 free.bytes -= bytes.len();
                 bytes
             }
-            None => vec![0; wanted.next_multiple_of(SIZE_CLASS_BYTES)],
+            None => vec![0; len.next_multiple_of(SIZE_CLASS_BYTES)],
         };
         Some(Spare { bytes, home: Arc::clone(self) })
     }
@@ -107,16 +107,16 @@ mod tests {
         for small_or_large in [MIN_POOLED_BYTES - 1, MAX_POOLED_BYTES + 1] {
             assert!(spares.take(small_or_large).is_none());
         }
-        let mut one = spares.take(20_000).unwrap();
-        one.first_bytes(3).copy_from_slice(b"abc");
-        let bytes = one.into_bytes(3);
+        let mut spare = spares.take(20_000).unwrap();
+        spare.first_bytes(3).copy_from_slice(b"abc");
+        let bytes = spare.into_bytes(3);
         assert_eq!(bytes, b"abc"[..]);
         // While somebody reads it, it is not given away.
         assert_eq!(spares.take(20_000).unwrap().as_ref()[..3], [0; 3]);
         drop(bytes);
-        for (wanted, same) in [(9_000, false), (30_000, false), (16_500, true)] {
-            let Some(other) = spares.take(wanted) else { continue };
-            assert_eq!(other.as_ref().starts_with(b"abc"), same, "{wanted}");
+        for (len, same) in [(9_000, false), (30_000, false), (16_500, true)] {
+            let Some(buffer) = spares.take(len) else { continue };
+            assert_eq!(buffer.as_ref().starts_with(b"abc"), same, "{len}");
         }
     }
 

@@ -158,8 +158,8 @@ fn one_file_larger_than_the_budget_is_refused() {
 #[test]
 fn a_changed_file_is_another_version() {
     let (dir, local) = store(&[("a", b"0123456789")]);
-    let known = one(&local, Get::object(key("a"))).unwrap().unwrap().version;
-    let get = || Get::range(key("a"), 2, 3).with_version(known.clone());
+    let old_version = one(&local, Get::object(key("a"))).unwrap().unwrap().version;
+    let get = || Get::range(key("a"), 2, 3).with_version(old_version.clone());
     assert_eq!(one(&local, get()).unwrap().unwrap().bytes, "234");
     fs::write(dir.path().join("b"), b"9876543210").unwrap();
     fs::rename(dir.path().join("b"), dir.path().join("a")).unwrap();

@@ -42,10 +42,10 @@ impl Dir {
     /// Whether `path`, under which it was opened, names another directory by now, or this one is removed. One
     /// that was only moved is whole.
     pub(super) fn is_replaced(&self, path: &Path) -> bool {
-        let Ok(own) = fstat(&self.0) else { return false };
+        let Ok(opened) = fstat(&self.0) else { return false };
         match stat(path) {
-            Ok(named) => (named.st_dev, named.st_ino) != (own.st_dev, own.st_ino),
-            Err(Errno::NOENT) => own.st_nlink == 0,
+            Ok(named) => (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino),
+            Err(Errno::NOENT) => opened.st_nlink == 0,
             Err(_unknown) => false,
         }
     }
@@ -89,10 +89,10 @@ impl Dir {
 impl File {
     /// The bytes from `start`: `len` of them, or fewer when the file ends.
     pub(super) fn read(&self, start: u64, len: u64) -> io::Result<Vec<u8>> {
-        let (wanted, mut at) = (saturating_usize(len), start);
+        let (max_bytes, mut at) = (saturating_usize(len), start);
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(wanted).map_err(|_full| io::ErrorKind::OutOfMemory)?;
-        while bytes.len() < wanted {
+        bytes.try_reserve_exact(max_bytes).map_err(|_full| io::ErrorKind::OutOfMemory)?;
+        while bytes.len() < max_bytes {
             match pread(&self.open, spare_capacity(&mut bytes), at) {
                 Ok(0) => break,
                 Ok(n) => at += to_u64(n),
@@ -100,7 +100,7 @@ impl File {
                 Err(error) => return Err(error.into()),
             }
         }
-        bytes.truncate(wanted);
+        bytes.truncate(max_bytes);
         Ok(bytes)
     }
 

@@ -165,8 +165,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn files_are_sent_in_one_request_or_in_blocks() {
-        let here = tempfile::tempdir().unwrap();
-        let file = here.path().join("file");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
         let whole_blocks = vec![9; BLOCK_BYTES];
         #[rustfmt::skip]
         let table: [(&[u8], Option<Fault>, &str); 6] = [

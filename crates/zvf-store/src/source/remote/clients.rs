@@ -244,10 +244,10 @@ mod tests {
                 read(&open(&address, options)).await;
                 assert_eq!(connections.load(Ordering::SeqCst), expected, "row {row}");
             }
-            let (one, other) = (open(&address, &usual), open(&address, &usual));
-            read(&one).await;
-            read(&other).await;
-            read(&one).await;
+            let (first, second) = (open(&address, &usual), open(&address, &usual));
+            read(&first).await;
+            read(&second).await;
+            read(&first).await;
         });
         assert_eq!(connections.load(Ordering::SeqCst), 4);
     }
@@ -296,15 +296,15 @@ mod tests {
         }
         assert!(clients.find(&terms(0), now).is_some()); // and was used last, then
         clients.keep(&terms(MAX_CLIENTS), client.clone(), now);
-        let known = |clients: &mut Clients, now| -> Vec<usize> {
+        let found_clients = |clients: &mut Clients, now| -> Vec<usize> {
             (0..=MAX_CLIENTS).filter(|n| clients.find(&terms(*n), now).is_some()).collect()
         };
         let expected: Vec<usize> = (0..=MAX_CLIENTS).filter(|n| *n != 1).collect();
-        assert_eq!(known(&mut clients, now), expected);
+        assert_eq!(found_clients(&mut clients, now), expected);
         clients.0.truncate(2);
         let later = now + MAX_AGE / 2;
         clients.keep(&terms(1), client, later);
-        assert_eq!(known(&mut clients, later), [0, 1, 2]);
-        assert_eq!(known(&mut clients, now + MAX_AGE), [1]);
+        assert_eq!(found_clients(&mut clients, later), [0, 1, 2]);
+        assert_eq!(found_clients(&mut clients, now + MAX_AGE), [1]);
     }
 }

@@ -116,8 +116,8 @@ impl Remote {
         let mut answers = vec![None; gets.len()];
         let mut fetched = stream::iter(fetches).buffer_unordered(self.0.at_once);
         while let Some((at, key, piece, outcome)) = fetched.next().await {
-            let Some(seen) = versions.get_mut(at) else { continue };
-            let outcome = outcome.and_then(|read| one_version(seen, read));
+            let Some(version) = versions.get_mut(at) else { continue };
+            let outcome = outcome.and_then(|read| one_version(version, read));
             deliver(gets, &key, &piece, outcome, &mut answers);
         }
         let unanswered = || Err(StoreError::changed(Change::Version));
@@ -162,8 +162,8 @@ impl Remote {
         let mut keys: Vec<(Key, u64)> = listed
             .into_iter()
             .filter_map(|(name, size)| {
-                let seen = name.split('/').all(|segment| !segment.starts_with(".tmp-"));
-                let key = prefix.below(&name).ok().filter(|_| seen)?;
+                let is_visible = name.split('/').all(|segment| !segment.starts_with(".tmp-"));
+                let key = prefix.below(&name).ok().filter(|_| is_visible)?;
                 Some((key, size))
             })
             .collect();
@@ -238,7 +238,7 @@ impl Shared {
         tries: &Tries,
     ) -> Result<Option<Begun>, Miss> {
         loop {
-            let wanted = match range {
+            let requested = match range {
                 ByteRange::At { len: 0, .. } | ByteRange::First(0) | ByteRange::Last(0) => {
                     return self.size(path, tries).await.map(|size| size.map(Begun::Known));
                 }
@@ -250,26 +250,26 @@ impl Shared {
                 }
                 ByteRange::First(len) => Some(GetRange::Bounded(0..len)),
                 ByteRange::Last(len) if self.no_suffix.load(Ordering::Relaxed) => {
-                    let Some(known) = self.size(path, tries).await? else { return Ok(None) };
-                    if known.size == 0 {
-                        return Ok(Some(Begun::Known(known)));
+                    let Some(meta) = self.size(path, tries).await? else { return Ok(None) };
+                    if meta.size == 0 {
+                        return Ok(Some(Begun::Known(meta)));
                     }
-                    let len = len.min(known.size);
-                    range = ByteRange::At { start: known.size - len, len };
+                    let len = len.min(meta.size);
+                    range = ByteRange::At { start: meta.size - len, len };
                     continue;
                 }
                 ByteRange::Last(len) => Some(GetRange::Suffix(len)),
             };
-            let options = GetOptions { range: wanted.clone(), ..GetOptions::default() };
+            let options = GetOptions { range: requested.clone(), ..GetOptions::default() };
             let miss = match self.send_get(path, options, tries).await {
                 Ok(reply) => {
-                    let range = if wanted.is_some() { range } else { ByteRange::All };
+                    let range = if requested.is_some() { range } else { ByteRange::All };
                     let expected = range.existing(reply.meta.size);
                     return Ok(Some(Begun::Reply(reply, expected)));
                 }
                 Err(miss) => miss,
             };
-            match (miss.class(), wanted) {
+            match (miss.class(), requested) {
                 (Some(Class::NotFound), _) if miss.is_missing_bucket() => return Err(miss),
                 (Some(Class::NotFound), _) => return Ok(None),
                 (Some(Class::Unsupported), Some(GetRange::Suffix(_))) => {
@@ -281,8 +281,8 @@ impl Shared {
                 // A range past the end is refused in many ways; the size tells.
                 (Some(Class::OutOfBounds | Class::Io | Class::InvalidArgument), Some(_)) => {
                     return match self.size(path, tries).await? {
-                        Some(known) if range.existing(known.size).is_empty() => {
-                            Ok(Some(Begun::Known(known)))
+                        Some(meta) if range.existing(meta.size).is_empty() => {
+                            Ok(Some(Begun::Known(meta)))
                         }
                         Some(_) => Err(miss),
                         None => Ok(None),
@@ -456,9 +456,12 @@ enum Begun {
 }
 
 /// `read`, unless another piece of the object was of another version.
-fn one_version(seen: &mut Option<Version>, read: Option<Read>) -> Result<Option<Read>, StoreError> {
+fn one_version(
+    version: &mut Option<Version>,
+    read: Option<Read>,
+) -> Result<Option<Read>, StoreError> {
     let Some(read) = read else { return Ok(None) };
-    let first = seen.get_or_insert_with(|| read.version.clone());
+    let first = version.get_or_insert_with(|| read.version.clone());
     if *first == read.version { Ok(Some(read)) } else { Err(StoreError::changed(Change::Version)) }
 }
 

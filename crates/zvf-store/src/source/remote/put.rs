@@ -168,11 +168,11 @@ impl Remote {
                 Err(miss) if miss.class() == Some(Class::Unsupported) => break,
                 Err(miss) => miss,
             };
-            let there = matches!(miss.class(), Some(Class::AlreadyExists | Class::FileChanged));
-            if !there && !miss.is_transient() {
+            let exists = matches!(miss.class(), Some(Class::AlreadyExists | Class::FileChanged));
+            if !exists && !miss.is_transient() {
                 return Err(miss.judge(Op::Publish).0);
             }
-            open |= !there;
+            open |= !exists;
             match self.read(key).await {
                 Ok(Some(found)) if open && found == *bytes => return Ok(Created::Guarded),
                 Ok(Some(_)) => return Err(store_exists_error()),
@@ -180,7 +180,7 @@ impl Remote {
                 Err(_unreadable) => return Err(StoreError::unknown(miss.judge(Op::Publish).0)),
             }
             // A refusal without an object behind it is a race that the other one lost, too.
-            let miss = if there { RACE } else { miss };
+            let miss = if exists { RACE } else { miss };
             let again = tries.retry_or_fail(&self.0, miss).await;
             again.map_err(|error| if open { StoreError::unknown(error) } else { error })?;
         }

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn only_what_may_be_repeated_is_kept() {
-        for (status, header, kept) in [
+        for (status, header, expected) in [
             (200, None, None),
             (206, Some("5"), None),
             (404, None, None),
@@ -85,11 +85,11 @@ mod tests {
             if let Some(value) = header {
                 headers.insert("retry-after", value.parse().unwrap());
             }
-            let kept = kept.map(|after: Option<u64>| Refusal {
+            let expected = expected.map(|after: Option<u64>| Refusal {
                 status,
                 after: after.map(Duration::from_secs),
             });
-            assert_eq!(Refusal::from_response(status, &headers), kept, "{status} {header:?}");
+            assert_eq!(Refusal::from_response(status, &headers), expected, "{status} {header:?}");
         }
     }
 }

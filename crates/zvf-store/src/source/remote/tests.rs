@@ -405,11 +405,11 @@ async fn neighbours_cost_one_request() {
 async fn another_version_than_the_one_known_is_refused() {
     let store = stored().await;
     let remote = remote(&store, &OpenOptions::default());
-    let known = one(&remote, Get::object(key("a"))).await.unwrap().unwrap().version;
-    let same = one(&remote, at(2, 3).with_version(known.clone())).await.unwrap().unwrap();
+    let old_version = one(&remote, Get::object(key("a"))).await.unwrap().unwrap().version;
+    let same = one(&remote, at(2, 3).with_version(old_version.clone())).await.unwrap().unwrap();
     assert_eq!(same.bytes, "234");
     store.insert("root/a", b"9876543210").await;
-    let error = one(&remote, at(2, 3).with_version(known)).await.unwrap_err();
+    let error = one(&remote, at(2, 3).with_version(old_version)).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "FileChanged in a at 2..5, the object was replaced while it was being read"

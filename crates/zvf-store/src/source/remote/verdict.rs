@@ -38,7 +38,7 @@ impl Verdict {
         if is_missing_bucket(error) {
             return Self::permanent(Class::NotFound, BackendAnswer::NoBucket);
         }
-        let known = if matches!(error, StoreFault::NotFound { .. }) {
+        let class = if matches!(error, StoreFault::NotFound { .. }) {
             Class::NotFound
         } else if matches!(error, StoreFault::PermissionDenied { .. }) {
             Class::PermissionDenied
@@ -61,7 +61,7 @@ impl Verdict {
         } else {
             return Self::from_cause(error);
         };
-        Self::permanent(known, BackendAnswer::Refusal)
+        Self::permanent(class, BackendAnswer::Refusal)
     }
 
     /// The verdict on an error that its backend did not classify: by the causes it carries.

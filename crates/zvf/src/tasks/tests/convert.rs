@@ -12,11 +12,11 @@ use crate::tasks::{ConvertPart, ConvertTarget};
 impl Own {
     /// A store of points in two chunks.
     fn of_points() -> Self {
-        let own = Self::new();
-        let root = Path::new(&own.address).join("zarr.json");
+        let fixture = Self::new();
+        let root = Path::new(&fixture.address).join("zarr.json");
         let text = fs::read_to_string(&root).unwrap();
         fs::write(root, text.replace("\"graph\"", "\"point_cloud\"")).unwrap();
-        own
+        fixture
     }
 
     fn output(&self) -> String {
@@ -80,64 +80,67 @@ async fn parts_one_after_another_are_the_whole() {
     let kind = Kind::PointCloud;
     let remote = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
     for work in [None, Some(remote)] {
-        let own = Own::of_points();
-        let folder = work.unwrap_or_else(|| own.folder());
-        let tasks = own.plan_parts(kind, 9, false).await.unwrap().create(&folder).await.unwrap();
+        let fixture = Own::of_points();
+        let folder = work.unwrap_or_else(|| fixture.folder());
+        let plan = fixture.plan_parts(kind, 9, false).await.unwrap();
+        let tasks = plan.create(&folder).await.unwrap();
         let count = tasks.plan().lines().len();
         assert_eq!(count, 2, "as many as there are chunks");
         for number in 0..count {
-            let parts = own.dir.path().join("parts");
+            let parts = fixture.dir.path().join("parts");
             assert!(!parts.exists(), "nothing is to be seen before the end");
             // What a run that was killed leaves.
             std::mem::forget(tasks.begin_part(number, None).await.unwrap());
-            let (one, two) = tokio::join!(
-                own.write_part(&tasks, number, kind),
-                own.write_part(&tasks, number, kind)
+            let (first, second) = tokio::join!(
+                fixture.write_part(&tasks, number, kind),
+                fixture.write_part(&tasks, number, kind)
             );
-            let mut fresh = [one.unwrap(), two.unwrap()];
+            let mut fresh = [first.unwrap(), second.unwrap()];
             fresh.sort();
             assert_eq!(fresh, [false, true], "of two at once one counts");
-            assert!(!own.write_part(&tasks, number, kind).await.unwrap());
+            assert!(!fixture.write_part(&tasks, number, kind).await.unwrap());
         }
-        let again = own.plan_parts(kind, 9, false).await.unwrap().create(&folder).await.unwrap();
+        let plan = fixture.plan_parts(kind, 9, false).await.unwrap();
+        let again = plan.create(&folder).await.unwrap();
         assert_eq!(again.done().await.unwrap(), [true, true], "what is done stays done");
         let expected = ["part-00000.csv", "part-00001.csv"];
         assert_eq!(tasks.finish_convert().await.unwrap(), expected);
-        let parts = own.dir.path().join("parts");
+        let parts = fixture.dir.path().join("parts");
         assert_eq!(names(&parts), expected);
-        let whole = own.csv(None, kind).await;
+        let whole = fixture.csv(None, kind).await;
         assert_eq!(rows(&parts), whole.lines().skip(1).collect::<Vec<_>>());
         assert_eq!(tasks.finish_convert().await.unwrap(), expected, "finishing is repeated");
         tasks.remove().await.unwrap();
-        assert_eq!(names(own.dir.path()), ["bridge.zarrvectors", "parts"], "nothing else is left");
+        let left = names(fixture.dir.path());
+        assert_eq!(left, ["bridge.zarrvectors", "parts"], "nothing else is left");
     }
 }
 
 #[tokio::test]
 async fn what_has_links_is_divided_where_that_is_asked_for() {
-    let own = Own::new();
-    let whole = own.plan_parts(Kind::Graph, 9, false).await.unwrap();
+    let fixture = Own::new();
+    let whole = fixture.plan_parts(Kind::Graph, 9, false).await.unwrap();
     assert_eq!(whole.lines().len(), 1);
     assert!(whole.lines()[0].what.contains("not divided"), "{:?}", whole.lines());
-    let tasks = whole.create(&own.folder()).await.unwrap();
-    assert!(own.write_part(&tasks, 0, Kind::Graph).await.unwrap());
+    let tasks = whole.create(&fixture.folder()).await.unwrap();
+    assert!(fixture.write_part(&tasks, 0, Kind::Graph).await.unwrap());
     tasks.finish_convert().await.unwrap();
-    let text = fs::read_to_string(own.dir.path().join("parts/part-00000.csv")).unwrap();
-    assert_eq!(text, own.csv(None, Kind::Graph).await);
-    let taken = own.plan_parts(Kind::Graph, 9, false).await.unwrap_err();
+    let text = fs::read_to_string(fixture.dir.path().join("parts/part-00000.csv")).unwrap();
+    assert_eq!(text, fixture.csv(None, Kind::Graph).await);
+    let taken = fixture.plan_parts(Kind::Graph, 9, false).await.unwrap_err();
     assert_eq!(taken.class(), Class::AlreadyExists, "the output is there");
 }
 
 #[tokio::test]
 async fn a_part_that_is_not_what_was_written_is_written_again() {
-    let (own, kind) = (Own::of_points(), Kind::PointCloud);
-    let plan = own.plan_parts(kind, 2, false).await.unwrap();
-    let tasks = plan.create(&own.folder()).await.unwrap();
+    let (fixture, kind) = (Own::of_points(), Kind::PointCloud);
+    let plan = fixture.plan_parts(kind, 2, false).await.unwrap();
+    let tasks = plan.create(&fixture.folder()).await.unwrap();
     assert_eq!(tasks.finish_convert().await.unwrap_err().class(), Class::Unavailable);
     for number in 0..2 {
-        own.write_part(&tasks, number, kind).await.unwrap();
+        fixture.write_part(&tasks, number, kind).await.unwrap();
     }
-    let runs = own.dir.path().join(".parts.zvf-task/runs");
+    let runs = fixture.dir.path().join(".parts.zvf-task/runs");
     let parts = fs::read_dir(&runs).unwrap().map(|run| run.unwrap().path().join("part-00001.csv"));
     let part = parts.into_iter().find(|part| part.exists()).unwrap();
     let mut text = fs::read(&part).unwrap();
@@ -145,60 +148,60 @@ async fn a_part_that_is_not_what_was_written_is_written_again() {
     fs::write(&part, text).unwrap();
     assert_eq!(tasks.finish_convert().await.unwrap_err().class(), Class::Checksum);
     assert_eq!(tasks.done().await.unwrap(), [true, false]);
-    assert!(own.write_part(&tasks, 1, kind).await.unwrap());
+    assert!(fixture.write_part(&tasks, 1, kind).await.unwrap());
     // A finish that was killed had moved one of them.
-    let all = own.dir.path().join(".parts.zvf-task/all");
+    let all = fixture.dir.path().join(".parts.zvf-task/all");
     fs::create_dir(&all).unwrap();
     let parts = fs::read_dir(&runs).unwrap().map(|run| run.unwrap().path().join("part-00000.csv"));
     let part = parts.into_iter().find(|part| part.exists()).unwrap();
     fs::rename(part, all.join("part-00000.csv")).unwrap();
-    assert!(!own.write_part(&tasks, 0, kind).await.unwrap(), "it is there, in another place");
+    assert!(!fixture.write_part(&tasks, 0, kind).await.unwrap(), "it is there, in another place");
     fs::write(all.join("part-00000.csv"), "x").unwrap();
     assert_eq!(tasks.finish_convert().await.unwrap_err().class(), Class::Checksum);
-    assert!(own.write_part(&tasks, 0, kind).await.unwrap());
+    assert!(fixture.write_part(&tasks, 0, kind).await.unwrap());
     tasks.finish_convert().await.unwrap();
-    let whole = own.csv(None, kind).await;
-    assert_eq!(rows(&own.dir.path().join("parts")), whole.lines().skip(1).collect::<Vec<_>>());
+    let whole = fixture.csv(None, kind).await;
+    assert_eq!(rows(&fixture.dir.path().join("parts")), whole.lines().skip(1).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn a_plan_that_is_removed_leaves_no_parts() {
-    let (own, kind) = (Own::of_points(), Kind::PointCloud);
-    let plan = own.plan_parts(kind, 2, false).await.unwrap();
-    let tasks = plan.create(&own.folder()).await.unwrap();
-    own.write_part(&tasks, 0, kind).await.unwrap();
+    let (fixture, kind) = (Own::of_points(), Kind::PointCloud);
+    let plan = fixture.plan_parts(kind, 2, false).await.unwrap();
+    let tasks = plan.create(&fixture.folder()).await.unwrap();
+    fixture.write_part(&tasks, 0, kind).await.unwrap();
     let none = tasks.begin_part(2, None).await.unwrap_err();
     assert_eq!(none.class(), Class::InvalidArgument);
     tasks.remove().await.unwrap();
-    assert_eq!(names(own.dir.path()), ["bridge.zarrvectors"]);
+    assert_eq!(names(fixture.dir.path()), ["bridge.zarrvectors"]);
 }
 
 #[tokio::test]
 async fn a_store_that_changed_is_refused_and_so_is_another_plan() {
-    let (own, kind) = (Own::of_points(), Kind::PointCloud);
-    let folder = own.folder();
-    let tasks = own.plan_parts(kind, 2, false).await.unwrap().create(&folder).await.unwrap();
-    let wrong = own.run(&tasks, 0).await.unwrap_err();
+    let (fixture, kind) = (Own::of_points(), Kind::PointCloud);
+    let folder = fixture.folder();
+    let tasks = fixture.plan_parts(kind, 2, false).await.unwrap().create(&folder).await.unwrap();
+    let wrong = fixture.run(&tasks, 0).await.unwrap_err();
     assert!(wrong.to_string().contains("convert"), "no validation: {wrong}");
-    let other = own.plan(1).await.create(&folder).await.unwrap_err();
-    assert_eq!(other.class(), Class::AlreadyExists);
-    fs::write(Path::new(&own.address).join("0/notes.txt"), "x").unwrap();
-    let changed = own.write_part(&tasks, 0, kind).await.unwrap_err();
+    let other_plan = fixture.plan(1).await.create(&folder).await.unwrap_err();
+    assert_eq!(other_plan.class(), Class::AlreadyExists);
+    fs::write(Path::new(&fixture.address).join("0/notes.txt"), "x").unwrap();
+    let changed = fixture.write_part(&tasks, 0, kind).await.unwrap_err();
     assert_eq!(changed.class(), Class::Conflict);
     assert_eq!(tasks.done().await.unwrap(), [false, false]);
-    let runs = own.dir.path().join(".parts.zvf-task/runs");
+    let runs = fixture.dir.path().join(".parts.zvf-task/runs");
     assert_eq!(names(&runs), Vec::<String>::new(), "what was begun goes");
 }
 
 #[tokio::test]
 async fn files_are_parts_of_their_own() {
-    let own = Own::new();
-    let at = |name: &str| own.dir.path().join(name);
+    let fixture = Own::new();
+    let at = |name: &str| fixture.dir.path().join(name);
     for name in ["a.csv", "b.csv"] {
         fs::write(at(name), "x,y\n1,2\n").unwrap();
     }
-    let (open, folder) = (OpenOptions::default(), own.folder());
-    let target = ConvertTarget::new(own.output(), "jsonl".into(), vec!["--to=jsonl".into()]);
+    let (open, folder) = (OpenOptions::default(), fixture.folder());
+    let target = ConvertTarget::new(fixture.output(), "jsonl".into(), vec!["--to=jsonl".into()]);
     let files = [at("a.csv"), at("b.csv")];
     let plan = Plan::convert_files(&files, target.clone(), &open).await.unwrap();
     let tasks = plan.create(&folder).await.unwrap();

@@ -28,39 +28,42 @@ impl Own {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_are_made_once_and_put_once() {
-    let (own, options) = (Own::new(), one_level());
-    let tasks = own.plan_levels(&options).await.unwrap().create(&own.folder()).await.unwrap();
+    let (fixture, options) = (Own::new(), one_level());
+    let plan = fixture.plan_levels(&options).await.unwrap();
+    let tasks = plan.create(&fixture.folder()).await.unwrap();
     assert_eq!(tasks.plan().lines()[0].stage, "level 1");
-    assert_eq!(own.put(&tasks).await.unwrap_err().class(), Class::Unavailable);
-    let (one, two) = tokio::join!(own.make(&tasks, &options), own.make(&tasks, &options));
-    let ran = [one.unwrap(), two.unwrap()];
+    assert_eq!(fixture.put(&tasks).await.unwrap_err().class(), Class::Unavailable);
+    let (first, second) =
+        tokio::join!(fixture.make(&tasks, &options), fixture.make(&tasks, &options));
+    let ran = [first.unwrap(), second.unwrap()];
     assert!(ran.contains(&Ran::Now) && ran.contains(&Ran::Before), "{ran:?}");
-    assert_eq!(own.make(&tasks, &options).await.unwrap(), Ran::Before);
-    assert_eq!(own.open().await.level_numbers(), [0], "the store is as it was");
-    assert_eq!(own.put(&tasks).await.unwrap(), Some(1));
-    assert_eq!(own.open().await.level_numbers(), [0, 1]);
-    assert_eq!(own.put(&tasks).await.unwrap(), None, "it has them");
-    fs::write(Path::new(&own.address).join("0/notes.txt"), "x").unwrap();
-    fs::remove_dir_all(Path::new(&own.address).join("1/vertices/c")).unwrap();
-    assert_eq!(own.put(&tasks).await.unwrap_err().class(), Class::Conflict, "not any more");
+    assert_eq!(fixture.make(&tasks, &options).await.unwrap(), Ran::Before);
+    assert_eq!(fixture.open().await.level_numbers(), [0], "the store is as it was");
+    assert_eq!(fixture.put(&tasks).await.unwrap(), Some(1));
+    assert_eq!(fixture.open().await.level_numbers(), [0, 1]);
+    assert_eq!(fixture.put(&tasks).await.unwrap(), None, "it has them");
+    fs::write(Path::new(&fixture.address).join("0/notes.txt"), "x").unwrap();
+    fs::remove_dir_all(Path::new(&fixture.address).join("1/vertices/c")).unwrap();
+    assert_eq!(fixture.put(&tasks).await.unwrap_err().class(), Class::Conflict, "not any more");
     tasks.remove().await.unwrap();
-    let names = fs::read_dir(own.dir.path()).unwrap().count();
+    let names = fs::read_dir(fixture.dir.path()).unwrap().count();
     assert_eq!(names, 1, "nothing else is left");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_the_plan_is_refused() {
-    let (own, options) = (Own::new(), one_level());
-    let tasks = own.plan_levels(&options).await.unwrap().create(&own.folder()).await.unwrap();
-    let other = LevelOptions { seed: 7, ..one_level() };
-    let other = own.make(&tasks, &other).await.unwrap_err();
-    assert_eq!(other.class(), Class::InvalidArgument, "{other}");
+    let (fixture, options) = (Own::new(), one_level());
+    let plan = fixture.plan_levels(&options).await.unwrap();
+    let tasks = plan.create(&fixture.folder()).await.unwrap();
+    let other_options = LevelOptions { seed: 7, ..one_level() };
+    let error = fixture.make(&tasks, &other_options).await.unwrap_err();
+    assert_eq!(error.class(), Class::InvalidArgument, "{error}");
     let remote = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
-    let remote = own.plan_levels(&options).await.unwrap().create(&remote).await.unwrap_err();
+    let remote = fixture.plan_levels(&options).await.unwrap().create(&remote).await.unwrap_err();
     assert_eq!(remote.class(), Class::InvalidArgument, "{remote}");
-    fs::write(Path::new(&own.address).join("0/notes.txt"), "x").unwrap();
-    assert_eq!(own.make(&tasks, &options).await.unwrap_err().class(), Class::Conflict);
+    fs::write(Path::new(&fixture.address).join("0/notes.txt"), "x").unwrap();
+    assert_eq!(fixture.make(&tasks, &options).await.unwrap_err().class(), Class::Conflict);
     assert_eq!(tasks.done().await.unwrap(), [false]);
     let adding = LevelOptions { additive: true, ..one_level() };
-    assert_eq!(own.plan_levels(&adding).await.unwrap_err().class(), Class::Unsupported);
+    assert_eq!(fixture.plan_levels(&adding).await.unwrap_err().class(), Class::Unsupported);
 }

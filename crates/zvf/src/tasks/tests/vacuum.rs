@@ -72,64 +72,64 @@ fn report_of(mut report: Json) -> Json {
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_leave_what_one_process_leaves() {
     for id in ["sl3_streamlines", "pc3_objects", "gr3_links"] {
-        let (own, whole) = (Own::wasted(id), Own::wasted(id));
-        let (before, report) = (own.tree(), vacuum(&whole.path(), false).unwrap());
+        let (fixture, whole) = (Own::wasted(id), Own::wasted(id));
+        let (before, report) = (fixture.tree(), vacuum(&whole.path(), false).unwrap());
         assert_eq!(report["changed"], true, "{id}");
         assert_ne!(whole.tree(), before, "{id}");
-        let tasks = own.plan_vacuum(3).await.create(&own.folder()).await.unwrap();
+        let tasks = fixture.plan_vacuum(3).await.create(&fixture.folder()).await.unwrap();
         let lines = tasks.plan().lines();
         assert!(lines.len() > 1, "{id}: {lines:?}");
         assert!(lines.iter().all(|line| line.stage == "chunks"), "{id}: {lines:?}");
         assert!(lines[0].what.contains(" chunks of "), "{id}: {lines:?}");
         assert_eq!(finish(&tasks).await.unwrap_err().class(), Class::Unavailable, "{id}");
         run_all(&tasks).await;
-        assert_eq!(own.tree(), before, "{id}: a task changed the store");
+        assert_eq!(fixture.tree(), before, "{id}: a task changed the store");
         let done = finish(&tasks).await.unwrap().unwrap();
         assert_eq!(report_of(done), report_of(report), "{id}");
-        assert_eq!(own.tree(), whole.tree(), "{id}");
+        assert_eq!(fixture.tree(), whole.tree(), "{id}");
         assert_eq!(finish(&tasks).await.unwrap(), None, "{id}: it had been done");
-        assert_eq!(own.tree(), whole.tree(), "{id}");
+        assert_eq!(fixture.tree(), whole.tree(), "{id}");
         tasks.remove().await.unwrap();
-        assert!(!own.dir.path().join("work").exists(), "{id}: nothing else is left");
+        assert!(!fixture.dir.path().join("work").exists(), "{id}: nothing else is left");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_and_last_steps_are_repeated_and_run_twice_at_once() {
-    let (own, whole) = (Own::wasted("sl3_streamlines"), Own::wasted("sl3_streamlines"));
+    let (fixture, whole) = (Own::wasted("sl3_streamlines"), Own::wasted("sl3_streamlines"));
     vacuum(&whole.path(), false).unwrap();
-    let folder = own.folder();
-    let tasks = own.plan_vacuum(2).await.create(&folder).await.unwrap();
+    let folder = fixture.folder();
+    let tasks = fixture.plan_vacuum(2).await.create(&folder).await.unwrap();
     // What a run that was killed leaves.
     let mut killed = record::Writer::new(&folder);
     killed.write(&vec![b'x'; 5 << 20].into()).await.unwrap();
     drop(killed);
-    let (one, two) = tokio::join!(run(&tasks, 0), run(&tasks, 0));
-    let ran = [one.unwrap(), two.unwrap()];
+    let (first, second) = tokio::join!(run(&tasks, 0), run(&tasks, 0));
+    let ran = [first.unwrap(), second.unwrap()];
     assert!(ran.contains(&Ran::Now) && ran.contains(&Ran::Before), "{ran:?}");
     assert_eq!(run(&tasks, 0).await.unwrap(), Ran::Before);
-    let again = own.plan_vacuum(2).await.create(&folder).await.unwrap();
+    let again = fixture.plan_vacuum(2).await.create(&folder).await.unwrap();
     assert_eq!(again.done().await.unwrap(), [true, false], "what is done stays done");
     assert_eq!(run(&tasks, 1).await.unwrap(), Ran::Now);
-    let (one, two) = tokio::join!(finish(&tasks), finish(&again));
-    let reports = [one.unwrap(), two.unwrap()];
+    let (first, second) = tokio::join!(finish(&tasks), finish(&again));
+    let reports = [first.unwrap(), second.unwrap()];
     assert_eq!(reports.iter().flatten().count(), 1, "one commits: {reports:?}");
-    assert_eq!(own.tree(), whole.tree());
+    assert_eq!(fixture.tree(), whole.tree());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_task_wrote_is_compared_with_its_record() {
-    let own = Own::wasted("sl3_streamlines");
-    let before = own.tree();
-    let tasks = own.plan_vacuum(2).await.create(&own.folder()).await.unwrap();
+    let fixture = Own::wasted("sl3_streamlines");
+    let before = fixture.tree();
+    let tasks = fixture.plan_vacuum(2).await.create(&fixture.folder()).await.unwrap();
     run_all(&tasks).await;
-    let runs = own.dir.path().join("work/runs");
+    let runs = fixture.dir.path().join("work/runs");
     let files = fs::read_dir(&runs).unwrap().map(|run| run.unwrap().path().join("000000"));
     let files: Vec<_> = files.filter(|file| file.exists()).collect();
     assert_eq!(files.len(), 2);
     fs::write(&files[0], "{}\n").unwrap();
     assert_eq!(finish(&tasks).await.unwrap_err().class(), Class::Checksum);
-    assert_eq!(own.tree(), before);
+    assert_eq!(fixture.tree(), before);
     let ran = [run(&tasks, 0).await.unwrap(), run(&tasks, 1).await.unwrap()];
     assert_eq!(ran.iter().filter(|ran| **ran == Ran::Now).count(), 1, "{ran:?}");
     assert_eq!(finish(&tasks).await.unwrap().unwrap()["head"], 1);
@@ -137,80 +137,80 @@ async fn what_a_task_wrote_is_compared_with_its_record() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_last_step_that_was_killed_after_the_commit_is_repeated() {
-    let own = Own::wasted("sl3_streamlines");
-    let tasks = own.plan_vacuum(2).await.create(&own.folder()).await.unwrap();
+    let fixture = Own::wasted("sl3_streamlines");
+    let tasks = fixture.plan_vacuum(2).await.create(&fixture.folder()).await.unwrap();
     run_all(&tasks).await;
     finish(&tasks).await.unwrap().unwrap();
     // As it was before the last word of that step.
-    fs::remove_file(own.dir.path().join("work/done/finished")).unwrap();
-    let done = own.tree();
+    fs::remove_file(fixture.dir.path().join("work/done/finished")).unwrap();
+    let done = fixture.tree();
     assert_eq!(finish(&tasks).await.unwrap(), None);
-    own.edit();
+    fixture.edit();
     assert_eq!(finish(&tasks).await.unwrap(), None, "later commits change nothing about that");
-    assert_ne!(own.tree(), done);
+    assert_ne!(fixture.tree(), done);
     // Another plan of the same store is another vacuum.
-    let other = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
-    let other = own.plan_vacuum(2).await.create(&other).await.unwrap();
-    run_all(&other).await;
-    assert_eq!(finish(&other).await.unwrap().unwrap()["changed"], false);
+    let other_folder = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
+    let other_plan = fixture.plan_vacuum(2).await.create(&other_folder).await.unwrap();
+    run_all(&other_plan).await;
+    assert_eq!(finish(&other_plan).await.unwrap().unwrap()["changed"], false);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
     for has_journal in [false, true] {
-        let own = Own::wasted("sl3_streamlines");
+        let fixture = Own::wasted("sl3_streamlines");
         if has_journal {
-            own.edit();
+            fixture.edit();
         }
-        let tasks = own.plan_vacuum(2).await.create(&own.folder()).await.unwrap();
+        let tasks = fixture.plan_vacuum(2).await.create(&fixture.folder()).await.unwrap();
         assert_eq!(run(&tasks, 0).await.unwrap(), Ran::Now);
-        own.edit();
-        let edited = own.tree();
+        fixture.edit();
+        let edited = fixture.tree();
         let late = run(&tasks, 1).await.unwrap_err();
         assert_eq!(late.class(), Class::Conflict, "{late}");
         assert_eq!(tasks.done().await.unwrap(), [true, false]);
-        assert_eq!(own.tree(), edited);
+        assert_eq!(fixture.tree(), edited);
 
         let folder = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
-        let tasks = own.plan_vacuum(2).await.create(&folder).await.unwrap();
+        let tasks = fixture.plan_vacuum(2).await.create(&folder).await.unwrap();
         run_all(&tasks).await;
-        own.edit();
-        let edited = own.tree();
+        fixture.edit();
+        let edited = fixture.tree();
         let late = finish(&tasks).await.unwrap_err();
         assert_eq!(late.class(), Class::Conflict, "{late}");
         assert!(late.to_string().contains("it changed since"), "{late}");
-        assert_eq!(own.tree(), edited);
+        assert_eq!(fixture.tree(), edited);
         let head = if has_journal { 2 } else { 1 };
-        assert!(!is_vacuumed(&own.path(), (head, &tasks.digest)).unwrap());
+        assert!(!is_vacuumed(&fixture.path(), (head, &tasks.digest)).unwrap());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_there_is_nothing_to_do_that_is_said() {
-    let own = Own::of_files(&archives::files("pc3_objects"));
-    let before = own.tree();
-    let tasks = own.plan_vacuum(2).await.create(&own.folder()).await.unwrap();
+    let fixture = Own::of_files(&archives::files("pc3_objects"));
+    let before = fixture.tree();
+    let tasks = fixture.plan_vacuum(2).await.create(&fixture.folder()).await.unwrap();
     run_all(&tasks).await;
     for _ in 0..2 {
         let report = finish(&tasks).await.unwrap().unwrap();
         assert_eq!((&report["changed"], &report["head"]), (&false.into(), &0.into()));
     }
-    assert_eq!(own.tree(), before);
-    fs::write(own.path().join("0/notes.txt"), "x").unwrap();
+    assert_eq!(fixture.tree(), before);
+    fs::write(fixture.path().join("0/notes.txt"), "x").unwrap();
     assert_eq!(finish(&tasks).await.unwrap(), None, "it came to its end before that");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_of_other_work_is_refused() {
-    let own = Own::of_files(&archives::files("pc3_objects"));
-    let tasks = own.plan(1).await.create(&own.folder()).await.unwrap();
+    let fixture = Own::of_files(&archives::files("pc3_objects"));
+    let tasks = fixture.plan(1).await.create(&fixture.folder()).await.unwrap();
     for error in [run(&tasks, 0).await.unwrap_err(), finish(&tasks).await.unwrap_err()] {
         assert_eq!(error.class(), Class::InvalidArgument, "{error}");
     }
     let folder = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
-    let tasks = own.plan_vacuum(1).await.create(&folder).await.unwrap();
-    assert_eq!(own.run(&tasks, 0).await.unwrap_err().class(), Class::InvalidArgument);
-    assert_eq!(own.finish(&tasks).await.unwrap_err().class(), Class::InvalidArgument);
+    let tasks = fixture.plan_vacuum(1).await.create(&folder).await.unwrap();
+    assert_eq!(fixture.run(&tasks, 0).await.unwrap_err().class(), Class::InvalidArgument);
+    assert_eq!(fixture.finish(&tasks).await.unwrap_err().class(), Class::InvalidArgument);
     let none = run(&tasks, 1).await.unwrap_err();
     assert_eq!(none.class(), Class::InvalidArgument, "{none}");
     let gate = CommitGate::default();
@@ -218,7 +218,7 @@ async fn a_plan_of_other_work_is_refused() {
     run_all(&tasks).await;
     let stopped = tasks.finish_vacuum(&OpenOptions::default(), &gate).await.unwrap_err();
     assert_eq!(stopped.class(), Class::Cancelled, "{stopped}");
-    let nowhere = own.dir.path().join("nothing.zarrvectors");
+    let nowhere = fixture.dir.path().join("nothing.zarrvectors");
     let nowhere = (nowhere.to_str().unwrap(), &OpenOptions::default());
     let nowhere = Plan::vacuum(nowhere, false, 1).await;
     assert_eq!(nowhere.unwrap_err().class(), Class::NotFound);

@@ -31,7 +31,7 @@ fn converts_points_to_the_world() {
     let sheared = [[1.9, 0.3, 0.0, 5.0], [-0.3, 2.9, 0.2, 6.0], [0.1, -0.2, 1.0, 7.0]];
     let exchanged = [[0.0, 2.0, 0.0, 0.0], [3.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
     let (small, brain) = ([10, 20, 30], [91, 109, 91]);
-    for (order, matrix, size, dim, wanted) in [
+    for (order, matrix, size, dim, expected) in [
         ("RAS", Some(twice), [2.0; 3], small, [[-1.0, -1.0, -1.0], [1.0, 2.0, 3.0]]),
         ("LPS", Some(twice), [2.0; 3], small, [[19.0, 39.0, -1.0], [17.0, 36.0, 3.0]]),
         ("LAS", Some(mirrored), [2.0; 3], brain, [[91.0, -127.0, -73.0], [89.0, -124.0, -69.0]]),
@@ -50,10 +50,10 @@ fn converts_points_to_the_world() {
         ("RAS", None, [2.0; 3], small, [[-0.5, -0.5, -0.5], [0.5, 1.0, 1.5]]),
     ] {
         let world = World::from_header(&header(order, matrix, size, dim)).unwrap();
-        for (point, wanted) in [[0.0, 0.0, 0.0], [2.0, 3.0, 4.0]].into_iter().zip(wanted) {
+        for (point, expected) in [[0.0, 0.0, 0.0], [2.0, 3.0, 4.0]].into_iter().zip(expected) {
             let found = world.apply(point);
-            let near = found.iter().zip(wanted).all(|(a, b): (&f32, f32)| (a - b).abs() < 1e-5);
-            assert!(near, "{order} {matrix:?}: {found:?} instead of {wanted:?}");
+            let near = found.iter().zip(expected).all(|(a, b): (&f32, f32)| (a - b).abs() < 1e-5);
+            assert!(near, "{order} {matrix:?}: {found:?} instead of {expected:?}");
         }
     }
 }
