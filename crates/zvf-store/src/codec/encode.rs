@@ -231,7 +231,7 @@ impl Step {
                 let joined = join(parts);
                 scratch.zstd(&joined, *level, *checksum).map(|bytes| vec![bytes])
             }
-            Self::Gzip { level } => gzip(&parts, *level).map(|bytes| vec![bytes]),
+            Self::Gzip { level } => gzip(&join(parts), *level).map(|bytes| vec![bytes]),
             Self::Crc32c => {
                 let sum = parts.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
                 parts.push(Bytes::copy_from_slice(&sum.to_le_bytes()));
@@ -296,14 +296,13 @@ impl Encoder {
     }
 }
 
-fn gzip(parts: &[Bytes], level: u32) -> Result<Bytes, StoreError> {
+/// Takes the bytes in one piece: what zlib-rs, which other crates of a program may choose, writes depends on the pieces.
+fn gzip(plain: &[u8], level: u32) -> Result<Bytes, StoreError> {
     if level > MAX_GZIP_LEVEL {
         return Err(bad_gzip_level(level.into()));
     }
     let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::new(level));
-    for part in parts {
-        encoder.write_all(part).map_err(|error| StoreError::io(Op::Encode, error))?;
-    }
+    encoder.write_all(plain).map_err(|error| StoreError::io(Op::Encode, error))?;
     encoder.finish().map(Bytes::from).map_err(|error| StoreError::io(Op::Encode, error))
 }
 
