@@ -94,8 +94,8 @@ impl<'a> Nodes<'a> {
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`] when the backend cannot list, [`Class::LimitExceeded`] past ten million
-    /// objects; otherwise when it fails.
+    /// [`Class::Unsupported`](zvf_format::Class::Unsupported) when the backend cannot list,
+    /// [`Class::LimitExceeded`](zvf_format::Class::LimitExceeded) past ten million objects; otherwise when it fails.
     #[boxed]
     pub async fn objects(&self, path: &str) -> Result<Vec<(Key, u64)>, StoreError> {
         let key = parse_path(path)?;
@@ -178,7 +178,7 @@ impl<'a> Nodes<'a> {
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`] when the backend cannot list; otherwise when it fails.
+    /// [`Class::Unsupported`](zvf_format::Class::Unsupported) when the backend cannot list; otherwise when it fails.
     pub async fn files(&self, path: &str) -> Result<Vec<String>, StoreError> {
         Ok(self.entries(path).await?.files)
     }
