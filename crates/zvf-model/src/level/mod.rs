@@ -85,6 +85,7 @@ struct Inner {
     attributes: Attributes,
     objects: OnceCell<Option<ObjectIndex>>,
     owners: OnceCell<CachedOwners>,
+    crossings: OnceCell<CachedOwners>, // used where all owners are too large
     links: Mutex<HashMap<i32, Arc<OnceCell<Option<LinkFamily>>>>>,
     link_groups: OnceCell<bool>,
     index_bytes: u64,
@@ -206,6 +207,7 @@ impl LevelReader {
             attributes: Attributes::default(),
             objects: OnceCell::new(),
             owners: OnceCell::new(),
+            crossings: OnceCell::new(),
             links: Mutex::default(),
             link_groups: OnceCell::new(),
             index_bytes,
@@ -376,6 +378,11 @@ impl LevelReader {
     /// The owners of fragments, once they were gathered.
     pub(crate) fn cached_owners(&self) -> &OnceCell<CachedOwners> {
         &self.inner.owners
+    }
+
+    /// The crossings without the owners, once they were gathered.
+    pub(crate) fn cached_crossings(&self) -> &OnceCell<CachedOwners> {
+        &self.inner.crossings
     }
 
     /// The link family `delta`, once it was opened.

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Turned round once per handle and level, in one pass over the manifests, into arrays that are sorted by
-//! chunk and fragment: eight bytes a reference. Where that would be more than a quarter of the budget,
+//! chunk and fragment: eight bytes a reference. Where that would be more than a quarter of the budget, and
+//! the column settles the owners, only the crossings (below) are gathered, by one pass as well. Otherwise
 //! each question makes a pass of its own and keeps only the chunks it is about.
 //!
 //! The same pass finds *crossings*: for kinds that are chains, places where an object steps from one chunk
@@ -85,6 +86,13 @@ impl LevelReader {
         let table = match cached.await? {
             CachedOwners::Table(table) => Arc::clone(table),
             CachedOwners::TooLarge => {
+                if let Some(chunks) = column::owners(self, &index, chunks).await? {
+                    let crossing = match near {
+                        Some(near) => self.crossing(&index, near).await?,
+                        None => Vec::new(),
+                    };
+                    return Ok(Some(Owners { chunks, crossing }));
+                }
                 let pass = Pass::read_some(self, chunks, near).await?;
                 // Only what is asked for is kept, so there is no cap to exceed.
                 Arc::new(pass.run(&index).await?.unwrap_or_default())
@@ -97,6 +105,27 @@ impl LevelReader {
             chunks: chunks.iter().map(of).collect(),
             crossing: crossing.unwrap_or_default(),
         }))
+    }
+
+    /// The rows of the objects with a crossing that is `near`, where the owners of fragments are too many for a
+    /// table.
+    async fn crossing(&self, index: &ObjectIndex, near: Near<'_>) -> Result<Vec<u64>, ModelError> {
+        let cached = self.cached_crossings().get_or_try_init(|| async {
+            let pass = Pass::read_crossings(self, self.index_cap()).await?;
+            Ok::<_, ModelError>(match pass.run(index).await? {
+                Some(table) => CachedOwners::Table(Arc::new(table)),
+                None => CachedOwners::TooLarge,
+            })
+        });
+        let table = match cached.await? {
+            CachedOwners::Table(table) => Arc::clone(table),
+            CachedOwners::TooLarge => {
+                let pass = Pass::read_some(self, &[], Some(near)).await?;
+                // Only what is asked for is kept, so there is no cap to exceed.
+                Arc::new(pass.run(index).await?.unwrap_or_default())
+            }
+        };
+        Ok(table.crossing(&self.chunks().await?, near))
     }
 
     /// Whether some kind of the store consists of chains.

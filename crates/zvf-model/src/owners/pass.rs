@@ -1,4 +1,10 @@
 //! One pass over all manifests that builds the inverted index: from fragments to objects.
+//!
+//! ```text
+//! all of it       the owners of every fragment and every crossing        up to a limit
+//! crossings       where a column of the level says the owners            up to a limit
+//! for a question  the owners of some chunks, crossings that are near     what is asked for
+//! ```
 
 use std::sync::Arc;
 
@@ -13,28 +19,40 @@ use super::table::{Crossing, Owner, Table};
 use crate::objects::chunk_key;
 use crate::{LevelReader, ModelError, ObjectIndex, ObjectManifest};
 
-/// A pass over manifests: its filter, and the owners and crossings so far.
+/// A pass over manifests: what it gathers, and the owners and crossings so far.
 pub(super) struct Pass<'a> {
     chunks: Arc<KeyTable>,
     axes: usize,
     chain: bool,
-    filter: Option<PassFilter<'a>>,
+    scope: Scope<'a>,
     cap: u64,
     owners: Vec<(u32, Owner)>,
     crossings: Vec<Crossing>,
     full: bool,
 }
 
-/// Restricts a pass to some chunks, with the number of their fragments, and to some crossings.
-struct PassFilter<'a> {
-    fragments: Vec<(u32, u64)>, // by place in the table of chunks, ascending
-    near: Option<Near<'a>>,
+/// What a pass gathers.
+enum Scope<'a> {
+    /// All owners and all crossings.
+    All,
+    /// No owners, all crossings.
+    Crossings,
+    /// The owners of some chunks, and the crossings that are near.
+    Question {
+        fragments: Vec<(u32, u64)>, // of each chunk, by its place in the table of chunks, ascending
+        near: Option<Near<'a>>,
+    },
 }
 
 impl<'a> Pass<'a> {
     /// Reads the owners of all chunks. Stops when the table takes more than `cap` bytes.
     pub(super) async fn read_all(level: &LevelReader, cap: u64) -> Result<Self, ModelError> {
-        Self::new(level, None, cap).await
+        Self::new(level, Scope::All, cap).await
+    }
+
+    /// Reads all crossings and no owners. Stops when the table takes more than `cap` bytes.
+    pub(super) async fn read_crossings(level: &LevelReader, cap: u64) -> Result<Self, ModelError> {
+        Self::new(level, Scope::Crossings, cap).await
     }
 
     /// Reads the owners of `chunks` and the crossings that are `near`, without a limit.
@@ -51,19 +69,15 @@ impl<'a> Pass<'a> {
             }
         }
         fragments.sort_unstable();
-        Self::new(level, Some(PassFilter { fragments, near }), u64::MAX).await
+        Self::new(level, Scope::Question { fragments, near }, u64::MAX).await
     }
 
-    async fn new(
-        level: &LevelReader,
-        filter: Option<PassFilter<'a>>,
-        cap: u64,
-    ) -> Result<Self, ModelError> {
+    async fn new(level: &LevelReader, scope: Scope<'a>, cap: u64) -> Result<Self, ModelError> {
         Ok(Self {
             chunks: level.chunks().await?,
             axes: level.axes(),
             chain: level.is_chain(),
-            filter,
+            scope,
             cap,
             owners: Vec::new(),
             crossings: Vec::new(),
@@ -87,12 +101,15 @@ impl<'a> Pass<'a> {
 
     fn visit(&mut self, manifest: &ObjectManifest) -> Result<(), ModelError> {
         let row = u32::try_from(manifest.row()).unwrap_or(u32::MAX); // checked by `run`
+        if matches!(self.scope, Scope::Crossings) {
+            return self.visit_steps(manifest, row);
+        }
         let mut before: Option<(ChunkKey, Option<u32>)> = None;
         for block in manifest.view()?.blocks().filter(|block| !block.fragments.is_empty()) {
             let Some(key) = chunk_key(block.chunk.iter().map(|c| c.get())) else { continue };
             let place = match &before {
                 Some((same, place)) if *same == key => *place,
-                _ => self.chunks.find(&key).and_then(|place| u32::try_from(place).ok()),
+                _ => self.place(&key),
             };
             if let Some(place) = place {
                 self.add(place, &block, row).map_err(|error| error.in_chunk(&key))?;
@@ -108,14 +125,43 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
+    /// Adds the crossings of an object. Only their chunks are looked up in the table of chunks.
+    fn visit_steps(&mut self, manifest: &ObjectManifest, row: u32) -> Result<(), ModelError> {
+        let mut before: Option<ChunkKey> = None;
+        for block in manifest.view()?.blocks().filter(|block| !block.fragments.is_empty()) {
+            let Some(key) = chunk_key(block.chunk.iter().map(|c| c.get())) else { continue };
+            if let Some(from) = before
+                && !self.share_face(&from, &key)
+                && let (Some(a), Some(b)) = (self.place(&from), self.place(&key))
+            {
+                self.step(&from, a, &key, b, row);
+                if self.full {
+                    return Ok(());
+                }
+            }
+            before = Some(key);
+        }
+        Ok(())
+    }
+
+    fn place(&self, key: &ChunkKey) -> Option<u32> {
+        self.chunks.find(key).and_then(|place| u32::try_from(place).ok())
+    }
+
+    /// Whether chunks are the same or share a face, as far as they have a place in space.
+    fn share_face(&self, from: &ChunkKey, to: &ChunkKey) -> bool {
+        let space = from.spatial(self.axes).zip(to.spatial(self.axes));
+        space.is_none_or(|(from, to)| share_face(from, to))
+    }
+
     /// Adds the fragments of a block of the chunk at `place`.
     fn add(&mut self, place: u32, block: &Block<'_>, row: u32) -> Result<(), ModelError> {
         let mut fragments = u64::from(u32::MAX);
-        if let Some(filter) = &self.filter {
-            let Ok(at) = filter.fragments.binary_search_by_key(&place, |(place, _)| *place) else {
+        if let Scope::Question { fragments: chunks, .. } = &self.scope {
+            let Ok(at) = chunks.binary_search_by_key(&place, |(place, _)| *place) else {
                 return Ok(());
             };
-            fragments = filter.fragments.get(at).map_or(0, |(_, fragments)| *fragments);
+            fragments = chunks.get(at).map_or(0, |(_, fragments)| *fragments);
         }
         check(&block.fragments, fragments)?;
         let room = self.cap.saturating_sub(self.bytes()) / ENTRY;
@@ -132,15 +178,13 @@ impl<'a> Pass<'a> {
 
     /// Adds the step from one chunk to the next, when they share no face.
     fn step(&mut self, from: &ChunkKey, a: u32, to: &ChunkKey, b: u32, row: u32) {
-        let space = from.spatial(self.axes).zip(to.spatial(self.axes));
-        if space.is_none_or(|(from, to)| share_face(from, to)) {
+        if self.share_face(from, to) {
             return;
         }
-        if let Some(filter) = &self.filter {
-            let near = filter.near.is_some_and(|near| near(from.components(), to.components()));
-            if !near {
-                return;
-            }
+        if let Scope::Question { near, .. } = &self.scope
+            && !near.is_some_and(|near| near(from.components(), to.components()))
+        {
+            return;
         }
         self.crossings.push(Crossing { from: a, to: b, row });
         self.full |= self.bytes() > self.cap;

@@ -92,7 +92,7 @@ impl Table {
     }
 }
 
-/// The owners of a level, as a handle caches them.
+/// The owners of a level, or its crossings alone, as a handle caches them.
 #[derive(Debug)]
 pub(crate) enum CachedOwners {
     Table(Arc<Table>),

@@ -216,23 +216,33 @@ fn ids_in_any_order_and_ids_that_are_there_twice() {
 #[test]
 fn owners_are_the_same_with_and_without_room_for_a_table() {
     for id in ["pl2_negative", "sl3_by_attribute", "pc3_objects", "pc3_pyramid_sparsity"] {
-        let made = Made::new(&files(id));
-        let wide = made.level();
-        let narrow = inline(LevelReader::open_within(&made.store, LevelId(0), 0)).unwrap();
-        let keys: Vec<ChunkKey> = inline(wide.chunks()).unwrap().iter().collect();
-        let mut crossed = 0;
-        for key in keys.chunks(3) {
-            let near = |from: &[i64], to: &[i64]| from < key[0].components() || to[0] == 1;
-            let all = |level: &LevelReader| {
-                let owners = inline(level.owners(key, Some(&near))).unwrap().unwrap();
-                let pairs: Vec<_> = owners.chunks.iter().map(|one| one.all().to_vec()).collect();
-                (pairs, owners.crossing)
-            };
-            let (found, expected) = (all(&narrow), all(&wide));
-            assert_eq!(found, expected, "{id} {}", key[0]);
-            crossed += expected.1.len();
+        for (made, stamped) in [(Made::new(&files(id)), false), (stamped(id, |_, _| {}), true)] {
+            let wide = made.level();
+            let keys: Vec<ChunkKey> = inline(wide.chunks()).unwrap().iter().collect();
+            let all = inline(wide.owners(&keys, Some(&|_, _| true))).unwrap().unwrap();
+            let bytes = 12 * all.chunks.iter().map(|chunk| chunk.all().len()).sum::<usize>();
+            // No room at all, and room for the crossings alone.
+            for cap in [0, u64::try_from(bytes).unwrap() - 1] {
+                let narrow =
+                    inline(LevelReader::open_within(&made.store, LevelId(0), cap)).unwrap();
+                let mut crossed = 0;
+                for key in keys.chunks(3) {
+                    let near = |from: &[i64], to: &[i64]| from < key[0].components() || to[0] == 1;
+                    let owners = |level: &LevelReader| {
+                        let owners = inline(level.owners(key, Some(&near))).unwrap().unwrap();
+                        let chunks = owners.chunks.iter();
+                        (
+                            chunks.map(|chunk| chunk.all().to_vec()).collect::<Vec<_>>(),
+                            owners.crossing,
+                        )
+                    };
+                    let (found, expected) = (owners(&narrow), owners(&wide));
+                    assert_eq!(found, expected, "{id} {} {cap} {stamped}", key[0]);
+                    crossed += expected.1.len();
+                }
+                assert_eq!(crossed > 0, id.starts_with("pl") || id.starts_with("sl"), "{id}");
+            }
         }
-        assert_eq!(crossed > 0, id.starts_with("pl") || id.starts_with("sl"), "{id}");
     }
 }
 
