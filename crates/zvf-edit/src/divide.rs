@@ -32,6 +32,7 @@ use crate::history::open_store_journal;
 use crate::journal::Journal;
 use crate::place::Place;
 use crate::rebuild::{RebuiltChunk, RebuiltRows};
+use crate::rewrite::is_committed;
 use crate::transaction::Transaction;
 use crate::vacuum::{commit_rebuilt, report_vacuum};
 
@@ -137,9 +138,7 @@ pub fn finish_vacuum(
 ///
 /// When there is no store, or its log cannot be read.
 pub fn is_vacuumed(store: impl Into<Place>, (head, digest): (u64, &str)) -> Result<bool> {
-    let journal = open_store_journal(&store.into())?;
-    let Some(record) = journal.record(head + 1)? else { return Ok(false) };
-    Ok(record.operations()? == json!([operation(digest)]))
+    is_committed(store, head, &operation(digest))
 }
 
 fn operation(digest: &str) -> Json {

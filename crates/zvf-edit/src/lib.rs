@@ -95,7 +95,7 @@ pub use history::{
 pub use journal::Guard;
 pub use options::{CommitOptions, Refresh};
 pub use place::Place;
-pub use rewrite::Rewrite;
+pub use rewrite::{Rewrite, commit_levels, is_committed};
 pub use script::{Editor, Reply, refresh};
 pub use stores::{Division, MergeIds, checkout, merge, split};
 pub use transaction::{Done, Transaction};

@@ -5,25 +5,28 @@
 //! ```
 //!
 //! The commit contains the differences between the copy and the store, and can be undone. It conflicts with every
-//! transaction that began before it. Not here: the changes themselves.
+//! transaction that began before it. Levels are also committed from a folder that holds only them, so that a store on an
+//! object store is not copied. Not here: the changes themselves.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
+use zvf_publish::{Disk, KeyedFolder};
 
 use crate::arrays::doc_bytes;
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::history::open_store_journal;
-use crate::journal::Journal;
+use crate::journal::{Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::script::{commit_changes, report};
 use crate::snapshot::Snapshot;
-use crate::store_copy::StoreCopy;
+use crate::store_copy::{CommitSize, StoreCopy};
 
 /// A temporary copy of a store with a journal, for a program that replaces stores.
 #[derive(Debug)]
@@ -65,49 +68,157 @@ impl Rewrite {
     ///
     /// `Conflict` when another process committed since; `LimitExceeded` when the differences are too large for one commit.
     pub fn commit(self, operation: &str, options: &CommitOptions) -> Result<Json> {
-        let (mut changes, mut before) = self.copy.differences(&self.journal)?;
-        let head = self.snap.head;
-        if changes.is_empty() {
-            return Ok(report(&self.journal, head, options.dry_run, &[], &[], None));
-        }
-        let keep = |bytes: &Bytes| -> Result<Json> { Ok(serde_json::from_slice(bytes)?) };
-        if let (Some(Some(new)), Some(Some(old))) =
-            (changes.get("zarr.json"), before.get("zarr.json"))
-        {
-            // The rewritten root may lack the attributes of the journal.
-            let (mut root, old) = (keep(new)?, keep(old)?);
-            for name in ["journal", "next_id"] {
-                let value = &old["attributes"]["zvf"][name];
-                if !value.is_null() {
-                    root["attributes"]["zvf"][name] = value.clone();
-                }
-            }
-            changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
-        }
-        changes.retain(|key, bytes| before.get(key) != Some(bytes));
-        before.retain(|key, _| changes.contains_key(key));
-        let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
-        let none = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
-        let text = json!({
-            "head": head + 1, "txid": Json::Null, "message": options.message, "operations": 1, "vertices": none.clone(),
-            "links": none, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
-            "keys": changes.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
-        });
-        if options.dry_run {
-            return Ok(report(&self.journal, head, true, &[text], &[], None));
-        }
-        let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
-        let operations = [json!({ "op": operation })];
-        let body = (body, operations.as_slice());
-        match commit_changes(&self.journal, &changes, &before, text, body, head + 1, options)? {
-            Some((done, late)) => {
-                let notices: Vec<Json> = late.into_iter().collect();
-                Ok(report(&self.journal, head + 1, false, &[done], &notices, None))
-            }
-            None => Err(EditError::conflict(
-                "somebody committed meanwhile; look at the log and try again",
-                Vec::new(),
-            )),
-        }
+        let differences = self.copy.differences(&self.journal)?;
+        let operation = json!({ "op": operation });
+        commit_differences(&self.journal, self.snap.head, differences, &operation, options)
     }
 }
+
+/// Commits coarser levels that `zvf_pyramid::build_beside` built in the folder `built`, in place of those of the store, as the commit
+/// after `head`, which names `operation`. The report is that of [`crate::Editor::report`].
+///
+/// # Errors
+///
+/// `Conflict` when the store is no longer at `head`; `LimitExceeded` when the levels are too large for one commit; `Unsupported`
+/// in a repository of versions.
+pub fn commit_levels(
+    store: impl Into<Place>,
+    (head, operation): (u64, &Json),
+    built: &Path,
+    options: &CommitOptions,
+) -> Result<Json> {
+    let journal = open_store_journal(&store.into())?;
+    if journal.pinned.is_some() {
+        let text =
+            format!("{}: levels of a repository of versions are built in a copy", journal.place);
+        return Err(EditError::unsupported(text));
+    }
+    let found = journal.apply_all_pending()?;
+    if found != head {
+        return Err(EditError::conflict(
+            format!(
+                "{}: expected head {head}, from which levels were built, found {found}",
+                journal.place
+            ),
+            vec![format!("head:{found}")],
+        ));
+    }
+    let mut differences = compare_levels(&journal, built)?;
+    if !differences.0.is_empty() {
+        mark_root(&journal, &mut differences)?;
+    }
+    commit_differences(&journal, head, differences, operation, options)
+}
+
+/// Whether the commit after `head` is the one of `operation`.
+///
+/// # Errors
+///
+/// When there is no store, or its log cannot be read.
+pub fn is_committed(store: impl Into<Place>, head: u64, operation: &Json) -> Result<bool> {
+    let journal = open_store_journal(&store.into())?;
+    let Some(record) = journal.record(head + 1)? else { return Ok(false) };
+    Ok(record.operations()? == json!([operation]))
+}
+
+/// The changed keys with their new bytes, and the bytes that the store has under them.
+type Differences = (Changes, HashMap<String, Option<Bytes>>);
+
+/// Compares the levels in a folder with those of the store.
+fn compare_levels(journal: &Journal, built: &Path) -> Result<Differences> {
+    let built = KeyedFolder::new(Disk::default(), built.to_owned());
+    let new: BTreeSet<String> = built.walk("")?.into_iter().collect();
+    let stored: BTreeSet<String> = journal.store.walk("")?.into_iter().collect();
+    let is_replaced =
+        |key: &&String| new.contains(*key) || zvf_pyramid::belongs_to_levels(key.as_str());
+    let replaced: Vec<&str> = stored.iter().filter(is_replaced).map(String::as_str).collect();
+    let (mut changes, mut before) = Differences::default();
+    let mut size = CommitSize::default();
+    for keys in replaced.chunks(COMPARED_KEYS) {
+        for (key, found) in keys.iter().zip(journal.store.get_all(keys)?) {
+            let old = need_listed(key, found.map(|object| object.bytes))?;
+            let new = built.get(key)?;
+            if new.as_ref() != Some(&old) {
+                size.add([Some(&old), new.as_ref()])?;
+                before.insert((*key).to_owned(), Some(old));
+                changes.insert((*key).to_owned(), new);
+            }
+        }
+    }
+    for key in new.difference(&stored) {
+        let new = built.get(key)?;
+        size.add([None, new.as_ref()])?;
+        before.insert(key.clone(), None);
+        changes.insert(key.clone(), new);
+    }
+    Ok((changes, before))
+}
+
+/// Adds the root document to the changes, with the mark of a store that has a journal.
+fn mark_root(journal: &Journal, (changes, before): &mut Differences) -> Result<()> {
+    let stored = match before.get(ROOT) {
+        Some(stored) => stored.clone(),
+        None => journal.store.get(ROOT)?,
+    };
+    let new = changes.get(ROOT).cloned().flatten().or_else(|| stored.clone());
+    let new = need_listed(ROOT, new)?;
+    let mut root: Json = serde_json::from_slice(&new)?;
+    root["attributes"]["zvf"]["journal"] = json!(1);
+    changes.insert(ROOT.to_owned(), Some(doc_bytes(&root)?));
+    before.insert(ROOT.to_owned(), stored);
+    Ok(())
+}
+
+/// Commits differences as the commit after `head`.
+fn commit_differences(
+    journal: &Arc<Journal>,
+    head: u64,
+    (mut changes, mut before): Differences,
+    operation: &Json,
+    options: &CommitOptions,
+) -> Result<Json> {
+    if changes.is_empty() {
+        return Ok(report(journal, head, options.dry_run, &[], &[], None));
+    }
+    if let (Some(Some(new)), Some(Some(old))) = (changes.get(ROOT), before.get(ROOT)) {
+        // The rewritten root may lack the attributes of the journal.
+        let (mut root, old): (Json, Json) =
+            (serde_json::from_slice(new)?, serde_json::from_slice(old)?);
+        for name in ["journal", "next_id"] {
+            let value = &old["attributes"]["zvf"][name];
+            if !value.is_null() {
+                root["attributes"]["zvf"][name] = value.clone();
+            }
+        }
+        changes.insert(ROOT.to_owned(), Some(doc_bytes(&root)?));
+    }
+    changes.retain(|key, bytes| before.get(key) != Some(bytes));
+    before.retain(|key, _| changes.contains_key(key));
+    let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
+    let none = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
+    let text = json!({
+        "head": head + 1, "txid": Json::Null, "message": options.message, "operations": 1, "vertices": none.clone(),
+        "links": none, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
+        "keys": changes.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
+    });
+    if options.dry_run {
+        return Ok(report(journal, head, true, &[text], &[], None));
+    }
+    let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
+    let body = (body, std::slice::from_ref(operation));
+    match commit_changes(journal, &changes, &before, text, body, head + 1, options)? {
+        Some((done, late)) => {
+            let notices: Vec<Json> = late.into_iter().collect();
+            Ok(report(journal, head + 1, false, &[done], &notices, None))
+        }
+        None => Err(EditError::conflict(
+            "somebody committed meanwhile; look at the log and try again",
+            Vec::new(),
+        )),
+    }
+}
+
+/// The root document.
+const ROOT: &str = "zarr.json";
+/// Keys that are read from the store together.
+const COMPARED_KEYS: usize = 256;

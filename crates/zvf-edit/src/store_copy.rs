@@ -63,7 +63,7 @@ impl StoreCopy {
         let list = |keys: Vec<String>| -> BTreeSet<String> { keys.into_iter().collect() };
         let (before, after) = (list(journal.store.walk("")?), list(copy.walk("")?));
         let (mut changes, mut stored) = (Changes::new(), HashMap::new());
-        let mut size = 0_usize;
+        let mut size = CommitSize::default();
         for key in before.union(&after) {
             if after.contains(key) && self.is_linked(key) {
                 continue;
@@ -72,16 +72,7 @@ impl StoreCopy {
             if old == new {
                 continue;
             }
-            size += [&old, &new].into_iter().flatten().map(Bytes::len).sum::<usize>();
-            if size > MAX_COMMIT_BYTES {
-                return Err(EditError::new(
-                    zvf_format::Class::LimitExceeded,
-                    format!(
-                        "more than {} GiB differ, too much for one commit; write to a new store instead",
-                        MAX_COMMIT_BYTES >> 30
-                    ),
-                ));
-            }
+            size.add([old.as_ref(), new.as_ref()])?;
             stored.insert(key.clone(), old);
             changes.insert(key.clone(), new);
         }
@@ -92,6 +83,27 @@ impl StoreCopy {
     fn is_linked(&self, key: &str) -> bool {
         let inode = self.linked.get(key);
         inode.is_some() && inode.copied() == inode_of(&self.path.join(key))
+    }
+}
+
+/// The bytes of the changes of a commit, old and new, all of which are in memory.
+#[derive(Debug, Default)]
+pub(crate) struct CommitSize(usize);
+
+impl CommitSize {
+    /// Adds the old and new bytes of a key. Refuses more than one commit may hold.
+    pub(crate) fn add(&mut self, bytes: [Option<&Bytes>; 2]) -> Result<()> {
+        self.0 += bytes.into_iter().flatten().map(Bytes::len).sum::<usize>();
+        if self.0 <= MAX_COMMIT_BYTES {
+            return Ok(());
+        }
+        Err(EditError::new(
+            zvf_format::Class::LimitExceeded,
+            format!(
+                "more than {} GiB differ, too much for one commit; write to a new store instead",
+                MAX_COMMIT_BYTES >> 30
+            ),
+        ))
     }
 }
 

@@ -100,6 +100,17 @@ pub(crate) async fn build_one_level(
     Ok(made.pop().filter(|made| made.level == level))
 }
 
+/// Makes all levels of `store` in `build`, which is not that of a store that is replaced; those that were saved in
+/// `checkpoint` are taken over.
+pub(crate) async fn build_all_levels(
+    store: &Store,
+    (build, checkpoint): (&Build, Option<&Checkpoint>),
+    ladder: &PyramidPlan,
+    on_event: &mut impl FnMut(PyramidEvent<'_>),
+) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
+    build_levels(store, BuildTarget::new(build, checkpoint), ladder, None, on_event).await
+}
+
 /// As [`build_with_notices`], after edits of level 0: what they left as it was is taken from the levels as they
 /// stand. What comes out has the same bytes; the root document may differ where the old levels were others.
 ///
@@ -318,7 +329,7 @@ async fn build_levels(
         return Ok((Vec::new(), root.finish())); // there is no such level
     }
     if let Some(folder) = &folder {
-        links::write(&source, build, parents, cross_level, folder).await?;
+        links::write((store, &source), build, parents, cross_level, folder).await?;
         root.announce_links(
             links::depth(cross_level, reports.len()),
             cross_level.storage,

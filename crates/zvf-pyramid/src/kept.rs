@@ -2,16 +2,21 @@
 //!
 //! ```text
 //! build_level          one level, of the store and the finer levels that were kept  -> a folder
-//! build_with_levels    the whole, with the levels that were kept taken over
+//! build_with_levels    the whole, with the levels that were kept taken over          -> the store is replaced
+//! build_beside         the same, for a store that cannot be replaced in one step     -> a folder, for a commit
 //! ```
 //!
-//! Both go through the loop that [`build`](crate::build) goes through: the first ends after its level, and publishes nothing.
+//! All go through the loop that [`build`](crate::build) goes through: the first ends after its level, and publishes nothing.
 //! A kept level is what a build saves as its checkpoint, so what comes out has the same bytes.
+//!
+//! Levels that are built beside the store are in a *shell*: a store in a folder of this machine that has the documents of
+//! level 0 and none of its cells. Level 0 is read where it is, also on an object store.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use zvf_store::{Build, BuildOptions, Store};
+use zvf_metadata::Root;
+use zvf_store::{Build, BuildOptions, Key, Store};
 use zvf_write::WriteError;
 
 use crate::checkpoint::{Checkpoint, DOCUMENT, KeptLevel};
@@ -59,7 +64,7 @@ impl KeptLevel {
     }
 }
 
-/// Makes level `level` of the store at `address` and keeps it in `folder`, which no other process uses, as it would be made between
+/// Makes level `level` of a store and keeps it in `folder`, which no other process uses, as it would be made between
 /// all others. `finer` are the levels below it; those that are missing are made as well, and let go of. `None` when the
 /// store gets no such level. The store stays as it is.
 ///
@@ -67,38 +72,27 @@ impl KeptLevel {
 ///
 /// As [`build`](crate::build), and when levels would be additive: these are not made one by one.
 pub async fn build_level(
-    (address, folder): (&str, &Path),
+    (store, folder): (&Store, &Path),
     options: &Options,
     how: &BuildOptions,
     finer: &[KeptLevel],
     level: u32,
 ) -> Result<Option<LevelReport>, PyramidError> {
-    let store = Store::open(address, options.opening()).await?;
-    check_divisible(&store, options).await?;
-    let ladder = PyramidPlan::plan(&store, options).await?;
-    fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
-    let copies = folder.join(COPIES);
-    let copied = finer.iter().map(|finer_level| finer_level.copy_to(&copies));
-    let copied_levels = copied.collect::<Result<_, _>>().map_err(WriteError::Scratch)?;
-    let checkpoint = Checkpoint::with_levels(folder, copied_levels);
-    let name = folder.join(NAME);
-    let Some(name) = name.to_str() else {
-        return Err(PyramidError::setting(
-            "the folder of a level",
-            "a name that is text",
-            name.display(),
-        ));
+    check_divisible(store, options).await?;
+    let ladder = PyramidPlan::plan(store, options).await?;
+    let shell = Shell::begin(store, folder, how).await?;
+    let copied = finer.iter().map(|finer_level| finer_level.copy_to(&shell.copies));
+    let made = match copied.collect::<Result<_, _>>() {
+        Ok(copied_levels) => {
+            let checkpoint = Checkpoint::with_levels(folder, copied_levels);
+            let made =
+                build::build_one_level(store, (&shell.build, &checkpoint), &ladder, level).await;
+            (1..level).for_each(|finer| drop(checkpoint.remove_level(finer)));
+            made
+        }
+        Err(error) => Err(WriteError::Scratch(error).into()),
     };
-    let how = BuildOptions { replace: false, lock: None, ..how.clone() };
-    let build = Build::begin(name, how).await?;
-    let made = match describe_level_0(&store, &build, &copies).await {
-        Ok(()) => build::build_one_level(&store, (&build, &checkpoint), &ladder, level).await,
-        Err(error) => Err(error),
-    };
-    // The first fault counts; what stays goes with the folder.
-    drop(build.abandon().await);
-    (1..level).for_each(|finer| drop(checkpoint.remove_level(finer)));
-    drop(fs::remove_dir_all(&copies));
+    shell.remove().await;
     made
 }
 
@@ -121,6 +115,51 @@ pub async fn build_with_levels(
     // What cannot be removed goes with the folders of the levels.
     drop(fs::remove_dir_all(folder));
     made
+}
+
+/// Makes the coarser levels of a store that cannot be replaced in one step, such as one on an object store, and returns a folder
+/// below `folder`, which no other process uses, with what a commit has to put into the store: the root document, all levels, and
+/// level 0 without its cells, but with its links to other levels. What [`belongs_to_levels`] and is not there is to be
+/// removed from the store. Levels in `kept` were made by [`build_level`].
+///
+/// # Errors
+///
+/// As [`build`](crate::build), and when levels would be additive.
+pub async fn build_beside(
+    (store, folder): (&Store, &Path),
+    options: &Options,
+    how: &BuildOptions,
+    kept: &[KeptLevel],
+    mut on_event: impl FnMut(PyramidEvent<'_>),
+) -> Result<(PathBuf, Vec<LevelReport>), PyramidError> {
+    check_divisible(store, options).await?;
+    let ladder = PyramidPlan::plan(store, options).await?;
+    let shell = Shell::begin(store, folder, how).await?;
+    let checkpoint = (!kept.is_empty()).then(|| Checkpoint::with_levels(folder, kept.to_vec()));
+    let target = (&shell.build, checkpoint.as_ref());
+    let made = match build::build_all_levels(store, target, &ladder, &mut on_event).await {
+        Ok((reports, root)) => {
+            shell.collect(&reports, &root, folder).await.map(|built| (built, reports))
+        }
+        Err(error) => Err(error),
+    };
+    shell.remove().await;
+    made
+}
+
+/// Whether the object at `path` of a store is of its coarser levels, or of links of level 0 to them: it goes when they are
+/// built again.
+///
+/// ```
+/// use zvf_pyramid::belongs_to_levels;
+///
+/// assert!(belongs_to_levels("1/vertices/c/0/0") && belongs_to_levels("0/links/+1/zarr.json"));
+/// assert!(!belongs_to_levels("0/vertices/c/0/0") && !belongs_to_levels("0/links/zarr.json"));
+/// ```
+#[must_use]
+pub fn belongs_to_levels(path: &str) -> bool {
+    let node = path.strip_suffix("/zarr.json").unwrap_or(path);
+    Key::root().below(node).is_ok_and(|node| levels::is_replaced(&node))
 }
 
 /// Refuses a store whose levels cannot be made one by one.
@@ -156,18 +195,74 @@ pub async fn check_divisible(store: &Store, options: &Options) -> Result<(), Pyr
     Ok(())
 }
 
-/// Gives the store of a level the documents of level 0, which say how cells of all levels are stored.
-async fn describe_level_0(store: &Store, build: &Build, folder: &Path) -> Result<(), PyramidError> {
-    let write = |node: &str, text: &[u8]| {
-        let node = folder.join(node);
-        fs::create_dir_all(&node).and_then(|()| fs::write(node.join(DOCUMENT), text))
-    };
-    for (node, text) in store.nodes().documents().await? {
-        if node.as_str() == "0" || node.as_str().starts_with("0/") {
-            write(node.as_str(), &text).map_err(WriteError::Scratch)?;
+/// A store that levels are built in and that is not published: it has the documents of level 0, which say how cells of all
+/// levels are stored, and no cells of it.
+struct Shell {
+    build: Build,
+    copies: PathBuf, // what is linked into it
+}
+
+impl Shell {
+    /// Begins the shell of `store` below `folder`.
+    async fn begin(store: &Store, folder: &Path, how: &BuildOptions) -> Result<Self, PyramidError> {
+        fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
+        let name = folder.join(NAME);
+        let Some(name) = name.to_str() else {
+            return Err(PyramidError::setting(
+                "the folder of a level",
+                "a name that is text",
+                name.display(),
+            ));
+        };
+        let how = BuildOptions { replace: false, lock: None, ..how.clone() };
+        let shell = Self { build: Build::begin(name, how).await?, copies: folder.join(COPIES) };
+        match shell.describe_level_0(store).await {
+            Ok(()) => Ok(shell),
+            Err(error) => {
+                shell.remove().await;
+                Err(error)
+            }
         }
     }
-    Ok(build.hard_link_from(&folder.join("0"), "0").await?)
+
+    async fn describe_level_0(&self, store: &Store) -> Result<(), PyramidError> {
+        let write = |node: &str, text: &[u8]| {
+            let node = self.copies.join(node);
+            fs::create_dir_all(&node).and_then(|()| fs::write(node.join(DOCUMENT), text))
+        };
+        for (node, text) in store.nodes().documents().await? {
+            let is_of_level_0 = node.segments().next() == Some("0");
+            if is_of_level_0 && !levels::is_replaced(&node) {
+                write(node.as_str(), &text).map_err(WriteError::Scratch)?;
+            }
+        }
+        Ok(self.build.hard_link_from(&self.copies.join("0"), "0").await?)
+    }
+
+    /// Links what was built, with the root document, into a folder below `folder`.
+    async fn collect(
+        &self,
+        reports: &[LevelReport],
+        root: &Root,
+        folder: &Path,
+    ) -> Result<PathBuf, PyramidError> {
+        let built = folder.join(BUILT);
+        fs::create_dir_all(&built).map_err(WriteError::Scratch)?;
+        let levels = reports.iter().map(|report| report.level);
+        for level in [0].into_iter().chain(levels) {
+            let name = level.to_string();
+            self.build.hard_link_to(&name, &built.join(&name)).await?;
+        }
+        let root = self.build.declare_attributes(root).print();
+        fs::write(built.join(DOCUMENT), root).map_err(WriteError::Scratch)?;
+        Ok(built)
+    }
+
+    /// Removes it. The first fault of a build counts; what stays goes with the folder.
+    async fn remove(self) {
+        drop(self.build.abandon().await);
+        drop(fs::remove_dir_all(&self.copies));
+    }
 }
 
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
@@ -182,7 +277,9 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The folder of what a level is made of, beside the store, while it is made.
+/// The folder of what a level is made of, beside the shell, while it is made.
 const COPIES: &str = "finer";
-/// The store that the level is made for, which is not published.
+/// The shell.
 const NAME: &str = "level.zarrvectors";
+/// The folder of what a commit puts into the store.
+const BUILT: &str = "built";

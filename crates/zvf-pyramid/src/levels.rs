@@ -118,7 +118,7 @@ pub(crate) async fn publish_with_root<T>(
 }
 
 /// Whether what is at `key` is not taken over.
-fn is_replaced(key: &Key) -> bool {
+pub(crate) fn is_replaced(key: &Key) -> bool {
     match level_of(key) {
         Some(0) => {}
         Some(_) => return true,

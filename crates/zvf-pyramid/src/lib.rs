@@ -39,7 +39,7 @@ mod wanted;
 pub use build::{build, build_with_notices, refresh};
 pub use checkpoint::KeptLevel;
 pub use error::PyramidError;
-pub use kept::{build_level, build_with_levels, check_divisible};
+pub use kept::{belongs_to_levels, build_beside, build_level, build_with_levels, check_divisible};
 pub use ladder::{PyramidPlan, Step};
 pub use options::{Method, OfKind, Options, RowsHook, Strategy};
 #[cfg(feature = "reference")]

@@ -146,9 +146,9 @@ fn with_new_ids(batch: &Batch, objects: &Objects) -> Result<Batch, PyramidError>
 }
 
 /// Writes the links between all levels of `store`; `steps` says of each level and kind what stands for its
-/// vertices in the next one.
+/// vertices in the next one. The chunks of level 0 are those of `finest`: a build may hold none of its cells.
 pub(crate) async fn write(
-    store: &Store,
+    (finest, store): (&Store, &Store),
     build: &Build,
     steps: Vec<Vec<(Kind, Pairs)>>,
     cross_level: CrossLevelOptions,
@@ -156,6 +156,7 @@ pub(crate) async fn write(
 ) -> Result<(), PyramidError> {
     let mut levels = Vec::new();
     for number in 0..=saturating_u32_from_usize(steps.len()) {
+        let store = if number == 0 { finest } else { store };
         levels.push(LevelReader::open(store, LevelId(number)).await?);
     }
     let mut kinds: Vec<(Kind, Vec<Pairs>)> = Vec::new();

@@ -170,7 +170,19 @@ impl Options {
     /// How a level is opened to be read: a quarter of the memory is for that. Less than a cell or two would only
     /// refuse stores.
     pub(crate) fn opening(&self) -> OpenOptions {
-        let usual = OpenOptions::default();
+        self.limit_reading(OpenOptions::default())
+    }
+
+    /// The options of a store that levels are made of, with the part of [`memory`](Self::memory) that reading may take.
+    ///
+    /// ```
+    /// use zvf_pyramid::Options;
+    ///
+    /// let options = Options { memory: 64 << 20, ..Options::default() };
+    /// assert!(options.limit_reading(Default::default()).budget_bytes < 64 << 20);
+    /// ```
+    #[must_use]
+    pub fn limit_reading(&self, usual: OpenOptions) -> OpenOptions {
         let budget = (self.memory / 4).max(MIN_READ_BYTES).min(usual.budget_bytes);
         OpenOptions { budget_bytes: budget, cache_bytes: budget / 4, ..usual }
     }

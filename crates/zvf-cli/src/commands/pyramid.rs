@@ -1,5 +1,6 @@
 //! `zvf pyramid`.
 
+mod beside;
 mod parts;
 
 pub(crate) use self::parts::{finish_levels, run_level};
@@ -34,7 +35,7 @@ use crate::table::{self, count};
 /// Points are merged cell by cell, polylines and skeletons lose vertices within a tolerance, graphs are contracted,
 /// meshes lose faces; objects keep their ids, attributes and groups. The store is replaced in one step when all levels
 /// are written; a run that is stopped leaves it unchanged, and the same command continues with the levels that are
-/// complete.
+/// complete. On an object store the levels are committed, and "zvf undo" takes them back.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf pyramid --dry-run brain.zarrvectors
@@ -48,7 +49,7 @@ use crate::table::{self, count};
   zvf pyramid scan.zarrvectors --levels 2 --aggregate intensity=max
   zvf pyramid tracts.zarrvectors --reference 2,1 --reference 2,2 --seed 7")]
 pub(crate) struct Pyramid {
-    /// The store: a folder.
+    /// The store: a folder, or a URL of an object store that can be written.
     store: String,
     /// A new store with the levels, which must not exist yet [default: the levels are added to the store itself].
     new: Option<String>,
@@ -172,15 +173,13 @@ impl Pyramid {
             let done = zvf::edit::refresh(place, zvf::edit::Refresh::Stale, &options);
             return crate::commands::edit::finish(done, &self.store, session, out);
         }
-        if self.store.contains("://")
-            && !self.store.starts_with("file://")
-            && !self.is_committed(session)?
-        {
-            let usage = Usage::new("levels are built in a folder of this machine");
-            return Err(usage.with_hint("copy the store here, and the result back").into());
-        }
         if self.dry_run {
             return self.plan(session, out).await;
+        }
+        let target = self.new.as_ref().unwrap_or(&self.store);
+        let is_beside = is_url(target) && !self.is_committed(session)?;
+        if is_beside {
+            self.check_beside(target)?;
         }
         // With a journal, the levels are built in a copy that is committed.
         let (in_place, address) = match &self.new {
@@ -188,6 +187,7 @@ impl Pyramid {
                 self.copy(new, session).await?;
                 (None, new.clone())
             }
+            None if is_beside => (None, self.store.clone()),
             None => {
                 let in_place = InPlace::begin(&self.store, session)?;
                 let address = in_place.address().to_owned();
@@ -211,21 +211,46 @@ impl Pyramid {
                 notices.push(event.to_string());
             }
         };
-        #[cfg(feature = "reference")]
-        let built = if self.reference.is_empty() {
-            build_with_notices(address, &options, &how, on_event).await
+        let place = || format!("cannot build levels of {address}");
+        let (built, commit) = if is_beside {
+            beside::build(session, address, (&options, &how), on_event).await.with_context(place)?
         } else {
-            zvf::pyramid::build_reference(address, &self.as_reference(), &how).await
+            let built = self.build_in_place(address, (&options, &how), on_event).await;
+            (built.map_err(zvf::Error::from).with_context(place)?, None)
         };
-        #[cfg(not(feature = "reference"))]
-        let built = build_with_notices(address, &options, &how, on_event).await;
         drop((progress, options));
-        let built = built.map_err(zvf::Error::from);
-        let built = built.with_context(|| format!("cannot build levels of {address}"))?;
         let store = self.new.as_ref().unwrap_or(&self.store);
         self.print(session, (store, &built), notices, out)?;
         in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session, out))?;
+        commit.map_or(Ok(()), |commit| beside::print(&commit, session, out))?;
         Ok(Outcome::Clean)
+    }
+
+    /// Replaces the store at `address` by one with levels.
+    async fn build_in_place(
+        &self,
+        address: &str,
+        (options, how): (&Options, &BuildOptions),
+        on_event: impl FnMut(PyramidEvent<'_>),
+    ) -> Result<Vec<LevelReport>, zvf::pyramid::PyramidError> {
+        #[cfg(feature = "reference")]
+        if !self.reference.is_empty() {
+            return zvf::pyramid::build_reference(address, &self.as_reference(), how).await;
+        }
+        build_with_notices(address, options, how, on_event).await
+    }
+
+    /// Refuses options that only replace a folder of this machine.
+    fn check_beside(&self, address: &str) -> Result<(), Usage> {
+        #[cfg(feature = "reference")]
+        let reference = !self.reference.is_empty();
+        #[cfg(not(feature = "reference"))]
+        let reference = false;
+        let given = [("--additive", self.additive), ("--reference", reference)];
+        let Some((option, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
+        let usage = Usage::new(format!("{option} of a store on an object store: {address}"));
+        Err(usage
+            .with_hint("build such levels in a folder of this machine, and copy the result there"))
     }
 
     /// Prints the levels.
@@ -394,6 +419,10 @@ impl Pyramid {
             content: if self.full { LevelContent::Full } else { LevelContent::AsReference },
         }
     }
+}
+
+fn is_url(address: &str) -> bool {
+    address.contains("://") && !address.starts_with("file://")
 }
 
 fn report(report: &LevelReport) -> Value {

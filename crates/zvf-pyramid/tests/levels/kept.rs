@@ -5,20 +5,29 @@ use std::path::{Path, PathBuf};
 
 use zvf_format::Class;
 use zvf_metadata::CrossLevelStorage;
-use zvf_pyramid::{KeptLevel, LevelReport, Options, build_level, build_with_levels};
+use zvf_pyramid::{
+    KeptLevel, LevelReport, Options, belongs_to_levels, build_beside, build_level,
+    build_with_levels,
+};
+use zvf_store::{OpenOptions, Store};
 
 use crate::going_on::tree;
 use crate::made::{build, quick, sheet, store, walks, with_objects};
 
+async fn open(address: &str, options: &Options) -> Store {
+    Store::open(address, options.limit_reading(OpenOptions::default())).await.unwrap()
+}
+
 /// Makes levels from 1 on, each twice at once, until there is no more; those that are kept.
 async fn make_each(address: &str, options: &Options, place: &Path) -> Vec<KeptLevel> {
+    let store = open(address, options).await;
     let mut kept: Vec<KeptLevel> = Vec::new();
     for level in 1_u32.. {
         let own = [0, 1].map(|run| place.join(format!("{level}-{run}")));
         let how = quick();
         let (one, two) = tokio::join!(
-            build_level((address, &own[0]), options, &how, &kept, level),
-            build_level((address, &own[1]), options, &how, &kept, level)
+            build_level((&store, &own[0]), options, &how, &kept, level),
+            build_level((&store, &own[1]), options, &how, &kept, level)
         );
         let (one, two) = (one.unwrap(), two.unwrap());
         assert_eq!(one, two, "the same, whoever makes it");
@@ -108,12 +117,64 @@ async fn levels_that_add_to_each_other_are_refused() {
     let dir = archives::scratch();
     let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
     let options = Options { levels: Some(2), additive: true, ..Options::default() };
-    let refused =
-        build_level((&address, &dir.path().join("work")), &options, &quick(), &[], 1).await;
-    assert_eq!(refused.unwrap_err().class(), Class::Unsupported);
-    build(&address, &options).await;
-    let options = Options { additive: false, ..options };
-    let refused =
-        build_level((&address, &dir.path().join("work")), &options, &quick(), &[], 1).await;
-    assert_eq!(refused.unwrap_err().class(), Class::Unsupported);
+    for additive in [true, false] {
+        let work = dir.path().join("work");
+        let source = open(&address, &options).await;
+        let options = Options { additive, ..options.clone() };
+        let refused = build_level((&source, &work), &options, &quick(), &[], 1).await;
+        assert_eq!(refused.unwrap_err().class(), Class::Unsupported);
+        let on_event = |_: zvf_pyramid::PyramidEvent<'_>| {};
+        let refused = build_beside((&source, &work), &options, &quick(), &[], on_event).await;
+        assert_eq!(refused.unwrap_err().class(), Class::Unsupported);
+        if additive {
+            build(&address, &options).await;
+        }
+    }
+}
+
+/// Puts what was built beside a store into it, as a commit does.
+fn put(built: &Path, address: &str) {
+    for name in tree(Path::new(address)).into_keys() {
+        if belongs_to_levels(name.to_str().unwrap()) {
+            fs::remove_file(Path::new(address).join(name)).unwrap();
+        }
+    }
+    for (name, bytes) in tree(built) {
+        let path = Path::new(address).join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn levels_built_beside_a_store_are_those_of_a_build() {
+    let links = CrossLevelStorage::Explicit;
+    let linked =
+        Options { levels: Some(3), size: Some(0.1), links, depth: -1, ..Options::default() };
+    let unlinked = Options { levels: Some(1), size: Some(0.2), ..Options::default() };
+    let none = Options { levels: Some(0), ..Options::default() };
+    let dirs = [archives::scratch(), archives::scratch()];
+    let whole = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
+    let address = store(dirs[1].path(), 8.0, &walks(8, 60), with_objects(8)).await;
+    let place = dirs[1].path().join("work");
+    // Levels that are there are replaced, and their links with them.
+    for (run, options) in [linked, unlinked, none].into_iter().enumerate() {
+        let kept = make_each(&address, &options, &place.join(run.to_string())).await;
+        let reports: Vec<LevelReport> = build(&whole, &options).await;
+        let before = tree(Path::new(&address));
+        for kept in [&kept[..], &[]] {
+            let source = open(&address, &options).await;
+            let folder = place.join(format!("{run}-{}", kept.len()));
+            let on_event = |_: zvf_pyramid::PyramidEvent<'_>| {};
+            let (built, made) =
+                build_beside((&source, &folder), &options, &quick(), kept, on_event).await.unwrap();
+            assert_eq!(made, reports);
+            assert!(!built.join("0/vertices/c").exists(), "no cell of level 0 is copied");
+            assert_eq!(tree(Path::new(&address)), before, "the store is as it was");
+            if kept.is_empty() {
+                put(&built, &address);
+                assert_eq!(differing(&address, &whole), Vec::<PathBuf>::new());
+            }
+        }
+    }
 }

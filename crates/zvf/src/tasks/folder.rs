@@ -111,6 +111,19 @@ impl WorkFolder {
         }
     }
 
+    /// Writes a file of a run, with the bytes of a file of this machine.
+    #[cfg(feature = "pyramid")]
+    #[boxed]
+    pub(crate) async fn upload(&self, from: &Path, key: &str) -> Result<(), StoreError> {
+        match &self.medium {
+            Medium::Folder(_) => {
+                let bytes = std::fs::read(from).map_err(|error| StoreError::io(Op::Read, error))?;
+                self.put(key, &bytes.into()).await
+            }
+            Medium::Objects(objects) => objects.upload(from, key).await,
+        }
+    }
+
     /// Makes a file where there is none; false where there is one. `run` is the folder of who makes it.
     #[boxed]
     pub(crate) async fn create(

@@ -30,10 +30,10 @@ pub(crate) struct StoreIdentity {
 }
 
 impl StoreIdentity {
-    /// Whether the store has a journal, as far as this build knows journals.
-    #[cfg(feature = "pyramid")]
-    pub(super) const fn has_journal(&self) -> bool {
-        self.head.is_some()
+    /// The last commit of its journal; none where it has none, as far as this build knows journals.
+    #[cfg(all(feature = "edit", feature = "pyramid"))]
+    pub(super) const fn head(&self) -> Option<u64> {
+        self.head
     }
 
     /// That of `store`, which is at `address`.

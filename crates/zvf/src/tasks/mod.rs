@@ -25,11 +25,15 @@ mod blocking;
 mod convert;
 mod folder;
 mod identity;
+#[cfg(all(feature = "edit", feature = "pyramid"))]
+mod level_commit;
 #[cfg(feature = "convert")]
 mod parts;
 #[cfg(feature = "pyramid")]
 mod pyramid;
 mod record;
+#[cfg(feature = "pyramid")]
+mod run_folder;
 #[cfg(feature = "edit")]
 mod vacuum;
 mod validate;
@@ -148,10 +152,6 @@ impl Plan {
     /// `AlreadyExists` when the folder holds another plan, `Conflict` one of the store as it was before.
     #[boxed]
     pub async fn create(self, folder: &WorkFolder) -> Result<Tasks, Error> {
-        #[cfg(feature = "pyramid")]
-        if matches!(self.job, Job::Pyramid(_)) {
-            pyramid::check_is_folder(folder.path(), &folder.to_string())?;
-        }
         let text = serde_json::to_vec_pretty(&self).map_err(|error| bad_plan(folder, &error))?;
         let run = folder::new_run();
         let bytes = Bytes::from(text);

@@ -1,13 +1,13 @@
 //! Coarser levels of a store, made by processes one after the other: a task for each level.
 //!
 //! A level is made of the one below it, so there is one task at a time; each may be killed, be repeated, and run on another
-//! machine. What a task makes is kept in the folder of its run. The last step goes through the same build with the levels
-//! that were kept, makes what a plan could not foresee, and replaces the store.
+//! machine. What a task makes is kept with the plan (`run_folder`). The last step goes through the same build with the levels
+//! that were kept, and makes what a plan could not foresee. Then it replaces the store, or commits the levels where the store is
+//! on an object store or has a journal (`level_commit`).
 //!
 //! Not here: how levels are made and kept (`zvf-pyramid`).
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,11 @@ use zvf_format::Class;
 use zvf_pyramid::{KeptLevel, LevelReport, Options, PyramidEvent, PyramidPlan};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
-use super::folder::new_run;
 use super::identity::StoreIdentity;
+#[cfg(feature = "edit")]
+use super::level_commit::planned_head;
 use super::record::{Record, key};
+use super::run_folder::RunFolder;
 use super::{Job, Plan, Ran, TaskLine, Tasks};
 use crate::Error;
 
@@ -33,6 +35,8 @@ pub struct PyramidJob {
     options: Json,
     /// About how many vertices each level will have.
     vertices: Vec<u64>,
+    /// The head after which levels are committed; none where the store is replaced.
+    head: Option<u64>,
 }
 
 impl PyramidJob {
@@ -96,7 +100,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// When a setting means nothing for this store, it has a journal, its levels add to each other, or it cannot be read.
+    /// When a setting means nothing for this store, it is in a repository of versions, its levels add to each other, or it cannot
+    /// be read.
     #[boxed(?Send)]
     pub async fn pyramid(
         (address, open): (&str, &OpenOptions),
@@ -105,10 +110,7 @@ impl Plan {
     ) -> Result<Self, Error> {
         let store = Store::open(address, open.clone()).await?;
         let identity = StoreIdentity::read(&store, address, open).await?;
-        if identity.has_journal() {
-            let expected = "one without a journal, which tasks replace";
-            return Err(Error::bad_request("the store", expected, "one with a journal"));
-        }
+        let head = planned_head(address, open, &identity)?;
         zvf_pyramid::check_divisible(&store, options).await?;
         let steps = PyramidPlan::plan(&store, options).await?.steps();
         let levels = steps.chunk_by(|first, second| first.level == second.level);
@@ -118,6 +120,7 @@ impl Plan {
             memory: options.memory,
             options: settings(options)?,
             vertices: levels.map(sum).collect(),
+            head,
         };
         Ok(Self::new(Some(address.to_owned()), Some(identity), Job::Pyramid(job)))
     }
@@ -141,37 +144,54 @@ impl Tasks {
         self.check_number(number)?;
         let (job, address) = self.pyramid_job()?;
         job.check_options(options)?;
+        let run = RunFolder::new(&self.folder);
         if let Some(record) = Record::read_whole(&self.folder, &self.digest, number).await? {
-            if self.kept_level(&record)?.is_none_or(|level| level.is_whole().unwrap_or(false)) {
+            // Files that a record names were compared with it.
+            let is_whole = !record.files.is_empty()
+                || self
+                    .kept_level(&record, &run)
+                    .await?
+                    .is_none_or(|level| level.is_whole().unwrap_or(false));
+            if is_whole {
                 return Ok(Ran::Before);
             }
             self.folder.remove(&[key(number)]).await?;
         }
-        let finer = self.kept_levels(number, &format!("task {number}")).await?;
-        self.check_store_at(address, open).await?;
-        let run = new_run();
-        let folder = self.work_folder()?.join(&run);
-        let level = level_of(number)?;
-        let made = zvf_pyramid::build_level((address, &folder), options, how, &finer, level).await;
-        let checked = match made {
-            Ok(made) => self.check_store_at(address, open).await.map(|()| made),
-            Err(error) => Err(error.into()),
-        };
-        let made = match checked {
-            Ok(made) => made,
-            Err(error) => {
-                // What was made counts for nothing; the first error is the one to report.
-                drop(fs::remove_dir_all(&folder));
-                return Err(error);
+        match self.make_level(number, (address, open), (options, how), &run).await {
+            Ok(record) => {
+                let counts = record.publish(&self.folder).await?;
+                Ok(if counts { Ran::Now } else { Ran::Before })
             }
-        };
-        let report = Json::Bool(made.is_some());
-        let record = Record::of_run(&self.digest, number, run, report);
-        let counts = record.publish(&self.folder).await?;
-        Ok(if counts { Ran::Now } else { Ran::Before })
+            Err(error) => {
+                // The first error is the one to report.
+                drop(self.folder.remove_below(run.run()).await);
+                run.discard();
+                Err(error)
+            }
+        }
     }
 
-    /// Replaces the store by one with the levels that tasks made; `None` where that had been done.
+    /// Makes the level of task `number` in the folder of a run, and keeps it.
+    async fn make_level(
+        &self,
+        number: usize,
+        (address, open): (&str, &OpenOptions),
+        (options, how): (&Options, &BuildOptions),
+        run: &RunFolder,
+    ) -> Result<Record, Error> {
+        let fetched = RunFolder::new(&self.folder);
+        let finer = self.kept_levels(number, &format!("task {number}"), &fetched).await?;
+        self.check_store_at(address, open).await?;
+        let store = Store::open(address, options.limit_reading(open.clone())).await?;
+        let to = (&store, run.path());
+        let made = zvf_pyramid::build_level(to, options, how, &finer, level_of(number)?).await?;
+        self.check_store_at(address, open).await?;
+        let files = run.keep(&self.folder).await?;
+        let (name, report) = (run.run().to_owned(), Json::Bool(made.is_some()));
+        Ok(Record::of_run(&self.digest, number, name, report).with_files(files))
+    }
+
+    /// Gives the store the levels that tasks made: replaces it, or commits them; `None` where that had been done.
     ///
     /// # Errors
     ///
@@ -186,27 +206,77 @@ impl Tasks {
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         let (job, address) = self.pyramid_job()?;
         job.check_options(options)?;
-        let levels = self.kept_levels(job.vertices.len(), "to finish").await?;
+        let run = RunFolder::new(&self.folder);
+        let levels = self.kept_levels(job.vertices.len(), "to finish", &run).await?;
+        let made = match job.head {
+            Some(head) => {
+                let place = (address, open, head);
+                self.commit_levels(place, (options, how), (&levels, run.path()), on_event).await
+            }
+            None => {
+                self.replace_store((address, open), (options, how), (&levels, run.path()), on_event)
+                    .await
+            }
+        };
+        run.discard();
+        let made = made?;
+        if made.is_some() {
+            self.folder.put(FINISHED, &self.digest.clone().into()).await?;
+        }
+        Ok(made)
+    }
+
+    /// Replaces the store by one with the levels; `None` where that had been done.
+    async fn replace_store(
+        &self,
+        (address, open): (&str, &OpenOptions),
+        (options, how): (&Options, &BuildOptions),
+        (levels, folder): (&[KeptLevel], &Path),
+        on_event: impl FnMut(PyramidEvent<'_>),
+    ) -> Result<Option<Vec<LevelReport>>, Error> {
         if let Err(changed) = self.check_store_at(address, open).await {
             let is_finished = changed.class() == Class::Conflict
-                && match is_in(&levels, address).await? {
+                && match is_in(levels, address).await? {
                     Some(same) => same,
                     None => self.folder.exists(FINISHED).await?,
                 };
             return if is_finished { Ok(None) } else { Err(changed) };
         }
-        let folder = self.work_folder()?.join(new_run());
-        let to = (address, folder.as_path());
-        let made = zvf_pyramid::build_with_levels(to, options, how, &levels, on_event).await?;
-        self.folder.put(FINISHED, &self.digest.clone().into()).await?;
-        Ok(Some(made))
+        let to = (address, folder);
+        Ok(Some(zvf_pyramid::build_with_levels(to, options, how, levels, on_event).await?))
     }
 
-    /// The levels that the first `count` tasks made, all of which must be done and whole.
-    async fn kept_levels(&self, count: usize, why: &str) -> Result<Vec<KeptLevel>, Error> {
+    #[cfg(not(feature = "edit"))]
+    async fn commit_levels(
+        &self,
+        (address, _, _): (&str, &OpenOptions, u64),
+        _: (&Options, &BuildOptions),
+        _: (&[KeptLevel], &Path),
+        _: impl FnMut(PyramidEvent<'_>),
+    ) -> Result<Option<Vec<LevelReport>>, Error> {
+        Err(cannot_commit(address))
+    }
+
+    /// The levels that the first `count` tasks made, all of which must be done and whole. What is on an object store is
+    /// downloaded below the folder of `run`.
+    async fn kept_levels(
+        &self,
+        count: usize,
+        why: &str,
+        run: &RunFolder,
+    ) -> Result<Vec<KeptLevel>, Error> {
         let mut levels = Vec::new();
         for record in self.records(count, why).await? {
-            let Some(level) = self.kept_level(&record)? else { continue };
+            let kept = match self.kept_level(&record, run).await {
+                Ok(kept) => kept,
+                Err(error) => {
+                    if error.class().is_damage() {
+                        self.folder.remove(&[key(record.task)]).await?;
+                    }
+                    return Err(error);
+                }
+            };
+            let Some(level) = kept else { continue };
             if !level.is_whole()? {
                 self.folder.remove(&[key(record.task)]).await?;
                 let class = Class::Checksum;
@@ -224,17 +294,16 @@ impl Tasks {
     }
 
     /// The level that a task made; none when the store gets no such level.
-    fn kept_level(&self, record: &Record) -> Result<Option<KeptLevel>, Error> {
+    async fn kept_level(
+        &self,
+        record: &Record,
+        run: &RunFolder,
+    ) -> Result<Option<KeptLevel>, Error> {
         if record.report != Json::Bool(true) {
             return Ok(None);
         }
-        let folder = self.work_folder()?.join(&record.run);
+        let folder = run.fetch(&self.folder, record).await?;
         Ok(Some(KeptLevel { level: level_of(record.task)?, folder }))
-    }
-
-    /// The folder of the plan, which levels are kept in.
-    fn work_folder(&self) -> Result<PathBuf, Error> {
-        check_is_folder(self.folder.path(), &self.folder.to_string())
     }
 
     fn pyramid_job(&self) -> Result<(&PyramidJob, &str), Error> {
@@ -245,11 +314,20 @@ impl Tasks {
     }
 }
 
-/// Refuses a folder of a plan that is none of this machine.
-pub(super) fn check_is_folder(path: Option<&Path>, name: &str) -> Result<PathBuf, Error> {
-    let expected = "a folder that every process sees: levels are kept in it";
-    path.map(Path::to_owned)
-        .ok_or_else(|| Error::bad_request("the folder of the plan", expected, name))
+#[cfg(not(feature = "edit"))]
+fn planned_head(
+    address: &str,
+    open: &OpenOptions,
+    _identity: &StoreIdentity,
+) -> Result<Option<u64>, Error> {
+    if Store::backend(address, open)?.is_some() { Err(cannot_commit(address)) } else { Ok(None) }
+}
+
+/// Refuses a store whose levels are committed.
+#[cfg(not(feature = "edit"))]
+fn cannot_commit(address: &str) -> Error {
+    let expected = "a folder of this machine: this build has no feature edit, which commits levels";
+    Error::bad_request("the store", expected, address)
 }
 
 /// Whether the store has the levels that were made as they were made; none where it has no such level.
@@ -268,8 +346,8 @@ async fn is_in(levels: &[KeptLevel], address: &str) -> Result<Option<bool>, Erro
     Ok(Some(true))
 }
 
-/// Is there when the store was replaced, by one that may have no level that was made.
-const FINISHED: &str = "done/finished";
+/// Is there when the last step came to its end, also where the store has no level that was made.
+pub(super) const FINISHED: &str = "done/finished";
 
 fn level_of(number: usize) -> Result<u32, Error> {
     let level = u32::try_from(number).ok().and_then(|number| number.checked_add(1));

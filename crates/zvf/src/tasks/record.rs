@@ -180,6 +180,12 @@ impl Record {
         Self { plan: plan.to_owned(), task: number, run, files: Vec::new(), report }
     }
 
+    /// The same, with files of the run that it names.
+    #[cfg(feature = "pyramid")]
+    pub(super) fn with_files(self, files: Vec<(String, u64, String)>) -> Self {
+        Self { files, ..self }
+    }
+
     /// Makes it count, unless another run did the task.
     pub(super) async fn publish(&self, folder: &WorkFolder) -> Result<bool, StoreError> {
         let text = serde_json::to_vec(self)

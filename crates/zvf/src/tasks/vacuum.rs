@@ -186,7 +186,7 @@ impl Tasks {
     }
 }
 
-fn place(address: &str, open: &OpenOptions) -> Result<Place, Error> {
+pub(super) fn place(address: &str, open: &OpenOptions) -> Result<Place, Error> {
     Place::open(address, open).map_err(|error| in_words("open", &error))
 }
 

@@ -50,11 +50,6 @@ impl Pyramid {
         if let Some((what, _, hint)) = given.into_iter().find(|(_, given, _)| *given) {
             return Err(Usage::new(format!("{what} of levels made by tasks")).with_hint(hint));
         }
-        let is_url = self.store.contains("://") && !self.store.starts_with("file://");
-        if is_url {
-            let usage = Usage::new("levels are built in a folder that every process sees");
-            return Err(usage.with_hint("copy the store to one, and the result back"));
-        }
         Ok(())
     }
 

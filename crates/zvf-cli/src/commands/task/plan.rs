@@ -71,9 +71,9 @@ pub(crate) struct PlanConvert {
 
 /// Divide "zvf pyramid": a task for each level, which depends on those before it.
 ///
-/// The store is replaced in one step when the work is finished, by the same bytes that "zvf pyramid" writes. Without
-/// --levels the number of levels is estimated: the last step builds further ones. For stores with a journal, and for
-/// additive levels, use "zvf pyramid" itself.
+/// The store gets the levels in one step when the work is finished, with the same bytes that "zvf pyramid" writes: it is
+/// replaced, or they are committed where it is on an object store or has a journal. Without --levels the number of
+/// levels is estimated: the last step builds further ones. For additive levels use "zvf pyramid" itself.
 #[cfg(feature = "pyramid")]
 #[derive(Args, Debug)]
 #[command(after_help = PYRAMID_EXAMPLES)]

@@ -1,6 +1,6 @@
 //! The job scripts of the page on schedulers, run for every kind of work, as SLURM and Kubernetes would start them.
 //!
-//! The store and the folder of the plan are on an emulated S3. Levels are built in a folder: there both are folders.
+//! The store and the folder of the plan are on an emulated S3.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 
 use archives::s3::S3;
 use archives::tree;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::rows;
@@ -50,6 +51,7 @@ impl Cluster {
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
         let mut command = Command::new("sh");
         command.args(["-c", line]).env("PATH", path).current_dir(self.folder.path());
+        command.env("TMPDIR", self.folder.path());
         for (name, value) in self.s3.options() {
             command.env(name.to_ascii_uppercase(), value);
         }
@@ -192,15 +194,42 @@ fn a_vacuum_on_s3_leaves_what_one_process_leaves() {
     }
 }
 
+/// The files of a store, without the mark that a journal leaves in the root document.
+fn unmarked(mut files: BTreeMap<String, Vec<u8>>) -> (Value, BTreeMap<String, Vec<u8>>) {
+    let mut root: Value = serde_json::from_slice(&files.remove("zarr.json").unwrap()).unwrap();
+    let attributes = root["attributes"].as_object_mut().unwrap();
+    if let Some(extension) = attributes.get_mut("zvf").and_then(Value::as_object_mut) {
+        extension.remove("journal");
+        if extension.is_empty() {
+            attributes.remove("zvf");
+        }
+    }
+    (root, files)
+}
+
+impl Cluster {
+    /// Puts the store on S3 in place of what is there.
+    fn reset(&self, files: &[(String, Vec<u8>)]) {
+        self.s3.remove("brain.zarrvectors");
+        self.s3.remove("brain.zarrvectors.zvf");
+        self.s3.put("brain.zarrvectors", files);
+    }
+
+    fn check_no_scratch(&self) {
+        let mut names =
+            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(!names.any(|name| name.to_string_lossy().starts_with("zvf-levels")));
+    }
+}
+
 #[test]
-fn levels_are_made_in_folders_by_the_same_scripts() {
+fn levels_are_made_in_folders_and_on_s3_by_the_same_scripts() {
     let files = archives::files("pc3_objects");
     let cluster = Cluster::new(&files);
     let options = "--levels 2 --cell-size 9";
-    let remote = format!("zvf task plan pyramid {STORE} --work-dir {WORK} {options}");
-    assert_eq!(cluster.shell(&remote, None).status.code(), Some(2), "levels are made in a folder");
     archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
     cluster.run_ok(&format!("zvf pyramid whole.zarrvectors {options}"), None);
+    let whole = tree(Path::new(&cluster.at("whole.zarrvectors")));
     for scheduler in SCHEDULERS {
         let store = cluster.at(&format!("{scheduler:?}.zarrvectors"));
         archives::write(Path::new(&store), &files);
@@ -209,7 +238,62 @@ fn levels_are_made_in_folders_by_the_same_scripts() {
         assert_eq!(stages, [[0], [1]]);
         cluster.run(scheduler, "plan", &stages);
         cluster.run_ok("zvf task finish plan --remove", None);
-        let whole = tree(Path::new(&cluster.at("whole.zarrvectors")));
         assert_eq!(tree(Path::new(&store)), whole, "{scheduler:?}");
+
+        cluster.reset(&files);
+        let line = format!("zvf task plan pyramid {STORE} --work-dir {WORK} {options}");
+        let stages = cluster.plan(&line);
+        assert_eq!(stages, [[0], [1]]);
+        cluster.run(scheduler, WORK, &stages);
+        cluster.run_ok(&format!("zvf task finish {WORK}"), None);
+        let made = cluster.s3.tree("brain.zarrvectors");
+        assert_eq!(unmarked(made), unmarked(whole.clone()), "{scheduler:?}");
+        let again = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
+        assert!(again.ends_with("had been finished by an earlier run\n"), "{again}");
+        assert!(cluster.s3.tree("plan").is_empty(), "{scheduler:?}");
     }
+    cluster.check_no_scratch();
+}
+
+#[test]
+fn levels_of_a_store_on_s3_are_built_by_one_command_and_undone() {
+    let files = archives::files("sl3_streamlines");
+    let cluster = Cluster::new(&files);
+    let before = cluster.s3.tree("brain.zarrvectors");
+    archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
+    let mut built = Vec::new();
+    for options in ["--levels 2 --tolerance 1 --links explicit", "--levels 1 --tolerance 2"] {
+        cluster.run_ok(&format!("zvf pyramid whole.zarrvectors {options}"), None);
+        let plan = cluster.run_ok(&format!("zvf pyramid {STORE} --dry-run {options}"), None);
+        assert!(plan.starts_with("level 0:"), "{plan}");
+        cluster.run_ok(&format!("zvf pyramid {STORE} {options}"), None);
+        let whole = unmarked(tree(Path::new(&cluster.at("whole.zarrvectors"))));
+        built.push(cluster.s3.tree("brain.zarrvectors"));
+        assert_eq!(unmarked(built.last().unwrap().clone()), whole, "{options}");
+    }
+    cluster.run_ok(&format!("zvf validate {STORE}"), None);
+    cluster.run_ok(&format!("zvf undo {STORE}"), None);
+    assert_eq!(unmarked(cluster.s3.tree("brain.zarrvectors")), unmarked(built.swap_remove(0)));
+    cluster.run_ok(&format!("zvf pyramid {STORE} --levels 0"), None);
+    let left = unmarked(cluster.s3.tree("brain.zarrvectors"));
+    assert!(left.1.keys().all(
+        |key| key.starts_with("0/") && before.contains_key(key) || key.starts_with("0/links/")
+    ));
+
+    cluster.s3.remove("brain.zarrvectors.zvf");
+    cluster.reset(&files);
+    cluster.run_ok(
+        &format!("zvf pyramid {STORE} s3://bucket/coarse.zarrvectors --levels 1 --tolerance 2"),
+        None,
+    );
+    assert_eq!(cluster.s3.tree("brain.zarrvectors"), before, "the first store stays as it was");
+    cluster
+        .run_ok(&format!("zvf pyramid {STORE} coarse.zarrvectors --levels 1 --tolerance 2"), None);
+    let local = unmarked(tree(Path::new(&cluster.at("coarse.zarrvectors"))));
+    assert_eq!(unmarked(cluster.s3.tree("coarse.zarrvectors")), local);
+    for option in ["--additive", "--reference 2,1"] {
+        let refused = cluster.shell(&format!("zvf pyramid {STORE} {option}"), None);
+        assert_eq!(refused.status.code(), Some(2), "{option}");
+    }
+    cluster.check_no_scratch();
 }

@@ -58,12 +58,138 @@ async fn what_is_not_the_plan_is_refused() {
     let other_options = LevelOptions { seed: 7, ..one_level() };
     let error = fixture.make(&tasks, &other_options).await.unwrap_err();
     assert_eq!(error.class(), Class::InvalidArgument, "{error}");
-    let remote = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
-    let remote = fixture.plan_levels(&options).await.unwrap().create(&remote).await.unwrap_err();
-    assert_eq!(remote.class(), Class::InvalidArgument, "{remote}");
     fs::write(Path::new(&fixture.address).join("0/notes.txt"), "x").unwrap();
     assert_eq!(fixture.make(&tasks, &options).await.unwrap_err().class(), Class::Conflict);
     assert_eq!(tasks.done().await.unwrap(), [false]);
     let adding = LevelOptions { additive: true, ..one_level() };
     assert_eq!(fixture.plan_levels(&adding).await.unwrap_err().class(), Class::Unsupported);
+}
+
+/// The files of a store, without the mark that a journal leaves in the root document.
+#[cfg(feature = "edit")]
+fn unmarked(
+    mut files: std::collections::BTreeMap<String, Vec<u8>>,
+) -> (serde_json::Value, std::collections::BTreeMap<String, Vec<u8>>) {
+    let mut root: serde_json::Value = serde_json::from_slice(&files["zarr.json"]).unwrap();
+    files.remove("zarr.json");
+    let attributes = root["attributes"].as_object_mut().unwrap();
+    if let Some(extension) = attributes.get_mut("zvf").and_then(|zvf| zvf.as_object_mut()) {
+        extension.remove("journal");
+        extension.remove("next_id");
+        if extension.is_empty() {
+            attributes.remove("zvf");
+        }
+    }
+    (root, files)
+}
+
+#[cfg(feature = "edit")]
+#[tokio::test(flavor = "multi_thread")]
+async fn levels_of_a_store_with_a_journal_are_committed() {
+    let (fixture, options) = (Own::new(), one_level());
+    let path = Path::new(&fixture.address);
+    let mut editor = zvf_edit::Editor::open(path, Path::new("."), Default::default()).unwrap();
+    let line = r#"{"op": "vertex.move", "vertices": {"object": 0, "index": 0}, "by": [0.5, 0.5]}"#;
+    editor.line(1, line).unwrap();
+    editor.finish().unwrap();
+    let whole = fixture.dir.path().join("whole.zarrvectors");
+    copy(path, &whole);
+    let how = BuildOptions::default();
+    zvf_pyramid::build(whole.to_str().unwrap(), &options, &how, |_| {}).await.unwrap();
+
+    let remote = WorkFolder::open("memory:///levels", &OpenOptions::default()).unwrap();
+    for folder in [fixture.folder(), remote] {
+        let head = zvf_edit::head(path).unwrap().unwrap();
+        let plan = fixture.plan_levels(&options).await.unwrap();
+        let tasks = plan.create(&folder).await.unwrap();
+        assert_eq!(fixture.make(&tasks, &options).await.unwrap(), Ran::Now);
+        assert_eq!(fixture.make(&tasks, &options).await.unwrap(), Ran::Before);
+        assert_eq!(fixture.put(&tasks).await.unwrap(), Some(1));
+        assert_eq!(unmarked(archives::tree(path)), unmarked(archives::tree(&whole)));
+        assert_eq!(fixture.put(&tasks).await.unwrap(), None, "it has them");
+        assert_eq!(zvf_edit::head(path).unwrap(), Some(head + 1));
+        zvf_edit::undo(path, zvf_edit::Undo::Last(1), &Default::default()).unwrap();
+        assert_eq!(fixture.open().await.level_numbers(), [0]);
+        assert_eq!(fixture.put(&tasks).await.unwrap(), None, "it had them");
+        tasks.remove().await.unwrap();
+    }
+}
+
+#[cfg(all(feature = "edit", feature = "s3"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_behind_s3_gets_the_levels_that_one_in_a_folder_gets() {
+    use zvf_metadata::CrossLevelStorage;
+
+    let (dir, s3) = (TempDir::new().unwrap(), archives::s3::S3::start().unwrap());
+    let whole = dir.path().join("whole.zarrvectors");
+    let files = archives::files("sl3_streamlines");
+    archives::write(&whole, &files);
+    s3.put("data/a.zarrvectors", &files);
+    let mut open = OpenOptions::default();
+    for (name, value) in s3.options() {
+        open = open.with_storage_option(name, value);
+    }
+    let (address, how) = ("s3://bucket/data/a.zarrvectors", BuildOptions::default());
+    let links = CrossLevelStorage::Explicit;
+    let two = LevelOptions { levels: Some(2), links, depth: -1, ..one_level() };
+    // The second time there are levels, links to them and a journal.
+    for options in [two, one_level()] {
+        zvf_pyramid::build(whole.to_str().unwrap(), &options, &how, |_| {}).await.unwrap();
+        let before = s3.tree("data/a.zarrvectors");
+        let folder = WorkFolder::open("s3://bucket/data/work", &open).unwrap();
+        let plan = Plan::pyramid((address, &open), &options, Vec::new()).await.unwrap();
+        let tasks = plan.create(&folder).await.unwrap();
+        for number in 0..tasks.plan().lines().len() {
+            let run = || tasks.run_level(number, &open, &options, &how);
+            assert_eq!(run().await.unwrap(), Ran::Now);
+            assert_eq!(run().await.unwrap(), Ran::Before);
+        }
+        assert_eq!(s3.tree("data/a.zarrvectors"), before, "the store is as it was");
+        let finish = || tasks.finish_pyramid(&open, &options, &how, |_event| {});
+        let (first, second) = tokio::join!(finish(), finish());
+        let made = [first.unwrap(), second.unwrap()];
+        assert_eq!(made.iter().flatten().count(), 1, "one commits: {made:?}");
+        assert_eq!(unmarked(s3.tree("data/a.zarrvectors")), unmarked(archives::tree(&whole)));
+        assert_eq!(finish().await.unwrap(), None);
+        tasks.remove().await.unwrap();
+        assert!(s3.tree("data/work").is_empty());
+    }
+}
+
+#[cfg(all(feature = "edit", feature = "s3"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_level_behind_s3_is_made_again() {
+    let s3 = archives::s3::S3::start().unwrap();
+    s3.put("a.zarrvectors", &archives::files("pc3_objects"));
+    let mut open = OpenOptions::default();
+    for (name, value) in s3.options() {
+        open = open.with_storage_option(name, value);
+    }
+    let (options, how) = (one_level(), BuildOptions::default());
+    let folder = WorkFolder::open("s3://bucket/work", &open).unwrap();
+    let address = "s3://bucket/a.zarrvectors";
+    let plan = Plan::pyramid((address, &open), &options, Vec::new()).await.unwrap();
+    let tasks = plan.create(&folder).await.unwrap();
+    let run = || tasks.run_level(0, &open, &options, &how);
+    let finish = || tasks.finish_pyramid(&open, &options, &how, |_event| {});
+    for is_lost in [false, true] {
+        assert_eq!(run().await.unwrap(), Ran::Now);
+        let record = &s3.tree("work")["done/0.json"];
+        let record: serde_json::Value = serde_json::from_slice(record).unwrap();
+        let name = record["run"].as_str().unwrap();
+        if is_lost {
+            s3.remove(&format!("work/{name}/1"));
+        } else {
+            s3.put("work", &[(format!("{name}/1/zarr.json"), b"{}".to_vec())]);
+        }
+        let error = finish().await.unwrap_err();
+        assert_eq!(error.class(), Class::Checksum, "{error}");
+        assert_eq!(
+            finish().await.unwrap_err().class(),
+            Class::Unavailable,
+            "it is to be run again"
+        );
+    }
+    assert_eq!(run().await.unwrap(), Ran::Now);
+    assert_eq!(finish().await.unwrap().unwrap().len(), 1);
 }

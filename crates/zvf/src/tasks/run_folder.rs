@@ -1,0 +1,113 @@
+//! Where the levels of a run are written, and where they are kept.
+//!
+//! ```text
+//! the plan is in a folder             runs/<id> of it: levels are written there, and linked from there
+//! the plan is on an object store      a folder for temporary files of this machine: files are uploaded below runs/<id>, the
+//!                                     record of the task names them, and a later step downloads what it needs
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use zvf_publish::{Disk, KeyedFolder, hash_file};
+use zvf_store::{Op, StoreError};
+
+use super::folder::{WorkFolder, new_run};
+use super::record::Record;
+use crate::Error;
+
+/// The folder of this machine that a run writes levels to.
+#[derive(Debug)]
+pub(super) struct RunFolder {
+    path: PathBuf,
+    run: String,
+    is_temporary: bool,
+}
+
+impl RunFolder {
+    /// The folder of a new run.
+    pub(super) fn new(folder: &WorkFolder) -> Self {
+        let run = new_run();
+        match folder.path() {
+            Some(work) => Self { path: work.join(&run), run, is_temporary: false },
+            None => {
+                let name = format!("zvf-levels-{}", run.trim_start_matches("runs/"));
+                Self { path: std::env::temp_dir().join(name), run, is_temporary: true }
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name of the run.
+    pub(super) fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// Uploads the files where the plan is on an object store. Returns what the record of the task names: none of a folder.
+    pub(super) async fn keep(
+        &self,
+        folder: &WorkFolder,
+    ) -> Result<Vec<(String, u64, String)>, Error> {
+        if !self.is_temporary {
+            return Ok(Vec::new());
+        }
+        let files = KeyedFolder::new(Disk::default(), self.path.clone());
+        let names = files.walk("").map_err(|error| StoreError::io(Op::List, error))?;
+        let uploads = names.iter().map(|name| async {
+            let (path, key) = (files.path(name), format!("{}/{name}", self.run));
+            let (bytes, hash) =
+                hash_file(&path).map_err(|error| StoreError::io(Op::Read, error))?;
+            folder.upload(&path, &key).await?;
+            Ok::<_, Error>((key, bytes, format!("{hash:016x}")))
+        });
+        stream::iter(uploads).buffered(MAX_TRANSFERS).try_collect().await
+    }
+
+    /// The folder with the files that a task kept: that of its run, or a new one below this one with what was downloaded.
+    pub(super) async fn fetch(
+        &self,
+        folder: &WorkFolder,
+        record: &Record,
+    ) -> Result<PathBuf, Error> {
+        if let Some(work) = folder.path() {
+            return Ok(work.join(&record.run));
+        }
+        let to = self.path.join(format!("task-{}", record.task));
+        let downloads = record.files.iter().enumerate().map(|(at, (key, _, _))| {
+            let name = key.strip_prefix(&record.run).unwrap_or(key).trim_start_matches('/');
+            let path = to.join(name);
+            async move {
+                let bytes = record.file(folder, at).await?;
+                let write = || {
+                    fs::create_dir_all(path.parent().unwrap_or(&path))?;
+                    fs::write(&path, &bytes)
+                };
+                write().map_err(|error| Error::from(StoreError::io(Op::Write, error)))
+            }
+        });
+        stream::iter(downloads).buffered(MAX_TRANSFERS).try_collect::<()>().await?;
+        Ok(to)
+    }
+
+    /// Removes what was written.
+    pub(super) fn discard(self) {
+        // What was made counts for nothing, and neither does an error here.
+        drop(fs::remove_dir_all(&self.path));
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        if self.is_temporary {
+            // What stays is in the folder for temporary files.
+            drop(fs::remove_dir_all(&self.path));
+        }
+    }
+}
+
+/// Files that are sent or fetched at once.
+const MAX_TRANSFERS: usize = 8;
