@@ -37,10 +37,10 @@ pub enum ConvertError {
         advice: &'static str,
     },
     /// A batch whose columns are not those of the batches before it.
-    #[error("a batch has other columns than the first: {found} instead of {wanted}")]
+    #[error("a batch has other columns than the first: {found} instead of {expected}")]
     Columns {
         /// The columns of the first batch.
-        wanted: String,
+        expected: String,
         /// The columns of this one.
         found: String,
     },
@@ -67,12 +67,12 @@ pub enum ConvertError {
         format: &'static str,
     },
     /// A format that can be read but not written.
-    #[error("{format} is read and not written: the formats that are written are {known}")]
+    #[error("{format} is read and not written: the formats that are written are {written}")]
     NotWritten {
         /// The format.
         format: &'static str,
         /// The formats that can be written.
-        known: String,
+        written: String,
     },
     /// A malformed file, or one with contents that zvf does not support.
     #[error(transparent)]

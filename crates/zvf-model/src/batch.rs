@@ -282,8 +282,8 @@ impl Elements {
     }
 }
 
-fn same_length(what: &'static str, found: usize, wanted: usize) -> Result<(), BadBatch> {
-    if found == wanted { Ok(()) } else { Err(BadBatch::Length { what, found, wanted }) }
+fn same_length(what: &'static str, found: usize, expected: usize) -> Result<(), BadBatch> {
+    if found == expected { Ok(()) } else { Err(BadBatch::Length { what, found, expected }) }
 }
 
 /// Columns that do not go together.
@@ -291,14 +291,14 @@ fn same_length(what: &'static str, found: usize, wanted: usize) -> Result<(), Ba
 #[non_exhaustive]
 pub enum BadBatch {
     /// Another number of rows than it must have.
-    #[error("{what} must have {wanted} rows, found {found}")]
+    #[error("{what} must have {expected} rows, found {found}")]
     Length {
         /// What has them.
         what: &'static str,
         /// How many it has.
         found: usize,
         /// How many it must have.
-        wanted: usize,
+        expected: usize,
     },
     /// Offsets of parts that do not start at 0, or descend.
     #[error("the offsets of parts must start at 0 and never descend")]

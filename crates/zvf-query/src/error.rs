@@ -93,8 +93,8 @@ impl Diagnose for QueryError {
     fn diagnosis(&self) -> Diagnosis<'_> {
         match &*self.0 {
             Fault::Bad(bad) => {
-                let unknown = if let BadQuery::NoSuchColumn { name, known, .. } = bad {
-                    Some((&**name, &**known))
+                let unknown = if let BadQuery::NoSuchColumn { name, available, .. } = bad {
+                    Some((&**name, &**available))
                 } else {
                     None
                 };
@@ -160,12 +160,12 @@ impl From<BadBatch> for QueryError {
 #[non_exhaustive]
 pub enum BadQuery {
     /// A region of another number of axes than the store has.
-    #[error("the region has {found} axes, the store has {wanted}")]
+    #[error("the region has {found} axes, the store has {expected}")]
     Axes {
         /// Axes of the region.
         found: usize,
         /// Axes of the store.
-        wanted: usize,
+        expected: usize,
     },
     /// A mode without a region.
     #[error("{0} says how geometry lies to a region: give a region")]
@@ -194,14 +194,14 @@ pub enum BadQuery {
         row: u64,
     },
     /// An attribute that is not there.
-    #[error("there is no {scope} attribute {name:?}: there is {known}")]
+    #[error("there is no {scope} attribute {name:?}: there is {available}")]
     NoSuchColumn {
         /// The scope of the column.
         scope: &'static str,
         /// Its name.
         name: String,
         /// The names there are.
-        known: String,
+        available: String,
     },
     /// An index past the values of a row.
     #[error("{name} has {width} values a row: there is no value {index}")]
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn messages_are_one_line_and_name_the_class() {
-        let bad = QueryError::from(BadQuery::Axes { found: 2, wanted: 3 });
+        let bad = QueryError::from(BadQuery::Axes { found: 2, expected: 3 });
         assert_eq!(
             (bad.class(), bad.to_string().as_str()),
             (Class::InvalidArgument, "InvalidArgument: the region has 2 axes, the store has 3")

@@ -424,7 +424,7 @@ impl Query {
     pub(crate) fn check(&self, kind: Kind, axes: usize) -> Result<(), BadQuery> {
         match (&self.region, self.mode) {
             (Some(region), _) if region.axes() != axes => {
-                return Err(BadQuery::Axes { found: region.axes(), wanted: axes });
+                return Err(BadQuery::Axes { found: region.axes(), expected: axes });
             }
             (None, Some(mode)) => return Err(BadQuery::ModeWithoutRegion(mode)),
             _ => {}

@@ -179,6 +179,6 @@ fn insert_found<T: Clone>(cache: &ColumnCache<T>, name: &str, found: Option<T>) 
 
 /// Returns the error for an unknown column.
 pub(crate) fn no_such(scope: &'static str, name: &str, names: &[String]) -> BadQuery {
-    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    BadQuery::NoSuchColumn { scope, name: name.to_owned(), known }
+    let available = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    BadQuery::NoSuchColumn { scope, name: name.to_owned(), available }
 }

@@ -28,7 +28,7 @@ pub enum Notice {
         /// What the store says.
         found: Box<str>,
         /// What this build knows.
-        known: Box<str>,
+        supported: Box<str>,
     },
     /// A count in the metadata is not what is there; what is there was used.
     StaleCount {
@@ -67,8 +67,8 @@ pub enum Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NewerVersion { found, known } => {
-                write!(f, "the store is of version {found}; this build knows up to {known}")
+            Self::NewerVersion { found, supported } => {
+                write!(f, "the store is of version {found}; this build knows up to {supported}")
             }
             Self::StaleCount { key, what, stated, found } => {
                 write!(f, "{key} says {stated} {what}; there are {found}")
@@ -134,7 +134,7 @@ mod tests {
     fn each_kind_is_a_sentence() {
         for (notice, text) in [
             (
-                Notice::NewerVersion { found: "0.12".into(), known: "0.10".into() },
+                Notice::NewerVersion { found: "0.12".into(), supported: "0.10".into() },
                 "the store is of version 0.12; this build knows up to 0.10",
             ),
             (

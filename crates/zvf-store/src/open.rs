@@ -249,9 +249,9 @@ impl Store {
         let notices = Notices::default();
         let version = root.zarr_vectors.zv_version;
         if version.is_newer_than_known() {
-            let [found, known] =
+            let [found, supported] =
                 [version, Version::KNOWN].map(|version| version.to_string().into());
-            notices.add(Notice::NewerVersion { found, known });
+            notices.add(Notice::NewerVersion { found, supported });
         }
         let shared = Arc::new(Shared {
             cache: Cache::new(options.cache_bytes),

@@ -32,7 +32,7 @@ pub struct Options {
     pub sample: Option<Sample>,
     /// Fragments, and ids of objects, of all levels that are kept in memory, a few dozen bytes each; what
     /// needs more of them is not looked into, which the report says.
-    pub kept: u64,
+    pub max_kept_items: u64,
 }
 
 impl Options {
@@ -62,7 +62,7 @@ impl Options {
     /// Rows of a level for which a bit each is kept: as much memory as fragments take.
     pub(crate) const fn kept_rows(&self) -> u64 {
         // A limit: the largest is none.
-        self.kept.saturating_mul(ROWS_PER_KEPT)
+        self.max_kept_items.saturating_mul(ROWS_PER_KEPT)
     }
 
     /// Returns whether everything is checked, so that totals can be compared.
@@ -79,7 +79,7 @@ impl Default for Options {
             strict: false,
             max_findings: MAX_FINDINGS,
             sample: None,
-            kept: MAX_KEPT,
+            max_kept_items: MAX_KEPT,
         }
     }
 }

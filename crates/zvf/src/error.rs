@@ -377,7 +377,7 @@ mod tests {
         let bad = zvf_query::BadQuery::NoSuchColumn {
             scope: "vertex",
             name: "intensty".into(),
-            known: "color, intensity".into(),
+            available: "color, intensity".into(),
         };
         assert_eq!(
             Error::from(zvf_query::QueryError::from(bad)).to_string(),

@@ -243,8 +243,8 @@ fn check_same_columns(
     let found = rows.schema();
     match first {
         Some(first_schema) if *first_schema != found => {
-            let (wanted, found) = (describe_columns(first_schema), describe_columns(&found));
-            Err(ConvertError::Columns { wanted, found })
+            let (expected, found) = (describe_columns(first_schema), describe_columns(&found));
+            Err(ConvertError::Columns { expected, found })
         }
         Some(_) => Ok(()),
         None => {

@@ -163,7 +163,7 @@ impl Collected {
 
     fn column_error(&self, what: &str) -> ConvertError {
         let found = format!("{what} that the header does not name");
-        ConvertError::Columns { wanted: "those of the header".to_owned(), found }
+        ConvertError::Columns { expected: "those of the header".to_owned(), found }
     }
 
     /// Returns the number of vertices.

@@ -81,7 +81,10 @@ impl<W: Write> CsvWriter<W> {
         let header = names.join(self.separator.encode_utf8(&mut [0; 4]));
         match &self.header {
             Some(first_header) if *first_header != header => {
-                return Err(ConvertError::Columns { wanted: first_header.clone(), found: header });
+                return Err(ConvertError::Columns {
+                    expected: first_header.clone(),
+                    found: header,
+                });
             }
             Some(_) => {}
             None => {

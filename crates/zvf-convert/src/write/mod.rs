@@ -188,7 +188,7 @@ pub fn open<'a>(
     let Some(open) = format.spec().write else {
         let names: Vec<_> =
             Format::ALL.iter().filter(|f| f.is_written()).map(|f| f.token()).collect();
-        return Err(ConvertError::NotWritten { format: format.name(), known: names.join(", ") });
+        return Err(ConvertError::NotWritten { format: format.name(), written: names.join(", ") });
     };
     open(target, options)
 }

@@ -95,7 +95,7 @@ impl<W: Write + Seek> NpyWriter<W> {
         let found = descr(batch, self.first);
         match &self.descr {
             Some(first_descr) if *first_descr != found => {
-                return Err(ConvertError::Columns { wanted: first_descr.clone(), found });
+                return Err(ConvertError::Columns { expected: first_descr.clone(), found });
             }
             Some(_) => {}
             None => {

@@ -28,13 +28,13 @@ impl FromStr for Predicate {
         if text.len() > MAX_TEXT_BYTES {
             return Err(BadPredicate {
                 at: MAX_TEXT_BYTES,
-                wanted: "a condition of at most 64 KiB",
+                expected: "a condition of at most 64 KiB",
             });
         }
         let mut parser = Parser { words: words(text)?, next: 0, depth: 0, end: text.len() };
         let condition = parser.parse_any()?;
         match parser.words.get(parser.next) {
-            Some((at, _)) => Err(BadPredicate { at: *at, wanted: "and, or, or the end" }),
+            Some((at, _)) => Err(BadPredicate { at: *at, expected: "and, or, or the end" }),
             None => Ok(condition),
         }
     }
@@ -42,12 +42,12 @@ impl FromStr for Predicate {
 
 /// A text that is no condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("cannot read the condition at character {at}: expected {wanted}")]
+#[error("cannot read the condition at character {at}: expected {expected}")]
 pub struct BadPredicate {
     /// Bytes from the start of the text.
     pub at: usize,
     /// The expected token.
-    pub wanted: &'static str,
+    pub expected: &'static str,
 }
 
 impl zvf_format::Diagnose for BadPredicate {
@@ -93,23 +93,24 @@ fn words(text: &str) -> Result<Vec<(usize, Word)>, BadPredicate> {
             '(' | ')' | ',' | '[' | ']' | '.' => (Word::Mark(first), skip(rest, 1)),
             '"' | '\'' => {
                 let (text, after) =
-                    quoted(rest, first).ok_or(BadPredicate { at, wanted: "a closing quote" })?;
+                    quoted(rest, first).ok_or(BadPredicate { at, expected: "a closing quote" })?;
                 (Word::Value(Value::Text(text)), after)
             }
             '`' => {
-                let (name, after) =
-                    quoted(rest, '`').ok_or(BadPredicate { at, wanted: "a closing backquote" })?;
+                let (name, after) = quoted(rest, '`')
+                    .ok_or(BadPredicate { at, expected: "a closing backquote" })?;
                 (Word::Quoted(name), after)
             }
-            '0'..='9' | '-' | '+' => number(rest).ok_or(BadPredicate { at, wanted: "a number" })?,
+            '0'..='9' | '-' | '+' => {
+                number(rest).ok_or(BadPredicate { at, expected: "a number" })?
+            }
             c if is_name_start(c) => {
                 let end = rest.find(|c| !is_name_part(c)).unwrap_or(rest.len());
                 let (name, after) = rest.split_at(end);
                 (Word::Name(name.to_owned()), after)
             }
-            _ => {
-                sign(rest).ok_or(BadPredicate { at, wanted: "a name, a value or a comparison" })?
-            }
+            _ => sign(rest)
+                .ok_or(BadPredicate { at, expected: "a name, a value or a comparison" })?,
         };
         words.push((at, word));
         rest = after.trim_start();
@@ -337,9 +338,9 @@ impl Parser {
         self.next += 1;
     }
 
-    fn refuse<T>(&self, wanted: &'static str) -> Result<T, BadPredicate> {
+    fn refuse<T>(&self, expected: &'static str) -> Result<T, BadPredicate> {
         let at = self.words.get(self.next).map_or(self.end, |(at, _)| *at);
-        Err(BadPredicate { at, wanted })
+        Err(BadPredicate { at, expected })
     }
 }
 

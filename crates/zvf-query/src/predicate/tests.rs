@@ -58,7 +58,7 @@ fn messages_name_the_place() {
         ("a = and", 4, "a number, a text in quotes, true or false"),
     ] {
         let error = text.parse::<Predicate>().unwrap_err();
-        assert_eq!((error.at, error.wanted), (at, expected), "{text}");
+        assert_eq!((error.at, error.expected), (at, expected), "{text}");
     }
     assert_eq!(
         "a = ".parse::<Predicate>().unwrap_err().to_string(),
@@ -66,7 +66,7 @@ fn messages_name_the_place() {
     );
     let deep = "not ".repeat(65) + "a = 1";
     let expected = "at most 64 conditions inside each other";
-    assert_eq!(deep.parse::<Predicate>().unwrap_err().wanted, expected);
+    assert_eq!(deep.parse::<Predicate>().unwrap_err().expected, expected);
     let wide = "(a = 1) or ".repeat(200) + "a = 1";
     assert!(wide.parse::<Predicate>().is_ok(), "width is not depth");
     assert!("x".repeat(70_000).parse::<Predicate>().is_err());

@@ -141,7 +141,8 @@ impl ChunkTotals {
         let chunks = &mut self.chunks;
         let before = chunks.total_fragments();
         chunks.push(report.rows, report.fragments);
-        let fits = run.fragments.saturating_add(chunks.total_fragments()) <= run.options.kept; // only compared
+        let fits =
+            run.fragments.saturating_add(chunks.total_fragments()) <= run.options.max_kept_items; // only compared
         let n = zvf_format::num::saturating_usize(chunks.total_fragments() - before);
         append_or_drop(&mut chunks.ends, report.ends, n, fits);
         append_or_drop(&mut chunks.owners, report.owners, n, fits);
@@ -194,7 +195,7 @@ impl ChunkTotals {
     /// Reports the rules that need tables by fragment, if there are too many fragments.
     fn report_skipped(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
         let found = self.chunks.total_fragments();
-        let max_kept = run.options.kept.saturating_sub(run.fragments);
+        let max_kept = run.options.max_kept_items.saturating_sub(run.fragments);
         if found <= max_kept {
             run.fragments += found;
             self.chunks.is_kept = true;

@@ -194,7 +194,7 @@ pub(crate) async fn ids(
         return Ok(());
     }
     let (mut all, mut last, mut descends, mut at) = (Vec::new(), None, None, 0_u64);
-    let max_kept = run.options.kept.saturating_sub(run.ids);
+    let max_kept = run.options.max_kept_items.saturating_sub(run.ids);
     let keeps = index.rows <= max_kept;
     if keeps {
         run.ids += index.rows;

@@ -55,7 +55,7 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
 
 /// Reserves memory for the rows with geometry, or reports that there are too many.
 fn reserve_rows(run: &mut Validation, level: &mut LevelState, index: &Index) {
-    let max_kept = run.options.kept.saturating_sub(run.ids);
+    let max_kept = run.options.max_kept_items.saturating_sub(run.ids);
     if index.rows <= max_kept {
         run.ids += index.rows;
     } else {

@@ -68,6 +68,8 @@ async fn oversized_stores_are_reported() {
 #[tokio::test]
 async fn unrequested_rules_are_not_reported_as_skipped() {
     let rules = vec![zvf_validate::Rule::find("C3").unwrap()];
-    let capped = report("sl3_streamlines", &Options { kept: 0, rules, ..Options::default() }).await;
+    let capped =
+        report("sl3_streamlines", &Options { max_kept_items: 0, rules, ..Options::default() })
+            .await;
     assert_eq!(capped.skipped, []);
 }

@@ -54,7 +54,7 @@ async fn options_are_those_of_the_whole() {
     let store = unpacked.open().await;
     for options in [
         Options { sample: Sample::new(0.4, 7), ..Options::default() },
-        Options { kept: 1, ..Options::default() },
+        Options { max_kept_items: 1, ..Options::default() },
         Options { level: Depth::Metadata, ..Options::default() },
     ] {
         let whole = validate(&store, &options, &Observer::default()).await.unwrap();

@@ -31,7 +31,7 @@ pub struct ValidateJob {
     strict: bool,
     max_findings: usize,
     sample: Option<(f64, u64)>,
-    kept: u64,
+    max_kept_items: u64,
     /// Whether the journal is checked too, when the work is finished.
     pub journal: bool,
     scans: Vec<Scan>,
@@ -56,7 +56,7 @@ impl ValidateJob {
             strict: self.strict,
             max_findings: self.max_findings,
             sample: self.sample.map(sample).transpose()?,
-            kept: self.kept,
+            max_kept_items: self.max_kept_items,
         })
     }
 
@@ -119,7 +119,7 @@ impl Plan {
             strict: options.strict,
             max_findings: options.max_findings,
             sample: options.sample.map(|sample| (sample.share(), sample.seed())),
-            kept: options.kept,
+            max_kept_items: options.max_kept_items,
             journal,
             parts: Part::divide(&scans, shares),
             scans,

@@ -208,7 +208,7 @@ impl CheckOptions {
             strict: self.strict,
             max_findings: if self.max_findings == 0 { usize::MAX } else { self.max_findings },
             sample: self.sample,
-            kept: max_kept_items(session),
+            max_kept_items: max_kept_items(session),
         })
     }
 }
@@ -216,7 +216,7 @@ impl CheckOptions {
 /// Returns how many fragments and ids fit into the memory limit.
 pub(crate) fn max_kept_items(session: &Session) -> u64 {
     let by_memory = session.memory_limit().and_then(|bytes| bytes.checked_div(KEPT_BYTES));
-    by_memory.unwrap_or(Options::default().kept)
+    by_memory.unwrap_or(Options::default().max_kept_items)
 }
 
 /// Validates the store at `address`; a store that does not open gives a report as well.

@@ -424,7 +424,7 @@ fn infer_columns<'a, 'b: 'a>(
 
 fn other_columns(what: &str) -> ConvertError {
     let found = format!("{what} that the header does not name");
-    ConvertError::Columns { wanted: "those of the header".to_owned(), found }
+    ConvertError::Columns { expected: "those of the header".to_owned(), found }
 }
 
 #[cfg(test)]
