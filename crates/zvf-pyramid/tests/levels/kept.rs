@@ -161,8 +161,8 @@ async fn levels_built_beside_a_store_are_those_of_a_build() {
     for (run, options) in [linked, unlinked, none].into_iter().enumerate() {
         let kept = make_each(&address, &options, &place.join(run.to_string())).await;
         let reports: Vec<LevelReport> = build(&whole, &options).await;
-        let before = tree(Path::new(&address));
         for kept in [&kept[..], &[]] {
+            let before = tree(Path::new(&address));
             let source = open(&address, &options).await;
             let folder = place.join(format!("{run}-{}", kept.len()));
             let on_event = |_: zvf_pyramid::PyramidEvent<'_>| {};

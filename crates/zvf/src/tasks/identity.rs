@@ -31,7 +31,7 @@ pub(crate) struct StoreIdentity {
 
 impl StoreIdentity {
     /// The last commit of its journal; none where it has none, as far as this build knows journals.
-    #[cfg(all(feature = "edit", feature = "pyramid"))]
+    #[cfg(feature = "edit")]
     pub(super) const fn head(&self) -> Option<u64> {
         self.head
     }

@@ -25,7 +25,7 @@ mod blocking;
 mod convert;
 mod folder;
 mod identity;
-#[cfg(all(feature = "edit", feature = "pyramid"))]
+#[cfg(feature = "edit")]
 mod level_commit;
 #[cfg(feature = "convert")]
 mod parts;

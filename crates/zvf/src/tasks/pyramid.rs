@@ -208,15 +208,10 @@ impl Tasks {
         job.check_options(options)?;
         let run = RunFolder::new(&self.folder);
         let levels = self.kept_levels(job.vertices.len(), "to finish", &run).await?;
+        let (settings, kept) = ((options, how), (levels.as_slice(), run.path()));
         let made = match job.head {
-            Some(head) => {
-                let place = (address, open, head);
-                self.commit_levels(place, (options, how), (&levels, run.path()), on_event).await
-            }
-            None => {
-                self.replace_store((address, open), (options, how), (&levels, run.path()), on_event)
-                    .await
-            }
+            Some(head) => self.commit_levels((address, open, head), settings, kept, on_event).await,
+            None => self.replace_store((address, open), settings, kept, on_event).await,
         };
         run.discard();
         let made = made?;

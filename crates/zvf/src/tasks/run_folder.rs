@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zvf_publish::{Disk, KeyedFolder, hash_file};
-use zvf_store::{Op, StoreError};
+use zvf_store::{Key, Op, StoreError};
 
 use super::folder::{WorkFolder, new_run};
 use super::record::Record;
@@ -57,12 +57,14 @@ impl RunFolder {
         }
         let files = KeyedFolder::new(Disk::default(), self.path.clone());
         let names = files.walk("").map_err(|error| StoreError::io(Op::List, error))?;
-        let uploads = names.iter().map(|name| async {
+        let uploads = names.iter().map(|name| {
             let (path, key) = (files.path(name), format!("{}/{name}", self.run));
-            let (bytes, hash) =
-                hash_file(&path).map_err(|error| StoreError::io(Op::Read, error))?;
-            folder.upload(&path, &key).await?;
-            Ok::<_, Error>((key, bytes, format!("{hash:016x}")))
+            async move {
+                let hashed = hash_file(&path);
+                let (bytes, hash) = hashed.map_err(|error| StoreError::io(Op::Read, error))?;
+                folder.upload(&path, &key).await?;
+                Ok::<_, Error>((key, bytes, format!("{hash:016x}")))
+            }
         });
         stream::iter(uploads).buffered(MAX_TRANSFERS).try_collect().await
     }
@@ -79,8 +81,9 @@ impl RunFolder {
         let to = self.path.join(format!("task-{}", record.task));
         let downloads = record.files.iter().enumerate().map(|(at, (key, _, _))| {
             let name = key.strip_prefix(&record.run).unwrap_or(key).trim_start_matches('/');
-            let path = to.join(name);
+            let to = &to;
             async move {
+                let path = to.join(Key::root().below(name)?.as_str()); // nothing outside of the folder
                 let bytes = record.file(folder, at).await?;
                 let write = || {
                     fs::create_dir_all(path.parent().unwrap_or(&path))?;

@@ -20,6 +20,8 @@ pub(super) async fn build(
     use zvf::edit::CommitOptions;
     use zvf::{Store, Timeouts};
 
+    use crate::interrupt::Interrupted;
+
     let place = session.place(address)?;
     // A commit that was not applied yet is part of what levels are built of.
     let (head, _was_behind) = zvf::edit::settle(&place)?;
@@ -30,6 +32,7 @@ pub(super) async fn build(
     let from = (&store, folder.0.as_path());
     let built = zvf::pyramid::build_beside(from, options, how, &[], on_event).await;
     let (built, reports) = built.map_err(zvf::Error::from)?;
+    session.interrupt().gate().enter().map_err(|_stopped| Interrupted)?;
     session.release();
     let message = Some("zvf pyramid".to_owned());
     let commit = CommitOptions { message, ..CommitOptions::default() };
