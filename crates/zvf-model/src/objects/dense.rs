@@ -152,7 +152,7 @@ const GAP: u64 = 1024;
 /// Pieces that are read at once.
 const CONCURRENT_READS: usize = 16;
 /// Rows read at a time.
-const PIECE: u64 = 1 << 22;
+pub(super) const PIECE: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -113,8 +113,15 @@ impl ObjectIndex {
         match &self.inner.ids {
             Ids::Row => range.map(|row| self.as_id(row)).collect(),
             Ids::Column { ids, .. } => {
-                let bytes = ids.rows(range).await?;
-                Ok(i64s_from_le(&bytes).map(ObjectId).collect())
+                // What is read at once is bounded; what is returned is the caller's.
+                let (mut all, mut start) = (Vec::new(), range.start);
+                while start < range.end {
+                    let end = start.saturating_add(dense::PIECE).min(range.end);
+                    let bytes = ids.rows(start..end).await?;
+                    all.extend(i64s_from_le(&bytes).map(ObjectId));
+                    start = end;
+                }
+                Ok(all)
             }
         }
     }

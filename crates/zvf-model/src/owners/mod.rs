@@ -28,7 +28,7 @@ use zvf_format::key::ChunkKey;
 pub(crate) use table::CachedOwners;
 pub use table::{ChunkOwners, Owner};
 
-use crate::{LevelReader, ModelError};
+use crate::{LevelReader, ModelError, ObjectIndex};
 use pass::Pass;
 
 /// Says whether a step from the first chunk to the second is of interest.
@@ -125,7 +125,8 @@ impl LevelReader {
                 Arc::new(pass.run(index).await?.unwrap_or_default())
             }
         };
-        Ok(table.crossing(&self.chunks().await?, near))
+        let all = self.chunks().await?;
+        Ok(table.crossing(&all, near))
     }
 
     /// Whether some kind of the store consists of chains.
