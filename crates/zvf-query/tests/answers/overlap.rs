@@ -203,15 +203,15 @@ fn empty_answers_have_all_columns() {
                     .map(|field| (field.name.clone(), field.column.dtype(), field.column.width()))
                     .collect()
             };
-            assert!(none.is_empty(), "{kind} {query:?}");
+            assert!(empty_batch.is_empty(), "{kind} {query:?}");
             assert_eq!(columns(&empty_batch), columns(&full_batch), "{kind} {query:?}");
             assert_eq!(empty_batch.positions().dtype(), full_batch.positions().dtype());
             assert_eq!(
-                none.elements().map(zvf_model::Elements::width),
+                empty_batch.elements().map(zvf_model::Elements::width),
                 full_batch.elements().map(zvf_model::Elements::width),
                 "{kind} {query:?}"
             );
-            assert!(none.vertex_objects().is_some(), "{kind} {query:?}");
+            assert!(empty_batch.vertex_objects().is_some(), "{kind} {query:?}");
         }
     }
 }
