@@ -1,4 +1,4 @@
-//! What lies beside levels: composite geometry, parametric objects, headers.
+//! Arrays outside of levels: composite geometry, parametric objects, headers.
 
 use serde_json::{Value, json};
 use zvf_model::{ColumnBuilder, Members, Parametric, header, header_names};
@@ -8,7 +8,7 @@ use crate::objects::shown;
 use crate::told::{LevelCase, same_rows};
 use archives::inline;
 
-pub(crate) fn everything(case: &LevelCase) -> usize {
+pub(crate) fn count_all(case: &LevelCase) -> usize {
     composite(case) + parametric(case) + headers(case)
 }
 

@@ -1,4 +1,4 @@
-//! Test cases: every level of every store, and hashes as the expectations have them.
+//! Test cases: every level of every store, and hashes in the form of the expectations.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

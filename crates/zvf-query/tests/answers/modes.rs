@@ -344,8 +344,7 @@ proptest! {
         }
     }
 
-    /// Adjacent boxes, each without its upper faces, share no vertex and miss none; the areas that
-    /// they
+    /// Adjacent boxes, each without its upper faces, share no vertex and miss none; what they
     /// cut of a mesh adds up to its area.
     #[test]
     fn tiles_add_up(seed: u64) {

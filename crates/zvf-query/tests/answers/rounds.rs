@@ -1,8 +1,7 @@
 //! The number of sequential network round trips of a query.
 //!
 //! Every request takes the same time on a clock that stops otherwise, so that the elapsed time is
-//! the
-//! number of round trips.
+//! the number of round trips.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -63,9 +63,8 @@ fn compare(name: &str, batch: &Batch, reference: &Value, order: bool, faults: &m
 }
 
 /// Compares with the input of the writer where it is known, else with the reference. The reference
-/// is wrong
-/// about skeletons that were streamed, that are of a version before 0.8, or cut by a box: it then takes
-/// vertices for neighbours that are none.
+/// is wrong about skeletons that were streamed, that are of a version before 0.8, or cut by a box: it
+/// then joins vertices that are not neighbours.
 #[test]
 fn elements_are_those_of_the_writer_or_the_reference() {
     let (mut all, mut boxes, mut faults) = (0, 0, Vec::new());

@@ -1,6 +1,5 @@
 //! Stores with false metadata, read by every kind of query: each query is answered or rejected,
-//! with memory
-//! in proportion to the stored bytes and not to the claimed sizes.
+//! with memory in proportion to the stored bytes and not to the claimed sizes.
 
 #[path = "../answers/made.rs"]
 #[expect(dead_code, reason = "other tests make more of it")]

@@ -122,8 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     /// In batches of any size, in memory or through the scratch folder, with our cells or those of
-    /// the
-    /// reference: the output equals the input.
+    /// the reference: the output equals the input.
     #[test]
     fn written_geometry_is_read_back(
         given in any_given(),
