@@ -103,8 +103,11 @@ fn all_batches() -> Vec<Batch> {
     let sheet = sheet(20);
     let owner = |row: usize| Some(ObjectId(row as i64 * OBJECTS / sheet.len() as i64));
     batches.push(sheet.clone().with_vertex_objects((0..sheet.len()).map(owner).collect()).unwrap());
-    let without_objects = [Kind::PointCloud, Kind::Graph].map(|kind| batch_of_kind(kind, None));
-    batches.extend(without_objects.into_iter().chain([sheet]));
+    batches.extend([
+        batch_of_kind(Kind::PointCloud, None),
+        batch_of_kind(Kind::Graph, None),
+        sheet,
+    ]);
     batches.iter().map(with_attributes).collect()
 }
 

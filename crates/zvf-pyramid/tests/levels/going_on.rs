@@ -197,8 +197,11 @@ async fn damaged_checkpoints_are_rebuilt() {
             tampered[0] ^= 1;
             let checksum = crc32c::crc32c(&tampered[..payload]).to_le_bytes();
             tampered[payload..].copy_from_slice(&checksum);
-            // The CRC over payload and checksum does not change.
-            assert_eq!(crc32c::crc32c(&tampered), crc32c::crc32c(&bytes));
+            assert_eq!(
+                crc32c::crc32c(&tampered),
+                crc32c::crc32c(&bytes),
+                "the CRC over payload and checksum is the same"
+            );
             fs::remove_file(&cell).unwrap();
             fs::write(cell, tampered).unwrap();
         }),

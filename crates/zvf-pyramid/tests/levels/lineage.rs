@@ -98,7 +98,11 @@ async fn every_vertex_has_one_parent_that_links_back() {
                 links.iter().map(|link| (key(&link.row), key(&link.linked_row))).collect();
             assert_eq!(parents.len(), fine.len(), "{name} {report}");
             let used_parents: BTreeSet<&Key> = parents.values().collect();
-            assert_eq!(used_parents.len(), coarse.len(), "{name} {report}: children");
+            assert_eq!(
+                used_parents.len(),
+                coarse.len(),
+                "{name} {report}: every coarse vertex has a child"
+            );
             for (row, at) in &fine {
                 let to = &coarse[&parents[&key(row)]];
                 let distance: f64 =
@@ -165,8 +169,11 @@ async fn options_determine_the_stored_links() {
         }
         let (up, down) = (pairs(&up.unwrap()), pairs(&down.unwrap()));
         assert_eq!(up, down.into_iter().map(|(a, b)| (b, a)).collect());
-        // Stored and computed links are equal.
-        assert_eq!(&up, expected.get_or_insert_with(|| up.clone()));
+        assert_eq!(
+            &up,
+            expected.get_or_insert_with(|| up.clone()),
+            "stored and computed links are equal"
+        );
         // The rows of an object link to rows of the same object.
         let rows = reader.object_rows(LevelId(0), ObjectId(3)).await.unwrap();
         let to: BTreeSet<Key> =

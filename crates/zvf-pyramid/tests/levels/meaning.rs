@@ -129,7 +129,10 @@ async fn chains_stay_within_the_stated_error() {
         assert!(coarse.len() < finer_len, "{report}");
         finer_len = coarse.len();
         let coarse_chains = chains(&coarse);
-        assert!(coarse_chains.keys().eq(fine_chains.keys()));
+        assert_eq!(
+            coarse_chains.keys().collect::<Vec<_>>(),
+            fine_chains.keys().collect::<Vec<_>>()
+        );
         for (id, chain) in &fine_chains {
             let coarse_chain = &coarse_chains[id];
             assert_eq!((chain.first(), chain.last()), (coarse_chain.first(), coarse_chain.last()));
