@@ -307,7 +307,7 @@ mod tests {
 
     #[cfg(feature = "reference")]
     #[test]
-    fn chunk_scale_is_a_whole_number() {
+    fn chunk_scale_is_an_integer() {
         assert_eq!(chunk_scale(30.0, 10.0), Some(3));
         assert_eq!(chunk_scale(0.1 * 3.0, 0.1), Some(3));
         assert_eq!(chunk_scale(25.0, 10.0), None);

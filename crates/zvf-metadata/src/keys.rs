@@ -166,7 +166,8 @@ mod tests {
         assert!(KeyList::default().is_empty() && !keys.is_empty());
     }
 
-    /// Each list beside what comes of it, with `]` and more behind it: the keys, or that it is for the parser.
+    /// Each list with its result, followed by `]` and more text: the keys, or `None` if the parser
+    /// must read it.
     #[test]
     fn printed_lists_are_kept() {
         #[rustfmt::skip]

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_columns_are_checked_like_single_codes() {
+    fn columns_are_checked_like_single_codes() {
         let column = |dtype: &str, bytes: &[u8]| {
             let dtype = dtype.parse::<zvf_metadata::Dtype>().unwrap();
             Column::new(dtype, 1, bytes::Bytes::copy_from_slice(bytes)).unwrap()

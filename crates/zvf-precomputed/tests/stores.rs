@@ -32,13 +32,13 @@ const STORES: [&str; 19] = [
 ];
 
 /// A store, and its precomputed objects.
-struct Both {
+struct ServedStore {
     _files: archives::Unpacked,
     reader: Reader,
     served: Precomputed,
 }
 
-impl Both {
+impl ServedStore {
     async fn open(id: &str) -> Self {
         let files = archives::Unpacked::new(id);
         let reader = Reader::new(files.open().await);
@@ -73,7 +73,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 async fn every_kind_of_store_is_served_completely() {
     let mut counts = BTreeMap::new();
     for id in STORES {
-        let store = Both::open(id).await;
+        let store = ServedStore::open(id).await;
         for layer in store.served.layers().await.unwrap() {
             let count = match layer.form {
                 LayerForm::Annotations if layer.kind == Kind::PointCloud => {
@@ -112,8 +112,8 @@ async fn every_kind_of_store_is_served_completely() {
 #[tokio::test]
 async fn large_cells_are_split() {
     for id in ["pc3_basic", "pc3_pyramid_explicit", "pc3_negative_aniso", "pc4_basic"] {
-        let large = Both::open(id).await;
-        let small = Both::open(id).await.with(|served| served.with_max_cell_rows(4));
+        let large = ServedStore::open(id).await;
+        let small = ServedStore::open(id).await.with(|served| served.with_max_cell_rows(4));
         assert_eq!(check_points(id, &large).await, check_points(id, &small).await, "{id}");
         let last = |info: Json| info["spatial"].as_array().unwrap().last().unwrap().clone();
         let [large, small] = [&large, &small].map(|store| store.info("point_cloud", "info"));
@@ -127,7 +127,7 @@ async fn large_cells_are_split() {
             "{id}: {small}"
         );
     }
-    let lines = Both::open("ln3_basic").await.with(|served| served.with_max_cell_rows(4));
+    let lines = ServedStore::open("ln3_basic").await.with(|served| served.with_max_cell_rows(4));
     assert!(check_chains("ln3_basic", &lines, "line", Kind::Line).await > 0);
 }
 
@@ -154,8 +154,8 @@ async fn annotations_name_their_objects_and_groups() {
 #[tokio::test]
 async fn large_meshes_are_cut_into_an_octree() {
     for id in ["ms3_pyramid", "ms3_quad"] {
-        let split = Both::open(id).await.with(|served| served.with_max_whole_faces(0));
-        let unsplit = Both::open(id).await;
+        let split = ServedStore::open(id).await.with(|served| served.with_max_whole_faces(0));
+        let unsplit = ServedStore::open(id).await;
         let mut fragments = 0;
         for segment in segments(&split, "mesh").await {
             let Some(manifest) = split.get("mesh", &format!("{segment}.index")).await else {
@@ -198,7 +198,7 @@ fn split_list(list: &[u8]) -> Vec<(u64, Vec<u8>)> {
 
 /// Checks that an annotation by its id has the record of its cell, followed by the ids of each relationship, whose
 /// lists contain it.
-async fn check_by_id(id: &str, store: &Both, layer: &str, (number, record): (u64, &[u8])) {
+async fn check_by_id(id: &str, store: &ServedStore, layer: &str, (number, record): (u64, &[u8])) {
     let found = store.get(layer, &format!("by_id/{number}")).await.unwrap();
     assert_eq!(&found[..record.len()], record, "{id}, {layer} {number}");
     let mut at = record.len();
@@ -231,7 +231,7 @@ fn numbers(json: &Json) -> Vec<f64> {
     json.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
 }
 
-async fn check_points(id: &str, store: &Both) -> usize {
+async fn check_points(id: &str, store: &ServedStore) -> usize {
     let info = store.info("point_cloud", "info").await;
     let rank = info["dimensions"].as_object().unwrap().len();
     let (low, high) = (numbers(&info["lower_bound"]), numbers(&info["upper_bound"]));
@@ -290,7 +290,7 @@ async fn check_points(id: &str, store: &Both) -> usize {
     found.len()
 }
 
-async fn check_chains(id: &str, store: &Both, layer: &str, kind: Kind) -> usize {
+async fn check_chains(id: &str, store: &ServedStore, layer: &str, kind: Kind) -> usize {
     let info = store.info(layer, "info").await;
     let shape: Vec<u64> =
         numbers(&info["spatial"][0]["grid_shape"]).iter().map(|n| *n as u64).collect();
@@ -311,7 +311,7 @@ async fn check_chains(id: &str, store: &Both, layer: &str, kind: Kind) -> usize 
 }
 
 /// Returns the ids of segments.
-async fn segments(store: &Both, layer: &str) -> Vec<String> {
+async fn segments(store: &ServedStore, layer: &str) -> Vec<String> {
     let info = store.info(layer, "segment_properties/info").await;
     let inline = &info["inline"];
     let ids: Vec<String> = inline["ids"]
@@ -326,7 +326,7 @@ async fn segments(store: &Both, layer: &str) -> Vec<String> {
     ids
 }
 
-async fn answer(store: &Both, kind: Kind, id: &str) -> zvf_model::Batch {
+async fn answer(store: &ServedStore, kind: Kind, id: &str) -> zvf_model::Batch {
     let level = store.reader.level_of_kind(LevelId(0), kind).await.unwrap();
     let query = match level.objects().await.unwrap() {
         Some(_) => Query::all().of_objects([zvf_model::ObjectId(id.parse().unwrap())]),
@@ -335,7 +335,7 @@ async fn answer(store: &Both, kind: Kind, id: &str) -> zvf_model::Batch {
     store.reader.run(&query.of_kind(kind)).await.unwrap().batch
 }
 
-async fn check_skeletons(id: &str, store: &Both, layer: &str, kind: Kind) -> usize {
+async fn check_skeletons(id: &str, store: &ServedStore, layer: &str, kind: Kind) -> usize {
     let info = store.info(layer, "info").await;
     let widths: usize = info["vertex_attributes"]
         .as_array()
@@ -375,7 +375,7 @@ async fn check_skeletons(id: &str, store: &Both, layer: &str, kind: Kind) -> usi
     count
 }
 
-async fn check_meshes(id: &str, store: &Both) -> usize {
+async fn check_meshes(id: &str, store: &ServedStore) -> usize {
     let mut count = 0;
     for segment in segments(store, "mesh").await {
         let batch = answer(store, Kind::Mesh, &segment).await;

@@ -333,7 +333,7 @@ mod tests {
         numbers.into_iter().map(Some).collect()
     }
 
-    /// What a slot holds: absent every tenth, an error at 13, otherwise its number.
+    /// Returns the content of a slot: absent every tenth, an error at 13, otherwise its number.
     fn stored(slot: Option<u64>) -> Answer {
         match slot.unwrap() {
             13 => Err(StoreError::limit(Op::Read, "thirteen", 1, 13)),

@@ -454,7 +454,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn large_cells_of_a_mapped_store_lie_in_the_map_until_the_file_changes() {
+    async fn large_cells_are_slices_of_the_map_until_the_file_changes() {
         let (dir, cell) = large_store();
         let store = open_mapped(dir.path()).await;
         let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();

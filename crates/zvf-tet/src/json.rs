@@ -563,7 +563,7 @@ mod tests {
             let serde_verdict =
                 serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
             let own_verdict = check_object(Part::TetFooter, "json", text.as_bytes());
-            // It also refuses what is well-formed: half surrogates, and numbers beyond f64.
+            // It also refuses well-formed text: half surrogates, and numbers beyond f64.
             let semantic = |e: &serde_json::Error| {
                 let e = e.to_string();
                 e.contains("surrogate") || e.contains("out of range") || e.contains("hex escape")

@@ -109,7 +109,7 @@ fn invalid_positions_are_refused() {
 }
 
 #[test]
-fn whole_ratios_within_a_billionth() {
+fn ratios_are_integers_within_a_billionth() {
     for (large, small, ratio) in [
         (0.3, 0.1, Some(3)),
         (1.0, 1.0, Some(1)),

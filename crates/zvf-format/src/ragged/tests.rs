@@ -80,7 +80,7 @@ const REFUSED: [(&str, &str); 12] = [
      "Misaligned in ragged blob, bytes of a group at byte 40: expected a multiple of 16, found 3"),
     ("0200000000000000 0000000000000000 0800000000000000 0000000000000000 0000000000000000",
      "Misaligned in ragged blob, bytes of a group at byte 24: expected a multiple of 16, found 8"),
-    // A whole item, and half a row.
+    // A complete item, and half a row.
     ("0100000000000000 0000000000000000 0000000000000000",
      "Misaligned in ragged blob, bytes of a group at byte 16: expected a multiple of 16, found 8"),
 ];

@@ -79,7 +79,7 @@ async fn from_memory_to_memory() {
     answers::same("memory", &old, &new).await;
 }
 
-/// Migrates stores that the test suites of other writers leave behind.
+/// Migrates stores of the test suites of other writers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrates_stores_of_other_writers() {
     for (name, width, links) in [

@@ -12,12 +12,12 @@ use zvf_store::{Caching, Store};
 type Files = Vec<(String, Vec<u8>)>;
 
 /// A level of a store of files, which exist as long as this value.
-struct Made {
+struct LevelFixture {
     _dir: Unpacked,
     store: Store,
 }
 
-impl Made {
+impl LevelFixture {
     fn new(files: &Files) -> Self {
         let dir = Unpacked::from_files(files);
         let store = inline(dir.open());
@@ -95,13 +95,13 @@ fn dense(files: &Files, level: &LevelReader) -> Files {
 #[test]
 fn object_indexes_of_numbers() {
     let blobs = files("pc3_objects");
-    let base = Made::new(&blobs);
+    let base = LevelFixture::new(&blobs);
     let expected = references(&inline(base.level().objects()).unwrap().unwrap());
     for layout in ["dense_manifests_v1", "vlen_manifests_v2"] {
         // In the second case the stored arrays decide against the declared layout.
         let mut files = dense(&blobs, &base.level());
         attributes(&mut files, "0/object_index", |object| object["layout"] = json!(layout));
-        let case = Made::new(&files);
+        let case = LevelFixture::new(&files);
         let index = inline(case.level().objects()).unwrap().unwrap();
         assert_eq!(references(&index), expected, "{layout}");
         assert_eq!(inline(index.find(&[ObjectId(34)])).unwrap(), [Some(34)]);
@@ -115,14 +115,14 @@ fn object_indexes_of_numbers() {
     attributes(&mut files, "0/object_index", |object| {
         object["layout"] = json!("dense_manifests_v1")
     });
-    let case = Made::new(&files);
+    let case = LevelFixture::new(&files);
     assert_eq!(references(&inline(case.level().objects()).unwrap().unwrap()), expected);
 }
 
 #[test]
 fn spans_past_the_blocks_name_the_object() {
     let blobs = files("pc3_objects");
-    let base = Made::new(&blobs);
+    let base = LevelFixture::new(&blobs);
     let mut files = dense(&blobs, &base.level());
     attributes(&mut files, "0/object_index", |object| {
         object["layout"] = json!("dense_manifests_v1")
@@ -130,13 +130,13 @@ fn spans_past_the_blocks_name_the_object() {
     let (_, spans) =
         files.iter_mut().find(|(path, _)| path == "0/object_index/manifest_spans/c/0/0").unwrap();
     spans[8..16].copy_from_slice(&i64::MAX.to_le_bytes());
-    let fixture = Made::new(&files);
+    let fixture = LevelFixture::new(&files);
     let index = inline(fixture.level().objects()).unwrap().unwrap();
     assert!(inline(index.manifests(&[1, 2])).is_ok());
     let error = inline(index.manifests(&[2, 0])).unwrap_err();
     assert_eq!((error.class(), error.object()), (Class::OutOfBounds, Some(ObjectId(0))), "{error}");
     remove(&mut files, "0/object_index/manifest_blocks");
-    let error = inline(Made::new(&files).level().objects()).unwrap_err();
+    let error = inline(LevelFixture::new(&files).level().objects()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "NotFound: array: expected the arrays that the layout of the object index has, found nothing \
@@ -147,7 +147,7 @@ fn spans_past_the_blocks_name_the_object() {
 #[test]
 fn the_declared_layout_locates_ids() {
     let mut files = files("pc3_sparse_ids");
-    let sparse = Made::new(&files);
+    let sparse = LevelFixture::new(&files);
     let index = inline(sparse.level().objects()).unwrap().unwrap();
     let ids = inline(index.ids(0..index.slots())).unwrap();
     assert!(ids.last().unwrap().0 > 9);
@@ -155,7 +155,7 @@ fn the_declared_layout_locates_ids() {
     attributes(&mut files, "0/object_index", |object| {
         object["layout"] = json!("vlen_manifests_v1")
     });
-    let fixture = Made::new(&files);
+    let fixture = LevelFixture::new(&files);
     let index = inline(fixture.level().objects()).unwrap().unwrap();
     let rows: Vec<ObjectId> = (0..10).map(ObjectId).collect();
     assert_eq!(inline(index.ids(0..10)).unwrap(), rows);
@@ -167,7 +167,7 @@ fn ascending_ids_are_found_by_a_table_by_runs_and_by_blocks() {
     let mut files = files("pc3_sparse_ids");
     let ids: [i64; 10] = [i64::MIN, -5, -4, 3, 8, 17, 18, 19, 900, i64::MAX];
     numbers(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
-    let fixture = Made::new(&files);
+    let fixture = LevelFixture::new(&files);
     // A table takes 120 bytes, the seven runs 112.
     for index_bytes in [120, 112, 0] {
         let level =
@@ -190,7 +190,7 @@ fn unordered_ids_are_found_and_repeated_ids_reported() {
     let mut files = files("pc3_sparse_ids");
     let ids: [i64; 10] = [900, -5, 17, 3, i64::MAX, 17, i64::MIN, 8, 17, 3];
     numbers(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
-    let fixture = Made::new(&files);
+    let fixture = LevelFixture::new(&files);
     for index_bytes in [1 << 20, 0] {
         let level =
             inline(LevelReader::open_within(&fixture.store, LevelId(0), index_bytes)).unwrap();
@@ -211,7 +211,7 @@ fn unordered_ids_are_found_and_repeated_ids_reported() {
         assert_eq!(past.class(), Class::OutOfBounds);
     }
     numbers(&mut files, "0/object_index/object_ids", "int64", &[9], int64(ids[..9].to_vec()));
-    let error = inline(Made::new(&files).level().objects()).unwrap_err();
+    let error = inline(LevelFixture::new(&files).level().objects()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "CountMismatch: rows: expected at least 10, found 9 (in 0/object_index/object_ids)"
@@ -221,7 +221,7 @@ fn unordered_ids_are_found_and_repeated_ids_reported() {
 #[test]
 fn owners_do_not_depend_on_the_memory_for_a_table() {
     for id in ["pl2_negative", "sl3_by_attribute", "pc3_objects", "pc3_pyramid_sparsity"] {
-        let fixture = Made::new(&files(id));
+        let fixture = LevelFixture::new(&files(id));
         let wide = fixture.level();
         let narrow = inline(LevelReader::open_within(&fixture.store, LevelId(0), 0)).unwrap();
         let keys: Vec<ChunkKey> = inline(wide.chunks()).unwrap().iter().collect();
@@ -243,9 +243,9 @@ fn owners_do_not_depend_on_the_memory_for_a_table() {
 }
 
 /// A store with a stamped owner column, whose values `stamp` may change.
-fn stamped(id: &str, stamp: impl Fn(&ChunkKey, &mut Vec<i64>)) -> Made {
+fn stamped(id: &str, stamp: impl Fn(&ChunkKey, &mut Vec<i64>)) -> LevelFixture {
     let mut files = files(id);
-    let base = Made::new(&files);
+    let base = LevelFixture::new(&files);
     let keys: Vec<ChunkKey> = inline(base.level().chunks()).unwrap().iter().collect();
     let index = inline(base.level().objects()).unwrap().unwrap();
     let ids = inline(index.ids(0..index.slots())).unwrap();
@@ -282,13 +282,13 @@ fn stamped(id: &str, stamp: impl Fn(&ChunkKey, &mut Vec<i64>)) -> Made {
             key.components().iter().zip(&origin).map(|(c, o)| (c - o).to_string()).collect();
         files.push((format!("{path}/c/{}", place.join("/")), cell));
     }
-    Made::new(&files)
+    LevelFixture::new(&files)
 }
 
 #[test]
 fn an_owner_column_is_used_where_it_is_valid() {
     let id = "pc3_sparse_ids";
-    let unchanged = Made::new(&files(id));
+    let unchanged = LevelFixture::new(&files(id));
     let keys: Vec<ChunkKey> = inline(unchanged.level().chunks()).unwrap().iter().collect();
     let all = |level: &LevelReader| {
         let owners = inline(level.owners(&keys, None)).unwrap().unwrap().chunks;
@@ -326,7 +326,7 @@ fn additive_levels_form_a_chain() {
                 all["zarr_vectors_level"]["refinement"] = json!("add");
             });
         }
-        let fixture = Made::new(&files);
+        let fixture = LevelFixture::new(&files);
         let chain = inline(LevelReader::chain(&fixture.store, LevelId(0)))?;
         Ok(chain.iter().map(|level| level.level().0).collect())
     };
@@ -361,7 +361,7 @@ fn bridges(level: &LevelReader) -> Result<Vec<String>, ModelError> {
 #[test]
 fn partitioned_cross_chunk_links_are_read() {
     let mut files = files("v070_gr3");
-    let base = Made::new(&files);
+    let base = LevelFixture::new(&files);
     let expected = bridges(&base.level()).unwrap();
     assert_eq!(expected.len(), 109);
     // The same records under the chunks that they touch: slots, then rows.
@@ -391,10 +391,10 @@ fn partitioned_cross_chunk_links_are_read() {
         let path = format!("{family}/{}/data", chunks.join("/"));
         numbers(&mut files, &path, "uint8", &[bytes.len()], bytes.clone());
     }
-    let fixture = Made::new(&files);
+    let fixture = LevelFixture::new(&files);
     assert_eq!(bridges(&fixture.level()).unwrap(), expected);
     attributes(&mut files, family, |family| family["layout"] = json!("sharded_v1"));
-    let error = bridges(&Made::new(&files).level()).unwrap_err();
+    let error = bridges(&LevelFixture::new(&files).level()).unwrap_err();
     assert_eq!(error.class(), Class::Unsupported);
     assert!(error.to_string().contains("sharded_v1"), "{error}");
 }
@@ -406,7 +406,7 @@ fn links_of_one_fragment_where_groups_follow_fragments() {
         attributes(&mut files, "0", |all| {
             all["zarr_vectors_level"]["fragment_link_groups"] = json!(true)
         });
-        Made::new(&files)
+        LevelFixture::new(&files)
     };
     // A single object: one fragment and one group per chunk, and every link is inside.
     let fixture = with_claim("gr2_f64");
@@ -426,7 +426,7 @@ fn links_of_one_fragment_where_groups_follow_fragments() {
     }
     assert!(!chunks_with_parts.is_empty());
     // Without the claim, or with a false one, readers do not rely on it.
-    for fixture in [Made::new(&files("gr2_f64")), with_claim("gr3_links")] {
+    for fixture in [LevelFixture::new(&files("gr2_f64")), with_claim("gr3_links")] {
         let level = fixture.level();
         let chunk = inline(level.chunks()).unwrap().get(0).unwrap();
         assert!(inline(level.links_of_fragment(&chunk, 0)).unwrap().is_none());

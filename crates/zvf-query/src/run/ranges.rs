@@ -250,7 +250,7 @@ mod tests {
     ];
 
     #[test]
-    fn ranges_hold_what_values_compare_to() {
+    fn ranges_agree_with_comparing_values() {
         let odd_integer = (1_u64 << 53) + 1;
         let values = [
             Value::Int(3),

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn small_boxes_and_huge_ones_find_the_same_way() {
+    fn small_and_large_boxes_find_the_same_keys() {
         let all: Vec<ChunkKey> = (-3..20)
             .flat_map(|x| (-3..20).map(move |y| ChunkKey::new(&[x, y]).unwrap()))
             .filter(|key| key.components() != [1, 1])
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_of_an_attribute_come_first_and_may_be_any() {
+    fn a_leading_attribute_bin_is_not_restricted() {
         let keys =
             ["0.0.0", "0.5.5", "1.0.0", "7.0.1"].map(|text| text.parse::<ChunkKey>().unwrap());
         let table = KeyTable::new(3, keys).unwrap();

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn faces_count_as_float_64_says() {
+    fn faces_are_compared_as_float64() {
         // 0.1 as f32 is above 0.1, and 0.3 as f32 is above 0.3.
         let rounded = column("float32", 1, &[0.1, 0.2, 0.3]);
         let region = Region::from(Bounds::new(&[0.1], &[0.3]).unwrap());

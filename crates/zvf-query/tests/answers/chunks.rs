@@ -75,7 +75,7 @@ fn links_of_ranges_cover_every_link_once() {
 }
 
 #[test]
-fn vertices_alone_are_those_inside_and_come_as_stored() {
+fn vertices_only_are_returned_in_stored_order() {
     let bounds = Bounds::new(&[-4.0; 2], &[15.0; 2]).unwrap();
     let mut numbers_of = Random::new(3);
     for kind in KINDS {

@@ -118,7 +118,7 @@ fn cells(fixture: &Fixture, query: &Query) -> u64 {
 }
 
 #[test]
-fn conditions_on_axes_narrow_what_is_read() {
+fn conditions_on_axes_reduce_the_cells_read() {
     let points = (0..32).map(|i| vec![i as f32, 0.0]).collect();
     let data = Data::new(Kind::PointCloud, 4.0, points);
     let fixture = data.fixture();

@@ -347,7 +347,7 @@ proptest! {
     /// Adjacent boxes, each without its upper faces, share no vertex and miss none; what they
     /// cut of a mesh adds up to its area.
     #[test]
-    fn tiles_add_up(seed: u64) {
+    fn tiles_sum_to_the_full_area(seed: u64) {
         let mut numbers_of = Random::new(seed);
         for kind in [Kind::PointCloud, Kind::Mesh] {
             let data = random(kind, 2, &mut numbers_of);

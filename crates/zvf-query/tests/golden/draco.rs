@@ -15,7 +15,7 @@ fn reader(name: &str) -> Reader {
 
 #[test]
 fn inner_faces_are_answered_as_incomplete() {
-    // What the stock decoder reads from all cells of the store.
+    // The output of the stock decoder for all cells of the store.
     for (name, vertices, faces) in [("store_one_cell", 162, 122 + 152), ("store_cells", 156, 101)] {
         let reader = reader(name);
         let answer = inline(reader.run(&Query::all().columns(Columns::None))).unwrap();

@@ -72,8 +72,9 @@ fn groups_are_their_members() {
     assert!(groups >= 30, "{groups} groups");
 }
 
-/// A chain is kept whole when one of its fragments is in a chunk that the box touches: what the
-/// reference does, and the mode that tests nothing.
+/// A chain is returned uncut when one of its fragments is in a chunk that the box touches, as in
+/// the
+/// reference and in the mode without tests.
 #[test]
 fn chains_by_chunk_are_those_of_the_reference() {
     let mut boxes = 0;

@@ -15,9 +15,9 @@ pub(crate) struct Case {
     pub(crate) id: String,
     pub(crate) reader: Reader,
     pub(crate) level: LevelId,
-    /// What the reference read.
+    /// The output of the reference.
     pub(crate) reference: Value,
-    /// What the writer was given, of level 0.
+    /// The input of the writer, of level 0.
     pub(crate) truth: Value,
 }
 

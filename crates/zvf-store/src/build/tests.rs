@@ -75,7 +75,7 @@ async fn documents_and_cells_typed_by_hand() {
         (2, 9, 25, 2)
     );
 
-    // The shard of the format's own example.
+    // The shard of the example of the specification.
     let plan = CellPlan { shard: Some(vec![2, 2]), ..CellPlan::new(vec![0, 0], vec![2, 2]) };
     let cells = build.cells("0/vertex_attributes/sharded", plan).unwrap();
     let (first_cell, second_cell) =
@@ -175,7 +175,7 @@ async fn documents_and_cells_typed_by_hand() {
         b"\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0", &[255; 16],
         b"\x10\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0", &[255; 16],
     ].concat());
-    // The sum of the format's own example, which has the same spans.
+    // The sum of the example of the specification, which has the same spans.
     assert_eq!(shard[112..], *b"\x2a\x5c\x88\x59");
     assert_eq!(files["0/groups/c/0"], b"\x02\0\0\0\x02\0\0\0ab\0\0\0\0");
     assert_eq!(files["0/object_index/manifests/c/0"], b"\x02\0\0\0\x01\0\0\0a\x01\0\0\0b");

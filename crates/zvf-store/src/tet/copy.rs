@@ -83,7 +83,7 @@ mod tests {
         let tile: Vec<u8> = (0..32).collect();
         #[rustfmt::skip]
         let table = [
-            // source, result, count, stride, element, skipped, what comes
+            // source, result, count, stride, element, skipped, expected
             (4, 0, 3, 2, 2, 0, &[4, 5, 6, 7, 8, 9][..]),
             (4, 0, 3, 8, 2, 0, &[4, 5, 12, 13, 20, 21]),
             (12, 0, 2, 8, 4, 10, &[2, 3, 4, 5, 10, 11, 12, 13]),

@@ -74,7 +74,7 @@ async fn one_handle_requests_nothing_twice() {
 }
 
 #[tokio::test]
-async fn an_absent_chunk_costs_nothing_where_presence_is_recorded() {
+async fn an_absent_chunk_takes_no_request_if_presence_is_recorded() {
     let backend = counting("pc3_huge_sparse_grid").await;
     let store = open(&backend).await;
     let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();

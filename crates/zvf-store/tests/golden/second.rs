@@ -61,7 +61,7 @@ async fn read_own_items(store: &Store, found: &Found) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn zarrs_reads_what_is_written_under_every_codec() {
+fn zarrs_reads_stores_of_every_codec() {
     let plans = [
         ("none", Arrange::Cells, CodecPipeline::none()),
         ("zstd", Arrange::Shards(vec![2]), CodecPipeline::zstd(3).with_crc32c()),

@@ -12,7 +12,7 @@ use zvf_format::key::ChunkKey;
 use zvf_publish::exchange_names;
 use zvf_store::{Caching, OpenOptions, Store};
 
-/// A copy of the small store in a folder of its own, under this name.
+/// Copies the small store to its own folder, under this name.
 pub(crate) fn copy_to(dir: &Path, name: &str) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/three.zarrvectors");
     let to = dir.join(name);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Three records: no name, a name of 1, a name of 8; what follows the superblock.
+/// Three records: no name, a name of 1, a name of 8: the bytes after the superblock.
 fn three_records() -> Vec<u8> {
     [
         &b"\x80\0\0\0\0\0\0\0"[..],
@@ -57,7 +57,7 @@ fn records_have_the_typed_bytes() {
 }
 
 #[test]
-fn every_check_says_what_is_wrong() {
+fn each_check_has_its_message() {
     #[rustfmt::skip]
     let table: [(usize, &[u8], u32, u64, &str); 11] = [
         // at, bytes, dataset_count, file_len, message

@@ -8,7 +8,7 @@ use zvf_validate::{Options, Report};
 /// The verdicts on each store, by severity and rule, without duplicates.
 #[rustfmt::skip]
 const VERDICTS: [(&str, &[&str]); 28] = [
-    // The type and the cells of a column are missing, and its reader says what it takes instead.
+    // The type and the cells of a column are missing, and its reader reports the default.
     ("attr_no_cells",         &["error C22"]),
     ("nodtype",               &["warning C22", "warning M20"]),
     ("nodtype06",             &["warning M20", "warning M22"]),
@@ -30,7 +30,8 @@ const VERDICTS: [(&str, &[&str]); 28] = [
     ("c35",                   &["warning C8", "warning M21"]),
     ("c28_familyA",           &[]),
     ("m8",                    &[]),
-    // Bins that only the scale of a level says, which do not divide chunks; points that boxes lose beside.
+    // Bins declared only by the scale of a level, which do not divide chunks; points that boxes
+    // miss.
     ("scale_bins",            &["error C34", "warning C8", "warning G4"]),
     // Trees that meet in bins.
     ("coarse_trees",          &["warning P6"]),

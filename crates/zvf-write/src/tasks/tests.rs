@@ -231,7 +231,7 @@ fn missing_results_are_named_and_damaged_ones_are_redone() {
 }
 
 #[test]
-fn slices_are_what_was_planned() {
+fn slices_must_follow_the_plan() {
     let folder = tempfile::tempdir().unwrap();
     let kind = Kind::PointCloud;
     plan(kind, false, 1).create(folder.path()).unwrap();

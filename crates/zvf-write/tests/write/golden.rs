@@ -51,7 +51,7 @@ fn texts(name: &str, bytes: &[u8]) -> Field {
     Field::new(name, Column::new(dtype, 1, codes.into()).unwrap()).with_categories(categories)
 }
 
-/// What the store `id` was made of, as one batch.
+/// Returns the input of the store `id`, as one batch.
 fn batch(id: &str, kind: Kind) -> Batch {
     let inputs: BTreeMap<String, Vec<u8>> = archives::inputs(id).into_iter().collect();
     let positions = inputs.get("positions.npy").or_else(|| inputs.get("polyline_vertices.npy"));

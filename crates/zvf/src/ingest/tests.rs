@@ -247,7 +247,7 @@ async fn progress_of_a_deleted_store_is_discarded() {
         }
         ingest.finish().await.unwrap();
         copy(&saved, &work);
-        copy(&backup, &work.join("store")); // exchanges the two
+        copy(&backup, &work.join("store")); // as after the exchange of the two
         fs::write(work.join("store.id"), "1 0000000000000000").unwrap();
         fs::remove_dir_all(&store).unwrap();
         if name == "restored" {

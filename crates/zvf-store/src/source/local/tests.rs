@@ -113,7 +113,7 @@ fn a_file_is_opened_once_for_all_its_ranges() {
 }
 
 #[test]
-fn thousands_of_files_come_back_in_order() {
+fn thousands_of_files_are_read_in_order() {
     let dir = TempDir::new().unwrap();
     for i in 0..3000 {
         if i % 7 != 3 {
