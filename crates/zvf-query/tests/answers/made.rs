@@ -1,11 +1,9 @@
 //! Small stores of format 0.9.2, built in memory from known values.
 //!
-//! Positions are `f32`. Every vertex has `v` (its number, `f32`), `at` (its first coordinate, so
-//! that an
-//! interpolated value can be distinguished from a position) and `label` (a, b or c by its number).
-//! Every fragment has
-//! `code` (the number of its first vertex), every object `mass` (ten times its row) and `size` (how many
-//! vertices it has), every edge or face `w` (its number).
+//! Positions are `f32`. Every vertex has `v` (its number, `f32`), `at` (its first coordinate, so that an
+//! interpolated value can be distinguished from a position) and `label` (a, b or c by its number). Every
+//! fragment has `code` (the number of its first vertex), every object `mass` (ten times its row) and
+//! `size` (how many vertices it has), every edge or face `w` (its number).
 
 use std::collections::{BTreeMap, BTreeSet};
 

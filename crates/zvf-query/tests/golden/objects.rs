@@ -72,8 +72,7 @@ fn groups_are_their_members() {
     assert!(groups >= 30, "{groups} groups");
 }
 
-/// A chain is returned uncut when one of its fragments is in a chunk that the box touches, as in
-/// the
+/// A chain is returned uncut when one of its fragments is in a chunk that the box touches, as in the
 /// reference and in the mode without tests.
 #[test]
 fn chains_by_chunk_are_those_of_the_reference() {

@@ -40,7 +40,7 @@ async fn packed_points() -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pack_takes_two_rounds_for_the_first_box_and_one_for_the_next() {
+async fn a_new_handle_to_a_pack_waits_twice_for_a_box_and_once_for_the_next() {
     let bytes = packed_points().await;
     assert!(bytes.len() > 1_500_000, "{}", bytes.len());
     let faults = FaultStore::new();
