@@ -79,7 +79,7 @@ fn replaced(id: &str, path: &str, from: &str, to: &str) -> Vec<(String, Vec<u8>)
 async fn errors(files: &[(String, Vec<u8>)]) -> Vec<String> {
     let report = report_of(files, &Options::default()).await;
     let errors = report.findings.iter().filter(|f| f.severity == zvf_validate::Severity::Error);
-    errors.map(super::short).collect()
+    errors.map(super::summarize).collect()
 }
 
 #[tokio::test]
