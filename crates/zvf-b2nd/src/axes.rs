@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_at_the_edges() {
+    fn products_at_the_limits() {
         for (values, product) in [
             (&[][..], Some(1)),
             (&[u64::MAX, 2, 0], Some(0)),

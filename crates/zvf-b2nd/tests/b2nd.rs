@@ -16,7 +16,7 @@ use zvf_b2nd::{
 use zvf_format::{Class, FormatError, Hint};
 
 #[test]
-fn every_frame_opens_as_the_manifest_says() {
+fn every_frame_agrees_with_the_manifest() {
     let manifest = manifest();
     let arrays = manifest["arrays"].as_array().unwrap();
     assert_eq!(arrays.len(), 50);
@@ -44,15 +44,15 @@ fn every_frame_opens_inside_a_larger_file() {
         longer.extend(b"other things");
         let len = longer.len() as u64;
         let embedded = Frame::open_whole(Container::Embedded(len), &longer);
-        let alone = Frame::open_whole(Container::File(len), &longer);
+        let as_file = Frame::open_whole(Container::File(len), &longer);
         let sparse = matches!(files.container, Container::Directory(_));
         assert_eq!(embedded.is_ok(), !sparse, "{}", array["name"]);
-        assert_eq!(alone.unwrap_err().class, Class::Trailing);
+        assert_eq!(as_file.unwrap_err().class, Class::Trailing);
     }
 }
 
 #[test]
-fn frames_that_must_not_open_do_not() {
+fn invalid_frames_are_refused() {
     let mut refused = 0;
     for case in manifest()["reject"].as_array().unwrap() {
         if case["stage"] == "open" {
@@ -67,7 +67,7 @@ fn frames_that_must_not_open_do_not() {
 
 #[test]
 #[rustfmt::skip]
-fn hostile_metalayers() {
+fn corrupt_metalayers_are_refused() {
     for (file, classes) in [
         ("good", &[][..]),
         ("good_one_axis", &[]),
@@ -97,13 +97,13 @@ fn hostile_metalayers() {
             }
         }
     }
-    let good = read("hostile/good.bin");
-    for cut in 0..good.len() {
-        let error = Metalayer::parse(MetalayerName::Caterva, &good[..cut]).unwrap_err();
-        assert_eq!(error.class, Class::Truncated, "{cut}: {error}");
+    let valid = read("hostile/good.bin");
+    for len in 0..valid.len() {
+        let error = Metalayer::parse(MetalayerName::Caterva, &valid[..len]).unwrap_err();
+        assert_eq!(error.class, Class::Truncated, "{len}: {error}");
     }
-    for bit in 0..good.len() * 8 {
-        let mut flipped = good.clone();
+    for bit in 0..valid.len() * 8 {
+        let mut flipped = valid.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
         if let Ok(metalayer) = Metalayer::parse(MetalayerName::Caterva, &flipped) {
             assert_eq!(metalayer.encode(), flipped);
@@ -182,9 +182,9 @@ fn check_chunks(frame: &Frame<'_>, files: &Files, places: &ChunkOffsets<'_>, arr
     for (number, expected) in (0..).zip(array["chunks"].as_array().unwrap()) {
         let place = places.place(number).unwrap();
         let Some(chunk) = files.chunk(frame, place) else {
-            let special = expected["special"].as_str().unwrap();
+            let special_name = expected["special"].as_str().unwrap();
             let name = if place == ChunkPlace::Zeros { "zeros" } else { "nans" };
-            assert_eq!(special, name, "{place:?}");
+            assert_eq!(special_name, name, "{place:?}");
             continue;
         };
         let header = ChunkHeader::parse_strict(chunk).unwrap();
@@ -210,7 +210,7 @@ fn check_chunk(header: &ChunkHeader, expected: &Value) {
         ("blocksize", header.blocksize().into()),
         ("cbytes", header.cbytes().into()),
         ("nblocks", header.block_count().into()),
-        ("special", special(header.body())),
+        ("special", special_value(header.body())),
     ] {
         assert_eq!(Some(found), expected[field].as_u64(), "{field}");
     }
@@ -272,9 +272,9 @@ fn check_encoders(frame: &Frame<'_>, files: &Files, places: &ChunkOffsets<'_>) {
     let chunk = encode_offsets(header.fields().header_len, &all).unwrap();
     let parsed = ChunkHeader::parse_strict(&chunk).unwrap();
     assert_eq!((parsed.body(), parsed.cbytes() as usize), (Body::Raw, chunk.len()));
-    let again = ChunkOffsets::parse(frame, &chunk[32..]).unwrap();
+    let reparsed = ChunkOffsets::parse(frame, &chunk[32..]).unwrap();
     for (number, place) in (0..).zip(all) {
-        assert_eq!(again.place(number), Some(place));
+        assert_eq!(reparsed.place(number), Some(place));
         let entry = frame.offset_entry(&parsed, number).unwrap();
         assert_eq!(entry.start, header.fixed().data_end() + 32 + 8 * number);
     }
@@ -324,7 +324,7 @@ impl Files {
         Self { frame, chunks, container }
     }
 
-    /// Opens the frame as a reader of ranges does.
+    /// Opens the frame like a reader of ranges.
     fn open(&self) -> Result<Frame<'_>, FormatError> {
         let fixed = FixedHeader::parse(&self.frame[..FixedHeader::LEN])?;
         fixed.check_container(self.container)?;
@@ -347,7 +347,7 @@ impl Files {
     }
 }
 
-fn special(body: Body) -> u64 {
+fn special_value(body: Body) -> u64 {
     match body {
         Body::Special(Special::Zeros) => 1,
         Body::Special(Special::Nan) => 2,

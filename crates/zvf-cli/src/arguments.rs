@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_of_arguments_is_one_line() {
+    fn argument_errors_are_summarized_in_one_line() {
         for (rendered, line) in [
             (
                 "error: unexpected argument '--bbx' found\n\n  tip: a similar argument exists: \
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn negative_positions_are_shielded_in_edit_add_only() {
-        let shield = |words: &str| {
-            let args = shield_positions(words.split(' ').map(OsString::from));
+        let shield = |line: &str| {
+            let args = shield_positions(line.split(' ').map(OsString::from));
             args.join(std::ffi::OsStr::new("|")).into_string().unwrap()
         };
         assert_eq!(shield("zvf edit add s -1,2 3,-4 --at 1"), "zvf|edit|add|s| -1,2|3,-4|--at|1");
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn json_is_found_before_the_end_of_options() {
-        let ask = |args: &[&str]| ask_for_json(args.iter().map(OsString::from));
-        assert!(ask(&["zvf", "info", "--json"]));
-        assert!(!ask(&["zvf", "info", "--", "--json"]) && !ask(&["zvf", "info"]));
+        let has_json = |args: &[&str]| ask_for_json(args.iter().map(OsString::from));
+        assert!(has_json(&["zvf", "info", "--json"]));
+        assert!(!has_json(&["zvf", "info", "--", "--json"]) && !has_json(&["zvf", "info"]));
     }
 }

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_written_once_stopped() {
+    fn nothing_is_written_after_a_stop() {
         let interrupt = Interrupt::default();
         let mut out = Watched::new(Vec::new(), interrupt.clone());
         out.write_all(b"one").unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_can_end_by_itself_is_asked_once() {
+    fn work_that_can_stop_by_itself_is_asked_once() {
         let (interrupt, flag) = (Interrupt::default(), Arc::new(AtomicBool::new(false)));
         assert!(!interrupt.set_flag());
         interrupt.ask_first(&flag);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_published_is_not_cancelled_by_the_first_signal() {
+    fn the_first_signal_does_not_cancel_publishing() {
         let interrupt = Interrupt::default();
         interrupt.gate().enter().unwrap();
         interrupt.stop();
@@ -257,8 +257,8 @@ mod tests {
         runtime.block_on(interrupt.or_stopped(async { Ok(()) })).unwrap();
         interrupt.stop();
         assert!(interrupt.is_stopped());
-        let never = std::future::pending::<anyhow::Result<()>>();
-        let error = runtime.block_on(interrupt.or_stopped(never)).unwrap_err();
+        let pending = std::future::pending::<anyhow::Result<()>>();
+        let error = runtime.block_on(interrupt.or_stopped(pending)).unwrap_err();
         assert!(error.is::<StoppedAtCommit>());
     }
 
@@ -270,12 +270,12 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_when_stopped() {
+    fn a_stop_ends_waiting() {
         let interrupt = Interrupt::default();
         interrupt.shared.notify.notify_one();
         let runtime = Builder::new_current_thread().build().unwrap();
-        let never = std::future::pending::<anyhow::Result<()>>();
-        let error = runtime.block_on(interrupt.or_stopped(never)).unwrap_err();
+        let pending = std::future::pending::<anyhow::Result<()>>();
+        let error = runtime.block_on(interrupt.or_stopped(pending)).unwrap_err();
         assert!(error.is::<Interrupted>());
     }
 }

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_has_a_class_and_one_line() {
+    fn every_error_has_an_exit_code_and_one_line() {
         let io = |kind: io::ErrorKind| anyhow::Error::from(io::Error::from(kind));
         let key = zvf::Error::from(zvf::Key::root().child("a/b").unwrap_err());
         let stopped = io::Error::other(Interrupted);
@@ -234,12 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_is_found_wherever_it_is() {
+    fn a_closed_pipe_is_found_at_any_depth() {
         let pipe = || io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(is_closed_pipe(&pipe().into()));
         assert!(is_closed_pipe(&anyhow::Error::from(ConvertError::from(pipe())).context("x")));
-        let inside = zvf::Error::from(ConvertError::from(pipe()));
-        assert!(is_closed_pipe(&anyhow::Error::from(inside).context("x")));
+        let nested = zvf::Error::from(ConvertError::from(pipe()));
+        assert!(is_closed_pipe(&anyhow::Error::from(nested).context("x")));
         assert!(!is_closed_pipe(&anyhow::anyhow!("x")));
         let _: anyhow::Result<()> = Err(pipe()).context("x");
     }

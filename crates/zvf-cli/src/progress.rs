@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_left_follows_the_speed() {
+    fn estimates_the_time_left_from_the_speed() {
         let seconds = Duration::from_secs;
         assert_eq!(seconds_left(seconds(10), 25, 100), Some(30));
         assert_eq!(seconds_left(seconds(10), 100, 100), Some(0));

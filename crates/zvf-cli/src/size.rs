@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
+    fn parses_sizes_with_units() {
         for (text, bytes) in
             [("1", 1), ("10kB", 10_000), ("512MiB", 512 << 20), ("2 GiB", 2 << 30), ("3m", 3 << 20)]
         {

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_can_be_read() {
+    fn formats_numbers() {
         for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(count(n), text);
         }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up() {
+    fn aligns_columns() {
         let mut table = Table::new(&["name", ">n"]);
         table.row(vec!["a".into(), "10".into()]);
         table.row(vec!["long".into(), "7".into()]);

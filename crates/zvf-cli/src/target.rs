@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_and_leads_to_the_new_file() {
+    fn a_link_is_kept_and_its_target_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         fs::write(&file, "old").unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_of_what_is_replaced_is_kept() {
+    fn the_mode_of_a_replaced_file_is_kept() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
@@ -227,15 +227,15 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         write(&file, b"new").unwrap();
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
-        let (new, usual) = (dir.path().join("new"), dir.path().join("usual"));
+        let (new, reference) = (dir.path().join("new"), dir.path().join("usual"));
         write(&new, b"new").unwrap();
-        fs::write(&usual, "").unwrap();
+        fs::write(&reference, "").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
-        assert_eq!(mode(&new), mode(&usual), "as the mask of the process says");
+        assert_eq!(mode(&new), mode(&reference), "the mask of the process applies");
     }
 
     #[test]
-    fn what_is_no_file_is_written_into_and_stays_what_it_is() {
+    fn special_files_are_written_into_and_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let (pipe_out, pipe_in) = io::pipe().unwrap();
         let path = PathBuf::from(format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe_in)));

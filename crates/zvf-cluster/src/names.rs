@@ -52,10 +52,10 @@ mod tests {
 
     #[test]
     fn replaces_dots_in_names() {
-        let plain = |name: &str| plain_name(&ObjectName::from(vec![Ident::with_quote('\'', name)]));
-        assert_eq!(plain("s3://b/cells.zarrvectors").unwrap(), "s3___b_cells_zarrvectors");
-        assert!(plain("cells").is_none());
-        let two = ObjectName::from(vec![Ident::new("brain"), Ident::new("objects.old")]);
-        assert!(plain_name(&two).is_none());
+        let clean = |name: &str| plain_name(&ObjectName::from(vec![Ident::with_quote('\'', name)]));
+        assert_eq!(clean("s3://b/cells.zarrvectors").unwrap(), "s3___b_cells_zarrvectors");
+        assert!(clean("cells").is_none());
+        let qualified = ObjectName::from(vec![Ident::new("brain"), Ident::new("objects.old")]);
+        assert!(plain_name(&qualified).is_none());
     }
 }

@@ -146,8 +146,8 @@ mod tests {
 
     use super::*;
 
-    fn column(name: &str, place: usize) -> Arc<dyn PhysicalExpr> {
-        Arc::new(Column::new(name, place))
+    fn column(name: &str, index: usize) -> Arc<dyn PhysicalExpr> {
+        Arc::new(Column::new(name, index))
     }
 
     #[test]
@@ -160,10 +160,10 @@ mod tests {
         let dynamic =
             Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(&object)], lit(true)));
         let filter: Arc<dyn PhysicalExpr> = Arc::clone(&dynamic) as _;
-        let more = binary(column("x", 0), Operator::Gt, lit(1.0_f32), &schema).unwrap();
-        let plain = binary(Arc::clone(&object), Operator::Gt, lit(1_i64), &schema).unwrap();
-        let all = binary(Arc::clone(&filter), Operator::And, more, &schema).unwrap();
-        let filters = select_usable(&[all, plain]);
+        let on_x = binary(column("x", 0), Operator::Gt, lit(1.0_f32), &schema).unwrap();
+        let on_object = binary(Arc::clone(&object), Operator::Gt, lit(1_i64), &schema).unwrap();
+        let conjunction = binary(Arc::clone(&filter), Operator::And, on_x, &schema).unwrap();
+        let filters = select_usable(&[conjunction, on_object]);
         assert_eq!(filters.len(), 1);
 
         let ids = Int64Array::from(vec![Some(1), Some(2), Some(3), None]);
@@ -172,7 +172,7 @@ mod tests {
             in_list(Arc::clone(&object), vec![lit(3_i64), lit(9_i64)], &false, &schema).unwrap();
         dynamic.update(Arc::clone(&listed)).unwrap();
         assert_eq!(evaluate_filters(&ids, &filters).unwrap(), Some(vec![false, false, true]));
-        // A join that keeps vertices without an object.
+        // The join keeps vertices without an object.
         let with_nulls = binary(listed, Operator::Or, is_null(object).unwrap(), &schema).unwrap();
         dynamic.update(with_nulls).unwrap();
         assert_eq!(evaluate_filters(&ids, &filters).unwrap(), None);

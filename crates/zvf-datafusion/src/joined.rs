@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_follow_the_owners() {
+    fn lists_are_in_the_order_of_owners() {
         let owners = [3, 3, 8, 7].map(|id| Some(ObjectId(id))).into_iter().chain([None]);
         let members = memberships();
         let lists = members.lists(owners);

@@ -482,7 +482,7 @@ mod tests {
         numbers.map(|n| ChunkKey::new(&[n, 0]).unwrap()).collect()
     }
 
-    /// Returns the first chunk of each task, the chunk behind it, and the number of chunks.
+    /// Returns the first chunk of each task, its exclusive end, and the number of chunks.
     fn ranges(tasks: &[Task]) -> Vec<(i64, i64, u64)> {
         let number = |key: &Option<String>| {
             key.as_ref().unwrap().split('.').next().unwrap().parse::<i64>().unwrap()
@@ -495,30 +495,30 @@ mod tests {
     }
 
     #[test]
-    fn few_chunks_are_a_task_each() {
-        let all = keys(0..10);
-        let (tasks, count) = cover_keys(&keys([2, 3, 7].into_iter()), &all).unwrap();
+    fn each_of_few_chunks_is_a_task() {
+        let chunks = keys(0..10);
+        let (tasks, count) = cover_keys(&keys([2, 3, 7].into_iter()), &chunks).unwrap();
         assert_eq!(ranges(&tasks), [(2, 2, 1), (3, 3, 1), (7, 7, 1)]);
         assert_eq!(count, 3);
         let Task::Chunks { end, .. } = &tasks[0] else { panic!("{tasks:?}") };
         assert_eq!(end.as_deref(), Some("2.1"));
-        assert_eq!(cover_keys(&[], &all).unwrap(), (Vec::new(), 0));
+        assert_eq!(cover_keys(&[], &chunks).unwrap(), (Vec::new(), 0));
     }
 
     #[test]
     fn many_chunks_are_divided_at_their_largest_gaps() {
         // 200 pairs of neighbours, ten chunks apart.
-        let all = keys(0..2000);
-        let kept = keys((0..200).flat_map(|n| [10 * n, 10 * n + 1]));
-        let (tasks, count) = cover_keys(&kept, &all).unwrap();
+        let chunks = keys(0..2000);
+        let needed = keys((0..200).flat_map(|n| [10 * n, 10 * n + 1]));
+        let (tasks, count) = cover_keys(&needed, &chunks).unwrap();
         assert_eq!((tasks.len(), count), (MAX_LINK_TASKS, 400));
-        // 1000 chunks, every second one: gaps are alike, so some tasks hold chunks that are not needed.
-        let kept = keys((0..1000).map(|n| 2 * n));
-        let (tasks, count) = cover_keys(&kept, &all).unwrap();
+        // 1000 chunks, every second one: all gaps are equal, so some tasks hold chunks that are not needed.
+        let needed = keys((0..1000).map(|n| 2 * n));
+        let (tasks, count) = cover_keys(&needed, &chunks).unwrap();
         assert_eq!(tasks.len(), MAX_LINK_TASKS);
         assert_eq!(count, 1000 + 1000 - to_u64(MAX_LINK_TASKS));
         let ranges = ranges(&tasks);
-        for key in &kept {
+        for key in &needed {
             let number = key.components()[0];
             let holds = |(first, end, _): &&(i64, i64, u64)| (*first..=*end).contains(&number);
             assert_eq!(ranges.iter().filter(holds).count(), 1, "{number}");

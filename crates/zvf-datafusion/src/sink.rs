@@ -463,16 +463,16 @@ mod tests {
 
     #[test]
     fn writes_a_new_store_with_the_options_of_the_session() {
-        let open = OpenOptions { budget_bytes: 32 << 20, ..OpenOptions::default() };
-        let open = open.with_storage_option("aws_region", "here");
-        let small: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(8 << 20));
-        assert_eq!(free_bytes(small.as_ref()), 8 << 20);
-        let reservation = MemoryConsumer::new("a sort").register(&small);
+        let options = OpenOptions { budget_bytes: 32 << 20, ..OpenOptions::default() };
+        let options = options.with_storage_option("aws_region", "here");
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(8 << 20));
+        assert_eq!(free_bytes(pool.as_ref()), 8 << 20);
+        let reservation = MemoryConsumer::new("a sort").register(&pool);
         reservation.try_grow(3 << 20).unwrap();
-        assert_eq!(free_bytes(small.as_ref()), 5 << 20);
-        let memory = free_bytes(&UnboundedMemoryPool::default()).min(open.budget_bytes);
+        assert_eq!(free_bytes(pool.as_ref()), 5 << 20);
+        let memory = free_bytes(&UnboundedMemoryPool::default()).min(options.budget_bytes);
         assert_eq!(memory, 32 << 20);
-        let recipe = StoreOptions::default().recipe(&open, memory);
+        let recipe = StoreOptions::default().recipe(&options, memory);
         assert_eq!((recipe.write.memory, recipe.read.memory), (32 << 20, 16 << 20));
         let store = &recipe.write.build.store;
         assert_eq!(store.storage_options, [("aws_region".to_owned(), "here".to_owned())]);
@@ -485,8 +485,8 @@ mod tests {
         layout.push("x", DataType::Float32, false, Origin::Axis { axis: 0, is_named: false });
         layout.push("object", DataType::Int64, true, Origin::Object(0));
         layout.push("chunk", DataType::Utf8, true, Origin::Chunk(0));
-        for (shown, own) in [("vertex.x", "x"), ("vertex.chunk", "chunk"), ("mass", "mass")] {
-            layout.push(shown, DataType::Int32, false, Origin::Attribute(own.to_owned()));
+        for (name, attribute) in [("vertex.x", "x"), ("vertex.chunk", "chunk"), ("mass", "mass")] {
+            layout.push(name, DataType::Int32, false, Origin::Attribute(attribute.to_owned()));
         }
         let append = AppendColumns::new(&layout, zvf::Kind::PointCloud);
         assert_eq!(append.positions, ["_x"]);

@@ -211,11 +211,11 @@ mod tests {
             objects: None,
             columns: vec![id_statistics(Some(8), true, base)],
         };
-        let some = scale(table.project(None), 1, 4);
-        assert_eq!(some.num_rows, Precision::Inexact(250));
-        assert_eq!(some.column_statistics[0].distinct_count, Precision::Inexact(8));
+        let scaled = scale(table.project(None), 1, 4);
+        assert_eq!(scaled.num_rows, Precision::Inexact(250));
+        assert_eq!(scaled.column_statistics[0].distinct_count, Precision::Inexact(8));
         assert_eq!(scale(table.project(None), 0, 0).num_rows, Precision::Inexact(1));
-        let last = Precision::Exact(ScalarValue::UInt64(Some(7)));
-        assert_eq!(table.project(Some(&[0])).column_statistics[0].max_value, last);
+        let max = Precision::Exact(ScalarValue::UInt64(Some(7)));
+        assert_eq!(table.project(Some(&[0])).column_statistics[0].max_value, max);
     }
 }

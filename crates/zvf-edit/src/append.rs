@@ -325,26 +325,29 @@ mod tests {
     use super::*;
 
     /// Adds one element with two ends to the contents of a file, and returns its ends.
-    fn take(dtype: Dtype, ends: [[u8; 8]; 2]) -> std::result::Result<Vec<usize>, String> {
+    fn append_element(dtype: Dtype, ends: [[u8; 8]; 2]) -> std::result::Result<Vec<usize>, String> {
         let rows = Column::new(dtype, 2, ends.concat().into()).unwrap();
         let mut contents = FileContents::new("a.npz", Kind::Graph, true);
-        let taken = contents.take(Piece::Elements { rows, fields: Vec::new() });
-        taken.map_err(|error| error.message)?;
+        let result = contents.take(Piece::Elements { rows, fields: Vec::new() });
+        result.map_err(|error| error.message)?;
         Ok(contents.links.remove(0).0)
     }
 
     #[test]
     fn reads_vertex_numbers_of_elements_exactly() {
-        let wrong = |found: &str| {
+        let expected_error = |found: &str| {
             Err(format!("a.npz: element 0: expected the number of a vertex, found {found}"))
         };
-        let int = |a: i64, b: i64| take(Dtype::INT64, [a, b].map(i64::to_le_bytes));
+        let int = |a: i64, b: i64| append_element(Dtype::INT64, [a, b].map(i64::to_le_bytes));
         assert_eq!(int(0, (1 << 60) + 1), Ok(vec![0, (1 << 60) + 1]));
-        assert_eq!(int(3, -1), wrong("-1"));
+        assert_eq!(int(3, -1), expected_error("-1"));
         let float = Dtype { kind: DtypeKind::Float, ..Dtype::INT64 };
-        assert_eq!(take(float, [1.0, f64::NAN].map(f64::to_le_bytes)), wrong("1.0"));
+        assert_eq!(
+            append_element(float, [1.0, f64::NAN].map(f64::to_le_bytes)),
+            expected_error("1.0")
+        );
         let unsigned = Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 };
-        let row = take(unsigned, [7_u64, 9].map(u64::to_le_bytes));
+        let row = append_element(unsigned, [7_u64, 9].map(u64::to_le_bytes));
         assert_eq!(row, Ok(vec![7, 9]));
     }
 

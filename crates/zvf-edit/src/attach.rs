@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_keys_beyond_f64_apart() {
+    fn distinguishes_keys_beyond_f64() {
         assert_eq!(normalize_key(" +007 "), "7");
         assert_eq!(normalize_key("18446744073709551615"), "18446744073709551615");
         assert_ne!(normalize_key("9223372036854775809"), normalize_key("9223372036854775810"));

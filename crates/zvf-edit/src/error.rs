@@ -244,11 +244,11 @@ mod tests {
     #[test]
     fn wraps_store_errors_unchanged() {
         let inside = StoreError::io(zvf_store::Op::Read, io::Error::from(io::ErrorKind::NotFound));
-        let words = inside.to_string();
+        let message = inside.to_string();
         let error = EditError::from(inside);
-        assert_eq!(error.message, words);
+        assert_eq!(error.message, message);
         assert!(error.cause().is_some_and(|cause| cause.is::<StoreError>()));
-        assert_eq!(error, EditError::new(error.class, words));
+        assert_eq!(error, EditError::new(error.class, message));
         assert_ne!(error, EditError::new(error.class, "other words"));
     }
 }

@@ -294,8 +294,9 @@ mod tests {
         };
         assert_eq!(scale(serde_json::json!({})), Ok(None));
         assert_eq!(scale(serde_json::json!({"chunk_scale": 4})), Ok(Some(4)));
-        for wrong in ["4", "4294967297", "-1", "2.5"] {
-            let value = if wrong == "4" { Json::from(wrong) } else { wrong.parse().unwrap() };
+        for malformed in ["4", "4294967297", "-1", "2.5"] {
+            let value =
+                if malformed == "4" { Json::from(malformed) } else { malformed.parse().unwrap() };
             let message = scale(serde_json::json!({"chunk_scale": value})).unwrap_err();
             let expected = format!(
                 "level 1: chunk_scale: {value} is not a setting of a level; build the levels again with \"zvf pyramid\""
@@ -306,7 +307,7 @@ mod tests {
 
     #[cfg(feature = "reference")]
     #[test]
-    fn chunk_scale_is_a_whole_number() {
+    fn chunk_scale_is_an_integer() {
         assert_eq!(chunk_scale(30.0, 10.0), Some(3));
         assert_eq!(chunk_scale(0.1 * 3.0, 0.1), Some(3));
         assert_eq!(chunk_scale(25.0, 10.0), None);

@@ -279,11 +279,11 @@ mod tests {
         assert_eq!(keys.txid, "t");
         assert_eq!(keys.into_keys().collect::<Vec<_>>(), [("a/b".to_owned(), entry.new)]);
         for at in 0..text.len() - 1 {
-            let mut bad = text.to_vec();
-            bad[at] ^= 1;
-            let bad = bad.into();
-            assert!(CommitRecord::parse(3, &bad).is_err(), "byte {at}");
-            assert!(StagedKeys::parse(3, &bad).is_err(), "byte {at}");
+            let mut damaged = text.to_vec();
+            damaged[at] ^= 1;
+            let damaged = damaged.into();
+            assert!(CommitRecord::parse(3, &damaged).is_err(), "byte {at}");
+            assert!(StagedKeys::parse(3, &damaged).is_err(), "byte {at}");
         }
     }
 }

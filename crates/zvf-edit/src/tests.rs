@@ -31,7 +31,7 @@ fn run(store: &Path, lines: &[Json]) -> Result<Json, EditError> {
     Ok(editor.report(None))
 }
 
-/// Positions of vertices: those of objects by id, `None` for the rest.
+/// Positions of vertices: those of objects by id, `None` for the other vertices.
 type Positions = BTreeMap<Option<i64>, Vec<Vec<f64>>>;
 
 /// Reads the positions of every object, and of vertices without one. Positions of kinds without order are sorted.
@@ -71,18 +71,18 @@ const STORES: [&str; 10] = [
 ];
 
 #[test]
-fn moves_there_and_back_restore_positions() {
+fn a_move_and_its_inverse_restore_positions() {
     for id in STORES {
         let store = Unpacked::new(id);
         let before = positions(store.path());
         let all = json!({"all": true});
         let forth =
             json!({"op": "vertex.move", "vertices": all, "by": vec![17.25; axes(store.path())]});
-        let back =
+        let inverse_move =
             json!({"op": "vertex.move", "vertices": all, "by": vec![-17.25; axes(store.path())]});
         assert_eq!(run(store.path(), &[forth]).unwrap()["head"], 1, "{id}");
         assert_ne!(positions(store.path()), before, "{id}");
-        assert_eq!(run(store.path(), &[back]).unwrap()["head"], 2, "{id}");
+        assert_eq!(run(store.path(), &[inverse_move]).unwrap()["head"], 2, "{id}");
         let ordered = !["gr", "sk", "ms", "pc"].contains(&&id[..2]);
         assert_near(&positions(store.path()), &before, ordered, id);
     }
@@ -90,7 +90,7 @@ fn moves_there_and_back_restore_positions() {
 
 /// Checks that positions are equal up to the rounding of a sum and a difference in `float32`.
 fn assert_near(found: &Positions, expected: &Positions, ordered: bool, id: &str) {
-    let near = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
+    let is_near = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
     assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{id}");
     for (object, expected) in expected {
         let mut remaining = found[object].clone();
@@ -100,12 +100,12 @@ fn assert_near(found: &Positions, expected: &Positions, ordered: bool, id: &str)
                 true => 0,
                 // Two positions that differ only by rounding may have swapped.
                 false => {
-                    remaining.iter().position(|candidate| near(candidate, position)).unwrap_or(0)
+                    remaining.iter().position(|candidate| is_near(candidate, position)).unwrap_or(0)
                 }
             };
             let nearest = remaining.remove(at);
             assert!(
-                near(&nearest, position),
+                is_near(&nearest, position),
                 "{id}: {object:?}: {nearest:?}, expected {position:?}"
             );
         }
@@ -249,8 +249,8 @@ fn a_transaction_without_change_commits_nothing() {
     for id in STORES {
         let store = Unpacked::new(id);
         let before = archives::tree(store.path());
-        let still = json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![0.0; axes(store.path())]});
-        let report = run(store.path(), &[still]).unwrap();
+        let noop = json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![0.0; axes(store.path())]});
+        let report = run(store.path(), &[noop]).unwrap();
         assert_eq!((&report["head"], &report["changed"]), (&json!(0), &json!(false)), "{id}");
         assert!(archives::tree(store.path()) == before, "{id}");
     }
@@ -292,12 +292,12 @@ fn writers_conflict_only_on_the_same_object() {
     for (writer, object) in writers.iter_mut().zip([0, 1, 0]) {
         writer.apply(&shift(object)).unwrap();
     }
-    let mut done = writers
+    let mut outcomes = writers
         .into_iter()
         .map(|writer| crate::script::commit(&journal, writer, &CommitOptions::default()));
-    assert_eq!(done.next().unwrap().unwrap().report.unwrap()["head"], 1);
-    assert_eq!(done.next().unwrap().unwrap().report.unwrap()["head"], 2);
-    let error = done.next().unwrap().unwrap_err();
+    assert_eq!(outcomes.next().unwrap().unwrap().report.unwrap()["head"], 1);
+    assert_eq!(outcomes.next().unwrap().unwrap().report.unwrap()["head"], 2);
+    let error = outcomes.next().unwrap().unwrap_err();
     assert_eq!((error.class, error.conflicts), (Class::Conflict, vec!["object:0".to_owned()]));
     let after = positions(store.path());
     let changed: Vec<i64> =

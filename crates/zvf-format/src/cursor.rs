@@ -162,24 +162,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_what_is_there_and_says_what_is_not() {
+    fn takes_available_bytes_and_reports_missing_ones() {
         let blob = [1, 0, 0, 0, 2, 0, 0, 0, 9];
         let mut cur = Cursor::new(Part::Manifest, &blob);
-        let two = cur.array::<U32>("two", 2).unwrap();
+        let numbers = cur.array::<U32>("two", 2).unwrap();
         assert_eq!(
-            two.with_offsets().map(|(at, n)| (at, n.get())).collect::<std::vec::Vec<_>>(),
+            numbers.with_offsets().map(|(at, n)| (at, n.get())).collect::<std::vec::Vec<_>>(),
             [(0, 1), (4, 2)]
         );
         assert_eq!((cur.at(), cur.left(), cur.rest()), (8, 1, &[9][..]));
         let end = cur.end().unwrap_err();
         assert_eq!((end.class, end.offset, end.found), (Class::Trailing, 8, Found::Int(1)));
-        let short = cur.one::<I64>("one").unwrap_err();
-        assert_eq!((short.class, short.offset), (Class::Truncated, 8));
-        assert_eq!((short.expected, short.found), (Expected::Bytes(8), Found::Int(1)));
+        let error = cur.one::<I64>("one").unwrap_err();
+        assert_eq!((error.class, error.offset), (Class::Truncated, 8));
+        assert_eq!((error.expected, error.found), (Expected::Bytes(8), Found::Int(1)));
     }
 
     #[test]
-    fn a_count_that_wraps_is_an_overflow() {
+    fn a_wrapping_count_is_an_overflow() {
         let mut cur = Cursor::new(Part::Manifest, &[0; 8]);
         for (n, class) in
             [(u64::MAX, Class::Overflow), (1 << 61, Class::Overflow), (2, Class::Truncated)]

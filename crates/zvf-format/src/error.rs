@@ -579,13 +579,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_is_no_damage() {
+    fn transient_faults_are_no_damage() {
         for (class, name, damage, retryable) in [
             (Class::Truncated, "Truncated", true, false),
             (Class::Codec, "Codec", true, false),
             (Class::InvalidKey, "InvalidKey", false, false),
             (Class::NotFound, "NotFound", false, false),
-            // What changed is still changed for whoever has it open.
+            // A changed file stays changed for every open handle.
             (Class::FileChanged, "FileChanged", false, false),
             (Class::Throttled, "Throttled", false, true),
             (Class::Conflict, "Conflict", false, false),
@@ -602,13 +602,13 @@ mod tests {
     fn every_class_is_listed_once_under_its_own_name() {
         for (i, class) in Class::ALL.iter().enumerate() {
             assert_eq!(std::format!("{class:?}"), class.name());
-            assert!(Class::ALL[..i].iter().all(|other| other < class), "{class}");
+            assert!(Class::ALL[..i].iter().all(|earlier| earlier < class), "{class}");
         }
     }
 
     #[test]
-    fn messages_say_what_was_expected() {
-        for (expected, text, good, bad) in [
+    fn messages_name_the_expected_value() {
+        for (expected, text, allowed, refused) in [
             (Expected::AtLeast(2), "at least 2", 2, 1),
             (Expected::AtMost(2), "at most 2", 2, 3),
             (Expected::Between(1, 8), "1 to 8", 8, 9),
@@ -617,14 +617,14 @@ mod tests {
             (Expected::MultipleOf(8), "a multiple of 8", 16, 12),
         ] {
             assert_eq!(expected.to_string(), text);
-            assert!(expected.allows(good) && !expected.allows(bad), "{text}");
+            assert!(expected.allows(allowed) && !expected.allows(refused), "{text}");
         }
         assert!(!Expected::MultipleOf(0).allows(0));
         assert!(!Expected::Rule("never").allows(0));
     }
 
     #[test]
-    fn a_hint_of_its_own_goes_before_the_hint_of_the_class() {
+    fn a_specific_hint_replaces_the_hint_of_the_class() {
         let error =
             FormatError::new(Class::Truncated, Part::Manifest, "B", 0, Expected::Bytes(4), 0_u8);
         assert_eq!(error.hint(), Some(Hint::CutObject));

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexes_at_the_edges() {
+    fn indexes_at_the_limits() {
         assert_eq!(to_u64(usize::MAX), u64::try_from(usize::MAX).unwrap());
         assert_eq!(usize_from_u32(u32::MAX), usize::try_from(u32::MAX).unwrap());
         assert_eq!(checked_usize(0), Some(0));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn floors_at_the_edges() {
+    fn floors_at_the_limits() {
         for (x, floor) in [
             (0.0, Some(0)),
             (-0.0, Some(0)),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_the_nearest_that_does() {
+    fn conversions_saturate() {
         assert_eq!((saturating_usize(9), saturating_usize(u64::MAX)), (9, usize::MAX));
         assert_eq!((saturating_u32(7), saturating_u32(1 << 40)), (7, u32::MAX));
         assert_eq!(saturating_u32_from_usize(usize::MAX), u32::MAX);
@@ -191,10 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn floats_move_to_the_side_asked_for() {
-        let tenth = f64::from(0.1_f32); // above 0.1
+    fn floats_are_rounded_up_and_down() {
+        let rounded = f64::from(0.1_f32); // above 0.1
         assert_eq!((ceil_f32(0.1), f64::from(floor_f32(0.1)) < 0.1), (0.1_f32, true));
-        assert_eq!((ceil_f32(tenth), floor_f32(tenth)), (0.1_f32, 0.1_f32));
+        assert_eq!((ceil_f32(rounded), floor_f32(rounded)), (0.1_f32, 0.1_f32));
         assert_eq!((ceil_f32(f64::MAX), floor_f32(f64::MAX)), (f32::INFINITY, f32::MAX));
         assert_eq!(floor_f32(f64::INFINITY), f32::INFINITY);
         assert_eq!((ceil_f32(-0.0), floor_f32(0.0)), (0.0, 0.0));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_64_bits_both_ways() {
+    fn numbers_of_64_bits_round_trip() {
         let bytes = b"\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\0\0\0\0\0\0\x09";
         assert!(i64s_from_le(bytes).eq([-1, 1]));
         #[cfg(feature = "alloc")]

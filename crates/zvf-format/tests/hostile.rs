@@ -1,6 +1,6 @@
 //! The hostile corpus: every verdict, class and budget, at all eight alignments.
 //!
-//! One test, because it counts the bytes of the one heap the process has.
+//! A single test, because it counts the bytes of the heap of the process.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use peak_alloc::PeakAlloc;
 static HEAP: PeakAlloc = PeakAlloc;
 
 #[test]
-fn every_case_is_judged_as_it_should_be() {
+fn every_case_has_its_expected_verdict() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/hostile");
     let corpus = Corpus::open(&folder).unwrap();
     let heap = Heap {

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_say_where_which_version_and_which_group() {
+    fn addresses_have_a_location_a_version_and_a_group() {
         let branch = |name: &str| Version::Branch(name.to_owned());
         let folder = |path: &str| Location::Folder(PathBuf::from(path));
         #[rustfmt::skip]
@@ -148,15 +148,15 @@ mod tests {
             ("icechunk+https://host:80/x?path=a%3Db", Location::Server("https://host:80/x".into()), branch("main"), "a=b"),
         ];
         for (text, location, version, group) in table {
-            let found = Address::parse(text).unwrap();
+            let actual = Address::parse(text).unwrap();
             let expected =
                 Address { text: text.to_owned(), location, version, group: group.to_owned() };
-            assert_eq!(found, expected, "{text}");
+            assert_eq!(actual, expected, "{text}");
         }
     }
 
     #[test]
-    fn bad_addresses_are_refused_in_words() {
+    fn invalid_addresses_are_refused_with_a_message() {
         for (text, message) in [
             ("icechunk+gs://b/x", "in S3 (icechunk+s3)"),
             ("icechunk+file://data/x", "expected a full path after icechunk+file://, found data"),

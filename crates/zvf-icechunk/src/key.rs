@@ -88,9 +88,9 @@ mod tests {
             ("a/.zarray", None),
             ("", None),
         ] {
-            let found = Key::parse(key);
-            assert_eq!(found, expected, "{key}");
-            match found {
+            let actual = Key::parse(key);
+            assert_eq!(actual, expected, "{key}");
+            match actual {
                 Some(Key::Document(node)) => assert_eq!(Key::of_document(&node), key),
                 Some(Key::Chunk(node, at)) => assert_eq!(Key::of_chunk(&node, &at), key),
                 None => {}

@@ -506,13 +506,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_repository_is_synced_before_it_has_its_name_and_the_name_after() {
+    fn syncs_a_new_repository_before_the_rename_and_its_parent_after() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let scratch = Scratch::create_next_to(&path).unwrap();
         fs::write(scratch.0.join("repo"), "bytes").unwrap();
-        let (disk, held) = (Disk::recording(), File::open(&scratch.0).unwrap());
-        publish(&disk, &held, &scratch.0, &path).unwrap();
+        let (disk, handle) = (Disk::recording(), File::open(&scratch.0).unwrap());
+        publish(&disk, &handle, &scratch.0, &path).unwrap();
         let renamed = Call::Rename(scratch.0.clone(), path.clone());
         let expected = [Call::SyncAll, renamed, Call::SyncDir(folder.path().to_owned())];
         assert_eq!(disk.calls(), expected);

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn each_codec_both_ways() {
+    fn each_codec_round_trips() {
         let blosc = Blosc {
             cname: Some("zstd".to_owned()),
             clevel: Some(5),
@@ -312,7 +312,7 @@ mod tests {
             "index_codecs": [
                 {"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
             "index_location": "end"}});
-        for (made, value) in [
+        for (spec, value) in [
             (CodecSpec::bytes(), json!({"name": "bytes", "configuration": {"endian": "little"}})),
             (CodecSpec::single_bytes(), json!({"name": "bytes"})),
             (CodecSpec::vlen_bytes(), json!({"name": "vlen-bytes", "configuration": {}})),
@@ -329,8 +329,8 @@ mod tests {
             (CodecSpec::crc32c(), json!({"name": "crc32c"})),
             (CodecSpec::sharding(vec![1, 1], vec![CodecSpec::vlen_bytes()]), shards),
         ] {
-            assert_eq!(made.value(), &value);
-            assert_eq!(read(value).unwrap(), made);
+            assert_eq!(spec.value(), &value);
+            assert_eq!(read(value).unwrap(), spec);
         }
     }
 
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told() {
+    fn faults_are_reported() {
         for (value, message) in [
             (json!(1), "BadTag in metadata, document: expected an object, found 1"),
             (

@@ -349,9 +349,9 @@ mod tests {
 
     fn read(data_type: Value, fill: Value) -> Result<Fill, MetadataError> {
         let at = At::Document;
-        let of = DataType::read(&at.key("data_type"), data_type.clone())?;
-        assert_eq!(of.to_value(), data_type);
-        let value = FillValue::read(&at.key("fill_value"), fill.clone(), &of)?;
+        let parsed_type = DataType::read(&at.key("data_type"), data_type.clone())?;
+        assert_eq!(parsed_type.to_value(), data_type);
+        let value = FillValue::read(&at.key("fill_value"), fill.clone(), &parsed_type)?;
         assert_eq!(value.to_value(), fill);
         Ok(value.fill)
     }
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn fills_of_each_type() {
         let utf32 = json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": 24}});
-        for (data_type, fill, want) in [
+        for (data_type, fill, expected) in [
             (json!("variable_length_bytes"), json!(""), Fill::Empty),
             (json!("bytes"), json!([]), Fill::Empty),
             (json!({"name": "bytes"}), json!(null), Fill::Empty),
@@ -390,12 +390,16 @@ mod tests {
             (json!("complex64"), json!([0, 0]), Fill::Other),
             (json!("<f4"), json!(0), Fill::Other),
         ] {
-            assert_eq!(read(data_type.clone(), fill.clone()).unwrap(), want, "{data_type} {fill}");
+            assert_eq!(
+                read(data_type.clone(), fill.clone()).unwrap(),
+                expected,
+                "{data_type} {fill}"
+            );
         }
     }
 
     #[test]
-    fn faults_are_told() {
+    fn faults_are_reported() {
         let utf32 = |n| json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": n}});
         let tag = "BadTag in metadata,";
         for (data_type, fill, message) in [
@@ -460,10 +464,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_reads_back() {
+    fn constructed_values_are_read_back() {
         let at = At::Document;
         let text = Dtype { kind: DtypeKind::Text, size: 24, big_endian: true };
-        for (made, fill) in [
+        for (constructed, fill) in [
             (DataType::variable_length_bytes(), FillValue::empty()),
             (DataType::number(text), FillValue::text("")),
             (DataType::number(Dtype::INT64), FillValue::int(-1)),
@@ -472,8 +476,8 @@ mod tests {
             (DataType::number(Dtype::FLOAT32), FillValue::float(f64::NEG_INFINITY)),
             (DataType::number(Dtype::FLOAT32), FillValue::float(0.5)),
         ] {
-            assert_eq!(DataType::read(&at, made.to_value()).unwrap(), made);
-            assert_eq!(FillValue::read(&at, fill.to_value(), &made).unwrap(), fill);
+            assert_eq!(DataType::read(&at, constructed.to_value()).unwrap(), constructed);
+            assert_eq!(FillValue::read(&at, fill.to_value(), &constructed).unwrap(), fill);
         }
     }
 }

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_and_what_they_mean() {
+    fn spellings_are_parsed() {
         use DtypeKind::{Bool, Float, Int, Text, UInt};
         for (text, kind, size, big_endian, prints) in [
             ("float32", Float, 4, false, "float32"),

@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn chunks_nest_or_are_refused() {
         let root = root();
-        for (shape, want) in [
+        for (shape, expected) in [
             (vec![8.0, 9.0], Ok(vec![1, 1])),
             (vec![16.0, 27.0], Ok(vec![2, 3])),
             (vec![16.000_000_001, 9.0], Ok(vec![2, 1])),
@@ -246,8 +246,8 @@ mod tests {
             (vec![8.0], Err("chunk_shape: expected 2, found 1")),
         ] {
             let level = LevelDoc { chunk_shape: Some(shape.clone()), ..LevelDoc::new(1) };
-            match (level.chunk_scale(&root), want) {
-                (Ok(found), Ok(want)) => assert_eq!(found, want),
+            match (level.chunk_scale(&root), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected),
                 (Err(error), Err(message)) => {
                     let text = error.to_string();
                     let head = "BadShape in metadata, zarr_vectors_level.";
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_that_tells_the_bin_wins() {
+    fn the_first_declared_bin_is_used() {
         let mut root = root();
         let datasets = &mut root.multiscales[0].datasets;
         datasets.push(Dataset::new("0", vec![1.0, 1.0], vec![1000.0, 1000.0]));
@@ -288,9 +288,9 @@ mod tests {
     }
 
     #[test]
-    fn a_leading_axis_is_that_of_an_attribute_or_of_the_names() {
+    fn a_leading_axis_comes_from_an_attribute_or_the_names() {
         let dims = |names: &[&str]| Some(names.iter().map(|name| name.to_string()).collect());
-        for (chunk_dims, attribute, want) in [
+        for (chunk_dims, attribute, expected) in [
             (None, None, 2),
             (dims(&["x", "y"]), None, 2),
             (dims(&["group", "x", "y"]), None, 3),
@@ -301,14 +301,14 @@ mod tests {
         ] {
             let level =
                 LevelDoc { chunk_dims, chunk_attribute_name: attribute, ..LevelDoc::new(0) };
-            assert_eq!(level.key_rank(2), want, "{:?}", level.chunk_dims);
+            assert_eq!(level.key_rank(2), expected, "{:?}", level.chunk_dims);
         }
     }
 
     #[test]
-    fn columns_follow_the_cells_where_the_declaration_does_not() {
+    fn columns_follow_the_cells_if_the_declaration_differs() {
         const NONE: &str = "CountMismatch in metadata, row_shape: expected one width that fits every cell, found 7";
-        for (declared, cells, want) in [
+        for (declared, cells, expected) in [
             (1, vec![], Some(1)),
             (4, vec![(0, 0)], Some(4)),
             (3, vec![(1, 3), (2, 6)], Some(3)),
@@ -321,8 +321,8 @@ mod tests {
             (u64::MAX, vec![(2, 7)], None),
         ] {
             let found = columns(declared, cells.clone());
-            match want {
-                Some(want) => assert_eq!(found, Ok(want), "{cells:?}"),
+            match expected {
+                Some(expected) => assert_eq!(found, Ok(expected), "{cells:?}"),
                 None => assert_eq!(found.unwrap_err().to_string(), NONE, "{cells:?}"),
             }
         }

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_words_stay_on_one_short_line() {
+    fn paths_and_texts_stay_on_one_short_line() {
         let root = At::Document;
         let (specs, vertex) = (root.key("attribute_specs"), "a\nb");
         let at = specs.name(vertex);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_is_told_only_where_there_is_one() {
+    fn only_known_bytes_are_reported() {
         let at = At::Document;
         let mut error = MetadataError::new(Class::BadShape, &at, Expected::Exactly(3), 2_usize);
         assert_eq!(error.to_string(), "BadShape in metadata, document: expected 3, found 2");

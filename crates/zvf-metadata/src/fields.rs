@@ -258,9 +258,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_may_be_written_either_way() {
+    fn numbers_are_read_as_integers_or_floats() {
         let at = At::Document;
-        for (value, want) in [
+        for (value, expected) in [
             (json!(3), Some(3)),
             (json!(3.0), Some(3)),
             (json!(-2e3), Some(-2000)),
@@ -270,14 +270,14 @@ mod tests {
             (json!(u64::MAX), None),
             (json!("3"), None),
         ] {
-            assert_eq!(int(&at, value.clone()).ok(), want, "{value}");
+            assert_eq!(int(&at, value.clone()).ok(), expected, "{value}");
         }
         assert_eq!(count(&at, json!(u64::MAX)).unwrap(), u64::MAX);
         assert_eq!(number(&at, json!(7)).unwrap(), 7.0);
     }
 
     #[test]
-    fn a_wrong_value_is_told_with_its_path() {
+    fn a_wrong_value_is_reported_with_its_path() {
         let at = At::Document.key("level");
         for (result, message) in [
             (
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_left() {
+    fn unread_fields_remain() {
         let at = At::Document;
         let value = json!({"zvf_array": "links", "a": null, "b": 1});
         let mut fields = Fields::from_value(&at, value).unwrap();
@@ -327,9 +327,10 @@ mod tests {
         assert_eq!(fields.opt("a", text).unwrap(), None);
         let missing = fields.req("c", text).unwrap_err();
         assert_eq!(missing.to_string(), "BadTag in metadata, c: expected a value, found nothing");
-        let rest = fields.into_remaining();
-        assert_eq!(rest.keys().collect::<Vec<_>>(), ["b"]);
-        let whole = Put::new().put("b", 2).flag("d", false).opt("e", Some(3)).with_extras(&rest);
-        assert_eq!(Value::Object(whole), json!({"b": 2, "e": 3}));
+        let remaining = fields.into_remaining();
+        assert_eq!(remaining.keys().collect::<Vec<_>>(), ["b"]);
+        let rebuilt =
+            Put::new().put("b", 2).flag("d", false).opt("e", Some(3)).with_extras(&remaining);
+        assert_eq!(Value::Object(rebuilt), json!({"b": 2, "e": 3}));
     }
 }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tools_add_is_kept_apart() {
+    fn foreign_attributes_are_kept_separately() {
         let text = r#"{"zarr_format": 3, "node_type": "group", "consolidated_metadata": {"kind": "inline"}}"#;
         let group = GroupDoc::parse(text.as_bytes()).unwrap();
         assert!(group.attributes.is_empty());

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_back_one_by_one() {
+    fn keys_are_returned_one_by_one() {
         let keys: KeyList = ["", "0.1", "", "é"].into_iter().collect();
         for (i, key) in keys.iter().enumerate() {
             assert_eq!(keys.get(i), Some(key));
@@ -166,16 +166,17 @@ mod tests {
         assert!(KeyList::default().is_empty() && !keys.is_empty());
     }
 
-    /// Each list beside what comes of it, with `]` and more behind it: the keys, or that it is for the parser.
+    /// Each list with its result, followed by `]` and more text: the keys, or `None` if the parser
+    /// must read it.
     #[test]
-    fn lists_as_they_are_printed_are_kept_whole() {
+    fn printed_lists_are_kept() {
         #[rustfmt::skip]
         let table: [(&str, Option<&[&str]>); 22] = [
             ("[\"0.-1\"", Some(&["0.-1"])),
             ("[\"0.0\", \"0.1\"", Some(&["0.0", "0.1"])),
             ("[\"0\",\"1\",\"2\"", Some(&["0", "1", "2"])),
             ("[\n      \"0\",\n      \"1\"\n    ", Some(&["0", "1"])),
-            ("", None), // a bracket alone
+            ("", None), // only a bracket
             ("[", None),
             ("[\"\"", None),
             ("[\"0\", \"\"", None),
@@ -192,7 +193,7 @@ mod tests {
             ("[\"a\"", None),
             ("[\"0\\u0030\"", None),
             ("[\"0\", [\"1\"", None),
-            ("[\"0\"\x0c", None), // no space of JSON
+            ("[\"0\"\x0c", None), // not a space in JSON
         ];
         for (list, keys) in table {
             let text = alloc::format!("{list}], [\"7\"]");

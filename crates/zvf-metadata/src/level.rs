@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_both_ways() {
+    fn every_key_round_trips() {
         let block = json!({
             "level": 2, "object_sparsity": 0.5, "vertex_count": 9, "coarsening_method": "manual",
             "parent_level": 1, "arrays_present": ["vertices"], "chunk_shape": [20.0],
@@ -278,15 +278,15 @@ mod tests {
     }
 
     #[test]
-    fn absent_keys_have_defaults_and_old_spellings_count() {
+    fn absent_keys_have_defaults_and_old_spellings_are_read() {
         let block = json!({"level": 1, "vertex_count": 0.0, "arrays_present": [], "bin_size": [4]});
         let level = read(block).unwrap();
-        let made = LevelDoc {
+        let expected = LevelDoc {
             bin_shape: Some(alloc::vec![4.0]),
             attributes: Put::new().put("mine", 1).with_extras(&Object::new()),
             ..LevelDoc::new(1)
         };
-        assert_eq!(level, made);
+        assert_eq!(level, expected);
         assert!(!level.is_additive());
     }
 

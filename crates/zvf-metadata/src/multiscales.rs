@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_understood_is_kept() {
+    fn unknown_fields_are_kept() {
         let value = json!({
             "version": "0.4", "name": "default",
             "axes": [{"name": "t", "type": "time", "unit": "second", "long": 1}],

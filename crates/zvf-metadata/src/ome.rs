@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lose_their_ending() {
+    fn names_lose_their_extension() {
         for (folder, name) in [
             ("a.zarrvectors", "a"),
             ("b.zv", "b"),

@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_missing_or_wrong_key_is_named() {
-        let good = json!({
+        let valid = json!({
             "zarr_vectors": {"zv_version": "0.9.2", "chunk_shape": [1], "bounds": [[0], [1]],
                 "geometry_types": []},
             "multiscales": [{"axes": [{"name": "x", "type": "space"}]}],
@@ -377,7 +377,7 @@ mod tests {
                 "multiscales[0].axes: expected a list, found an object",
             ),
         ] {
-            let mut attributes = good.clone();
+            let mut attributes = valid.clone();
             *attributes.pointer_mut(place).unwrap() = value;
             let group = GroupDoc::new(attributes.as_object().unwrap().clone());
             let error = Root::from_group(group).unwrap_err();
@@ -391,7 +391,7 @@ mod tests {
             (zv, "bounds"),
             (zv, "geometry_types"),
         ] {
-            let mut attributes = good.clone();
+            let mut attributes = valid.clone();
             attributes.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(key);
             let group = GroupDoc::new(attributes.as_object().unwrap().clone());
             let error = Root::from_group(group).unwrap_err();
@@ -409,7 +409,7 @@ mod tests {
                 "BadShape in metadata, multiscales: expected one block, found none",
             ),
         ] {
-            let mut attributes = good.clone();
+            let mut attributes = valid.clone();
             *attributes.pointer_mut(place).unwrap() = value;
             let group = GroupDoc::new(attributes.as_object().unwrap().clone());
             assert_eq!(alloc::format!("{}", Root::from_group(group).unwrap_err()), message);

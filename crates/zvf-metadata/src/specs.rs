@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn declarations_both_ways() {
+    fn declarations_round_trip() {
         let value = json!({
             "vertex": {
                 "label": {"dtype": "int32", "categorical": true},
@@ -141,8 +141,8 @@ mod tests {
         let specs = AttributeSpecs::parse(value.clone()).unwrap();
         assert_eq!(specs.to_value(), value);
         assert_eq!(specs.find("vertex", "label").unwrap().channels, 1);
-        let made = AttributeSpec { categorical: true, ..AttributeSpec::new("int32") };
-        assert_eq!(specs.find("vertex", "label"), Some(&made));
+        let spec = AttributeSpec { categorical: true, ..AttributeSpec::new("int32") };
+        assert_eq!(specs.find("vertex", "label"), Some(&spec));
         assert_eq!(specs.find("link", "label"), None);
     }
 

@@ -1,4 +1,4 @@
-//! The documents of the specification, documents that writers left behind, and broken ones.
+//! Documents of the specification, documents of writers, and broken ones.
 
 use std::format;
 use std::string::{String, ToString as _};
@@ -25,7 +25,7 @@ fn document(name: &str) -> &'static str {
     all.find(|(n, _)| *n == name).map(|(_, text)| *text).unwrap()
 }
 
-/// Whether two values mean the same: numbers may be spelled in either way.
+/// Returns whether two values are equal: numbers may be written as integers or floats.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => x == y || x.as_f64() == y.as_f64(),
@@ -39,7 +39,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Reads a document as what it is and prints it, attributes as typed as they can be.
+/// Reads a document as its node type and prints it, with typed attributes where possible.
 fn reprint(text: &str) -> Result<String, MetadataError> {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let attributes = &value["attributes"];
@@ -77,7 +77,7 @@ fn typed(attributes: Object, data_type: &Value) -> Result<Object, MetadataError>
         Some("parametric_objects" | "parametric_names") => {
             ParametricArray::parse(a)?.to_attributes()
         }
-        Some(_) => a, // no good document comes here: its attributes would not be compared
+        Some(_) => a, // no valid document reaches this: its attributes would not be compared
         None if a.contains_key("parametric_types") => ParametricTypes::parse(a)?.to_attributes(),
         None if a.contains_key("graph") => GeometryIndex::parse(a)?.to_attributes(),
         None if a.contains_key("num_groups") => ParametricArray::parse(a)?.to_attributes(),
@@ -89,20 +89,20 @@ fn typed(attributes: Object, data_type: &Value) -> Result<Object, MetadataError>
 }
 
 #[test]
-fn documents_of_writers_come_back_whole() {
+fn documents_of_writers_round_trip() {
     for (name, text) in documents::GOOD {
         let printed = reprint(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let (before, after): (Value, Value) =
             (serde_json::from_str(text).unwrap(), serde_json::from_str(&printed).unwrap());
-        let mut wanted = before;
-        // What may be absent and is always written.
+        let mut expected = before;
+        // Keys that may be absent and are always written.
         let old_links = name.starts_with("group_cross_chunk");
         for (key, value) in [("directed", json!(false)), ("store", json!("canonical"))] {
             if old_links {
-                wanted["attributes"].as_object_mut().unwrap().insert(key.to_string(), value);
+                expected["attributes"].as_object_mut().unwrap().insert(key.to_string(), value);
             }
         }
-        assert!(same(&wanted, &after), "{name}\n{wanted}\n{after}");
+        assert!(same(&expected, &after), "{name}\n{expected}\n{after}");
         assert_eq!(reprint(&printed).unwrap(), printed, "{name}");
     }
 }
@@ -134,7 +134,7 @@ fn roots_of_writers_pass_the_checks_of_open() {
 
 /// The verdicts on broken documents, where the document alone decides.
 #[test]
-fn broken_documents_are_told() {
+fn broken_documents_are_reported() {
     let open = |text: &str| Root::parse(text.as_bytes()).and_then(|root| root.open_checks());
     for (name, message) in [
         ("ar_zarr_format_2", "UnsupportedVersion in metadata, zarr_format: expected 3, found 2"),
@@ -190,7 +190,7 @@ fn broken_documents_are_told() {
 }
 
 #[test]
-fn broken_arrays_and_groups_are_told_where_they_are_read() {
+fn broken_arrays_and_groups_are_reported_by_their_parsers() {
     let array = |name: &str| ArrayDoc::parse(document(name).as_bytes());
     assert_eq!(
         array("js_array_invalid").unwrap_err().to_string(),
@@ -204,7 +204,7 @@ fn broken_arrays_and_groups_are_told_where_they_are_read() {
     let absurd = array("md_grid_absurd").unwrap();
     assert_eq!((absurd.shape.as_slice(), absurd.items()), (&[1 << 40; 3][..], None));
     let keys = array("md_keys_traversal").unwrap().nonempty_chunks.unwrap();
-    assert!(keys.iter().any(|key| key == "../../../etc/passwd")); // a text; it never is a path
+    assert!(keys.iter().any(|key| key == "../../../etc/passwd")); // a text, never a path
     let origin = array("md_origin_arity").unwrap();
     let attributes = Vertices::parse(origin.attributes.clone()).unwrap();
     assert_ne!(attributes.chunk_grid_origin.unwrap().len(), origin.rank());
@@ -224,7 +224,7 @@ fn broken_arrays_and_groups_are_told_where_they_are_read() {
 }
 
 #[test]
-fn broken_levels_are_told_by_a_validator() {
+fn broken_levels_are_reported_by_a_validator() {
     let base = LevelDoc::parse(document("level_points").as_bytes()).unwrap();
     for (root, level, rules) in [
         ("root_pyramid", "lv_bin_ratio_zero", &[MetadataRule::M11][..]),
@@ -238,12 +238,12 @@ fn broken_levels_are_told_by_a_validator() {
         let level_doc = LevelDoc::parse(document(level).as_bytes()).unwrap();
         let findings = validate(&root, &[("0", &base), ("1", &level_doc)]).into_iter();
         let found: Vec<_> =
-            findings.map(|each| each.rule).filter(|r| *r != MetadataRule::M16).collect();
+            findings.map(|finding| finding.rule).filter(|r| *r != MetadataRule::M16).collect();
         assert_eq!(found, rules, "{level}");
     }
 }
 
-/// The text of a document of the specification: its lines joined.
+/// Returns the text of a document of the specification: its joined lines.
 fn joined(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim).collect();
     lines.join(" ").replace("{ ", "{").replace("[ ", "[")
@@ -285,23 +285,23 @@ const LEVEL: &str = r#"
 "arrays_present": ["vertices", "vertex_attributes"], "fragments_tile": true}}"#;
 
 #[test]
-fn the_chunk_array_of_the_specification_both_ways() {
+fn the_chunk_array_of_the_specification_round_trips() {
     use super::{CodecSpec, DataType, Dtype};
     let text = joined(CHUNK_ARRAY).trim().to_string();
     let keys: KeyList = ["-1.0", "0.0", "1.0"].into_iter().collect();
     let vertices = Vertices::new(Dtype::FLOAT32, vec![-1, 0]);
-    let made = ArrayDoc {
+    let array = ArrayDoc {
         codecs: vec![CodecSpec::vlen_bytes()],
         nonempty_chunks: Some(keys),
         attributes: vertices.to_attributes(),
         ..ArrayDoc::new(vec![3, 1], vec![1, 1], DataType::variable_length_bytes())
     };
-    assert_eq!(made.print(), text);
-    assert_eq!(ArrayDoc::parse(text.as_bytes()).unwrap(), made);
+    assert_eq!(array.print(), text);
+    assert_eq!(ArrayDoc::parse(text.as_bytes()).unwrap(), array);
 }
 
 #[test]
-fn the_root_of_the_specification_both_ways() {
+fn the_root_of_the_specification_round_trips() {
     use super::token::*;
     use super::{Axis, Dataset, Ome, ZarrVectors};
     let attributes = joined(ROOT).trim().to_string();
@@ -315,30 +315,30 @@ fn the_root_of_the_specification_both_ways() {
         ..ZarrVectors::new(vec![10.0, 10.0], [vec![-3.0, 1.0], vec![12.0, 9.0]])
     };
     let axes = Axis::spatial(2).unwrap();
-    let mut made = Root::new(block, axes.clone());
-    made.multiscales[0].datasets.push(Dataset::new("0", vec![1.0, 1.0], vec![2.5, 2.5]));
-    made.ome = Some(Ome::new("pc", &axes, ["0"]).to_value());
-    assert_eq!(made.print(), text);
-    assert_eq!(Root::parse(text.as_bytes()).unwrap(), made);
-    assert_eq!(validate(&made, &[("0", &LevelDoc::new(0))]), []);
+    let mut root = Root::new(block, axes.clone());
+    root.multiscales[0].datasets.push(Dataset::new("0", vec![1.0, 1.0], vec![2.5, 2.5]));
+    root.ome = Some(Ome::new("pc", &axes, ["0"]).to_value());
+    assert_eq!(root.print(), text);
+    assert_eq!(Root::parse(text.as_bytes()).unwrap(), root);
+    assert_eq!(validate(&root, &[("0", &LevelDoc::new(0))]), []);
 }
 
 #[test]
-fn the_level_of_the_specification_both_ways() {
+fn the_level_of_the_specification_round_trips() {
     let attributes = joined(LEVEL).trim().to_string();
     let text = format!(r#"{{"zarr_format": 3, "node_type": "group", "attributes": {attributes}}}"#);
-    let made = LevelDoc {
+    let level = LevelDoc {
         vertex_count: 5,
         arrays_present: vec!["vertices".to_string(), "vertex_attributes".to_string()],
         fragments_tile: true,
         ..LevelDoc::new(0)
     };
-    assert_eq!(made.print(), text);
-    assert_eq!(LevelDoc::parse(text.as_bytes()).unwrap(), made);
+    assert_eq!(level.print(), text);
+    assert_eq!(LevelDoc::parse(text.as_bytes()).unwrap(), level);
 }
 
 #[test]
-fn the_tiny_array_of_the_specification_both_ways() {
+fn the_tiny_array_of_the_specification_round_trips() {
     use super::{CodecSpec, DataType, Dtype, DtypeKind, FillValue};
     let text = r#"{"shape":[24],"data_type":"uint8",
  "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[24]}},
@@ -346,20 +346,20 @@ fn the_tiny_array_of_the_specification_both_ways() {
  "fill_value":0,"codecs":[{"name":"bytes"}],"attributes":{},
  "zarr_format":3,"node_type":"array","storage_transformers":[]}"#;
     let byte = Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false };
-    let made = ArrayDoc {
+    let array = ArrayDoc {
         fill_value: FillValue::uint(0),
         codecs: vec![CodecSpec::single_bytes()],
         ..ArrayDoc::new(vec![24], vec![24], DataType::number(byte))
     };
-    assert_eq!(ArrayDoc::parse(text.as_bytes()).unwrap(), made);
+    assert_eq!(ArrayDoc::parse(text.as_bytes()).unwrap(), array);
     let (a, b): (Value, Value) =
-        (serde_json::from_str(text).unwrap(), serde_json::from_str(&made.print()).unwrap());
+        (serde_json::from_str(text).unwrap(), serde_json::from_str(&array.print()).unwrap());
     assert_eq!(a, b);
-    assert_eq!((made.items(), made.chunk_bytes()), (Some(24), Some(24)));
+    assert_eq!((array.items(), array.chunk_bytes()), (Some(24), Some(24)));
 }
 
 #[test]
-fn a_node_is_read_as_what_it_says() {
+fn a_node_is_read_as_its_declared_type() {
     for (name, text) in documents::GOOD {
         match Node::parse(text.as_bytes()).unwrap() {
             Node::Array(array) => {
@@ -370,8 +370,8 @@ fn a_node_is_read_as_what_it_says() {
             }
         }
     }
-    let odd =
+    let unusual =
         r#"{"attributes": {"nonempty_chunks": ["a"]}, "zarr_format": 3, "node_type": "group"}"#;
-    let Node::Group(group) = Node::parse(odd.as_bytes()).unwrap() else { panic!("no group") };
-    assert_eq!(group, GroupDoc::parse(odd.as_bytes()).unwrap());
+    let Node::Group(group) = Node::parse(unusual.as_bytes()).unwrap() else { panic!("no group") };
+    assert_eq!(group, GroupDoc::parse(unusual.as_bytes()).unwrap());
 }

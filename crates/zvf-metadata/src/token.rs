@@ -329,10 +329,10 @@ mod tests {
 
     use super::*;
 
-    fn both_ways<K: Vocabulary + fmt::Debug>() -> usize {
-        for &(word, spelling) in K::WORDS {
-            assert_eq!(Token::<K>::from_text(spelling), Token::Known(word));
-            assert_eq!(Token::Known(word).to_string(), spelling);
+    fn check_round_trips<K: Vocabulary + fmt::Debug>() -> usize {
+        for &(variant, spelling) in K::WORDS {
+            assert_eq!(Token::<K>::from_text(spelling), Token::Known(variant));
+            assert_eq!(Token::Known(variant).to_string(), spelling);
         }
         assert_eq!(Token::<K>::from_text("no such word").as_str(), "no such word");
         K::WORDS.len()
@@ -340,16 +340,16 @@ mod tests {
 
     #[test]
     fn every_word_has_one_spelling() {
-        assert_eq!(both_ways::<GeometryType>(), 7);
-        assert_eq!(both_ways::<LinksConvention>(), 3);
-        assert_eq!(both_ways::<ObjectIndexConvention>(), 2);
-        assert_eq!(both_ways::<CrossChunkStrategy>(), 3);
-        assert_eq!(both_ways::<CrossLevelStorage>(), 3);
-        assert_eq!(both_ways::<Capability>(), 8);
-        assert_eq!(both_ways::<ShardLayout>(), 3);
-        assert_eq!(both_ways::<ManifestLayout>(), 3);
-        assert_eq!(both_ways::<Refinement>(), 2);
-        assert_eq!(both_ways::<LinkStore>(), 2);
-        assert_eq!(both_ways::<CellEncoding>(), 4);
+        assert_eq!(check_round_trips::<GeometryType>(), 7);
+        assert_eq!(check_round_trips::<LinksConvention>(), 3);
+        assert_eq!(check_round_trips::<ObjectIndexConvention>(), 2);
+        assert_eq!(check_round_trips::<CrossChunkStrategy>(), 3);
+        assert_eq!(check_round_trips::<CrossLevelStorage>(), 3);
+        assert_eq!(check_round_trips::<Capability>(), 8);
+        assert_eq!(check_round_trips::<ShardLayout>(), 3);
+        assert_eq!(check_round_trips::<ManifestLayout>(), 3);
+        assert_eq!(check_round_trips::<Refinement>(), 2);
+        assert_eq!(check_round_trips::<LinkStore>(), 2);
+        assert_eq!(check_round_trips::<CellEncoding>(), 4);
     }
 }

@@ -393,13 +393,13 @@ mod tests {
 
     #[test]
     fn groups_of_link_rows_are_completed() {
-        let mut two = FragmentIndexBuilder::new();
-        two.range(0, 2).unwrap();
-        two.rows(&[3, 2]).unwrap();
-        let two = two.encode();
-        assert_eq!(completed(&two, 4).unwrap(), two);
-        let more = completed(&two, 7).unwrap();
-        let view = FragmentIndex::parse(&more).unwrap();
+        let mut builder = FragmentIndexBuilder::new();
+        builder.range(0, 2).unwrap();
+        builder.rows(&[3, 2]).unwrap();
+        let index = builder.encode();
+        assert_eq!(completed(&index, 4).unwrap(), index);
+        let completed_index = completed(&index, 7).unwrap();
+        let view = FragmentIndex::parse(&completed_index).unwrap();
         assert_eq!((view.len(), view.row_count(2), view.extent()), (3, Some(3), 7));
         let new = completed(&[], 5).unwrap();
         assert!(FragmentIndex::parse(&new).unwrap().tiles(5));

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_value_comes_first() {
+    fn the_common_fill_value_is_the_first_candidate() {
         #[rustfmt::skip]
         let table: [(&str, &str, &[u8]); 9] = [
             ("float32", "NaN",  &[0, 0, 0xc0, 0x7f]),

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_store_that_was_changed_meanwhile_is_not_replaced() {
+    async fn a_store_that_changed_during_migration_is_not_replaced() {
         let old = archives::Unpacked::new("v060_gr3");
         let plan = Plan::build(&old.open().await).await.unwrap();
         let mut root = std::fs::read(old.path().join("zarr.json")).unwrap();

@@ -270,13 +270,13 @@ mod tests {
         let address = dir.path().join("new.zarrvectors").to_str().unwrap().to_owned();
         let plan = Plan::build(&old.open().await).await.unwrap();
         let build = zvf_store::Build::begin(&address, Default::default()).await.unwrap();
-        let done = plan.apply(&Default::default(), build, |_| ()).await.unwrap();
-        assert!(done.verified, "{id}");
+        let report = plan.apply(&Default::default(), build, |_| ()).await.unwrap();
+        assert!(report.verified, "{id}");
         (dir, address)
     }
 
     #[tokio::test]
-    async fn what_differs_from_the_old_store_is_refused() {
+    async fn differences_from_the_old_store_are_refused() {
         let faces = "suites/mesh07";
         for (source, path, message) in [
             (

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_do_not_go_together_are_refused() {
+    fn mismatched_columns_are_refused() {
         let batch = || Batch::new(Kind::Mesh, column(3));
         let parts = |offsets: &[usize]| Parts::new(offsets.to_vec(), vec![ObjectId(0)]);
         let errors = [
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_batch_has_empty_everything() {
+    fn an_empty_batch_has_empty_columns() {
         let batch = Batch::new(Kind::Graph, column(0));
         assert!(batch.is_empty() && batch.parts().is_empty() && batch.elements().is_none());
         let parts = Parts::new(vec![0], vec![]).unwrap();

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_is_no_box() {
+    fn refuses_invalid_boxes() {
         for (low, high, message) in [
             (&[][..], &[][..], "a box needs two corners of 1 to 8 axes, found 0 and 0"),
             (&[0.0], &[0.0, 1.0], "a box needs two corners of 1 to 8 axes, found 1 and 2"),
@@ -176,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn nan_points_are_nowhere() {
+    fn nan_points_are_in_no_box() {
         let all = Bounds::new(&[f64::NEG_INFINITY], &[f64::INFINITY]).unwrap();
         assert!(all.contains(&[f64::MAX]) && !all.contains(&[f64::NAN]));
     }
 
     #[test]
-    fn intersections_share_a_face_or_nothing() {
+    fn adjacent_boxes_share_a_face() {
         let a = Bounds::new(&[0.0, 0.0], &[2.0, 2.0]).unwrap();
         let b = Bounds::new(&[2.0, 1.0], &[3.0, 5.0]).unwrap();
         let c = Bounds::new(&[2.5, 1.0], &[3.0, 5.0]).unwrap();

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_column() {
+    fn refuses_invalid_columns() {
         let bytes = || Bytes::from_static(&[0; 10]);
         for (dtype, width, message) in [
             ("float32", 0, "a row of 0 values is not possible"),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_share_and_are_cut_to_what_there_is() {
+    fn slices_share_bytes_and_are_clamped() {
         let column = Column::new(dtype("int16"), 2, Bytes::from_static(&[0; 16])).unwrap();
         assert_eq!(column.len(), 4);
         for (rows, len) in [(0..4, 4), (1..3, 2), (3..9, 1), (9..12, 0)] {
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn typed_slices_only_of_the_same_type() {
+    fn typed_slices_need_the_same_type() {
         let floats = Column::new(Dtype::FLOAT32, 1, vec![0, 0, 128, 63].into()).unwrap();
         assert!(floats.as_slice::<i32>().is_none() && floats.as_slice::<f64>().is_none());
         if let Some(slice) = floats.as_slice::<f32>() {

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_and_where_once() {
+    fn messages_name_fault_and_location_once() {
         let error = ModelError::refused(
             Class::CountMismatch,
             "rows of an attribute",

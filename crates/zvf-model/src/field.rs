@@ -166,25 +166,25 @@ mod tests {
     }
 
     #[test]
-    fn whole_columns_are_checked_like_single_codes() {
+    fn columns_are_checked_like_single_codes() {
         let column = |dtype: &str, bytes: &[u8]| {
             let dtype = dtype.parse::<zvf_metadata::Dtype>().unwrap();
             Column::new(dtype, 1, bytes::Bytes::copy_from_slice(bytes)).unwrap()
         };
-        let two = |missing| Categories::new(vec![Value::Int(10), Value::Int(20)], missing);
+        let pair = |missing| Categories::new(vec![Value::Int(10), Value::Int(20)], missing);
         #[rustfmt::skip]
         let table = [
-            (two(None), column("uint8", &[0, 1, 250]), Some(250)),
-            (two(None), column("uint8", &[0, 1]), None),
-            (two(Some(250)), column("uint8", &[250]), None),
-            (two(Some(-1)), column("int8", &[0xff, 1]), None),
-            (two(None), column("int8", &[0xff]), Some(-1)),
-            (two(Some(-1)), column("int8", &[0xfe]), Some(-2)),
-            (two(Some(-1)), column("int16", &[0xff, 0xff, 2, 0]), Some(2)),
+            (pair(None), column("uint8", &[0, 1, 250]), Some(250)),
+            (pair(None), column("uint8", &[0, 1]), None),
+            (pair(Some(250)), column("uint8", &[250]), None),
+            (pair(Some(-1)), column("int8", &[0xff, 1]), None),
+            (pair(None), column("int8", &[0xff]), Some(-1)),
+            (pair(Some(-1)), column("int8", &[0xfe]), Some(-2)),
+            (pair(Some(-1)), column("int16", &[0xff, 0xff, 2, 0]), Some(2)),
         ];
         for (categories, column, code) in table {
-            let bad = code.map(|code| BadCode { code, categories: 2 });
-            assert_eq!(categories.check(&column).err(), bad, "{column:?}");
+            let expected = code.map(|code| BadCode { code, categories: 2 });
+            assert_eq!(categories.check(&column).err(), expected, "{column:?}");
         }
     }
 }

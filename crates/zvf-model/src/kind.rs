@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_go_both_ways() {
+    fn tokens_round_trip() {
         for &kind in Kind::ALL {
             assert_eq!(kind.token().parse(), Ok(kind));
         }

@@ -256,8 +256,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_whole_numbers() {
-        for (number, want) in [
+    fn types_are_integers() {
+        for (number, expected) in [
             (Some(2.0), Some(2)),
             (Some(-0.0), Some(0)),
             (Some(77.0), Some(77)),
@@ -266,7 +266,7 @@ mod tests {
             (Some(1e300), None),
             (None, None),
         ] {
-            assert_eq!(as_integer(number), want, "{number:?}");
+            assert_eq!(as_integer(number), expected, "{number:?}");
         }
     }
 }

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_nothing_but_fill() {
+    fn rows_of_fill_values_are_detected() {
         let dtype = |text: &str| text.parse::<Dtype>().unwrap();
         #[rustfmt::skip]
         let table: [(&str, &[u8], &[u8], bool); 8] = [

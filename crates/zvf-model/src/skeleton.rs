@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_take_the_place_of_what_is_implied() {
+    fn records_replace_implied_edges() {
         let chunk = ChunkKey::new(&[0]).unwrap();
         let mut builder = FragmentIndexBuilder::new();
         builder.range(0, 3).unwrap();
@@ -244,13 +244,13 @@ mod tests {
         let at = StoredLink { segment: 0, cell: 0, record: 7 };
         let explicit = HashMap::from([(row(5), vec![(row(1), at)]), (row(2), vec![(row(0), at)])]);
         let mut edges = Vec::new();
-        let mut shown = |directed| -> Vec<(u64, u64, bool)> {
+        let mut edges_of = |directed| -> Vec<(u64, u64, bool)> {
             edges.clear();
             push_edges(&fragments, &explicit, directed, &mut edges).unwrap();
             edges.iter().map(|e| (e.child.row, e.parent.row, e.record.is_some())).collect()
         };
-        assert_eq!(shown(false), [(1, 0, false), (2, 0, true), (5, 1, true), (4, 5, false)]);
+        assert_eq!(edges_of(false), [(1, 0, false), (2, 0, true), (5, 1, true), (4, 5, false)]);
         let directed = [(1, 0, false), (2, 0, true), (2, 1, false), (5, 1, true), (4, 5, false)];
-        assert_eq!(shown(true), directed);
+        assert_eq!(edges_of(true), directed);
     }
 }

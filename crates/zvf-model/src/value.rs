@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_print_shortest() {
+    fn floats_print_in_shortest_form() {
         for (x, text) in [
             (1e308, "1e308"),
             (-1.5e-300, "-1.5e-300"),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_compare_by_worth() {
+    fn numbers_compare_by_value() {
         use Ordering::{Equal, Greater, Less};
         let two_to_53 = 9_007_199_254_740_992_i64;
         for (a, b, order) in [

@@ -32,13 +32,13 @@ const STORES: [&str; 19] = [
 ];
 
 /// A store, and its precomputed objects.
-struct Both {
+struct ServedStore {
     _files: archives::Unpacked,
     reader: Reader,
     served: Precomputed,
 }
 
-impl Both {
+impl ServedStore {
     async fn open(id: &str) -> Self {
         let files = archives::Unpacked::new(id);
         let reader = Reader::new(files.open().await);
@@ -70,64 +70,70 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 #[tokio::test]
-async fn every_kind_of_store_is_served_whole() {
-    let mut seen = BTreeMap::new();
+async fn every_kind_of_store_is_served_completely() {
+    let mut counts = BTreeMap::new();
     for id in STORES {
-        let both = Both::open(id).await;
-        for layer in both.served.layers().await.unwrap() {
+        let store = ServedStore::open(id).await;
+        for layer in store.served.layers().await.unwrap() {
             let count = match layer.form {
                 LayerForm::Annotations if layer.kind == Kind::PointCloud => {
-                    check_points(id, &both).await
+                    check_points(id, &store).await
                 }
-                LayerForm::Annotations => check_chains(id, &both, &layer.name, layer.kind).await,
-                LayerForm::Skeletons => check_skeletons(id, &both, &layer.name, layer.kind).await,
-                LayerForm::Meshes => check_meshes(id, &both).await,
+                LayerForm::Annotations => check_chains(id, &store, &layer.name, layer.kind).await,
+                LayerForm::Skeletons => check_skeletons(id, &store, &layer.name, layer.kind).await,
+                LayerForm::Meshes => check_meshes(id, &store).await,
                 other => panic!("{id}: {other:?} is no usual folder"),
             };
             assert!(count > 0, "{id}: nothing in {}", layer.name);
-            *seen.entry(layer.kind.token()).or_insert(0) += count;
-            assert!(both.get(&layer.name, "nothing").await.is_none(), "{id}");
-            assert!(both.get(&format!("{}@99", layer.name), "info").await.is_none(), "{id}");
+            *counts.entry(layer.kind.token()).or_insert(0) += count;
+            assert!(store.get(&layer.name, "nothing").await.is_none(), "{id}");
+            assert!(store.get(&format!("{}@99", layer.name), "info").await.is_none(), "{id}");
         }
-        let layers = both.served.layers().await.unwrap();
+        let layers = store.served.layers().await.unwrap();
         assert!(layers.len() < 8);
-        let volume = both.served.object("info", &[]).await.unwrap();
+        let volume = store.served.object("info", &[]).await.unwrap();
         let has_segments = layers.iter().any(|layer| layer.form != LayerForm::Annotations);
         assert_eq!(volume.is_some(), has_segments, "{id}");
         if let Some(volume) = volume {
             let volume: Json = serde_json::from_slice(&volume).unwrap();
             for name in ["mesh", "skeletons"] {
                 let folder = volume[name].as_str();
-                let is_there = |folder| layers.iter().any(|layer| layer.name == folder);
-                assert!(folder.is_none_or(is_there), "{id}: {volume}");
+                let exists = |folder| layers.iter().any(|layer| layer.name == folder);
+                assert!(folder.is_none_or(exists), "{id}: {volume}");
             }
             assert!(volume["scales"][0]["size"][0].as_u64().unwrap() > 0, "{id}: {volume}");
         }
-        let view = both.served.view_state("http://localhost/precomputed/x").await.unwrap();
+        let view = store.served.view_state("http://localhost/precomputed/x").await.unwrap();
         assert!(!view["layers"].as_array().unwrap().is_empty(), "{id}");
     }
-    assert!(seen.len() >= 6, "{seen:?}");
+    assert!(counts.len() >= 6, "{counts:?}");
 }
 
 #[tokio::test]
-async fn crowded_cells_are_halved() {
+async fn large_cells_are_split() {
     for id in ["pc3_basic", "pc3_pyramid_explicit", "pc3_negative_aniso", "pc4_basic"] {
-        let few = Both::open(id).await;
-        let many = Both::open(id).await.with(|served| served.with_max_cell_rows(4));
-        assert_eq!(check_points(id, &few).await, check_points(id, &many).await, "{id}");
+        let large = ServedStore::open(id).await;
+        let small = ServedStore::open(id).await.with(|served| served.with_max_cell_rows(4));
+        assert_eq!(check_points(id, &large).await, check_points(id, &small).await, "{id}");
         let last = |info: Json| info["spatial"].as_array().unwrap().last().unwrap().clone();
-        let [few, many] = [&few, &many].map(|both| both.info("point_cloud", "info"));
-        let (few, many) = (last(few.await), last(many.await));
-        assert!(numbers(&many["grid_shape"])[0] > numbers(&few["grid_shape"])[0], "{id}: {many}");
-        assert!(many["limit"].as_u64().unwrap() <= few["limit"].as_u64().unwrap(), "{id}: {many}");
+        let [large, small] = [&large, &small].map(|store| store.info("point_cloud", "info"));
+        let (large, small) = (last(large.await), last(small.await));
+        assert!(
+            numbers(&small["grid_shape"])[0] > numbers(&large["grid_shape"])[0],
+            "{id}: {small}"
+        );
+        assert!(
+            small["limit"].as_u64().unwrap() <= large["limit"].as_u64().unwrap(),
+            "{id}: {small}"
+        );
     }
-    let lines = Both::open("ln3_basic").await.with(|served| served.with_max_cell_rows(4));
+    let lines = ServedStore::open("ln3_basic").await.with(|served| served.with_max_cell_rows(4));
     assert!(check_chains("ln3_basic", &lines, "line", Kind::Line).await > 0);
 }
 
 #[tokio::test]
 async fn annotations_name_their_objects_and_groups() {
-    let mut seen = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for id in archives::ids() {
         let files = archives::Unpacked::new(&id);
         let served = Precomputed::new(Reader::new(files.open().await));
@@ -137,25 +143,25 @@ async fn annotations_name_their_objects_and_groups() {
                 let info: Json = serde_json::from_slice(&info).unwrap();
                 for relation in info["relationships"].as_array().unwrap() {
                     let name = format!("{} {}", layer.name, relation["id"].as_str().unwrap());
-                    *seen.entry(name).or_insert(0) += 1;
+                    *counts.entry(name).or_insert(0) += 1;
                 }
             }
         }
     }
-    assert!(seen.len() >= 3, "{seen:?}");
+    assert!(counts.len() >= 3, "{counts:?}");
 }
 
 #[tokio::test]
 async fn large_meshes_are_cut_into_an_octree() {
     for id in ["ms3_pyramid", "ms3_quad"] {
-        let both = Both::open(id).await.with(|served| served.with_max_whole_faces(0));
-        let full = Both::open(id).await;
+        let split = ServedStore::open(id).await.with(|served| served.with_max_whole_faces(0));
+        let unsplit = ServedStore::open(id).await;
         let mut fragments = 0;
-        for segment in segments(&both, "mesh").await {
-            let Some(manifest) = both.get("mesh", &format!("{segment}.index")).await else {
+        for segment in segments(&split, "mesh").await {
+            let Some(manifest) = split.get("mesh", &format!("{segment}.index")).await else {
                 continue;
             };
-            let data = both.get("mesh", &segment).await.unwrap();
+            let data = split.get("mesh", &segment).await.unwrap();
             let lods = u32_at(&manifest, 24);
             let (mut at, mut bytes) = (28 + 20 * lods, 0);
             for lod in 0..lods {
@@ -176,7 +182,7 @@ async fn large_meshes_are_cut_into_an_octree() {
             }
             assert_eq!((at, bytes), (manifest.len(), data.len()), "{id} {segment}");
         }
-        assert!(fragments > segments(&full, "mesh").await.len(), "{id}: {fragments} fragments");
+        assert!(fragments > segments(&unsplit, "mesh").await.len(), "{id}: {fragments} fragments");
     }
 }
 
@@ -192,18 +198,19 @@ fn split_list(list: &[u8]) -> Vec<(u64, Vec<u8>)> {
 
 /// Checks that an annotation by its id has the record of its cell, followed by the ids of each relationship, whose
 /// lists contain it.
-async fn check_by_id(id: &str, both: &Both, layer: &str, (number, record): (u64, &[u8])) {
-    let found = both.get(layer, &format!("by_id/{number}")).await.unwrap();
+async fn check_by_id(id: &str, store: &ServedStore, layer: &str, (number, record): (u64, &[u8])) {
+    let found = store.get(layer, &format!("by_id/{number}")).await.unwrap();
     assert_eq!(&found[..record.len()], record, "{id}, {layer} {number}");
     let mut at = record.len();
-    for relation in both.info(layer, "info").await["relationships"].as_array().unwrap() {
+    for relation in store.info(layer, "info").await["relationships"].as_array().unwrap() {
         let (count, name) = (u32_at(&found, at), relation["key"].as_str().unwrap());
         let ids: Vec<u64> = (0..count).map(|n| u64_at(&found, at + 4 + 8 * n)).collect();
         at += 4 + 8 * count;
-        // Lists are long, and all annotations of an object are of one kind: each tenth is checked.
+        // Lists are long, and all annotations of an object have the same kind: each tenth is
+        // checked.
         for related in ids.iter().filter(|_| number % 10 == 0) {
-            let list = both.get(layer, &format!("{name}/{related}")).await.unwrap();
-            let listed = split_list(&list).into_iter().find(|(own, _)| *own == number);
+            let list = store.get(layer, &format!("{name}/{related}")).await.unwrap();
+            let listed = split_list(&list).into_iter().find(|(listed_id, _)| *listed_id == number);
             assert_eq!(listed.unwrap().1, record, "{id}, {layer} {number}, {name} {related}");
         }
     }
@@ -224,8 +231,8 @@ fn numbers(json: &Json) -> Vec<f64> {
     json.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
 }
 
-async fn check_points(id: &str, both: &Both) -> usize {
-    let info = both.info("point_cloud", "info").await;
+async fn check_points(id: &str, store: &ServedStore) -> usize {
+    let info = store.info("point_cloud", "info").await;
     let rank = info["dimensions"].as_object().unwrap().len();
     let (low, high) = (numbers(&info["lower_bound"]), numbers(&info["upper_bound"]));
     let mut found = BTreeMap::new();
@@ -237,7 +244,7 @@ async fn check_points(id: &str, both: &Both) -> usize {
             assert!((size[axis] * shape[axis] as f64 - extent).abs() <= extent * 1e-9, "{id}");
         }
         for cell in cells(&shape) {
-            let Some(list) = both.get("point_cloud", &format!("spatial{number}/{cell}")).await
+            let Some(list) = store.get("point_cloud", &format!("spatial{number}/{cell}")).await
             else {
                 continue;
             };
@@ -253,16 +260,16 @@ async fn check_points(id: &str, both: &Both) -> usize {
                         "{id}: {x} in {cell}"
                     );
                 }
-                check_by_id(id, both, "point_cloud", (point, &record)).await;
+                check_by_id(id, store, "point_cloud", (point, &record)).await;
                 assert!(found.insert(point, record).is_none(), "{id}: {point} twice");
             }
         }
     }
-    let level = both.reader.level(LevelId(0)).await.unwrap();
+    let level = store.reader.level(LevelId(0)).await.unwrap();
     let is_additive =
         level.store().level_numbers().len() > 1 && info["spatial"].as_array().unwrap().len() > 1;
     let query = Query::all().of_kind(Kind::PointCloud).columns(Columns::None);
-    let all = both.reader.run(&query).await.unwrap().batch;
+    let all = store.reader.run(&query).await.unwrap().batch;
     if !is_additive {
         assert_eq!(found.len(), all.len(), "{id}");
     }
@@ -277,26 +284,26 @@ async fn check_points(id: &str, both: &Both) -> usize {
     let exact = found.iter().filter(|(point, _)| *point >> 56 == 0);
     let mut places = BTreeMap::<Vec<u8>, usize>::new();
     exact.for_each(|(_, record)| *places.entry(place(record)).or_default() += 1);
-    if !is_additive && both.reader.store().root().zarr_vectors.coordinate_offset.is_none() {
+    if !is_additive && store.reader.store().root().zarr_vectors.coordinate_offset.is_none() {
         assert_eq!(places, expected, "{id}");
     }
     found.len()
 }
 
-async fn check_chains(id: &str, both: &Both, layer: &str, kind: Kind) -> usize {
-    let info = both.info(layer, "info").await;
+async fn check_chains(id: &str, store: &ServedStore, layer: &str, kind: Kind) -> usize {
+    let info = store.info(layer, "info").await;
     let shape: Vec<u64> =
         numbers(&info["spatial"][0]["grid_shape"]).iter().map(|n| *n as u64).collect();
     let mut found = BTreeMap::new();
     for cell in cells(&shape) {
-        let Some(list) = both.get(layer, &format!("spatial0/{cell}")).await else { continue };
+        let Some(list) = store.get(layer, &format!("spatial0/{cell}")).await else { continue };
         for (line, record) in split_list(&list) {
-            check_by_id(id, both, layer, (line, &record)).await;
+            check_by_id(id, store, layer, (line, &record)).await;
             found.insert(line, record);
         }
     }
     let query = Query::all().of_kind(kind).columns(Columns::None);
-    let batch = both.reader.run(&query).await.unwrap().batch;
+    let batch = store.reader.run(&query).await.unwrap().batch;
     let objects: std::collections::BTreeSet<u64> =
         batch.parts().objects().iter().map(|object| object.0 as u64).collect();
     assert_eq!(found.into_keys().collect::<std::collections::BTreeSet<_>>(), objects, "{id}");
@@ -304,8 +311,8 @@ async fn check_chains(id: &str, both: &Both, layer: &str, kind: Kind) -> usize {
 }
 
 /// Returns the ids of segments.
-async fn segments(both: &Both, layer: &str) -> Vec<String> {
-    let info = both.info(layer, "segment_properties/info").await;
+async fn segments(store: &ServedStore, layer: &str) -> Vec<String> {
+    let info = store.info(layer, "segment_properties/info").await;
     let inline = &info["inline"];
     let ids: Vec<String> = inline["ids"]
         .as_array()
@@ -319,17 +326,17 @@ async fn segments(both: &Both, layer: &str) -> Vec<String> {
     ids
 }
 
-async fn answer(both: &Both, kind: Kind, id: &str) -> zvf_model::Batch {
-    let level = both.reader.level_of_kind(LevelId(0), kind).await.unwrap();
+async fn answer(store: &ServedStore, kind: Kind, id: &str) -> zvf_model::Batch {
+    let level = store.reader.level_of_kind(LevelId(0), kind).await.unwrap();
     let query = match level.objects().await.unwrap() {
         Some(_) => Query::all().of_objects([zvf_model::ObjectId(id.parse().unwrap())]),
         None => Query::all(),
     };
-    both.reader.run(&query.of_kind(kind)).await.unwrap().batch
+    store.reader.run(&query.of_kind(kind)).await.unwrap().batch
 }
 
-async fn check_skeletons(id: &str, both: &Both, layer: &str, kind: Kind) -> usize {
-    let info = both.info(layer, "info").await;
+async fn check_skeletons(id: &str, store: &ServedStore, layer: &str, kind: Kind) -> usize {
+    let info = store.info(layer, "info").await;
     let widths: usize = info["vertex_attributes"]
         .as_array()
         .unwrap()
@@ -343,11 +350,11 @@ async fn check_skeletons(id: &str, both: &Both, layer: &str, kind: Kind) -> usiz
             bytes * attribute["num_components"].as_u64().unwrap() as usize
         })
         .sum();
-    let ids = segments(both, layer).await;
+    let ids = segments(store, layer).await;
     let mut count = 0;
     for segment in &ids {
-        let batch = answer(both, kind, segment).await;
-        let Some(bytes) = both.get(layer, segment).await else {
+        let batch = answer(store, kind, segment).await;
+        let Some(bytes) = store.get(layer, segment).await else {
             assert!(batch.is_empty(), "{id}: {segment} is not there");
             continue;
         };
@@ -364,19 +371,19 @@ async fn check_skeletons(id: &str, both: &Both, layer: &str, kind: Kind) -> usiz
         }
         count += vertices;
     }
-    assert!(both.get(layer, "18446744073709551615").await.is_none(), "{id}");
+    assert!(store.get(layer, "18446744073709551615").await.is_none(), "{id}");
     count
 }
 
-async fn check_meshes(id: &str, both: &Both) -> usize {
+async fn check_meshes(id: &str, store: &ServedStore) -> usize {
     let mut count = 0;
-    for segment in segments(both, "mesh").await {
-        let batch = answer(both, Kind::Mesh, &segment).await;
-        let Some(manifest) = both.get("mesh", &format!("{segment}.index")).await else {
+    for segment in segments(store, "mesh").await {
+        let batch = answer(store, Kind::Mesh, &segment).await;
+        let Some(manifest) = store.get("mesh", &format!("{segment}.index")).await else {
             assert!(batch.is_empty(), "{id}: {segment} is not there");
             continue;
         };
-        let data = both.get("mesh", &segment).await.unwrap();
+        let data = store.get("mesh", &segment).await.unwrap();
         let lods = u32_at(&manifest, 24);
         let first = 28 + 20 * lods;
         let counts: usize = (0..lods).map(|lod| u32_at(&manifest, 28 + 16 * lods + 4 * lod)).sum();
@@ -396,7 +403,7 @@ async fn check_meshes(id: &str, both: &Both) -> usize {
             "{id} {segment}"
         );
         assert_eq!(decoded.attributes[0].values.len(), 12 * batch.len(), "{id} {segment}");
-        let legacy = both.get("mesh.legacy", &format!("{segment}:0:0")).await.unwrap();
+        let legacy = store.get("mesh.legacy", &format!("{segment}:0:0")).await.unwrap();
         assert_eq!(u32_at(&legacy, 0), batch.len(), "{id} {segment}");
         count += batch.len();
     }

@@ -369,22 +369,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_boxes_of_about_the_same_size() {
+    fn blocks_are_boxes_of_similar_size() {
         let keys: Vec<ChunkKey> =
             (0..32).map(|i| ChunkKey::new(&[i / 4 - 3, i % 4]).unwrap()).collect();
         let rows: Vec<u64> = (0..32).map(|i| 10 + i % 3).collect();
         let blocks = Blocks::new(&keys, &rows, (vec![2.0, 5.0], &[1, 1]), 100);
         assert_eq!(blocks.len(), 4);
         let mut counts = vec![0; 4];
-        for ((key, rows), of) in keys.iter().zip(&rows).zip(&blocks.of) {
-            let [low, high] = &blocks.boxes[*of as usize];
+        for ((key, rows), block) in keys.iter().zip(&rows).zip(&blocks.of) {
+            let [low, high] = &blocks.boxes[*block as usize];
             let inside = |axis: usize| (low[axis]..=high[axis]).contains(&key.components()[axis]);
-            assert!(inside(0) && inside(1), "{key} in {of}");
-            counts[*of as usize] += rows;
+            assert!(inside(0) && inside(1), "{key} in {block}");
+            counts[*block as usize] += rows;
         }
         assert!(counts.iter().all(|count| *count <= 100), "{counts:?}");
-        let first = blocks.region(0).unwrap();
-        let low: Vec<f64> = first.hull().low().to_vec();
+        let region = blocks.region(0).unwrap();
+        let low: Vec<f64> = region.hull().low().to_vec();
         assert!(low[0] < -6.0 && low[0] > -6.001 && low[1] < 0.0, "{low:?}");
         assert_eq!(blocks.owners(&[0, 31 << 32, 99 << 32]), [blocks.of[0], blocks.of[31], NONE]);
         let len = |max_rows, units: [i64; 2]| {

@@ -138,17 +138,17 @@ fn sort_ids(mut ids: Vec<i64>) -> Vec<i64> {
 mod tests {
     use super::*;
 
-    fn candidates(of: &[(i64, f64, f64)]) -> Vec<Candidate> {
+    fn candidates(values: &[(i64, f64, f64)]) -> Vec<Candidate> {
         let candidate = |(id, measure, x): &(i64, f64, f64)| Candidate {
             id: *id,
             measure: *measure,
             at: vec![*x],
         };
-        of.iter().map(candidate).collect()
+        values.iter().map(candidate).collect()
     }
 
     #[test]
-    fn each_strategy() {
+    fn strategies_choose_the_expected_objects() {
         let five = candidates(&[
             (2, 1.0, 0.5),
             (4, 9.0, 0.6),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn at_least_one_stays() {
+    fn at_least_one_object_is_kept() {
         assert_eq!([0, 1, 2, 5].map(|n| count_kept(n, 100.0)), [0, 1, 1, 1]);
         assert_eq!([0, 1, 2, 5].map(|n| count_kept(n, 2.0)), [0, 1, 1, 3]);
     }

@@ -365,10 +365,10 @@ mod tests {
     }
 
     #[test]
-    fn every_rule() {
+    fn rules_aggregate_integers_and_floats() {
         let ints = field("int8", 1, &[100.0, 7.0, 100.0, 9.0, -3.0]);
         let floats = field("float32", 1, &[1.0, f64::NAN, 2.0, 9.0, 6.0]);
-        for (rule, to_i128, real) in [
+        for (rule, integer, real) in [
             (Aggregation::Sum, [7.0, 197.0], [f64::NAN, 9.0]),
             (Aggregation::Min, [7.0, -3.0], [f64::NAN, 1.0]),
             (Aggregation::Max, [7.0, 100.0], [f64::NAN, 6.0]),
@@ -377,22 +377,22 @@ mod tests {
             (Aggregation::Mean, [7.0, 66.0], [f64::NAN, 3.0]),
             (Aggregation::Count, [1.0, 3.0], [1.0, 3.0]),
         ] {
-            assert_eq!(aggregate(&ints, rule, None), to_i128, "{rule}");
-            let found = aggregate(&floats, rule, None);
+            assert_eq!(aggregate(&ints, rule, None), integer, "{rule}");
+            let actual = aggregate(&floats, rule, None);
             let bits = |values: [f64; 2]| values.map(f64::to_bits);
-            assert_eq!(bits([found[0], found[1]]), bits(real), "{rule}");
+            assert_eq!(bits([actual[0], actual[1]]), bits(real), "{rule}");
         }
         assert!(Clusters::new(&[0], 1).field(&ints, Aggregation::Drop, None).unwrap().is_none());
     }
 
     #[test]
-    fn the_first_of_the_most_frequent_values_stays() {
+    fn mode_takes_the_first_of_the_most_frequent_values() {
         let values: Vec<f64> = (0..60).map(|i| f64::from(i % 20)).collect();
-        for (more, want) in [(vec![], 0.0), (vec![19.0], 19.0), (vec![7.0, 3.0], 3.0)] {
-            let all = field("int16", 1, &[values.clone(), more].concat());
-            let clusters = Clusters::new(&vec![0; all.column.len()], 1);
-            let mode = clusters.field(&all, Aggregation::Mode, None).unwrap().unwrap();
-            assert_eq!(floats(&mode.column), [want]);
+        for (appended, expected) in [(vec![], 0.0), (vec![19.0], 19.0), (vec![7.0, 3.0], 3.0)] {
+            let field = field("int16", 1, &[values.clone(), appended].concat());
+            let clusters = Clusters::new(&vec![0; field.column.len()], 1);
+            let mode = clusters.field(&field, Aggregation::Mode, None).unwrap().unwrap();
+            assert_eq!(floats(&mode.column), [expected]);
         }
     }
 
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_several_values_and_heads() {
+    fn wide_columns_are_aggregated_per_value_and_by_head() {
         let pairs = field("float32", 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let clusters = Clusters::new(&[0, 0, 0], 1).with_heads(vec![2]);
         let values = |rule| floats(&clusters.field(&pairs, rule, None).unwrap().unwrap().column);
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_not_counted_with() {
+    fn means_of_text_are_refused() {
         let text =
             Column::new("<U1".parse::<Dtype>().unwrap(), 1, vec![97, 0, 0, 0].into()).unwrap();
         let text = Field::new("label", text);

@@ -121,8 +121,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_rounded_into_their_type() {
-        for (dtype, values, want) in [
+    fn values_are_rounded_and_clamped_to_their_type() {
+        for (dtype, values, expected) in [
             ("int8", [-200.0, -0.6, 2.5, 300.0], [-128.0, -1.0, 3.0, 127.0]),
             ("uint8", [-5.0, 0.4, 254.6, 300.0], [0.0, 0.0, 255.0, 255.0]),
             ("int64", [-1e300, -1.0, 7.0, 7.4], [-9_223_372_036_854_775_808.0, -1.0, 7.0, 7.0]),
@@ -131,7 +131,7 @@ mod tests {
             ("float16", [0.5, -1.0, 1e3, 0.0], [0.5, -1.0, 1e3, 0.0]),
         ] {
             let column = column(dtype.parse::<Dtype>().unwrap(), 1, &values).unwrap();
-            assert_eq!(floats(&column), want, "{dtype}");
+            assert_eq!(floats(&column), expected, "{dtype}");
         }
     }
 

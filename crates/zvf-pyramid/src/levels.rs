@@ -147,8 +147,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn level_0_stays_but_for_its_links_to_others() {
-        for (path, want) in [
+    fn level_0_is_kept_except_for_links_to_other_levels() {
+        for (path, expected) in [
             ("0", false),
             ("0/links", false),
             ("0/links/0", false),
@@ -169,7 +169,7 @@ mod tests {
             ("headers/las", false),
             ("1x", false),
         ] {
-            assert_eq!(is_replaced(&Key::root().below(path).unwrap()), want, "{path}");
+            assert_eq!(is_replaced(&Key::root().below(path).unwrap()), expected, "{path}");
         }
     }
 }

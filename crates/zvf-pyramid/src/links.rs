@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn links_to_chunks_that_are_not_there_are_refused() {
+    async fn links_to_missing_chunks_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
         let store = two_chunks(&path("points")).await;
@@ -469,14 +469,14 @@ mod tests {
         let at = |chunk: u64, row: u64| chunk << 32 | row;
         let message = "chunk that a link names: expected less than 2, found";
         for (name, links, expected) in [
-            ("both there", [(at(0, 3), at(1, 4)), (at(1, 0), at(1, 9))], Ok(2)),
+            ("both exist", [(at(0, 3), at(1, 4)), (at(1, 0), at(1, 9))], Ok(2)),
             (
-                "from nowhere",
+                "from a missing chunk",
                 [(at(0, 0), at(0, 0)), (at(7, 0), at(0, 0))],
                 Err(format!("{message} 7")),
             ),
             (
-                "to nowhere",
+                "to a missing chunk",
                 [(at(0, 0), at(2, 0)), (at(1, 0), at(0, 0))],
                 Err(format!("{message} 2")),
             ),
@@ -485,14 +485,14 @@ mod tests {
             let mut cells =
                 Cells::new(&build, &store, (&level, &level), 1, "0/links/+1").await.unwrap();
             let pushed = links.iter().try_for_each(|(from, to)| cells.push(*from, *to));
-            let found = match pushed {
+            let result = match pushed {
                 Ok(()) => cells.finish().await,
                 Err(error) => Err(error),
             };
             let to_message = |error: PyramidError| {
                 error.to_string().trim_end_matches("; nothing was changed").to_owned()
             };
-            assert_eq!(found.map_err(to_message), expected, "{name}");
+            assert_eq!(result.map_err(to_message), expected, "{name}");
         }
     }
 }

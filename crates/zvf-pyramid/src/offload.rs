@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn gives_what_was_computed() {
+    async fn returns_the_result_of_the_computation() {
         assert!(!offload(|stop| Ok(stop.is_set())).await.unwrap());
         let error = offload::<u8>(|_| Err(PyramidError::setting("size", "more than 0", 0)));
         assert_eq!(error.await.unwrap_err().to_string(), "size: expected more than 0, found 0");
@@ -94,16 +94,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_future_stops_the_computation() {
-        let (ended, end) = mpsc::channel();
-        let mut waiting = Box::pin(offload(move |stop: &Stop| {
+        let (sender, receiver) = mpsc::channel();
+        let mut future = Box::pin(offload(move |stop: &Stop| {
             while !stop.is_set() {
                 std::thread::yield_now();
             }
-            ended.send("stopped").unwrap();
+            sender.send("stopped").unwrap();
             Ok(())
         }));
-        assert!(waiting.as_mut().now_or_never().is_none(), "polling does not compute");
-        drop(waiting);
-        assert_eq!(end.recv().unwrap(), "stopped");
+        assert!(future.as_mut().now_or_never().is_none(), "polling does not compute");
+        drop(future);
+        assert_eq!(receiver.recv().unwrap(), "stopped");
     }
 }

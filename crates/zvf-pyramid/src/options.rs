@@ -550,36 +550,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_mean_nothing_are_refused() {
-        let with = |change: &dyn Fn(&mut Options)| {
+    fn invalid_settings_are_refused() {
+        let check = |change: &dyn Fn(&mut Options)| {
             let mut options = Options::default();
             change(&mut options);
             options.per_kind(&[Kind::Graph]).unwrap_err().to_string()
         };
-        for (found, message) in [
-            (with(&|o| o.size = Some(0.0)), "size: expected more than 0, found 0"),
-            (with(&|o| o.growth = Some(0.9)), "growth: expected 1 or more, found 0.9"),
-            (with(&|o| o.keep = Some(1.0)), "share to keep: expected between 0 and 1, found 1"),
-            (with(&|o| o.sparsity = f64::NAN), "sparsity: expected 1 or more, found NaN"),
-            (with(&|o| o.prune = Some(0.0)), "length of branches: expected more than 0, found 0"),
+        for (actual, message) in [
+            (check(&|o| o.size = Some(0.0)), "size: expected more than 0, found 0"),
+            (check(&|o| o.growth = Some(0.9)), "growth: expected 1 or more, found 0.9"),
+            (check(&|o| o.keep = Some(1.0)), "share to keep: expected between 0 and 1, found 1"),
+            (check(&|o| o.sparsity = f64::NAN), "sparsity: expected 1 or more, found NaN"),
+            (check(&|o| o.prune = Some(0.0)), "length of branches: expected more than 0, found 0"),
             (
-                with(&|o| o.prune = Some(1.0)),
+                check(&|o| o.prune = Some(1.0)),
                 "length of branches: expected skeletons to simplify, found cluster of graph",
             ),
-            (with(&|o| o.depth = -2), "depth of links: expected -1 or more, found -2"),
-            (with(&|o| o.chunk_scale = 0), "factor of chunks: expected 1 or more, found 0"),
-            (with(&|o| o.levels = Some(21)), "levels: expected 20 or fewer, found 21"),
+            (check(&|o| o.depth = -2), "depth of links: expected -1 or more, found -2"),
+            (check(&|o| o.chunk_scale = 0), "factor of chunks: expected 1 or more, found 0"),
+            (check(&|o| o.levels = Some(21)), "levels: expected 20 or fewer, found 21"),
             (
-                with(&|o| o.method = Some(Method::Subset)),
+                check(&|o| o.method = Some(Method::Subset)),
                 "method: expected points to take a subset of, found subset of graph",
             ),
         ] {
-            assert_eq!(found, message);
+            assert_eq!(actual, message);
         }
     }
 
     #[test]
-    fn settings_as_text_are_all_that_levels_depend_on() {
+    fn serialized_settings_are_those_that_levels_depend_on() {
         let text = |options: &Options| serde_json::to_string(options).unwrap();
         let mesh_settings = OfKind { keep: Some(0.1), ..OfKind::default() };
         let options = Options {
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_a_method_that_fits() {
+    fn the_default_method_fits_each_kind() {
         for &kind in Kind::ALL {
             assert!(Method::default_for(kind).fits(kind), "{kind}");
         }
@@ -613,13 +613,13 @@ mod tests {
     #[test]
     fn tolerances_grow_faster_than_cells() {
         let growth = |growth, method| Options { growth, ..Options::default() }.growth(method);
-        let all =
+        let growths =
             [Method::Simplify, Method::Cluster].map(|m| (growth(None, m), growth(Some(3.0), m)));
-        assert_eq!(all, [(4.0, 3.0), (2.0, 3.0)]);
+        assert_eq!(growths, [(4.0, 3.0), (2.0, 3.0)]);
     }
 
     #[test]
-    fn words_both_ways() {
+    fn methods_and_strategies_round_trip_as_text() {
         for (method, word) in Method::WORDS {
             assert_eq!(
                 (word.parse::<Method>().unwrap(), method.to_string()),

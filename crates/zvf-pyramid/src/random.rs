@@ -205,16 +205,16 @@ mod tests {
             (20_000, 10_000, 3, &[2, 5, 9, 10, 11, 12, 13, 17]),
             (100_000, 1500, 12_345_678_901_234, &[1, 43, 84, 132, 263, 421, 460, 462]),
         ];
-        for (n, k, seed, first) in table {
+        for (n, k, seed, expected) in table {
             let chosen = Random::new(seed).choose(n, k);
             assert_eq!(chosen.len() as u64, k, "{n} {k} {seed}");
-            assert_eq!(chosen[..first.len()], *first, "{n} {k} {seed}");
+            assert_eq!(chosen[..expected.len()], *expected, "{n} {k} {seed}");
             assert!(chosen.is_sorted_by(|a, b| a < b) && chosen[chosen.len() - 1] < n);
         }
     }
 
     #[test]
-    fn bounds_are_reached_and_kept() {
+    fn random_numbers_cover_their_bounds() {
         let mut random = Random::new(1);
         for max in [0, 1, 6, u64::from(u32::MAX), u64::from(u32::MAX) + 1, u64::MAX] {
             assert!((0..200).all(|_| random.up_to(max) <= max), "{max}");

@@ -150,22 +150,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boxes_become_chunks_level_by_level() {
+    fn boxes_are_mapped_to_chunks_of_each_level() {
         let boxes = vec![
             [vec![-0.3, 0.1 * 3.0], vec![0.0, 0.4]], // 3 × 0.1 is a little more than 0.3
             [vec![0.75, 0.0], vec![0.9, 0.25]],
         ];
         let stale = Stale { boxes, objects: vec![4, 4, -1] };
-        let Changed::Part(part) = Changed::from_stale(&stale, &[0.1, 0.1]) else { panic!() };
-        assert_eq!(part.ranges, [[vec![-3, 3], vec![-1, 3]], [vec![7, 0], vec![8, 2]]]);
-        assert_eq!(part.objects.iter().copied().collect::<Vec<_>>(), [-1, 4]);
+        let Changed::Part(changed) = Changed::from_stale(&stale, &[0.1, 0.1]) else { panic!() };
+        assert_eq!(changed.ranges, [[vec![-3, 3], vec![-1, 3]], [vec![7, 0], vec![8, 2]]]);
+        assert_eq!(changed.objects.iter().copied().collect::<Vec<_>>(), [-1, 4]);
         for (chunk, is_in) in [([-1, 3], true), ([0, 3], false), ([8, 2], true), ([8, 3], false)] {
-            assert_eq!(part.has_chunk(&chunk), is_in, "{chunk:?}");
+            assert_eq!(changed.has_chunk(&chunk), is_in, "{chunk:?}");
         }
-        let coarse = part.coarsen(2);
+        let coarse = changed.coarsen(2);
         assert_eq!(coarse.ranges, [[vec![-2, 1], vec![-1, 1]], [vec![3, 0], vec![4, 1]]]);
-        for odd in [vec![0.0], vec![0.0, f64::NAN]] {
-            let stale = Stale { boxes: vec![[odd, vec![1.0, 1.0]]], objects: Vec::new() };
+        for invalid in [vec![0.0], vec![0.0, f64::NAN]] {
+            let stale = Stale { boxes: vec![[invalid, vec![1.0, 1.0]]], objects: Vec::new() };
             assert!(matches!(Changed::from_stale(&stale, &[0.1, 0.1]), Changed::All(_)));
         }
     }

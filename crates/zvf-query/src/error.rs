@@ -255,9 +255,9 @@ mod tests {
 
     #[test]
     fn messages_are_one_line_and_name_the_class() {
-        let bad = QueryError::from(BadQuery::Axes { found: 2, expected: 3 });
+        let error = QueryError::from(BadQuery::Axes { found: 2, expected: 3 });
         assert_eq!(
-            (bad.class(), bad.to_string().as_str()),
+            (error.class(), error.to_string().as_str()),
             (Class::InvalidArgument, "InvalidArgument: the region has 2 axes, the store has 3")
         );
         let limit = QueryError::limit("rows of an answer", 10, 11);
@@ -268,6 +268,6 @@ mod tests {
                 "LimitExceeded: rows of an answer: expected at most 10, found 11"
             )
         );
-        assert!(bad.bad_query().is_some() && limit.model().is_some());
+        assert!(error.bad_query().is_some() && limit.model().is_some());
     }
 }

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn dots() {
+    fn draws_points() {
         for (at, width, expected) in [
             ([1.0, 1.0, 0.0], 1, ["....", ".1..", "...."]),
             ([3.99, 2.99, 0.0], 1, ["....", "....", "...1"]),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn lines() {
+    fn draws_lines() {
         let far = 1e12;
         for (from, to, width, expected) in [
             ([0.5, 0.5], [3.5, 2.5], 1, ["1...", ".11.", "...1"]),
@@ -293,12 +293,12 @@ mod tests {
             let mut canvas = canvas(4, 3);
             let end = |[x, y]: [f64; 2], ink| ([x, y, 0.0], ink);
             canvas.segment([end(from, ink(1)), end(to, ink(2))], width);
-            let shown: Vec<String> = rows_of_canvas(&canvas);
-            let same =
+            let actual: Vec<String> = rows_of_canvas(&canvas);
+            let is_same =
                 |a: &str, b: &str| a.chars().zip(b.chars()).all(|(a, b)| (a == '.') == (b == '.'));
             assert!(
-                shown.iter().zip(expected).all(|(a, b)| same(a, b)),
-                "{from:?} {to:?} of {width}: {shown:?}"
+                actual.iter().zip(expected).all(|(a, b)| is_same(a, b)),
+                "{from:?} {to:?} of {width}: {actual:?}"
             );
         }
         let mut canvas = canvas(4, 1);
@@ -307,13 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn triangles() {
+    fn draws_triangles() {
         for (corners, expected) in [
             ([[0., 0.], [4., 0.], [0., 4.]], ["1111", "111.", "11..", "1..."]),
             ([[0., 0.], [0., 4.], [4., 0.]], ["1111", "111.", "11..", "1..."]),
             ([[-9., -9.], [99., -9.], [-9., 99.]], ["1111"; 4]),
             ([[5., 0.], [9., 0.], [5., 4.]], ["...."; 4]),
-            // Only an edge, and a triangle smaller than a pixel.
+            // A degenerate triangle, and one smaller than a pixel.
             ([[0., 1.5], [2., 1.5], [4., 1.5]], ["....", "1111", "....", "...."]),
             ([[1.1, 1.1], [1.2, 1.1], [1.1, 1.2]], ["....", ".1..", "....", "...."]),
             ([[f64::NAN, 0.], [4., 0.], [0., 4.]], ["...."; 4]),
@@ -325,9 +325,8 @@ mod tests {
     }
 
     #[test]
-    fn the_nearer_hides_the_farther_whatever_comes_first() {
-        let flat =
-            |near: f64, n: u8| [[0., 0.], [8., 0.], [0., 8.]].map(|[x, y]| ([x, y, near], ink(n)));
+    fn nearer_triangles_hide_farther_ones_in_any_order() {
+        let flat = |z: f64, n: u8| [[0., 0.], [8., 0.], [0., 8.]].map(|[x, y]| ([x, y, z], ink(n)));
         for order in [[1, 2, 3], [3, 2, 1], [2, 3, 1]] {
             let mut canvas = canvas(1, 1);
             for n in order {
@@ -335,7 +334,7 @@ mod tests {
             }
             assert_eq!(rows_of_canvas(&canvas), ["3"], "{order:?}");
         }
-        // Two that intersect: each is in front where it is nearer.
+        // Two triangles intersect: each is visible where it is nearer.
         let mut canvas = canvas(4, 1);
         let sloped = |left: f64, right: f64, n| {
             [
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_change_evenly() {
+    fn numbers_are_interpolated_linearly() {
         let mut canvas = canvas(4, 1);
         canvas.mix(true);
         canvas
@@ -364,12 +363,12 @@ mod tests {
     }
 
     #[test]
-    fn faces_are_light_where_they_face_the_light() {
+    fn faces_are_shaded_by_their_angle_to_the_light() {
         let shade = |c| light([0.0; 3], [1.0, 0.0, 0.0], c);
         assert_eq!(shade([0.0, 1.0, 0.0]), 222); // across the view: 0.35 + 0.65 * 0.8
-        assert_eq!(shade([0.0, -1.0, 0.0]), 222); // its other side
+        assert_eq!(shade([0.0, -1.0, 0.0]), 222); // back of the face
         assert_eq!(shade([0.0, 0.0, 1.0]), 169); // seen from its edge
-        assert_eq!(shade([2.0, 0.0, 0.0]), 255); // no face at all
+        assert_eq!(shade([2.0, 0.0, 0.0]), 255); // degenerate face
     }
 
     proptest! {
@@ -388,7 +387,7 @@ mod tests {
             canvas.triangle([c, d, a]);
             for (at, pixel) in canvas.pixels().iter().enumerate() {
                 let (dx, dy) = ((at % 20) as f64 + 0.5 - x, (at / 20) as f64 + 0.5 - y);
-                // The circle inside the square.
+                // Only pixels in the inscribed circle are tested.
                 if dx.hypot(dy) < 4.9 {
                     prop_assert!(pixel.near == 0.0, "{dx} {dy}");
                 }

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_go_through_their_stops() {
+    fn colour_maps_interpolate_their_stops() {
         for (map, share, colour) in [
             (ColourMap::Viridis, 0.0, [68, 1, 84]),
             (ColourMap::Viridis, 0.125, [71, 44, 122]),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn hues_are_where_they_belong() {
+    fn converts_hues_to_rgb() {
         for (hue, colour) in [
             (0.0, [255, 0, 0]),
             (1.0 / 6.0, [255, 255, 0]),
@@ -208,18 +208,18 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_differ() {
-        let far = |a: Rgb, b: Rgb| {
+    fn consecutive_ids_have_different_colours() {
+        let differ = |a: Rgb, b: Rgb| {
             a.iter().zip(b).map(|(a, b)| u32::from(a.abs_diff(b))).sum::<u32>() > 60
         };
-        let apart = (0..100).filter(|id| far(of_identity(*id), of_identity(id + 1))).count();
-        assert!(apart > 85, "{apart} of 100");
+        let count = (0..100).filter(|id| differ(of_identity(*id), of_identity(id + 1))).count();
+        assert!(count > 85, "{count} of 100");
         assert_eq!(of_text("axon"), of_text("axon"));
         assert_ne!(of_text("axon"), of_text("soma"));
     }
 
     #[test]
-    fn a_byte_is_the_nearest() {
+    fn rounds_and_clamps_to_bytes() {
         assert_eq!(
             [round_u8(-3.0), round_u8(254.5), round_u8(1e9), round_u8(f64::NAN)],
             [0, 255, 255, 0]

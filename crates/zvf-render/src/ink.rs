@@ -172,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn fields_mean_numbers_or_colours() {
+    fn fields_are_interpreted_as_numbers_or_colours() {
         let codes = field("uint8", 1, &[1, 0, 7]);
-        let words = Categories::new(vec![Value::from("axon"), Value::from("soma")], None);
-        let codes = codes.with_categories(words);
+        let categories = Categories::new(vec![Value::from("axon"), Value::from("soma")], None);
+        let codes = codes.with_categories(categories);
         for (field, expected, means) in [
             (field("uint8", 1, &[9, 200]), vec![Ink::number(9.0), Ink::number(200.0)], true),
             (field("int16", 2, &[0xfe, 0xff, 1, 0]), vec![Ink::number(-2.0)], true),

@@ -120,14 +120,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_what_they_may_be() {
-        for (text, found) in [
+    fn parses_sizes_and_grounds() {
+        for (text, message) in [
             ("x", "size: expected pixels such as 640x480, found \"x\""),
             ("-1", "size: expected pixels such as 640x480, found \"-1\""),
             ("16385x1", "size: expected 1 to 16384 pixels a side, found 16385x1"),
             ("5x0", "size: expected 1 to 16384 pixels a side, found 5x0"),
         ] {
-            assert_eq!(text.parse::<Size>().unwrap_err().to_string(), found);
+            assert_eq!(text.parse::<Size>().unwrap_err().to_string(), message);
         }
         assert_eq!("black".parse::<Ground>().unwrap(), Ground::BLACK);
         assert_eq!("transparent".parse::<Ground>().unwrap(), Ground::Transparent);

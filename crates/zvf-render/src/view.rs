@@ -163,8 +163,8 @@ mod tests {
     const SQUARE: Size = Size { width: 100, height: 100 };
 
     #[test]
-    fn axes_go_where_the_view_says() {
-        // A cube of 10 around the origin is 10 pixels a unit; a step along each axis.
+    fn views_map_axes_to_pixels() {
+        // A cube of side 10 around the origin has 10 pixels per unit; each point is one unit along an axis.
         for (view, x, y, z) in [
             (View::TOP, [60., 50., 0.], [50., 40., 0.], [50., 50., 10.]),
             (View::FRONT, [60., 50., 0.], [50., 50., -10.], [50., 40., 0.]),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_box_fits_from_everywhere_and_touches_a_margin() {
+    fn a_box_fits_from_every_view_and_touches_the_margin() {
         for view in [View::TOP, View::CORNER, View { turn: 200.0, lift: -70.0 }] {
             let camera = Camera::new([1.0, 2.0, 3.0], [4.0, 9.0, 5.0], view, SQUARE, 4.0).unwrap();
             let mut nearest = f64::INFINITY;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_without_extent_have_a_middle_and_endless_ones_none() {
+    fn boxes_without_extent_are_centred_and_infinite_ones_refused() {
         let camera = Camera::new([3.0; 3], [3.0; 3], View::TOP, SQUARE, 0.0).unwrap();
         assert_eq!(camera.place([3.0; 3]), [50.0, 50.0, 0.0]);
         let flat = Camera::new([0.0; 3], [10.0, 0.0, 0.0], View::TOP, SQUARE, 0.0).unwrap();
@@ -202,16 +202,16 @@ mod tests {
         for (low, high) in [(0.0, f64::INFINITY), (f64::NAN, 1.0), (f64::MIN, f64::MAX), (2.0, 1.0)]
         {
             let error = Camera::new([low; 3], [high; 3], View::TOP, SQUARE, 0.0).unwrap_err();
-            let found = format!("{:?} to {:?}", [low; 3], [high; 3]);
+            let bounds = format!("{:?} to {:?}", [low; 3], [high; 3]);
             assert_eq!(
                 error.to_string(),
-                format!("bounds: expected a finite box, its lowest corner first, found {found}")
+                format!("bounds: expected a finite box, its lowest corner first, found {bounds}")
             );
         }
     }
 
     #[test]
-    fn views_by_name_or_angles() {
+    fn parses_views_by_name_or_angles() {
         for view in
             [View::TOP, View::FRONT, View::SIDE, View::CORNER, View { turn: -5.5, lift: 3.0 }]
         {

@@ -20,7 +20,7 @@ fn floats(values: &[f32], width: u32) -> Column {
     Column::new(Dtype::FLOAT32, width, bytes.into()).unwrap()
 }
 
-async fn written(folder: &Path, batch: &Batch) -> Reader {
+async fn write_store(folder: &Path, batch: &Batch) -> Reader {
     let address = folder.join("store.zarrvectors").to_str().unwrap().to_owned();
     let axes = batch.positions().width() as usize;
     let chunk = ChunkShape::new(&vec![50.0; axes]).unwrap();
@@ -31,9 +31,9 @@ async fn written(folder: &Path, batch: &Batch) -> Reader {
     Reader::new(Store::open(&address, OpenOptions::default()).await.unwrap())
 }
 
-async fn drawn(batch: &Batch, query: &Query, options: &Options) -> Picture {
+async fn draw(batch: &Batch, query: &Query, options: &Options) -> Picture {
     let folder = tempfile::tempdir().unwrap();
-    let reader = written(folder.path(), batch).await;
+    let reader = write_store(folder.path(), batch).await;
     render(&reader, query, options).await.unwrap()
 }
 
@@ -55,8 +55,8 @@ fn at(picture: &Picture, x: u32, y: u32) -> [u8; 4] {
 
 fn count(picture: &Picture) -> usize {
     let columns = 0..picture.size().width();
-    let all = columns.flat_map(|x| (0..picture.size().height()).map(move |y| (x, y)));
-    all.filter(|(x, y)| picture.pixel(*x, *y) != Some(WHITE)).count()
+    let pixels = columns.flat_map(|x| (0..picture.size().height()).map(move |y| (x, y)));
+    pixels.filter(|(x, y)| picture.pixel(*x, *y) != Some(WHITE)).count()
 }
 
 fn mesh(positions: &[f32], faces: &[usize], heights: &[f32]) -> Batch {
@@ -68,7 +68,7 @@ fn mesh(positions: &[f32], faces: &[usize], heights: &[f32]) -> Batch {
 #[tokio::test]
 async fn a_triangle_fills_its_pixels_across_chunks() {
     let batch = mesh(&[0., 0., 5., 80., 0., 5., 0., 80., 5.], &[0, 1, 2], &[0.0; 3]);
-    let picture = drawn(&batch, &Query::all(), &options(3)).await;
+    let picture = draw(&batch, &Query::all(), &options(3)).await;
     assert_eq!((picture.points(), picture.lines(), picture.faces()), (0, 0, 1));
     for y in 0..96 {
         for x in 0..96 {
@@ -85,20 +85,20 @@ async fn the_nearer_face_hides_the_farther_one() {
     let positions = [sheet(20.0), sheet(70.0)].concat();
     let batch = mesh(&positions, &[0, 1, 2, 3, 4, 5], &[0., 0., 0., 1., 1., 1.]);
     let folder = tempfile::tempdir().unwrap();
-    let reader = written(folder.path(), &batch).await;
+    let reader = write_store(folder.path(), &batch).await;
     let by_height = Options {
         colour: ColourBy::Attribute("height".into()),
         map: ColourMap::Grey,
         range: Some([-1.0, 1.0]),
         ..options(3)
     };
-    let above = render(&reader, &Query::all(), &by_height).await.unwrap();
-    let below = Options { view: Some(View { turn: 0.0, lift: -90.0 }), ..by_height };
-    let below = render(&reader, &Query::all(), &below).await.unwrap();
-    // Both sheets lie across the view: lit alike, so the map's colour times 0.87 is visible.
-    assert_eq!(at(&above, 20, 20), [222, 222, 222, 255]);
-    assert_eq!(below.pixel(2 + 20, 2 + 20), Some([111, 111, 111, 255]));
-    assert_eq!(above.range(), Some([-1.0, 1.0]));
+    let from_above = render(&reader, &Query::all(), &by_height).await.unwrap();
+    let options = Options { view: Some(View { turn: 0.0, lift: -90.0 }), ..by_height };
+    let from_below = render(&reader, &Query::all(), &options).await.unwrap();
+    // Both sheets are perpendicular to the view and lit equally: the colour of the map times 0.87.
+    assert_eq!(at(&from_above, 20, 20), [222, 222, 222, 255]);
+    assert_eq!(from_below.pixel(2 + 20, 2 + 20), Some([111, 111, 111, 255]));
+    assert_eq!(from_above.range(), Some([-1.0, 1.0]));
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn points_have_the_colour_of_their_value() {
     let batch = Batch::new(Kind::PointCloud, positions).with_field(values).unwrap();
     let by_value =
         Options { colour: ColourBy::Attribute("v".into()), map: ColourMap::Coolwarm, ..options(3) };
-    let picture = drawn(&batch, &Query::all(), &by_value).await;
+    let picture = draw(&batch, &Query::all(), &by_value).await;
     assert_eq!(picture.range(), Some([-2.0, 2.0]));
     for (x, colour) in [
         (10, [59, 76, 192, 255]),
@@ -120,65 +120,65 @@ async fn points_have_the_colour_of_their_value() {
     }
     assert_eq!((count(&picture), picture.points()), (4, 4));
     let filtered = Query::all().filter("v > 1".parse().unwrap());
-    assert_eq!(count(&drawn(&batch, &filtered, &by_value).await), 1);
+    assert_eq!(count(&draw(&batch, &filtered, &by_value).await), 1);
 }
 
 #[tokio::test]
-async fn objects_have_a_colour_each_and_edges_join_across_chunks() {
+async fn objects_have_different_colours_and_lines_cross_chunks() {
     let positions = floats(&[5.5, 5.5, 0., 90.5, 5.5, 0., 5.5, 40.5, 0., 5.5, 90.5, 0.], 3);
     let parts = Parts::new(vec![0, 2, 4], vec![ObjectId(0), ObjectId(1)]).unwrap();
     let batch = Batch::new(Kind::Polyline, positions).with_parts(parts).unwrap();
-    let picture = drawn(&batch, &Query::all(), &options(3)).await;
+    let picture = draw(&batch, &Query::all(), &options(3)).await;
     assert_eq!(picture.lines(), 2);
-    let [one, other] = [at(&picture, 7, 5), at(&picture, 5, 60)];
-    assert!(one != other && one != WHITE && other != WHITE);
-    assert!((5..90).all(|x| at(&picture, x, 5) == one));
-    assert!((40..90).all(|y| at(&picture, 5, y) == other));
+    let [first, second] = [at(&picture, 7, 5), at(&picture, 5, 60)];
+    assert!(first != second && first != WHITE && second != WHITE);
+    assert!((5..90).all(|x| at(&picture, x, 5) == first));
+    assert!((40..90).all(|y| at(&picture, 5, y) == second));
     assert_eq!(at(&picture, 5, 30), WHITE);
-    let plain = Options { colour: ColourBy::Plain, ..options(3) };
-    let plain = drawn(&batch, &Query::all(), &plain).await;
-    assert_eq!(at(&plain, 7, 5), at(&plain, 5, 60));
+    let uniform = Options { colour: ColourBy::Plain, ..options(3) };
+    let uniform = draw(&batch, &Query::all(), &uniform).await;
+    assert_eq!(at(&uniform, 7, 5), at(&uniform, 5, 60));
     let clipped = Query::within(Bounds::new(&[0.0; 3], &[50.0; 3]).unwrap());
-    let part = drawn(&batch, &clipped.mode(zvf_query::Mode::Clip), &options(3)).await;
-    assert_eq!((at(&part, 49, 5), at(&part, 52, 5)), (one, WHITE));
+    let clipped_picture = draw(&batch, &clipped.mode(zvf_query::Mode::Clip), &options(3)).await;
+    assert_eq!((at(&clipped_picture, 49, 5), at(&clipped_picture, 52, 5)), (first, WHITE));
 }
 
 #[tokio::test]
-async fn a_graph_is_its_edges_and_nodes() {
+async fn draws_the_edges_and_nodes_of_a_graph() {
     let positions = floats(&[5.5, 5.5, 60.5, 5.5, 30.5, 80.5], 2);
     let edges = Elements::new(2, vec![0, 1]).unwrap();
     let batch = Batch::new(Kind::Graph, positions).with_elements(edges).unwrap();
-    let picture = drawn(&batch, &Query::all(), &options(2)).await;
+    let picture = draw(&batch, &Query::all(), &options(2)).await;
     assert_eq!(picture.lines(), 1);
     assert!((5..60).all(|x| at(&picture, x, 5) != WHITE));
     assert_ne!(at(&picture, 30, 80), WHITE, "a node without an edge");
 }
 
 #[tokio::test]
-async fn nothing_and_almost_nothing() {
-    let one = Batch::new(Kind::PointCloud, floats(&[7., 7., 7.], 3));
-    let usual = Options { size: Size::new(9, 5).unwrap(), width: Some(1), ..Options::default() };
-    // The bounds of one point have no extent: it is in the middle.
-    let picture = drawn(&one, &Query::all(), &usual).await;
+async fn draws_a_single_point_and_an_empty_answer() {
+    let point = Batch::new(Kind::PointCloud, floats(&[7., 7., 7.], 3));
+    let base = Options { size: Size::new(9, 5).unwrap(), width: Some(1), ..Options::default() };
+    // The bounds of one point have no extent, so it is in the middle.
+    let picture = draw(&point, &Query::all(), &base).await;
     assert_eq!(count(&picture), 1);
     assert_ne!(picture.pixel(4, 2), Some(WHITE));
-    let clear = Options { ground: Ground::Transparent, ..usual.clone() };
+    let clear = Options { ground: Ground::Transparent, ..base.clone() };
     let outside = Query::within(Bounds::new(&[50.0; 3], &[60.0; 3]).unwrap());
-    let picture = drawn(&one, &outside, &clear).await;
+    let picture = draw(&point, &outside, &clear).await;
     assert_eq!((picture.pixel(4, 2), picture.range(), picture.points()), (Some([0; 4]), None, 0));
     assert_eq!(picture.pixel(9, 0), None);
     assert_eq!(picture.pixel(0, 5), None);
-    let dark = Options { ground: Ground::BLACK, ..usual };
-    let picture = drawn(&one, &outside, &dark).await;
+    let dark = Options { ground: Ground::BLACK, ..base };
+    let picture = draw(&point, &outside, &dark).await;
     assert_eq!(picture.pixel(4, 2), Some([0, 0, 0, 255]));
 }
 
 #[tokio::test]
-async fn a_file_is_read_back_as_it_is() {
-    let one = Batch::new(Kind::PointCloud, floats(&[7., 7., 7.], 3));
+async fn a_png_file_has_the_pixels_of_the_picture() {
+    let point = Batch::new(Kind::PointCloud, floats(&[7., 7., 7.], 3));
     for ground in [Ground::WHITE, Ground::Transparent] {
-        let usual = Options { size: Size::new(31, 17).unwrap(), ground, ..Options::default() };
-        let picture = drawn(&one, &Query::all(), &usual).await;
+        let options = Options { size: Size::new(31, 17).unwrap(), ground, ..Options::default() };
+        let picture = draw(&point, &Query::all(), &options).await;
         let mut file = Vec::new();
         picture.write_png(&mut file).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
@@ -194,46 +194,46 @@ async fn a_file_is_read_back_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_makes_no_picture_says_why() {
+async fn invalid_options_are_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let positions = floats(&[0., 0., 0., 5., 5., 5.], 3);
-    let reader = written(folder.path(), &Batch::new(Kind::PointCloud, positions)).await;
-    let usual = Options::default;
+    let reader = write_store(folder.path(), &Batch::new(Kind::PointCloud, positions)).await;
+    let base = Options::default;
     let by_name = ColourBy::Attribute("mass".into());
     let endless = Bounds::new(&[0.0; 3], &[f64::INFINITY; 3]).unwrap();
     let square = Bounds::new(&[0.0; 2], &[1.0; 2]).unwrap();
     for (options, message) in [
         (
-            Options { axes: Some(vec![0, 3]), ..usual() },
+            Options { axes: Some(vec![0, 3]), ..base() },
             "axes: expected one to three different axes of the store, found [0, 3] of 3",
         ),
         (
-            Options { axes: Some(vec![1, 0, 1]), ..usual() },
+            Options { axes: Some(vec![1, 0, 1]), ..base() },
             "axes: expected one to three different axes of the store, found [1, 0, 1] of 3",
         ),
         (
-            Options { axes: Some(vec![]), ..usual() },
+            Options { axes: Some(vec![]), ..base() },
             "axes: expected one to three different axes of the store, found [] of 3",
         ),
         (
-            Options { bounds: Some(endless), ..usual() },
+            Options { bounds: Some(endless), ..base() },
             "bounds: expected a finite box, its lowest corner first, found [0.0, 0.0, 0.0] to \
              [inf, inf, inf]",
         ),
         (
-            Options { bounds: Some(square), ..usual() },
+            Options { bounds: Some(square), ..base() },
             "bounds: expected a finite box, its lowest corner first, found [0.0, 0.0, NaN] to \
              [1.0, 1.0, NaN]",
         ),
         (
-            Options { colour: by_name, ..usual() },
+            Options { colour: by_name, ..base() },
             "InvalidArgument: there is no vertex attribute \"mass\": there is none",
         ),
     ] {
         let error = render(&reader, &Query::all(), &options).await.unwrap_err();
         assert_eq!(error.to_string(), message);
     }
-    // Any axes, in any order.
-    let options = Options { axes: Some(vec![2, 0]), ..usual() };
+    // Axes may be in any order.
+    let options = Options { axes: Some(vec![2, 0]), ..base() };
     assert_eq!(render(&reader, &Query::all(), &options).await.unwrap().points(), 2);
 }

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stores_have_names_and_something_beside_them() {
+    fn stores_have_names_and_backup_prefixes() {
         for (address, name) in [
             ("data/brain.zarrvectors", "brain.zarrvectors"),
             ("file:///data/brain.zarrvectors", "brain.zarrvectors"),

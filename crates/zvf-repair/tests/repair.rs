@@ -25,20 +25,20 @@ async fn open(unpacked: &Unpacked) -> Store {
 }
 
 /// Returns the violated rules.
-async fn broken(unpacked: &Unpacked) -> Vec<&'static str> {
+async fn violated_rules(unpacked: &Unpacked) -> Vec<&'static str> {
     let report = validate(&open(unpacked).await, &Options::default(), &Observer::default()).await;
     report.unwrap().findings.iter().map(|finding| finding.rule.id).collect()
 }
 
-async fn planned(unpacked: &Unpacked) -> Plan {
+async fn make_plan(unpacked: &Unpacked) -> Plan {
     plan(&open(unpacked).await, "brain.zarrvectors").await.unwrap()
 }
 
 type Row = (&'static str, fn(&mut Files), &'static str);
 
-/// A store, a damage, and the rule that it violates until the repair.
+/// A store, a function that damages it, and the rule that it violates until the repair.
 #[rustfmt::skip]
-const MENDED: [Row; 14] = [
+const REPAIRABLE: [Row; 14] = [
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)), "C8"),
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["arrays_present"] = json!(["vertices", "links"])), "M22"),
     ("pc3_basic", |f| edit(f, "zarr.json", |d| drop(d["attributes"].as_object_mut().unwrap().remove("ome"))), "S10"),
@@ -56,75 +56,78 @@ const MENDED: [Row; 14] = [
 ];
 
 #[tokio::test]
-async fn what_follows_is_mended() {
-    for (id, damage, rule) in MENDED {
+async fn derivable_metadata_is_repaired() {
+    for (id, damage, rule) in REPAIRABLE {
         let mut files = archives::files(id);
         damage(&mut files);
         let unpacked = Unpacked::from_files(&files);
-        assert!(broken(&unpacked).await.contains(&rule), "{id} {rule}");
-        let (first, mut rounds) = (planned(&unpacked).await, 0);
-        assert!(first.changes.iter().any(|change| change.rules.contains(&rule)), "{id}: {first:?}");
+        assert!(violated_rules(&unpacked).await.contains(&rule), "{id} {rule}");
+        let (first_plan, mut rounds) = (make_plan(&unpacked).await, 0);
+        assert!(
+            first_plan.changes.iter().any(|change| change.rules.contains(&rule)),
+            "{id}: {first_plan:?}"
+        );
         loop {
-            let plan = planned(&unpacked).await;
+            let plan = make_plan(&unpacked).await;
             if plan.is_empty() {
                 break;
             }
             rounds += 1;
             assert!(rounds < 4, "{id}: {plan:?}");
-            let kept = apply_local(unpacked.path(), &plan).unwrap();
-            if let Some(kept) = kept {
-                fs::remove_dir_all(kept.parent().unwrap()).unwrap();
+            let backup = apply_local(unpacked.path(), &plan).unwrap();
+            if let Some(backup) = backup {
+                fs::remove_dir_all(backup.parent().unwrap()).unwrap();
             }
         }
-        let left = broken(&unpacked).await;
-        assert!(!left.contains(&rule), "{id} {rule}: {left:?}");
-        assert!(!left.contains(&"S16"), "{id}: {left:?}");
+        let rules = violated_rules(&unpacked).await;
+        assert!(!rules.contains(&rule), "{id} {rule}: {rules:?}");
+        assert!(!rules.contains(&"S16"), "{id}: {rules:?}");
     }
 }
 
 #[tokio::test]
-async fn a_kind_beside_another_is_mended_where_it_lies() {
+async fn an_additional_kind_is_repaired_in_its_own_group() {
     let mut files = archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 100);
     files.retain(|(path, _)| !path.starts_with("0/graph/link_fragments/"));
     let unpacked = Unpacked::from_files(&files);
-    assert_eq!(broken(&unpacked).await, ["C41"]);
-    let plan = planned(&unpacked).await;
-    let within = |path: &str| path.starts_with("0/graph/link_fragments/");
-    assert!(!plan.is_empty() && plan.changes.iter().all(|change| within(&change.path)));
-    if let Some(kept) = apply_local(unpacked.path(), &plan).unwrap() {
-        fs::remove_dir_all(kept.parent().unwrap()).unwrap();
+    assert_eq!(violated_rules(&unpacked).await, ["C41"]);
+    let plan = make_plan(&unpacked).await;
+    let is_inside = |path: &str| path.starts_with("0/graph/link_fragments/");
+    assert!(!plan.is_empty() && plan.changes.iter().all(|change| is_inside(&change.path)));
+    if let Some(backup) = apply_local(unpacked.path(), &plan).unwrap() {
+        fs::remove_dir_all(backup.parent().unwrap()).unwrap();
     }
-    assert_eq!(broken(&unpacked).await, [""; 0]);
+    assert_eq!(violated_rules(&unpacked).await, [""; 0]);
 
     let files = archives::files_with_extra_kind("pc3_basic", "graph", "broken/lv_tile_lie", 0);
-    let plan = planned(&Unpacked::from_files(&files)).await;
+    let plan = make_plan(&Unpacked::from_files(&files)).await;
     let tiles = plan.changes.iter().filter(|change| change.rules.contains(&"C5"));
     assert_eq!(tiles.map(|change| &*change.path).collect::<Vec<_>>(), ["0/graph/zarr.json"]);
 }
 
 #[tokio::test]
-async fn what_is_replaced_is_kept_beside_the_store() {
+async fn replaced_files_are_kept_next_to_the_store() {
     let mut files = archives::files("pc3_basic");
     edit(&mut files, "0/zarr.json", |d| {
         d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)
     });
     let unpacked = Unpacked::from_files(&files);
-    let before = fs::read(unpacked.path().join("0/zarr.json")).unwrap();
-    let plan = planned(&unpacked).await;
-    let words: Vec<_> =
+    let original = fs::read(unpacked.path().join("0/zarr.json")).unwrap();
+    let plan = make_plan(&unpacked).await;
+    let messages: Vec<_> =
         plan.changes.iter().map(|change| (change.path.as_str(), &change.words[..])).collect();
-    assert_eq!(words, [("0/zarr.json", &["vertex_count becomes 240, was 7".to_owned()][..])]);
-    let kept = apply_local(unpacked.path(), &plan).unwrap().unwrap();
-    assert!(kept.ends_with("repair-1") && !kept.starts_with(unpacked.path()));
-    assert_eq!(fs::read(kept.join("0/zarr.json")).unwrap(), before);
+    assert_eq!(messages, [("0/zarr.json", &["vertex_count becomes 240, was 7".to_owned()][..])]);
+    let backup = apply_local(unpacked.path(), &plan).unwrap().unwrap();
+    assert!(backup.ends_with("repair-1") && !backup.starts_with(unpacked.path()));
+    assert_eq!(fs::read(backup.join("0/zarr.json")).unwrap(), original);
     // The plan is for the old state: it cannot be applied twice.
-    let again = apply_local(unpacked.path(), &plan).unwrap_err();
-    assert!(matches!(again, RepairError::Changed { ref path } if path == "0/zarr.json"), "{again}");
-    fs::remove_dir_all(kept.parent().unwrap()).unwrap();
+    let error = apply_local(unpacked.path(), &plan).unwrap_err();
+    assert!(matches!(error, RepairError::Changed { ref path } if path == "0/zarr.json"), "{error}");
+    fs::remove_dir_all(backup.parent().unwrap()).unwrap();
 }
 
 #[tokio::test]
-async fn nothing_is_invented() {
+async fn uncertain_faults_are_not_repaired() {
     for id in [
         "broken/vx_missing_cell",
         "broken/md_grid_too_small",
@@ -132,13 +135,13 @@ async fn nothing_is_invented() {
         "broken/mf_truncated",
     ] {
         let unpacked = Unpacked::new(id);
-        let plan = planned(&unpacked).await;
+        let plan = make_plan(&unpacked).await;
         assert!(plan.is_empty() && !plan.left.is_empty(), "{id}: {:?}", plan.changes);
     }
 }
 
 /// Returns `pc3_basic` with a wrong count, behind a backend that can fail.
-async fn behind() -> (Arc<FaultStore>, Vec<u8>) {
+async fn faulty_store() -> (Arc<FaultStore>, Vec<u8>) {
     let mut files = archives::files("pc3_basic");
     edit(&mut files, "0/zarr.json", |d| {
         d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)
@@ -147,8 +150,8 @@ async fn behind() -> (Arc<FaultStore>, Vec<u8>) {
     for (path, bytes) in &files {
         store.insert(&format!("data/brain/{path}"), bytes).await;
     }
-    let before = files.into_iter().find(|(path, _)| path == "0/zarr.json").unwrap().1;
-    (store, before)
+    let original = files.into_iter().find(|(path, _)| path == "0/zarr.json").unwrap().1;
+    (store, original)
 }
 
 async fn opened(store: &Arc<FaultStore>) -> Store {
@@ -156,7 +159,7 @@ async fn opened(store: &Arc<FaultStore>) -> Store {
     Store::from_object_store(backend, &PREFIX.into(), OpenOptions::default()).await.unwrap()
 }
 
-/// Returns the object at `path`; `None` where there is none.
+/// Returns the object at `path`, or `None` if there is none.
 async fn object(store: &FaultStore, path: &str) -> Option<Vec<u8>> {
     match store.get(&path.into()).await {
         Ok(got) => Some(got.bytes().await.unwrap().to_vec()),
@@ -165,43 +168,43 @@ async fn object(store: &FaultStore, path: &str) -> Option<Vec<u8>> {
     }
 }
 
-async fn is_mended(store: &Arc<FaultStore>) -> bool {
+async fn is_repaired(store: &Arc<FaultStore>) -> bool {
     let report = validate(&opened(store).await, &Options::default(), &Observer::default()).await;
     !report.unwrap().findings.iter().any(|finding| finding.rule.id == "C8")
 }
 
 #[tokio::test]
 async fn a_backend_replaces_conditionally() {
-    let (store, before) = behind().await;
+    let (store, original) = faulty_store().await;
     let plan = plan(&opened(&store).await, "brain").await.unwrap();
-    let apply = async || apply_remote(&*store, &PREFIX.into(), &KEPT.into(), &plan).await;
-    let kept = apply().await.unwrap().unwrap();
-    assert_eq!(kept.as_ref(), "data/brain.zvf/repair-1");
-    assert_eq!(object(&store, "data/brain.zvf/repair-1/0/zarr.json").await.unwrap(), before);
+    let apply = async || apply_remote(&*store, &PREFIX.into(), &BACKUP.into(), &plan).await;
+    let backup = apply().await.unwrap().unwrap();
+    assert_eq!(backup.as_ref(), "data/brain.zvf/repair-1");
+    assert_eq!(object(&store, "data/brain.zvf/repair-1/0/zarr.json").await.unwrap(), original);
     let text = object(&store, "data/brain.zvf/repair-1/plan.txt").await.unwrap();
     assert_eq!(text, b"replace 0/zarr.json (C8)\n  vertex_count becomes 240, was 7\n");
-    assert!(is_mended(&store).await);
+    assert!(is_repaired(&store).await);
     // The plan is for the old state: it cannot be applied twice.
-    let again = apply().await.unwrap_err();
-    assert!(matches!(again, RepairError::Changed { ref path } if path == "0/zarr.json"), "{again}");
+    let error = apply().await.unwrap_err();
+    assert!(matches!(error, RepairError::Changed { ref path } if path == "0/zarr.json"), "{error}");
 }
 
 #[tokio::test]
-async fn a_backend_that_heeds_no_condition_is_refused() {
+async fn a_backend_that_ignores_conditions_is_refused() {
     for fault in [Fault::Unconditional, Fault::NotSupported] {
-        let (store, before) = behind().await;
+        let (store, original) = faulty_store().await;
         let plan = plan(&opened(&store).await, "brain").await.unwrap();
         store.always(Some(fault));
-        let error = apply_remote(&*store, &PREFIX.into(), &KEPT.into(), &plan).await.unwrap_err();
+        let error = apply_remote(&*store, &PREFIX.into(), &BACKUP.into(), &plan).await.unwrap_err();
         assert!(matches!(error, RepairError::NoConditionalPut { .. }), "{error}");
         store.always(None);
-        assert_eq!(object(&store, "data/brain/0/zarr.json").await.unwrap(), before);
+        assert_eq!(object(&store, "data/brain/0/zarr.json").await.unwrap(), original);
     }
 }
 
-/// Whatever happens to a request, the object is the old or the new one, and a reported success is true.
+/// After any fault of a request the object is the old or the new one, and a reported success is correct.
 #[tokio::test(start_paused = true)]
-async fn whatever_fails_leaves_the_old_or_the_new() {
+async fn failed_requests_leave_the_old_or_the_new_object() {
     let faults = [
         Fault::Status(503),
         Fault::Reset,
@@ -211,41 +214,41 @@ async fn whatever_fails_leaves_the_old_or_the_new() {
         Fault::ShortBody(9),
         Fault::Changed(b"{}".as_slice().into()),
     ];
-    let mut done = 0;
+    let mut successes = 0;
     for fault in faults {
         for nth in 0..7 {
-            let place = format!("{fault:?} at {nth}");
-            let (store, before) = behind().await;
+            let context = format!("{fault:?} at {nth}");
+            let (store, original) = faulty_store().await;
             let plan = plan(&opened(&store).await, "brain").await.unwrap();
-            let after = plan.changes[0].after.to_vec();
+            let repaired = plan.changes[0].after.to_vec();
             store.forget();
             store.plan(nth, fault.clone());
-            let applied = apply_remote(&*store, &PREFIX.into(), &KEPT.into(), &plan).await;
+            let applied = apply_remote(&*store, &PREFIX.into(), &BACKUP.into(), &plan).await;
             store.forget();
-            let found = object(&store, "data/brain/0/zarr.json").await.unwrap();
+            let actual = object(&store, "data/brain/0/zarr.json").await.unwrap();
             match applied {
-                Ok(kept) => {
-                    done += 1;
-                    assert_eq!(found, after, "{place}");
-                    let copy = format!("{}/0/zarr.json", kept.unwrap());
+                Ok(backup) => {
+                    successes += 1;
+                    assert_eq!(actual, repaired, "{context}");
+                    let copy = format!("{}/0/zarr.json", backup.unwrap());
                     // A copy that another writer replaces cannot be protected here.
                     if !matches!(fault, Fault::Changed(_)) {
-                        assert_eq!(object(&store, &copy).await.unwrap(), before, "{place}");
+                        assert_eq!(object(&store, &copy).await.unwrap(), original, "{context}");
                     }
                 }
                 Err(error) => {
-                    let others = found == b"{}";
-                    assert!(found == before || others, "{place}: {error}");
-                    assert!(!others || matches!(fault, Fault::Changed(_)), "{place}");
+                    let is_foreign = actual == b"{}";
+                    assert!(actual == original || is_foreign, "{context}: {error}");
+                    assert!(!is_foreign || matches!(fault, Fault::Changed(_)), "{context}");
                 }
             }
         }
     }
-    assert!(done > 20, "{done}");
+    assert!(successes > 20, "{successes}");
 }
 
 #[tokio::test]
-async fn new_objects_are_made_where_there_are_none() {
+async fn missing_objects_are_created_only_if_still_absent() {
     let files = archives::files("broken/lk_fragments_missing");
     let store = Arc::new(FaultStore::new());
     for (path, bytes) in &files {
@@ -254,13 +257,13 @@ async fn new_objects_are_made_where_there_are_none() {
     let plan = plan(&opened(&store).await, "brain").await.unwrap();
     assert!(plan.changes.iter().any(|change| change.before.is_none()));
     store.insert("data/brain/0/link_fragments/zarr.json", b"{}").await;
-    let error = apply_remote(&*store, &PREFIX.into(), &KEPT.into(), &plan).await.unwrap_err();
+    let error = apply_remote(&*store, &PREFIX.into(), &BACKUP.into(), &plan).await.unwrap_err();
     assert!(matches!(error, RepairError::Changed { .. }), "{error}");
     store.delete(&"data/brain/0/link_fragments/zarr.json".into()).await.unwrap();
-    apply_remote(&*store, &PREFIX.into(), &KEPT.into(), &plan).await.unwrap();
+    apply_remote(&*store, &PREFIX.into(), &BACKUP.into(), &plan).await.unwrap();
     let report = validate(&opened(&store).await, &Options::default(), &Observer::default()).await;
     assert!(!report.unwrap().findings.iter().any(|finding| finding.rule.id == "C41"));
 }
 
 const PREFIX: &str = "data/brain";
-const KEPT: &str = "data/brain.zvf";
+const BACKUP: &str = "data/brain.zvf";

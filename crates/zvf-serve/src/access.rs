@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_answers_loopback_names() {
+    fn accepts_loopback_names_only() {
         let access = Access::default();
         for host in ["localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:1", "[::1]", "[::1]:80"]
         {
@@ -165,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_wanted_where_there_is_one() {
+    fn requires_the_configured_token() {
         let access = Access { token: Some("abc".parse().unwrap()), origins: Vec::new() };
-        let ask = |value| status(&access, &[("host", "localhost"), ("authorization", value)]);
-        assert_eq!(ask("Bearer abc"), None);
-        assert_eq!(ask("bearer abc"), None);
-        for wrong in ["Bearer abd", "Bearer ab", "Bearer abcd", "Basic abc", "abc", "Bearer "] {
-            assert_eq!(ask(wrong), Some(401), "{wrong}");
+        let status_of = |value| status(&access, &[("host", "localhost"), ("authorization", value)]);
+        assert_eq!(status_of("Bearer abc"), None);
+        assert_eq!(status_of("bearer abc"), None);
+        for invalid in ["Bearer abd", "Bearer ab", "Bearer abcd", "Basic abc", "abc", "Bearer "] {
+            assert_eq!(status_of(invalid), Some(401), "{invalid}");
         }
         assert_eq!(status(&access, &[("host", "localhost")]), Some(401));
     }
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn origins_are_compared_exactly() {
         let access = Access { token: None, origins: vec!["https://a.example".to_owned()] };
-        let ask =
+        let allowed =
             |origin| access.allowed_origin(&headers(&[("origin", origin)])).map(str::to_owned);
-        assert_eq!(ask("https://a.example").as_deref(), Some("https://a.example"));
-        assert_eq!(ask("https://a.example.evil"), None);
-        assert_eq!(ask("http://a.example"), None);
+        assert_eq!(allowed("https://a.example").as_deref(), Some("https://a.example"));
+        assert_eq!(allowed("https://a.example.evil"), None);
+        assert_eq!(allowed("http://a.example"), None);
     }
 }

@@ -166,28 +166,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_keeps_what_it_holds_until_it_is_gone() {
-        let held = std::sync::Arc::new(());
-        let body = hold_while_sent(full_body("bytes"), std::sync::Arc::clone(&held));
-        assert_eq!((std::sync::Arc::strong_count(&held), body.size_hint().exact()), (2, Some(5)));
+    fn a_body_holds_its_resource_until_it_is_dropped() {
+        let guard = std::sync::Arc::new(());
+        let body = hold_while_sent(full_body("bytes"), std::sync::Arc::clone(&guard));
+        assert_eq!((std::sync::Arc::strong_count(&guard), body.size_hint().exact()), (2, Some(5)));
         drop(body);
-        assert_eq!(std::sync::Arc::strong_count(&held), 1);
+        assert_eq!(std::sync::Arc::strong_count(&guard), 1);
     }
 
     #[test]
-    fn compresses_for_clients_that_take_it() {
+    fn compresses_for_clients_that_accept_gzip() {
         let request = |list: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, list.parse().unwrap());
             headers
         };
-        let long = serde_json::json!(vec![1; 2000]);
-        let packed = json_answer(&long, &request("br, gzip;q=0.5"));
+        let large = serde_json::json!(vec![1; 2000]);
+        let packed = json_answer(&large, &request("br, gzip;q=0.5"));
         assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip");
         assert!(body_bytes(&packed) < 200);
         for list in ["br", "gzip;q=0", "identity"] {
             assert!(
-                !json_answer(&long, &request(list)).headers().contains_key(CONTENT_ENCODING),
+                !json_answer(&large, &request(list)).headers().contains_key(CONTENT_ENCODING),
                 "{list}"
             );
         }

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_connections_in_all_and_by_peer() {
+    fn counts_connections_in_total_and_by_peer() {
         let table = Arc::new(ConnectionTable::default());
         let [a, b] = [1, 2].map(|last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)));
         let first = table.admit(a, 3, 2).unwrap();

@@ -156,11 +156,11 @@ mod tests {
         assert!(files.open(&[]).unwrap().is_none());
         std::fs::rename(&root, scratch.path().join("moved")).unwrap();
         symlink(scratch.path(), &root).unwrap();
-        assert!(files.open(&keys("canary")).unwrap().is_none(), "a link in place of the root");
+        assert!(files.open(&keys("canary")).unwrap().is_none(), "a link replaces the root");
     }
 
     #[test]
-    fn a_file_that_changes_while_it_is_sent_is_an_error() {
+    fn a_file_that_shrinks_while_it_is_sent_is_an_error() {
         let scratch = archives::scratch();
         let path = scratch.path().join("one.tet");
         std::fs::write(&path, b"0123456789").unwrap();

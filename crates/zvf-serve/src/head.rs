@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_where_a_request_ends() {
+    fn finds_the_end_of_a_head() {
         let head = b"POST /api/a/query HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n";
         let with_body = [&head[..], b"\n\0 anything"].concat();
         let expected = Head { bytes: head.len(), body_bytes: 12 };
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_can_be_read_in_two_ways() {
+    fn refuses_ambiguous_heads() {
         for (head, status) in [
             ("GET / HTTP/1.1\nHost: a\n\n", 400),
             ("GET / HTTP/1.1\r\nHost: a\r\n Folded: 1\r\n\r\n", 400),
@@ -265,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn refuses_lengths_that_conflict() {
-        let with = |headers: &str| {
+    fn refuses_conflicting_lengths() {
+        let scan_with = |headers: &str| {
             scan(format!("POST / HTTP/1.1\r\nHost: a\r\n{headers}\r\n\r\n").as_bytes())
         };
         for (headers, status) in [
@@ -285,12 +285,12 @@ mod tests {
             ("Transfer-Encoding: chunked", 411),
             ("Transfer-Encoding: x, chunked", 411),
         ] {
-            assert_eq!(with(headers), Err(status), "{headers:?}");
+            assert_eq!(scan_with(headers), Err(status), "{headers:?}");
         }
     }
 
     #[test]
-    fn has_limits_that_hold_before_the_end_is_there() {
+    fn limits_apply_before_the_end_of_a_head() {
         let limits = Limits::default();
         let status = |text: &str| scan(text.as_bytes()).err();
         assert_eq!(
@@ -299,10 +299,10 @@ mod tests {
         );
         let line = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(9000));
         assert_eq!(status(&line), Some(414));
-        let long =
+        let long_header =
             format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "a".repeat(limits.max_header_bytes));
-        assert_eq!(status(&long), Some(431));
-        let many = "X: 1\r\n".repeat(limits.max_headers);
-        assert_eq!(status(&format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n")), Some(431));
+        assert_eq!(status(&long_header), Some(431));
+        let headers = "X: 1\r\n".repeat(limits.max_headers);
+        assert_eq!(status(&format!("GET / HTTP/1.1\r\nHost: a\r\n{headers}\r\n")), Some(431));
     }
 }

@@ -119,7 +119,7 @@ mod tests {
             "zvf_answer_seconds_count 2",
             "zvf_queries_running 1",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+            assert!(text.lines().any(|text_line| text_line == line), "{line} in {text}");
         }
         drop(running);
         assert!(metrics.to_text().contains("zvf_queries_running 0"));

@@ -291,14 +291,14 @@ const SHOWN_CHARS: usize = 80;
 mod tests {
     use super::*;
 
-    fn ask(fields: &[(&str, &str)]) -> Result<ParsedQuery, Refusal> {
+    fn parse(fields: &[(&str, &str)]) -> Result<ParsedQuery, Refusal> {
         let fields = fields.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         parse_query(fields.collect(), 1000, &["format"])
     }
 
     #[test]
     fn reads_each_field() {
-        let parsed = ask(&[
+        let parsed = parse(&[
             ("bbox", "0,0,0:1,1,1"),
             ("objects", "7,9,20..30"),
             ("groups", "0,left"),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_value_and_what_is_no_field() {
+    fn refuses_invalid_values_and_unknown_fields() {
         for field in [
             ("bbox", "0"),
             ("bbox", "0,0,0"),
@@ -342,13 +342,13 @@ mod tests {
             ("limit", "1e3"),
             ("bboxes", "1"),
         ] {
-            let refusal = ask(&[field]).err();
+            let refusal = parse(&[field]).err();
             assert_eq!(refusal.map(|refusal| refusal.status.as_u16()), Some(400), "{field:?}");
         }
-        assert_eq!(ask(&[("limit", "1001")]).unwrap_err().status, 413);
-        assert!(ask(&[("limit", "1000")]).unwrap().is_limited);
-        assert!(ask(&[("bbox", "0,0:1,1"), ("bbox", "0,0:1,1")]).is_err());
-        assert!(ask(&[("bbox", "0,0:1,1"), ("ball", "0,0:1")]).is_err());
+        assert_eq!(parse(&[("limit", "1001")]).unwrap_err().status, 413);
+        assert!(parse(&[("limit", "1000")]).unwrap().is_limited);
+        assert!(parse(&[("bbox", "0,0:1,1"), ("bbox", "0,0:1,1")]).is_err());
+        assert!(parse(&[("bbox", "0,0:1,1"), ("ball", "0,0:1")]).is_err());
     }
 
     #[test]

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_one_range() {
+    fn parses_a_single_range() {
         for (header, expected) in [
             ("bytes=0-9", Ranged::Part(0..10)),
             ("bytes=5-", Ranged::Part(5..100)),

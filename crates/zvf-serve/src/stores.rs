@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_safe_and_different() {
+    fn names_are_safe_and_unique() {
         let addresses = [
             "a/brain.zarrvectors",
             "b/brain.zarrvectors/",

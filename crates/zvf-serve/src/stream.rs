@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_stream_fails_and_one_that_is_answered_does_not() {
+    fn an_idle_stream_times_out_unless_a_request_is_in_progress() {
         runtime().block_on(async {
             let in_progress = InProgress::default();
             let (_client, mut stream) = pair(in_progress.clone());
@@ -361,11 +361,11 @@ mod tests {
     }
 
     #[test]
-    fn flushing_nothing_is_no_movement() {
+    fn an_empty_flush_does_not_extend_timeouts() {
         runtime().block_on(async {
             let (_client, mut stream) = pair(InProgress::default());
             let (mut byte, mut polls) = ([0], 0);
-            // As the layer above does: whenever it is woken, it reads and flushes.
+            // Like the layer above, this reads and flushes on every wake-up.
             let read = std::future::poll_fn(|context| {
                 polls += 1;
                 let mut buffer = ReadBuf::new(&mut byte);
@@ -373,14 +373,14 @@ mod tests {
                 drop(Pin::new(&mut stream).poll_flush(context));
                 read
             });
-            let read = tokio::time::timeout(SPAN * 50, read).await.expect("the time is up once");
+            let read = tokio::time::timeout(SPAN * 50, read).await.expect("the stream times out");
             assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut);
             assert!(polls < 5, "{polls} times");
         });
     }
 
     #[test]
-    fn requests_are_passed_on_one_after_the_other() {
+    fn requests_are_forwarded_in_order() {
         runtime().block_on(async {
             let (mut client, mut stream) = pair(InProgress::default());
             let first = b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
@@ -393,7 +393,7 @@ mod tests {
             assert_eq!(
                 stream.read(&mut bytes).await.unwrap(),
                 0,
-                "what is refused is not passed on"
+                "a refused request is not forwarded"
             );
             drop(stream.shutdown().await);
             let mut answer = vec![0; 12];
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_does_not_end_in_time_is_answered() {
+    fn a_late_head_is_answered_with_status_408() {
         runtime().block_on(async {
             let (mut client, mut stream) = pair(InProgress::default());
             client.write_all(b"GET /").await.unwrap();

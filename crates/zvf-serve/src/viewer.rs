@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sends_every_file_packed_and_plain() {
+    fn sends_every_file_compressed_and_plain() {
         for file in &FILES {
             let mut request = HeaderMap::new();
             let plain = answer_viewer(file.name, &request).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_for_static_hosts_names_its_policy() {
+    fn the_page_for_static_hosts_contains_its_policy() {
         let files = static_viewer_files().unwrap();
         let (_, page) = files.iter().find(|(name, _)| *name == "index.html").unwrap();
         let page = String::from_utf8(page.clone()).unwrap();

@@ -154,15 +154,15 @@ mod tests {
     fn parses_sizes_with_units() {
         assert_eq!(parse_size("512MiB"), Ok(512 << 20));
         assert_eq!(parse_size("2GB"), Ok(2_000_000_000));
-        for bad in ["", "1", "4XB", "MiB", "99999999999GiB"] {
-            assert!(parse_size(bad).is_err(), "{bad}");
+        for invalid in ["", "1", "4XB", "MiB", "99999999999GiB"] {
+            assert!(parse_size(invalid).is_err(), "{invalid}");
         }
     }
 
     #[test]
     fn chooses_the_format_by_extension() {
-        let parse = |words: &[&str]| {
-            Arguments::try_parse_from([&["zvf-sql"][..], words].concat()).unwrap().chosen_format()
+        let parse = |args: &[&str]| {
+            Arguments::try_parse_from([&["zvf-sql"][..], args].concat()).unwrap().chosen_format()
         };
         assert_eq!(parse(&["SELECT 1"]), Some(Format::Table));
         assert_eq!(parse(&["SELECT 1", "--json"]), Some(Format::Jsonl));

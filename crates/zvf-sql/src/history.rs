@@ -96,11 +96,11 @@ mod tests {
         for statement in ["SELECT 1;", "SELECT '\\n',\n 2;", "SELECT '\\n',\n 2;", "SELECT 3;"] {
             history.add(statement).unwrap();
         }
-        let again = History::load_from(file).unwrap();
-        assert_eq!(again.get(0), Some("SELECT 3;"));
-        assert_eq!(again.get(2), Some("SELECT '\\n',\n 2;"));
-        assert_eq!(again.get(4), None);
-        let newest: Vec<_> = again.newest(2).collect();
+        let reloaded = History::load_from(file).unwrap();
+        assert_eq!(reloaded.get(0), Some("SELECT 3;"));
+        assert_eq!(reloaded.get(2), Some("SELECT '\\n',\n 2;"));
+        assert_eq!(reloaded.get(4), None);
+        let newest: Vec<_> = reloaded.newest(2).collect();
         assert_eq!(newest, [(2, "SELECT '\\n',\n 2;"), (3, "SELECT 3;")]);
     }
 }

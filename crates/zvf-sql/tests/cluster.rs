@@ -51,50 +51,51 @@ fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Waits until a page of the scheduler says 200.
+/// Waits until the scheduler answers `page` with status 200.
 fn wait_for(address: SocketAddr, page: &str) {
     let begun = Instant::now();
-    while !says_ok(address, page) {
-        assert!(begun.elapsed() < TIMEOUT, "the scheduler never says {page}");
+    while !is_ok(address, page) {
+        assert!(begun.elapsed() < TIMEOUT, "the scheduler does not answer {page}");
         thread::sleep(Duration::from_millis(50));
     }
 }
 
-fn says_ok(address: SocketAddr, page: &str) -> bool {
+fn is_ok(address: SocketAddr, page: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else { return false };
     let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
     let mut text = String::new();
-    let done = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
-    done.is_ok() && text.starts_with("HTTP/1.1 200")
+    let result =
+        stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
+    result.is_ok() && text.starts_with("HTTP/1.1 200")
 }
 
-fn ask(folder: &Path, words: &[&str]) -> Output {
+fn run(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::cargo_bin("zvf-sql").unwrap();
-    command.current_dir(folder).args(words).args(["--format", "csv"]).output().unwrap()
+    command.current_dir(folder).args(args).args(["--format", "csv"]).output().unwrap()
 }
 
-/// The lines of an answer.
-fn lines(folder: &Path, words: &[&str]) -> Vec<String> {
-    let output = ask(folder, words);
+/// Returns the lines of an answer.
+fn lines(folder: &Path, args: &[&str]) -> Vec<String> {
+    let output = run(folder, args);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{words:?}: {stderr}");
+    assert!(output.status.success(), "{args:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]
 fn answers_from_a_cluster() {
     let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    let made = "COPY (SELECT CAST(value % 40 AS FLOAT) AS x, CAST(value / 40 AS FLOAT) AS y, value % 7 AS w \
+    let path = folder.path();
+    let copy = "COPY (SELECT CAST(value % 40 AS FLOAT) AS x, CAST(value / 40 AS FLOAT) AS y, value % 7 AS w \
                 FROM generate_series(0, 999)) TO 'p.zarrvectors' \
                 OPTIONS ('positions' 'x,y', 'chunk_shape' '10,10')";
-    assert_eq!(lines(here, &[made]), ["count", "1000"]);
-    let work = here.join("work");
+    assert_eq!(lines(path, &[copy]), ["count", "1000"]);
+    let work = path.join("work");
     std::fs::create_dir(&work).unwrap();
     let address = start(&work).to_string();
     let cluster = ["--cluster", &address];
-    // Paths are those of the program; tables by path, by function and by name.
-    for (words, expected) in [
+    // Tables by path, by function and by name; the program resolves the paths.
+    for (args, expected) in [
         (&["SELECT count(*) AS n FROM 'p.zarrvectors' WHERE x < 10"][..], &["n", "250"][..]),
         (&["SELECT sum(w) AS s FROM zvf('p.zarrvectors', level => 0)"], &["s", "2997"]),
         (
@@ -107,19 +108,19 @@ fn answers_from_a_cluster() {
         ),
         (&["--table", "p=p.zarrvectors", "SELECT vertices FROM p.levels"], &["vertices", "1000"]),
     ] {
-        assert_eq!(lines(here, &[&cluster[..], words].concat()), expected, "{words:?}");
-        assert_eq!(lines(here, words), expected, "in one process: {words:?}");
+        assert_eq!(lines(path, &[&cluster[..], args].concat()), expected, "{args:?}");
+        assert_eq!(lines(path, args), expected, "in one process: {args:?}");
     }
     let output =
-        ask(here, &[&cluster[..], &["COPY (SELECT 1.0 AS x) TO 'q.zarrvectors'"]].concat());
+        run(path, &[&cluster[..], &["COPY (SELECT 1.0 AS x) TO 'q.zarrvectors'"]].concat());
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr.contains("run statements that write without --cluster"), "{stderr}");
-    let output = ask(
-        here,
+    let output = run(
+        path,
         &["--cluster", &free_address().to_string(), "SELECT count(*) FROM 'p.zarrvectors'"],
     );
-    assert!(!output.status.success(), "nobody is there");
+    assert!(!output.status.success(), "no scheduler listens there");
     let has_results = std::fs::read_dir(&work).unwrap().next().is_some();
     assert!(has_results, "the executor has worked");
 }

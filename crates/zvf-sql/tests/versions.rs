@@ -8,10 +8,9 @@ use tempfile::TempDir;
 use zvf::OpenOptions;
 use zvf::store::{CommitNote, Store, Versions};
 
-fn run(folder: &Path, words: &[&str]) -> Result<Vec<String>, (Option<i32>, String)> {
+fn run(folder: &Path, args: &[&str]) -> Result<Vec<String>, (Option<i32>, String)> {
     let mut command = Command::cargo_bin("zvf-sql").unwrap();
-    let output =
-        command.current_dir(folder).args(words).args(["--format", "csv"]).output().unwrap();
+    let output = command.current_dir(folder).args(args).args(["--format", "csv"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     match output.status.success() {
         true => Ok(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()),
@@ -27,9 +26,9 @@ fn number(folder: &Path, statement: &str) -> i64 {
 
 /// Creates a repository with three points; returns its address and the id of its snapshot.
 async fn repository(folder: &Path) -> (String, String) {
-    let made = "COPY (SELECT column1 AS x, column2 AS y, column3 AS mass FROM (VALUES (1.0, 1.0, 4), \
+    let copy = "COPY (SELECT column1 AS x, column2 AS y, column3 AS mass FROM (VALUES (1.0, 1.0, 4), \
                 (2.0, 1.0, 5), (9.0, 9.0, 6))) TO 'points.zarrvectors' OPTIONS ('chunk_shape' '5,5')";
-    run(folder, &[made]).unwrap();
+    run(folder, &[copy]).unwrap();
     let path = folder.join("points.zarrvectors").display().to_string();
     let store = Store::open(&path, OpenOptions::default()).await.unwrap();
     let address = format!("icechunk+file://{}", folder.join("repository").display());
@@ -39,10 +38,10 @@ async fn repository(folder: &Path) -> (String, String) {
     let objects = store.nodes().stream_objects().await.unwrap();
     let snapshot = versions.create(objects, note).await.unwrap();
     let storage = icechunk::new_local_filesystem_storage(&folder.join("repository")).await.unwrap();
-    let own = icechunk::Repository::open(storage).execute().await.unwrap();
+    let native = icechunk::Repository::open(storage).execute().await.unwrap();
     let id = snapshot.as_str().try_into().unwrap();
-    own.create_tag("v1", &id).await.unwrap();
-    own.create_branch("review", &id).await.unwrap();
+    native.create_tag("v1", &id).await.unwrap();
+    native.create_branch("review", &id).await.unwrap();
     (address, snapshot)
 }
 
@@ -63,18 +62,18 @@ async fn versions_are_tables_and_rows_are_committed_to_a_branch() {
         assert_eq!(number(path, &external), 6, "{table}");
     }
 
-    // One statement is one commit; the snapshot stays.
+    // One statement is one commit; the snapshot does not change.
     let insert = "INSERT INTO p (x, y, mass) VALUES (3, 3, 10), (4, 4, 11)";
-    let now = format!("p={branch}");
-    let both = format!("{insert}; SELECT count(*) FROM p");
-    let lines = run(path, &["--table", &now, &both]).unwrap();
+    let table = format!("p={branch}");
+    let statements = format!("{insert}; SELECT count(*) FROM p");
+    let lines = run(path, &["--table", &table, &statements]).unwrap();
     assert_eq!(lines.last().unwrap(), "5");
     assert_eq!(number(path, &format!("SELECT count(*) FROM '{address}'")), 5);
     let added = "SELECT sum(mass) FROM (SELECT mass FROM p EXCEPT SELECT mass FROM was)";
-    for old in [&review, &tag, &snapshot] {
-        let was = format!("was={old}");
-        let lines = run(path, &["--table", &now, "--table", &was, added]).unwrap();
-        assert_eq!(lines.last().unwrap(), "21", "{old}");
+    for version in [&review, &tag, &snapshot] {
+        let old_table = format!("was={version}");
+        let lines = run(path, &["--table", &table, "--table", &old_table, added]).unwrap();
+        assert_eq!(lines.last().unwrap(), "21", "{version}");
     }
     let options = OpenOptions { versions: Some(zvf_icechunk::hook()), ..OpenOptions::default() };
     let versions = Store::versions(&address, &options).unwrap().unwrap();
@@ -85,7 +84,7 @@ async fn versions_are_tables_and_rows_are_committed_to_a_branch() {
     );
 }
 
-/// Returns how many versions are older than the first one of a store: repositories begin with an empty one.
+/// Returns the number of versions before the first one of a store: repositories begin with an empty version.
 async fn root_commits(versions: &dyn Versions, first: &str) -> usize {
     versions.history(first).await.unwrap().len() - 1
 }
@@ -101,8 +100,8 @@ async fn refuses_unknown_versions() {
         ("?nonsense=1", 2, "nonsense"),
     ] {
         let statement = format!("SELECT count(*) FROM '{address}{query}'");
-        let (found, line) = run(path, &[&statement]).unwrap_err();
-        assert!(found == Some(code) && line.contains(expected), "{query}: {found:?} {line}");
+        let (actual, line) = run(path, &[&statement]).unwrap_err();
+        assert!(actual == Some(code) && line.contains(expected), "{query}: {actual:?} {line}");
     }
     // Snapshots and tags are immutable.
     for query in [format!("snapshot={first}"), "tag=v1".to_owned()] {

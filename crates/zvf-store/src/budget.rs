@@ -145,8 +145,8 @@ mod tests {
         let budget = budget(4096, 1);
         let (a, b) = (budget.reserve(3072).await.unwrap(), budget.reserve(1).await.unwrap());
         assert_eq!(budget.free_bytes(), 0);
-        let late = tokio::time::timeout(Duration::from_secs(60), budget.reserve(1));
-        assert!(late.await.is_err());
+        let pending = tokio::time::timeout(Duration::from_secs(60), budget.reserve(1));
+        assert!(pending.await.is_err());
         drop(b);
         let c = budget.reserve(1024).await.unwrap();
         drop((a, c));
@@ -162,9 +162,9 @@ mod tests {
     #[tokio::test]
     async fn try_reserve_does_not_wait() {
         let budget = budget(4096, 1);
-        let held = budget.try_reserve(3072).unwrap().unwrap();
+        let reserved = budget.try_reserve(3072).unwrap().unwrap();
         assert!(budget.try_reserve(2048).unwrap().is_none());
-        drop((budget.try_reserve(1024).unwrap().unwrap(), held));
+        drop((budget.try_reserve(1024).unwrap().unwrap(), reserved));
         assert!(budget.try_reserve(4096).unwrap().is_some());
         assert_eq!(budget.try_reserve(4097).unwrap_err().class(), zvf_format::Class::LimitExceeded);
     }

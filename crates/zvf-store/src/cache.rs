@@ -333,7 +333,7 @@ mod tests {
         numbers.into_iter().map(Some).collect()
     }
 
-    /// What a slot holds: absent every tenth, an error at 13, otherwise its number.
+    /// Returns the content of a slot: absent every tenth, an error at 13, otherwise its number.
     fn stored(slot: Option<u64>) -> Answer {
         match slot.unwrap() {
             13 => Err(StoreError::limit(Op::Read, "thirteen", 1, 13)),
@@ -342,17 +342,17 @@ mod tests {
         }
     }
 
-    fn shown(answers: &[Answer]) -> Vec<String> {
-        let show = |answer: &Answer| match answer {
+    fn to_texts(answers: &[Answer]) -> Vec<String> {
+        let to_text = |answer: &Answer| match answer {
             Ok(Some(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
             Ok(None) => "absent".to_owned(),
             Err(error) => error.class().to_string(),
         };
-        answers.iter().map(show).collect()
+        answers.iter().map(to_text).collect()
     }
 
-    /// Asks for `numbers`, and says what had to be fetched for it.
-    async fn ask(cache: &Cache, keep: Keep, numbers: &[u64]) -> (Vec<String>, Vec<u64>) {
+    /// Reads `numbers`, and returns the answers and the fetched numbers.
+    async fn read_slots(cache: &Cache, keep: Keep, numbers: &[u64]) -> (Vec<String>, Vec<u64>) {
         let slots = slots(numbers.iter().copied());
         let fetched = Mutex::new(Vec::new());
         let answers = cache
@@ -361,7 +361,7 @@ mod tests {
                 std::future::ready(places.into_iter().map(|at| stored(slots[at])).collect())
             })
             .await;
-        (shown(&answers), fetched.into_inner().unwrap())
+        (to_texts(&answers), fetched.into_inner().unwrap())
     }
 
     fn all<T: ToString>(numbers: &[T]) -> Vec<String> {
@@ -372,22 +372,22 @@ mod tests {
     async fn held_slots_are_not_fetched() {
         let cache = Cache::new(1 << 20);
         let yes = Keep::Yes;
-        assert_eq!(ask(&cache, yes, &[]).await, (vec![], vec![]));
-        assert_eq!(ask(&cache, yes, &[1, 2]).await, (all(&[1, 2]), vec![1, 2]));
-        assert_eq!(ask(&cache, yes, &[3, 2, 1]).await, (all(&[3, 2, 1]), vec![3]));
-        assert_eq!(ask(&cache, yes, &[4, 4, 4]).await, (all(&[4, 4, 4]), vec![4]));
+        assert_eq!(read_slots(&cache, yes, &[]).await, (vec![], vec![]));
+        assert_eq!(read_slots(&cache, yes, &[1, 2]).await, (all(&[1, 2]), vec![1, 2]));
+        assert_eq!(read_slots(&cache, yes, &[3, 2, 1]).await, (all(&[3, 2, 1]), vec![3]));
+        assert_eq!(read_slots(&cache, yes, &[4, 4, 4]).await, (all(&[4, 4, 4]), vec![4]));
         let absent = all(&["absent"]);
-        assert_eq!(ask(&cache, yes, &[10]).await, (absent.clone(), vec![10]));
-        assert_eq!(ask(&cache, yes, &[10]).await, (absent, vec![]));
+        assert_eq!(read_slots(&cache, yes, &[10]).await, (absent.clone(), vec![10]));
+        assert_eq!(read_slots(&cache, yes, &[10]).await, (absent, vec![]));
         let refused = all(&["LimitExceeded"]);
-        assert_eq!(ask(&cache, yes, &[13]).await, (refused.clone(), vec![13]));
-        assert_eq!(ask(&cache, yes, &[13]).await, (refused, vec![13]));
-        assert_eq!(ask(&cache, Keep::No, &[5, 1]).await, (all(&[5, 1]), vec![5]));
-        assert_eq!(ask(&cache, yes, &[5]).await, (all(&[5]), vec![5]));
+        assert_eq!(read_slots(&cache, yes, &[13]).await, (refused.clone(), vec![13]));
+        assert_eq!(read_slots(&cache, yes, &[13]).await, (refused, vec![13]));
+        assert_eq!(read_slots(&cache, Keep::No, &[5, 1]).await, (all(&[5, 1]), vec![5]));
+        assert_eq!(read_slots(&cache, yes, &[5]).await, (all(&[5]), vec![5]));
         assert_eq!(cache.bytes(), 5 + 6 * ENTRY_OVERHEAD_BYTES);
         cache.clear();
         assert_eq!(cache.bytes(), 0);
-        assert_eq!(ask(&cache, yes, &[1]).await, (all(&[1]), vec![1]));
+        assert_eq!(read_slots(&cache, yes, &[1]).await, (all(&[1]), vec![1]));
     }
 
     #[tokio::test]
@@ -397,7 +397,7 @@ mod tests {
             let fetch =
                 |_| async move { vec![Ok(Some(Bytes::from(array.to_string().into_bytes())))] };
             let answers = cache.read_many(array, &[Some(7)], Keep::Yes, fetch).await;
-            assert_eq!(shown(&answers), [array.to_string()]);
+            assert_eq!(to_texts(&answers), [array.to_string()]);
         }
     }
 
@@ -405,16 +405,16 @@ mod tests {
     async fn evicts_the_oldest_unused_entry() {
         let cache = Cache::new(3 * (ENTRY_OVERHEAD_BYTES + 1));
         for n in [1, 2, 3] {
-            ask(&cache, Keep::Yes, &[n]).await;
+            read_slots(&cache, Keep::Yes, &[n]).await;
         }
-        ask(&cache, Keep::Yes, &[1]).await;
-        ask(&cache, Keep::Yes, &[4]).await; // 1 was used, so 2 goes
+        read_slots(&cache, Keep::Yes, &[1]).await;
+        read_slots(&cache, Keep::Yes, &[4]).await; // 1 was used, so 2 is evicted
         assert_eq!(cache.bytes(), 3 * (ENTRY_OVERHEAD_BYTES + 1));
-        assert_eq!(ask(&cache, Keep::No, &[1, 2, 3, 4]).await.1, [2]);
+        assert_eq!(read_slots(&cache, Keep::No, &[1, 2, 3, 4]).await.1, [2]);
         for max_bytes in [0, ENTRY_OVERHEAD_BYTES] {
             let none = Cache::new(max_bytes);
-            assert_eq!(ask(&none, Keep::Yes, &[1]).await.1, [1]);
-            assert_eq!((ask(&none, Keep::Yes, &[1]).await.1, none.bytes()), (vec![1], 0));
+            assert_eq!(read_slots(&none, Keep::Yes, &[1]).await.1, [1]);
+            assert_eq!((read_slots(&none, Keep::Yes, &[1]).await.1, none.bytes()), (vec![1], 0));
         }
     }
 
@@ -427,8 +427,8 @@ mod tests {
         cache.read_many(1, &slots, Keep::Yes, |_| async { vec![Ok(Some(part.clone()))] }).await;
         drop(part);
         assert!(large.is_unique());
-        let held = cache.read_many(1, &slots, Keep::Yes, |_| async { vec![] }).await;
-        assert_eq!(held[0].as_ref().unwrap().as_ref().unwrap(), &[7; 10][..]);
+        let answers = cache.read_many(1, &slots, Keep::Yes, |_| async { vec![] }).await;
+        assert_eq!(answers[0].as_ref().unwrap().as_ref().unwrap(), &[7; 10][..]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -439,7 +439,7 @@ mod tests {
             .map(|i| {
                 let (cache, fetches) = (Arc::clone(&cache), Arc::clone(&fetches));
                 tokio::spawn(async move {
-                    // Neighbours overlap, and ask in opposite orders.
+                    // Neighbours overlap and request in opposite orders.
                     let mut slots = slots([1, 2, 3, 13, 4 + i % 3]);
                     if i % 2 == 0 {
                         slots.reverse();
@@ -455,7 +455,7 @@ mod tests {
                         })
                         .await;
                     let expected: Vec<_> = slots.iter().map(|slot| stored(*slot)).collect();
-                    assert_eq!(shown(&answers), shown(&expected));
+                    assert_eq!(to_texts(&answers), to_texts(&expected));
                 })
             })
             .collect();
@@ -471,21 +471,21 @@ mod tests {
         let hanging = tokio::spawn({
             let cache = Arc::clone(&cache);
             async move {
-                let never = |_| std::future::pending::<Vec<Answer>>();
-                cache.read_many(1, &slots([1, 2]), Keep::Yes, never).await;
+                let pending_fetch = |_| std::future::pending::<Vec<Answer>>();
+                cache.read_many(1, &slots([1, 2]), Keep::Yes, pending_fetch).await;
             }
         });
         tokio::task::yield_now().await;
         let waiting = tokio::spawn({
             let cache = Arc::clone(&cache);
-            async move { ask(&cache, Keep::Yes, &[2, 3]).await }
+            async move { read_slots(&cache, Keep::Yes, &[2, 3]).await }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!waiting.is_finished());
         hanging.abort();
         let answer = tokio::time::timeout(Duration::from_secs(9), waiting).await;
         assert_eq!(answer.unwrap().unwrap(), (all(&[2, 3]), vec![3, 2]));
-        assert_eq!(ask(&cache, Keep::Yes, &[1, 2, 3]).await.1, [1]);
+        assert_eq!(read_slots(&cache, Keep::Yes, &[1, 2, 3]).await.1, [1]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -498,15 +498,15 @@ mod tests {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     vec![Ok(Some(Bytes::from_static(b"old")))]
                 };
-                shown(&cache.read_many(1, &slots([1]), Keep::Yes, old).await)
+                to_texts(&cache.read_many(1, &slots([1]), Keep::Yes, old).await)
             }
         });
         tokio::task::yield_now().await;
         cache.clear();
-        // Asked again before the old fetch is back: a fetch of its own.
-        assert_eq!(ask(&cache, Keep::Yes, &[1]).await, (all(&[1]), vec![1]));
+        // A request before the old fetch returns starts a new fetch.
+        assert_eq!(read_slots(&cache, Keep::Yes, &[1]).await, (all(&[1]), vec![1]));
         assert_eq!(slow.await.unwrap(), ["old"]);
-        assert_eq!(ask(&cache, Keep::Yes, &[1]).await, (all(&[1]), vec![]));
+        assert_eq!(read_slots(&cache, Keep::Yes, &[1]).await, (all(&[1]), vec![]));
     }
 
     #[tokio::test]
@@ -518,7 +518,7 @@ mod tests {
                 vec![Ok(None), Ok(Some(Bytes::from_static(b"x")))]
             };
             let answers = cache.read_many(1, &[None, None], Keep::Yes, fetch).await;
-            assert_eq!(shown(&answers), ["absent", "x"]);
+            assert_eq!(to_texts(&answers), ["absent", "x"]);
         }
         assert_eq!(cache.bytes(), 0);
     }
@@ -528,7 +528,7 @@ mod tests {
         let cache = Cache::new(0);
         let answers =
             cache.read_many(1, &slots([1, 2]), Keep::Yes, |_| async { vec![Ok(None)] }).await;
-        assert_eq!(shown(&answers), ["absent", "CountMismatch"]);
+        assert_eq!(to_texts(&answers), ["absent", "CountMismatch"]);
     }
 
     #[test]
@@ -543,9 +543,9 @@ mod tests {
                     for _ in 0..3000 {
                         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                         let numbers = [x >> 58, (x >> 50) & 63, (x >> 40) & 63];
-                        let answers = runtime.block_on(ask(cache, Keep::Yes, &numbers)).0;
+                        let answers = runtime.block_on(read_slots(cache, Keep::Yes, &numbers)).0;
                         let expected: Vec<_> = slots(numbers).into_iter().map(stored).collect();
-                        assert_eq!(answers, shown(&expected));
+                        assert_eq!(answers, to_texts(&expected));
                         assert!(cache.bytes() <= 40 * (ENTRY_OVERHEAD_BYTES + 2));
                     }
                 });

@@ -625,7 +625,7 @@ mod tests {
             operation: "x".into(),
             implementer: "y".into(),
         };
-        let cut = FormatError::new(
+        let truncated = FormatError::new(
             Class::Truncated,
             Part::FragmentIndex,
             "ranges",
@@ -633,14 +633,14 @@ mod tests {
             Expected::Bytes(88),
             40_u8,
         );
-        let long = "x".repeat(100);
+        let found = "x".repeat(100);
         #[rustfmt::skip]
         let table: Vec<(StoreError, &str, Class, bool)> = vec![
-            (StoreError::from(cut).with_key(&key()).with_span(16, 104),
+            (StoreError::from(truncated).with_key(&key()).with_span(16, 104),
                 "Truncated in 0/vertices/c/3/1/0 at 16..104, fragment index ranges at byte 16: expected 88 bytes, found 40; the object is cut short: copy it again, or run \"zvf repair --plan\"", Class::Truncated, false),
             (StoreError::from(Root::parse(b"[").unwrap_err()).with_key(&key()),
                 "Truncated in 0/vertices/c/3/1/0, metadata, ", Class::Truncated, false),
-            (StoreError::refused(Class::BadTag, Op::Open, "version", Expected::Rule("0.6 to 0.9.2"), long.as_str()),
+            (StoreError::refused(Class::BadTag, Op::Open, "version", Expected::Rule("0.6 to 0.9.2"), found.as_str()),
                 "BadTag, version: expected 0.6 to 0.9.2, found \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...\"", Class::BadTag, false),
             (StoreError::refused(Class::BadShape, Op::Parse, "rank", Expected::Exactly(3), Found::from(2_u8)),
                 "BadShape, rank: expected 3, found 2", Class::BadShape, false),
@@ -667,7 +667,7 @@ mod tests {
         ];
         for (error, text, class, retryable) in table {
             let line = error.to_string();
-            // What the system or the document says in its own words is not ours to repeat here.
+            // Messages of the system or of the document are not repeated here.
             assert!(
                 if text.ends_with(", ") { line.starts_with(text) } else { line == text },
                 "{line}"

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn good_names_join() {
+    fn valid_names_are_joined() {
         let key = Key::root().child("0").unwrap().below("vertices/c/-3/1/0").unwrap();
         assert_eq!(key.as_str(), "0/vertices/c/-3/1/0");
         assert_eq!(key.name(), Some("0"));
@@ -97,31 +97,31 @@ mod tests {
         for name in ["...", " ", "é", "a:b", &"x".repeat(255)] {
             assert_eq!(Key::root().child(name).unwrap().as_str(), name);
         }
-        let deep = vec!["a"; 32].join("/");
-        assert_eq!(Key::root().below(&deep).unwrap().as_str(), deep);
+        let deep_path = vec!["a"; 32].join("/");
+        assert_eq!(Key::root().below(&deep_path).unwrap().as_str(), deep_path);
     }
 
     #[test]
-    fn numbers_are_names_like_others() {
-        let (root, deep) = (Key::root(), Key::root().below(&vec!["a"; 29].join("/")).unwrap());
-        for key in [&root, &deep, &root.child("vertices").unwrap()] {
+    fn numbers_equal_their_names() {
+        let (root, deep_key) = (Key::root(), Key::root().below(&vec!["a"; 29].join("/")).unwrap());
+        for key in [&root, &deep_key, &root.child("vertices").unwrap()] {
             for numbers in [&[][..], &[0], &[7, 10, u64::MAX], &[1, 2, 3, 4]] {
                 for prefix in [None, Some("c")] {
-                    let words = numbers.iter().map(u64::to_string);
-                    let words: Vec<String> =
-                        prefix.map(str::to_owned).into_iter().chain(words).collect();
-                    let expected = key.descend(words.iter().map(String::as_str));
+                    let texts = numbers.iter().map(u64::to_string);
+                    let names: Vec<String> =
+                        prefix.map(str::to_owned).into_iter().chain(texts).collect();
+                    let expected = key.descend(names.iter().map(String::as_str));
                     let found = key.below_numbers(prefix, numbers);
-                    assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{key} {words:?}");
+                    assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{key} {names:?}");
                 }
             }
         }
     }
 
     #[test]
-    fn bad_names_say_which_rule_they_break() {
-        let long = "x".repeat(256);
-        let shown = format!("\"{}...\"", "x".repeat(61));
+    fn invalid_names_report_the_broken_rule() {
+        let long_name = "x".repeat(256);
+        let start = format!("\"{}...\"", "x".repeat(61));
         for (name, message) in [
             (
                 "",
@@ -152,18 +152,18 @@ mod tests {
                 "InvalidKey in lvl, segment of a key: expected a name without control characters, found \"\\u{85}\"",
             ),
             (
-                &long,
+                &long_name,
                 &format!(
-                    "InvalidKey in lvl, segment of a key: expected at most 255 bytes, found {shown}"
+                    "InvalidKey in lvl, segment of a key: expected at most 255 bytes, found {start}"
                 ),
             ),
         ] {
             let error = Key::root().child("lvl").unwrap().child(name).unwrap_err();
             assert_eq!(error.to_string(), message);
         }
-        let deep = vec!["a"; 33].join("/");
+        let deep_path = vec!["a"; 33].join("/");
         assert_eq!(
-            Key::root().below(&deep).unwrap_err().to_string(),
+            Key::root().below(&deep_path).unwrap_err().to_string(),
             "InvalidKey, segment of a key: expected at most 32 segments, found \"a\"",
         );
     }

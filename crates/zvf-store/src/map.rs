@@ -347,7 +347,7 @@ pub(crate) mod tests {
 
     #[expect(unsafe_code, reason = "tests change files only where that is what is tested")]
     fn try_mapped(path: &Path) -> Result<MappedFile, StoreError> {
-        // SAFETY: the file belongs to one test, which looks at no byte that it changes in place.
+        // SAFETY: the file belongs to one test, which reads no byte that it changes in place.
         unsafe { MappedFile::mapped(path) }
     }
 
@@ -362,7 +362,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn bytes_are_found_where_they_lie() {
+    fn bytes_are_read_from_their_offsets() {
         let (_dir, path) = file(b"0123456789");
         let file = mapped(&path);
         assert_eq!((file.len(), file.is_empty()), (10, false));
@@ -391,7 +391,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_new_version_under_the_name_leaves_the_old_one_whole() {
+    fn a_new_version_under_the_name_leaves_the_old_one_intact() {
         let (dir, path) = file(b"old bytes");
         let file = mapped(&path);
         let view = file.view(0, 3).unwrap();
@@ -454,7 +454,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn large_cells_of_a_mapped_store_lie_in_the_map_until_the_file_changes() {
+    async fn large_cells_are_slices_of_the_map_until_the_file_changes() {
         let (dir, cell) = large_store();
         let store = open_mapped(dir.path()).await;
         let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
@@ -488,12 +488,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_page_that_goes_away_reads_as_zeros_and_is_noticed() {
+    fn a_truncated_page_reads_as_zeros_and_is_noticed() {
         install_sigbus_handler().unwrap();
         let (_dir, path) = file(&vec![7; 1 << 20]);
-        let (_other_dir, other) = file(&vec![8; 1 << 20]);
+        let (_other_dir, other_file) = file(&vec![8; 1 << 20]);
         let file = mapped(&path);
-        let other = mapped(&other);
+        let other_file = mapped(&other_file);
         let view = file.view(0, 1 << 20).unwrap();
         assert!(view.iter().all(|byte| *byte == 7));
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
@@ -501,17 +501,17 @@ pub(crate) mod tests {
         assert!(std::hint::black_box(&view).iter().all(|byte| *byte == 0 || *byte == 7));
         assert!(!view.still_valid());
         assert_eq!(file.read(0, 1).unwrap_err().class(), Class::FileChanged);
-        // Grown back to its size it is still not the file that was mapped.
+        // After it has grown to its old size it still differs from the mapped file.
         fs::write(&path, vec![7; 1 << 20]).unwrap();
         assert_eq!(file.read(0, 1).unwrap_err().class(), Class::FileChanged);
-        assert_eq!(other.read(0, 2).unwrap(), [8; 2][..]);
+        assert_eq!(other_file.read(0, 2).unwrap(), [8; 2][..]);
     }
 
     #[test]
     fn a_fault_that_is_not_ours_ends_the_process_as_before() {
         if std::env::var_os("ZVF_STORE_SIGBUS").is_some() {
             let (_dir, path) = file(&vec![7; 1 << 20]);
-            // Mapped before there was a handler, so nobody watches it.
+            // Mapped before the handler was installed, so the handler does not know it.
             let view = mapped(&path).view(0, 1 << 20).unwrap();
             install_sigbus_handler().unwrap();
             fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();

@@ -168,8 +168,8 @@ mod tests {
         for i in (0..1000).chain(0..1000) {
             notices.add(Notice::MissingPresence { key: key(&i.to_string()) });
         }
-        let kept = notices.all();
-        assert_eq!(kept.len(), MAX_NOTICES);
-        assert_eq!(kept[7], Notice::MissingPresence { key: key("7") });
+        let notices_kept = notices.all();
+        assert_eq!(notices_kept.len(), MAX_NOTICES);
+        assert_eq!(notices_kept[7], Notice::MissingPresence { key: key("7") });
     }
 }

@@ -409,7 +409,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_get_time_by_their_length() {
+    fn timeouts_of_bodies_follow_their_length() {
         let (interactive, batch) = (Timeouts::INTERACTIVE, Timeouts::BATCH);
         let slow = batch.with_min_bytes_per_second(1).unwrap();
         let slow = slow.with_request(Timeouts::MAX_WAIT).unwrap();
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest() {
-        let long = Timeouts::BATCH.with_max_pause(Timeouts::MAX_WAIT).unwrap();
+        let timeouts = Timeouts::BATCH.with_max_pause(Timeouts::MAX_WAIT).unwrap();
         let none = Timeouts::BATCH.with_max_pause(Duration::ZERO).unwrap();
         for (tried, quick, slow, longest) in [
             (1, 100, 100, 100),
@@ -440,29 +440,29 @@ mod tests {
         ] {
             assert_eq!(Timeouts::INTERACTIVE.pause(tried).as_millis(), quick, "{tried}");
             assert_eq!(Timeouts::BATCH.pause(tried).as_millis(), slow, "{tried}");
-            assert_eq!(long.pause(tried).as_millis(), longest, "{tried}");
+            assert_eq!(timeouts.pause(tried).as_millis(), longest, "{tried}");
             assert_eq!(none.pause(tried), Duration::ZERO, "{tried}");
         }
     }
 
     #[test]
-    fn waits_that_make_no_sense_are_refused() {
-        let (usual, none) = (Timeouts::INTERACTIVE, Duration::ZERO);
-        let long = Timeouts::MAX_WAIT + Duration::from_nanos(1);
+    fn invalid_timeouts_are_refused() {
+        let (valid, none) = (Timeouts::INTERACTIVE, Duration::ZERO);
+        let too_long = Timeouts::MAX_WAIT + Duration::from_nanos(1);
         let rule = "expected more than nothing and at most 365 days";
         for (answer, message) in [
-            (usual.with_connect(none), format!("connect: {rule}, found \"0ns\"")),
-            (usual.with_first_byte(none), format!("first_byte: {rule}, found \"0ns\"")),
-            (usual.with_request(none), format!("request: {rule}, found \"0ns\"")),
-            (usual.with_total(none), format!("total: {rule}, found \"0ns\"")),
-            (usual.with_total(long), format!("total: {rule}, found \"31536000.000000001s\"")),
+            (valid.with_connect(none), format!("connect: {rule}, found \"0ns\"")),
+            (valid.with_first_byte(none), format!("first_byte: {rule}, found \"0ns\"")),
+            (valid.with_request(none), format!("request: {rule}, found \"0ns\"")),
+            (valid.with_total(none), format!("total: {rule}, found \"0ns\"")),
+            (valid.with_total(too_long), format!("total: {rule}, found \"31536000.000000001s\"")),
             (
-                usual.with_max_pause(long),
+                valid.with_max_pause(too_long),
                 format!("max_pause: {rule}, found \"31536000.000000001s\""),
             ),
-            (usual.with_max_tries(0), "max_tries: expected at least 1, found 0".to_owned()),
+            (valid.with_max_tries(0), "max_tries: expected at least 1, found 0".to_owned()),
             (
-                usual.with_min_bytes_per_second(0),
+                valid.with_min_bytes_per_second(0),
                 "min_bytes_per_second: expected at least 1, found 0".to_owned(),
             ),
         ] {

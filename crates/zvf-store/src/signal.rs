@@ -225,13 +225,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_given_back_and_run_out() {
+    fn slots_are_released_and_run_out() {
         install_sigbus_handler().unwrap();
         let place = Place::free();
         assert!(!place.holds(0) && !place.holds(1));
         place.write(4096, 8192);
-        for (address, held) in [(4095, false), (4096, true), (8191, true), (8192, false)] {
-            assert_eq!(place.holds(address), held, "{address}");
+        for (address, expected) in [(4095, false), (4096, true), (8191, true), (8192, false)] {
+            assert_eq!(place.holds(address), expected, "{address}");
         }
         place.version.fetch_add(1, Ordering::Release);
         assert!(!place.holds(5000), "while it is being written");

@@ -1,4 +1,4 @@
-//! A few kilobytes that decode to half a gigabyte: refused, within the budget of the handle.
+//! A few kilobytes that decode to half a gigabyte are refused within the budget of the handle.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ static HEAP: PeakAlloc = PeakAlloc;
 const THREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 const BUDGET: u64 = 48 << 20;
 
-/// The example store with `codec` on its vertices, all of which are `stored`.
+/// Opens the example store with `codec` on its vertices, whose chunks are all `stored`.
 async fn store(codec: &str, stored: &[u8]) -> Store {
     let memory = InMemory::new();
     for path in ["zarr.json", "0/zarr.json", "0/vertices/zarr.json"] {
@@ -33,7 +33,7 @@ async fn store(codec: &str, stored: &[u8]) -> Store {
     Store::from_object_store(Arc::new(memory), &Path::default(), options).await.unwrap()
 }
 
-/// Half a gigabyte of zeros, through an encoder in pieces.
+/// Writes half a gigabyte of zeros to an encoder in pieces.
 fn zeros<W: std::io::Write>(mut encoder: W) -> W {
     let piece = vec![0; 1 << 20];
     (0..512).for_each(|_| encoder.write_all(&piece).unwrap());
@@ -45,19 +45,19 @@ async fn bombs_stay_within_the_budget() {
     let zstd = zeros(zstd::Encoder::new(Vec::new(), 1).unwrap()).finish().unwrap();
     let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let gzip = zeros(gzip).finish().unwrap();
-    let twice = {
+    let two_layers = {
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
         encoder.write_all(&zstd).unwrap();
         encoder.finish().unwrap()
     };
     let crc = [zstd.as_slice(), &crc32c::crc32c(&zstd).to_le_bytes()].concat();
-    // One block of half a gigabyte, all of it to come from four bytes.
+    // One block of half a gigabyte, encoded in four bytes.
     let blosc = b"\x02\x01\x10\x01\0\0\0\x20\0\0\0\x20\x18\0\0\0\x14\0\0\0\0\0\0\0";
     let (zstd_name, crc_name) = (r#"{"name": "zstd"}"#, r#"{"name": "crc32c"}"#);
     for (codec, stored) in [
         (zstd_name.to_owned(), zstd.as_slice()),
         (r#"{"name": "gzip"}"#.to_owned(), &gzip),
-        (format!("{zstd_name}, {zstd_name}"), &twice),
+        (format!("{zstd_name}, {zstd_name}"), &two_layers),
         (format!("{zstd_name}, {crc_name}"), &crc),
         (r#"{"name": "blosc"}"#.to_owned(), blosc),
     ] {

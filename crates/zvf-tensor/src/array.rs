@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_addresses_are_copied() {
+    fn unaligned_addresses_are_copied() {
         let bytes: Vec<u8> = (0..17).collect();
         for at in 0..4 {
             let found = numbers::<u32>(TensorDtype::U32, &bytes[at..at + 8]).unwrap();

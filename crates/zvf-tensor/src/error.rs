@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dataset_is_named_once_and_escaped() {
+    fn datasets_are_named_once_and_escaped() {
         let error =
             TensorError::request("slice", "one", "two").with_dataset("a\nb").with_dataset("c");
         assert_eq!(

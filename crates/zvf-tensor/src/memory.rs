@@ -60,14 +60,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_says() {
+    fn system_memory_is_read() {
         assert_eq!(available("MemTotal: 9 kB\nMemAvailable:     5 kB\n"), Some(5 << 10));
         assert_eq!(available("MemTotal: 9 kB\n"), None);
         assert_eq!(available("MemAvailable: many\n"), None);
     }
 
     #[test]
-    fn the_first_wish_decides() {
+    fn the_first_setting_decides() {
         let file = MemoryBudget::new(0, 777);
         assert_eq!(Memory::of_bytes(5).limit(file), 5);
         assert_eq!(Memory::default().limit(file), 777);

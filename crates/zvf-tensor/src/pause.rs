@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_waits_once() {
+    fn waits_once() {
         let mut waiting = std::pin::pin!(pause());
         let mut context = Context::from_waker(Waker::noop());
         let polled = [(); 2].map(|()| waiting.as_mut().poll(&mut context).is_ready());

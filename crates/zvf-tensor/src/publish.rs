@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_replaced_as_a_whole() {
+    fn a_folder_is_replaced_atomically() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let make = |replace, text: &str| {
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_was_changed_meanwhile_is_not_replaced() {
+    fn a_changed_array_is_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         AtomicTensorFile::create(&path, false).unwrap().publish().unwrap();
-        let late = AtomicTensorFile::create(&path, true).unwrap();
+        let file = AtomicTensorFile::create(&path, true).unwrap();
         AtomicTensorFile::create(&path, true).unwrap().publish().unwrap();
-        assert_eq!(late.publish().unwrap_err().class(), Class::Conflict);
+        assert_eq!(file.publish().unwrap_err().class(), Class::Conflict);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

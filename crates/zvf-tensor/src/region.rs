@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_boxes_have_in_common() {
+    fn boxes_are_intersected() {
         let (a, b) = (region(&[0, 2], &[4, 5]), region(&[3, 0], &[9, 3]));
         assert_eq!(a.common(&b), region(&[3, 2], &[4, 3]));
         assert!(a.meets(&b) && !a.holds(&b) && a.holds(&region(&[3, 2], &[4, 3])));

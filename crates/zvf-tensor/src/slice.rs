@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_becomes_numbers() {
+    fn slices_are_parsed() {
         let label = |axis: usize, text: &str| (axis == 1 && text == "right").then_some(2);
         let axes = |text: &str, shape: &[u64]| {
             let axes = text.parse::<Slice>().unwrap().axes(shape, label).unwrap();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_slice_is_said() {
+    fn invalid_slices_are_refused() {
         for (text, found) in [
             ("", "expected start:stop:step for each axis, found \"\""),
             ("1:2:3:4", "expected start:stop:step for each axis, found \"1:2:3:4\""),

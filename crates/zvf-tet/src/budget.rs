@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_applies() {
+    fn the_first_applicable_limit_decides() {
         let (none, percent, bytes) =
             (MemoryBudget::DEFAULT, MemoryBudget::new(5000, 0), MemoryBudget::new(100, 777));
         #[rustfmt::skip]
@@ -106,11 +106,11 @@ mod tests {
             (MemoryBudget::new(1, 0), none, Some(9), None, 1),
             (MemoryBudget::new(65_535, 0), none, Some(u64::MAX), None, u64::MAX),
         ];
-        for (query, file, free, ceiling, budget) in table {
+        for (query, file, free_bytes, ceiling, budget) in table {
             assert_eq!(
-                query.fit_within(file, free, ceiling),
+                query.fit_within(file, free_bytes, ceiling),
                 budget,
-                "{query:?} {file:?} {free:?} {ceiling:?}"
+                "{query:?} {file:?} {free_bytes:?} {ceiling:?}"
             );
         }
         assert_eq!((bytes.percent_bps(), bytes.bytes()), (100, 777));

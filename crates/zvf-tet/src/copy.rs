@@ -150,14 +150,14 @@ mod tests {
     use super::*;
     use crate::{AxisSlice, Selection, TensorDtype, TileGeometry};
 
-    /// Source, destination, count and stride.
+    /// The source, destination, count and stride of a run.
     type CopiedRun = (u64, u64, u64, u64);
 
     /// Name, chunk shape, selection and runs.
     type Case = (&'static str, [u64; 3], [AxisSlice; 3], &'static [CopiedRun]);
 
     #[test]
-    fn runs_are_as_long_as_they_can_be() {
+    fn runs_have_maximal_length() {
         let all = AxisSlice::all;
         let axis = |start, stop, step| AxisSlice { start, stop, step };
         #[rustfmt::skip]
@@ -182,12 +182,12 @@ mod tests {
                 selection.runs(&tile).map(|r| (r.src, r.dst, r.count, r.stride)).collect();
             assert_eq!(found, runs, "{name}");
         }
-        // A step that leads nowhere does not break a run.
+        // A step on an axis of extent 1 does not break a run.
         let geometry = TileGeometry::new(TensorDtype::U16, &[4, 1, 5], &[4, 1, 5]).unwrap();
         let selection = Selection::new(&geometry, &[all(4), axis(0, 1, 9), all(5)]).unwrap();
         let runs: Vec<_> = selection.runs(&geometry.tile(&[0, 0, 0]).unwrap()).collect();
         assert_eq!(runs, [CopyRun { src: 0, dst: 0, count: 20, stride: 2 }]);
-        // Nor do axes of extent 1 inside.
+        // Inner axes of extent 1 do not break a run either.
         let geometry = TileGeometry::new(TensorDtype::U16, &[9, 1], &[9, 1]).unwrap();
         let selection = Selection::new(&geometry, &[axis(0, 9, 4), all(1)]).unwrap();
         let runs: Vec<_> = selection.runs(&geometry.tile(&[0, 0]).unwrap()).collect();
@@ -195,9 +195,9 @@ mod tests {
     }
 
     proptest! {
-        /// Copying the runs of all tiles fills the result with what a loop over indices finds.
+        /// Copying the runs of all tiles gives the result of a loop over indices.
         #[test]
-        fn as_if_copied_one_by_one(
+        fn runs_equal_copying_each_element(
             axes in prop::collection::vec((1_u64..7, 1_u64..8, 1_u64..9, any::<(u64, u64)>()), 1..5),
         ) {
             let shape: Vec<_> = axes.iter().map(|a| a.0).collect();
@@ -242,9 +242,9 @@ mod tests {
     fn naive(shape: &[u64], axes: &[AxisSlice]) -> Vec<Option<u64>> {
         let mut numbers = std::vec![0];
         for (axis, extent) in axes.iter().zip(shape) {
-            let along = (axis.start..axis.stop).step_by(axis.step as usize);
+            let indices = (axis.start..axis.stop).step_by(axis.step as usize);
             numbers =
-                numbers.iter().flat_map(|n| along.clone().map(move |i| n * extent + i)).collect();
+                numbers.iter().flat_map(|n| indices.clone().map(move |i| n * extent + i)).collect();
         }
         numbers.into_iter().map(Some).collect()
     }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_tags_and_no_more() {
+    fn there_are_ten_tags() {
         let table = [
             (1, "f32", 4),
             (2, "f64", 8),

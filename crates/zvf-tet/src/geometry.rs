@@ -249,8 +249,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn possible_and_impossible() {
-        let big = 1 << 40;
+    fn impossible_geometries_are_refused() {
+        let extent = 1 << 40;
         #[rustfmt::skip]
         let table: [(&[u64], &[u64], Option<u64>); 13] = [
             // shape, chunk shape, tiles
@@ -262,7 +262,7 @@ mod tests {
             (&[u64::MAX, u64::MAX, 0], &[1, 1, 1], Some(0)),
             (&[1 << 61], &[1], Some(1 << 61)),
             (&[1 << 62], &[1], None), // 4 bytes each
-            (&[big, big], &[big, big], None),
+            (&[extent, extent], &[extent, extent], None),
             (&[5], &[0], None),
             (&[0], &[0], None),
             (&[5], &[5, 5], None),

@@ -432,21 +432,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn well_formed_and_not() {
-        let deep = |n: usize| std::format!("{{\"a\":{}{}}}", "[".repeat(n), "]".repeat(n));
-        for good in [
+    fn well_formed_objects_are_accepted() {
+        let nested = |n: usize| std::format!("{{\"a\":{}{}}}", "[".repeat(n), "]".repeat(n));
+        for valid in [
             "{}",
             " \t\r\n{ } ",
             r#"{"a":1,"b":[true,false,null,{}],"c":"\u00e9\"\\\/\b\f\n\r\t"}"#,
             r#"{"n":[0,-0,1.5,-2e3,1E+9,0.0e-1,10]}"#,
             r#"{"half":"\ud800"}"#,
             "{\"keys\":[\"0.0\", \"-1.0\",\n\"10.7\" \n],\"k\":[[\"0\"],[\"1\",\"2\"],[\"a\"]]}",
-            &deep(63),
+            &nested(63),
         ] {
-            assert_eq!(check_object(Part::TetFooter, "json", good.as_bytes()), Ok(()), "{good}");
+            assert_eq!(check_object(Part::TetFooter, "json", valid.as_bytes()), Ok(()), "{valid}");
         }
         #[rustfmt::skip]
-        let bad = [
+        let invalid = [
             ("", 0, "a JSON object"), ("[]", 0, "a JSON object"), ("\"\"", 0, "a JSON object"),
             ("{", 1, "JSON"), ("{]", 1, "JSON"), ("{\"a\"}", 4, "JSON"), ("{\"a\":}", 5, "JSON"),
             ("{\"a\":1,}", 7, "JSON"), ("{\"a\":[1,]}", 8, "JSON"), ("{\"a\":[1}", 7, "JSON"),
@@ -458,7 +458,7 @@ mod tests {
             ("{\"a\":[\"0\" \"1\"]}", 10, "JSON"), ("{\"a\":[\"0\"\x0c]}", 9, "JSON"),
             ("{\"a\":[\"0\"", 9, "JSON"), ("{\"a\":[\"0\"],", 11, "JSON"),
         ];
-        for (text, at, rule) in bad {
+        for (text, at, rule) in invalid {
             assert_eq!(
                 check_object(Part::TetFooter, "json", text.as_bytes()).unwrap_err().to_string(),
                 std::format!(
@@ -472,24 +472,24 @@ mod tests {
             "Encoding in tet footer, json at byte 2: expected UTF-8, found something else"
         );
         assert_eq!(
-            check_object(Part::TetFooter, "json", deep(64).as_bytes()).unwrap_err().to_string(),
+            check_object(Part::TetFooter, "json", nested(64).as_bytes()).unwrap_err().to_string(),
             "LimitExceeded in tet footer, json at byte 68: expected at most 64, found deeper nesting"
         );
     }
 
     #[test]
-    fn strings_end_wherever_they_end() {
-        // Every length around eight bytes, every special byte at every place.
+    fn strings_of_every_length_are_checked() {
+        // Every length around eight bytes, every special byte at every position.
         for len in 0..20 {
             for at in 0..=len {
                 let mut text = std::format!("{{\"{}\":{{}}}}", "é".repeat(len / 2)).into_bytes();
                 assert_eq!(check_objects(Part::Pack, "json", &text), Ok(true));
                 let place = 2 + (at / 2) * 2;
-                for (byte, good) in [(b"\\n", true), (b"\x1fa", false), (b"\"a", false)] {
+                for (byte, is_valid) in [(b"\\n", true), (b"\x1fa", false), (b"\"a", false)] {
                     let mut text = text.clone();
                     text.splice(place..place, *byte);
                     let checked = check_objects(Part::Pack, "json", &text);
-                    assert_eq!(checked.is_ok(), good, "{len} {at} {byte:?}");
+                    assert_eq!(checked.is_ok(), is_valid, "{len} {at} {byte:?}");
                 }
                 text.splice(place..place, *b" !#[]~\x7f");
                 assert_eq!(check_objects(Part::Pack, "json", &text), Ok(true));
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_no_objects() {
+    fn members_need_an_object() {
         for (text, objects) in [
             ("{}", true),
             (r#"{"a":{"b":1},"c":{}}"#, true),
@@ -555,19 +555,20 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is done to a document, the verdict is that of serde_json.
+        /// For every changed document the verdict equals that of serde_json.
         #[test]
         fn agrees_with_serde_json(
             text in r#"\{("[a\\u0]*":([-0-9.eE]{1,4}|true|null|\{\}|\[[0-9,]{0,3}\]|"[^"]{0,3}"),?){0,3}[ }]{1,2}"#,
         ) {
-            let theirs = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
-            let ours = check_object(Part::TetFooter, "json", text.as_bytes());
-            // It also refuses what is well-formed: half surrogates, and numbers beyond f64.
+            let serde_verdict =
+                serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
+            let own_verdict = check_object(Part::TetFooter, "json", text.as_bytes());
+            // It also refuses well-formed text: half surrogates, and numbers beyond f64.
             let semantic = |e: &serde_json::Error| {
                 let e = e.to_string();
                 e.contains("surrogate") || e.contains("out of range") || e.contains("hex escape")
             };
-            match (ours, theirs) {
+            match (own_verdict, serde_verdict) {
                 (Ok(()), Err(e)) => prop_assert!(semantic(&e), "{text}: {e}"),
                 (Err(e), Ok(_)) => prop_assert!(false, "{text}: {e}"),
                 _ => {}

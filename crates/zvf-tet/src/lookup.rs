@@ -259,17 +259,17 @@ mod tests {
             [row(1, [1, 0]), row(0, [0, 1]), row(1, [0, 1]), row(1, [1, 1]), row(1, [0, 0])];
         let [a, b, c, d] = ordered;
         let split = [a, b, row(0, [1, 0]), row(0, [1, 1]), c, d];
-        let late = [&[row(0, [0, 0])], &ordered[..]].concat();
-        for (rows, direct, guess) in [
+        let shifted = [&[row(0, [0, 0])], &ordered[..]].concat();
+        for (rows, direct, hint) in [
             (&ordered[..], true, 0),
-            (&late, true, 0),
-            (&late, true, 1),
+            (&shifted, true, 0),
+            (&shifted, true, 1),
             (&shuffled, false, 0),
             (&split, false, 0),
         ] {
             let bytes = index(rows);
             let index = Index::parse(&bytes, 2000).unwrap();
-            let lookup = Lookup::new(&index, 1, &geometry, guess);
+            let lookup = Lookup::new(&index, 1, &geometry, hint);
             assert_eq!(lookup.is_direct(), direct);
             for c in grid {
                 assert_eq!(lookup.row(&c).unwrap(), &row(1, c));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_missing_or_there_twice() {
+    fn missing_and_duplicate_rows_are_reported() {
         let geometry = TileGeometry::new(TensorDtype::U8, &[2, 2], &[1, 1]).unwrap();
         let rows = [row(0, [0, 0]), row(0, [1, 1]), row(0, [0, 0]), row(0, [1, 0])];
         let bytes = index(&rows);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn only_datasets_that_are_there() {
+    fn unknown_datasets_are_refused() {
         let bytes = crate::testing::two_tiles();
         let file = TetView::parse(&bytes).unwrap();
         assert!(file.lookup(0).unwrap().is_direct());

@@ -120,8 +120,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_for_files_and_names_for_paths() {
-        let long = "n".repeat(1024);
+    fn new_and_exported_names_are_checked() {
+        let long_name = "n".repeat(1024);
         let longer = "n".repeat(1025);
         #[rustfmt::skip]
         let table: [(&str, Option<&str>, Option<&str>); 15] = [
@@ -129,7 +129,7 @@ mod tests {
             ("0/vertices", None, None),
             ("größe/温度", None, None),
             ("a..b/...", None, None),
-            (&long, None, None),
+            (&long_name, None, None),
             (&longer, Some("name at byte 1024: expected a name of at most 1024 bytes, found a longer one"), Some("")),
             ("", Some("name at byte 0: expected a name that is not blank, found a blank one"), Some("")),
             (" \t", Some("name at byte 0: expected a name that is not blank, found a blank one"), Some("")),
@@ -144,22 +144,22 @@ mod tests {
         ];
         let message = |verdict: Result<(), FormatError>| verdict.err().map(|e| e.to_string());
         for (name, new, export) in table {
-            let full = |text: &str| std::format!("InvalidKey in tet directory, {text}");
-            assert_eq!(message(check_new_name(name)), new.map(full), "{name:?}");
+            let full_message = |text: &str| std::format!("InvalidKey in tet directory, {text}");
+            assert_eq!(message(check_new_name(name)), new.map(full_message), "{name:?}");
             let export = if export == Some("") { new } else { export };
-            assert_eq!(message(check_export_name(name)), export.map(full), "{name:?}");
+            assert_eq!(message(check_export_name(name)), export.map(full_message), "{name:?}");
         }
     }
 
     #[test]
-    fn nothing_shown_can_move_the_cursor() {
-        for (name, shown) in [
+    fn control_characters_are_escaped() {
+        for (name, expected) in [
             ("plain", "plain"),
             ("a\u{7f}\u{9b}b", "a\\u{7f}\\u{9b}b"),
             ("a\nb\\", "a\\nb\\\\"),
             ("\u{202e}\u{2028}\u{2066}\u{200f}", "\\u{202e}\\u{2028}\\u{2066}\\u{200f}"),
         ] {
-            assert_eq!(EscapedName(name).to_string(), shown);
+            assert_eq!(EscapedName(name).to_string(), expected);
         }
     }
 }

@@ -174,7 +174,7 @@ mod tests {
     use crate::testing::index;
     use crate::{Index, TensorDtype, TileGeometry};
 
-    /// The rows of 7 x 5 in chunks of 3 x 2, raw, as in the worked example of the format.
+    /// Returns the raw rows of 7 x 5 in chunks of 3 x 2, the worked example of the format.
     fn rows() -> Vec<Row> {
         let ends = [1064, 1088, 1112, 1124, 1148, 1172, 1184, 1192, 1200, 1204];
         let spans = ends.windows(2).zip(0..);
@@ -197,22 +197,22 @@ mod tests {
         [AxisSlice { start: 1, stop: 7, step: 2 }, AxisSlice { start: 1, stop: 4, step: 1 }];
 
     #[test]
-    fn the_worked_example() {
+    fn plans_the_worked_example() {
         with_lookup(&rows(), |lookup| {
             let plan = lookup.select(&EXAMPLE).unwrap();
-            let touched: Vec<_> = plan.tiles().map(Result::unwrap).collect();
-            let coords: Vec<_> = touched.iter().map(|t| t.tile().coords().to_vec()).collect();
+            let reads: Vec<_> = plan.tiles().map(Result::unwrap).collect();
+            let coords: Vec<_> = reads.iter().map(|t| t.tile().coords().to_vec()).collect();
             assert_eq!(coords, [[0, 0], [0, 1], [1, 0], [1, 1]]);
             assert_eq!((plan.selection().shape(), plan.stored_bytes()), (&[3, 3][..], Ok(96)));
             let last: Vec<_> =
-                touched[3].runs().map(|r| (1148 + r.src, r.dst, r.count, r.stride)).collect();
+                reads[3].runs().map(|r| (1148 + r.src, r.dst, r.count, r.stride)).collect();
             assert_eq!(last, [(1148, 16, 2, 4), (1164, 28, 2, 4)]);
-            assert!(touched[3].is_raw());
+            assert!(reads[3].is_raw());
         });
     }
 
     #[test]
-    fn a_plan_ends_at_what_is_missing_or_wrong() {
+    fn a_plan_ends_at_a_missing_or_invalid_row() {
         let mut missing = rows();
         missing.remove(3);
         let mut longer = rows();

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_in_full() {
+    fn each_check_has_its_message() {
         let geometry = TileGeometry::new(TensorDtype::F32, &[7, 5], &[3, 2]).unwrap();
         #[rustfmt::skip]
         let table: [(&[AxisSlice], &str); 6] = [
@@ -284,20 +284,20 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_at_the_far_end() {
+    fn arithmetic_at_the_limits() {
         let geometry = TileGeometry::new(TensorDtype::U8, &[u64::MAX], &[u64::MAX - 1]).unwrap();
-        let far = Selection::new(&geometry, &[axis(u64::MAX - 2, u64::MAX, 1)]).unwrap();
-        assert_eq!((far.shape(), far.touched()), (&[2][..], 2));
-        let leap = Selection::new(&geometry, &[axis(1, u64::MAX, u64::MAX)]).unwrap();
-        assert_eq!((leap.shape(), leap.touched()), (&[1][..], 1));
-        assert_eq!(leap.runs(&geometry.tile(&[0]).unwrap()).next().unwrap().src, 1);
-        assert_eq!(leap.runs(&geometry.tile(&[1]).unwrap()).count(), 0);
+        let last_two = Selection::new(&geometry, &[axis(u64::MAX - 2, u64::MAX, 1)]).unwrap();
+        assert_eq!((last_two.shape(), last_two.touched()), (&[2][..], 2));
+        let long_step = Selection::new(&geometry, &[axis(1, u64::MAX, u64::MAX)]).unwrap();
+        assert_eq!((long_step.shape(), long_step.touched()), (&[1][..], 1));
+        assert_eq!(long_step.runs(&geometry.tile(&[0]).unwrap()).next().unwrap().src, 1);
+        assert_eq!(long_step.runs(&geometry.tile(&[1]).unwrap()).count(), 0);
     }
 
     proptest! {
         /// Touched chunks are those of the selected indices, each once and in order.
         #[test]
-        fn touched_as_if_counted(
+        fn touched_chunks_equal_a_count(
             extent in 1_u64..60, chunk in 1_u64..70, step in 1_u64..70, ends: (u64, u64),
         ) {
             let geometry = TileGeometry::new(TensorDtype::U8, &[extent], &[chunk]).unwrap();
@@ -308,10 +308,10 @@ mod tests {
             prop_assert_eq!(selection.shape(), &[u64::try_from(indices.len()).unwrap()][..]);
             let mut chunks: Vec<_> = indices.iter().map(|i| i / chunk).collect();
             chunks.dedup();
-            let touched = (0..selection.touched())
+            let found = (0..selection.touched())
                 .map(|i| selection.touched_coords(&[i, 0, 0, 0, 0, 0, 0, 0])[0])
                 .collect::<Vec<_>>();
-            prop_assert_eq!(touched, chunks);
+            prop_assert_eq!(found, chunks);
         }
     }
 }

@@ -205,7 +205,7 @@ mod tests {
         *b"TETR\x01\0\0\0\x01\0\0\0\x01\0\0\0\x50\0\0\0\0\0\0\0\x88\0\0\0\0\0\0\0";
 
     #[test]
-    fn reads_and_writes_the_same_bytes() {
+    fn superblocks_round_trip() {
         let superblock = Superblock::parse(&ONE, 216).unwrap();
         assert_eq!(
             (superblock.dataset_count(), superblock.flags(), superblock.has_footer()),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_check_says_what_is_wrong() {
+    fn each_check_has_its_message() {
         for (at, bytes, file_len, message) in [
             (
                 0,
@@ -261,15 +261,15 @@ mod tests {
             file[at..at + bytes.len()].copy_from_slice(bytes);
             assert_eq!(Superblock::parse(&file, file_len).unwrap_err().to_string(), message);
         }
-        let short = Superblock::parse(&ONE[..31], 216).unwrap_err().to_string();
+        let error_text = Superblock::parse(&ONE[..31], 216).unwrap_err().to_string();
         assert_eq!(
-            short,
+            error_text,
             "Truncated in tet superblock, superblock at byte 0: expected 32 bytes, found 31"
         );
     }
 
     #[test]
-    fn lints_flags_and_an_index_of_nothing() {
+    fn lints_of_flags_and_empty_indexes() {
         let mut file = ONE;
         file[8] = 0;
         file[12] = 0x80;

@@ -1,4 +1,4 @@
-//! Real files: each fixture opens and says what its manifest says; each broken one is refused at its
+//! Real files: each fixture opens and agrees with its manifest; each broken one is refused at its
 //! stage and by its rule.
 
 use std::fs;
@@ -33,7 +33,7 @@ fn numbers(value: &Value) -> Vec<u64> {
 }
 
 #[test]
-fn every_fixture_is_as_its_manifest_says() {
+fn every_fixture_agrees_with_its_manifest() {
     let manifest = json("manifest.json");
     let files = manifest["files"].as_array().unwrap();
     assert_eq!(files.len(), 24);
@@ -56,53 +56,57 @@ fn check_parts(name: &str, fixture: &Value, file: &TetView<'_>) {
     assert_eq!(block["flags"], found.flags(), "{name}");
     assert_eq!(block["chunk_index_offset"], found.chunk_index_offset(), "{name}");
     assert_eq!(block["chunk_index_length"], found.chunk_index_length(), "{name}");
-    let (wish, found) = (&fixture["execution"], file.index().memory_budget());
-    assert_eq!(wish["memory_budget_percent_bps"], found.percent_bps(), "{name}");
-    assert_eq!(wish["memory_budget_bytes"], found.bytes(), "{name}");
+    let (expected_budget, found) = (&fixture["execution"], file.index().memory_budget());
+    assert_eq!(expected_budget["memory_budget_percent_bps"], found.percent_bps(), "{name}");
+    assert_eq!(expected_budget["memory_budget_bytes"], found.bytes(), "{name}");
     assert_eq!(fixture["payload_end"], file.payload_end(), "{name}");
 
     let rows = fixture["chunks"].as_array().unwrap();
     assert_eq!(file.index().rows().len(), rows.len(), "{name}");
-    for (row, wanted) in file.index().rows().iter().zip(rows) {
-        let coords = numbers(&wanted[1]);
+    for (row, facts) in file.index().rows().iter().zip(rows) {
+        let coords = numbers(&facts[1]);
         assert_eq!(row.chunk_index()[..coords.len()], coords);
-        assert_eq!(wanted[0], row.dataset_id());
-        assert_eq!(wanted[2], row.payload_offset());
-        assert_eq!(wanted[3], row.raw_byte_len());
-        assert_eq!(wanted[4], row.stored_byte_len());
-        assert_eq!(wanted[5] == 1, row.codec() == TensorCodec::Zstd);
+        assert_eq!(facts[0], row.dataset_id());
+        assert_eq!(facts[2], row.payload_offset());
+        assert_eq!(facts[3], row.raw_byte_len());
+        assert_eq!(facts[4], row.stored_byte_len());
+        assert_eq!(facts[5] == 1, row.codec() == TensorCodec::Zstd);
     }
     check_footer(name, &fixture["footer"], file);
 }
 
-fn check_footer(name: &str, wanted: &Value, file: &TetView<'_>) {
+fn check_footer(name: &str, expected: &Value, file: &TetView<'_>) {
     let Some(footer) = file.footer() else {
-        assert!(wanted.is_null(), "{name}");
+        assert!(expected.is_null(), "{name}");
         return;
     };
-    assert_eq!(wanted["history_version"], footer.version(), "{name}");
-    assert_eq!(wanted["json_offset"], footer.json_offset(), "{name}");
-    assert_eq!(wanted["json_len"], footer.json().len(), "{name}");
+    assert_eq!(expected["history_version"], footer.version(), "{name}");
+    assert_eq!(expected["json_offset"], footer.json_offset(), "{name}");
+    assert_eq!(expected["json_len"], footer.json().len(), "{name}");
     let parsed = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap();
-    if !wanted["history"].is_null() {
+    if !expected["history"].is_null() {
         let history = parsed(footer.member("history").unwrap());
-        assert_eq!(history.as_array().unwrap().len(), wanted["history"].as_array().unwrap().len());
+        assert_eq!(
+            history.as_array().unwrap().len(),
+            expected["history"].as_array().unwrap().len()
+        );
     }
     let metadata = footer.metadata().map_or(Value::Null, parsed);
-    assert_eq!(metadata, wanted["metadata"], "{name}");
+    assert_eq!(metadata, expected["metadata"], "{name}");
     for (key, spill) in [
         ("zone_maps_ref", footer.zone_maps()),
         ("secondary_index_ref", footer.secondary_index()),
         ("metadata_ref", footer.metadata_spill()),
     ] {
         let found = spill.map(|s| (s.offset, s.len));
-        let wanted = wanted["spills"].get(key);
-        let wanted = wanted.map(|s| (s["offset"].as_u64().unwrap(), s["len"].as_u64().unwrap()));
-        assert_eq!(found, wanted, "{name} {key}");
+        let expected_span = expected["spills"].get(key);
+        let expected_span =
+            expected_span.map(|s| (s["offset"].as_u64().unwrap(), s["len"].as_u64().unwrap()));
+        assert_eq!(found, expected_span, "{name} {key}");
     }
 }
 
-/// All of them are sound; the checker of another implementation warns of payload order, and so do we.
+/// Checks that all are valid; like the checker of another implementation, we warn of payload order.
 fn check_findings(name: &str, fixture: &Value, file: &TetView<'_>) {
     file.validate().unwrap();
     let mut rules = Vec::new();
@@ -116,31 +120,31 @@ fn check_findings(name: &str, fixture: &Value, file: &TetView<'_>) {
     assert!(file.lints().is_empty(), "{name}");
 }
 
-fn check_dataset(name: &str, wanted: &Value, file: &TetView<'_>, bytes: &[u8]) {
-    let title = wanted["name"].as_str().unwrap();
+fn check_dataset(name: &str, expected: &Value, file: &TetView<'_>, bytes: &[u8]) {
+    let title = expected["name"].as_str().unwrap();
     let name = &format!("{name} {title}");
     let dataset = file.directory().find(title).unwrap();
-    assert_eq!(wanted["id"], dataset.id(), "{name}");
-    assert_eq!(wanted["dtype_tag"], dataset.dtype(), "{name}");
-    assert_eq!(wanted["dtype"], dataset.element().unwrap().name(), "{name}");
-    assert_eq!(dataset.shape().collect::<Vec<_>>(), numbers(&wanted["shape"]), "{name}");
-    let chunk_shape = numbers(&wanted["chunk_shape"]);
+    assert_eq!(expected["id"], dataset.id(), "{name}");
+    assert_eq!(expected["dtype_tag"], dataset.dtype(), "{name}");
+    assert_eq!(expected["dtype"], dataset.element().unwrap().name(), "{name}");
+    assert_eq!(dataset.shape().collect::<Vec<_>>(), numbers(&expected["shape"]), "{name}");
+    let chunk_shape = numbers(&expected["chunk_shape"]);
     assert_eq!(dataset.chunk_shape().collect::<Vec<_>>(), chunk_shape, "{name}");
     let geometry = dataset.geometry().unwrap();
-    assert_eq!(wanted["elements"], geometry.len(), "{name}");
-    assert_eq!(wanted["raw_bytes"], geometry.byte_len(), "{name}");
+    assert_eq!(expected["elements"], geometry.len(), "{name}");
+    assert_eq!(expected["raw_bytes"], geometry.byte_len(), "{name}");
 
     let lookup = file.lookup(dataset.id()).unwrap();
     assert_eq!(lookup.is_direct(), !name.starts_with("shuffled"), "{name}");
-    let whole = lookup.select_all().unwrap();
-    let (stream, dense) = (whole.byte_stream(), whole.dense());
-    assert_eq!(wanted["payloads_contiguous_raw"], stream.is_some(), "{name}");
-    assert_eq!(wanted["payload_stream_is_row_major"], dense.is_some(), "{name}");
+    let all = lookup.select_all().unwrap();
+    let (stream, dense) = (all.byte_stream(), all.dense());
+    assert_eq!(expected["payloads_contiguous_raw"], stream.is_some(), "{name}");
+    assert_eq!(expected["payload_stream_is_row_major"], dense.is_some(), "{name}");
     if let Some(span) = dense {
         let span = &bytes[span.offset as usize..][..span.len as usize];
-        assert_eq!(wanted["sha256"], sha256::hex(span), "{name}");
+        assert_eq!(expected["sha256"], sha256::hex(span), "{name}");
     }
-    for slice in wanted["slices"].as_array().unwrap() {
+    for slice in expected["slices"].as_array().unwrap() {
         let axes: Vec<_> = slice["selection"].as_array().unwrap().iter().map(axis).collect();
         let plan = lookup.select(&axes).unwrap();
         check_slice(&format!("{name} {axes:?}"), slice, &plan, bytes);
@@ -152,33 +156,33 @@ fn axis(value: &Value) -> AxisSlice {
     AxisSlice { start: number("start"), stop: number("stop"), step: number("step") }
 }
 
-fn check_slice(name: &str, wanted: &Value, plan: &Plan<'_, '_>, bytes: &[u8]) {
-    assert_eq!(plan.selection().shape(), numbers(&wanted["shape"]), "{name}");
-    let touched: Vec<_> = plan.tiles().map(Result::unwrap).collect();
-    let coords: Vec<_> = touched.iter().map(|t| t.tile().coords().to_vec()).collect();
-    if wanted["chunks"] == "all" {
+fn check_slice(name: &str, expected: &Value, plan: &Plan<'_, '_>, bytes: &[u8]) {
+    assert_eq!(plan.selection().shape(), numbers(&expected["shape"]), "{name}");
+    let reads: Vec<_> = plan.tiles().map(Result::unwrap).collect();
+    let coords: Vec<_> = reads.iter().map(|t| t.tile().coords().to_vec()).collect();
+    if expected["chunks"] == "all" {
         assert_eq!(coords.len() as u64, plan.selection().geometry().tile_count(), "{name}");
     } else {
-        // A long list is given by both of its ends.
-        let mut parts = wanted["chunks"].as_array().unwrap().split(|chunk| chunk == "...");
+        // A long list has only its two ends.
+        let mut parts = expected["chunks"].as_array().unwrap().split(|chunk| chunk == "...");
         let (first, last) = (parts.next().unwrap(), parts.next());
         let numbers = |chunks: &[Value]| chunks.iter().map(numbers).collect::<Vec<_>>();
         assert!(coords.starts_with(&numbers(first)), "{name}");
         assert!(coords.ends_with(&numbers(last.unwrap_or(first))), "{name}");
         assert!(last.is_some() || coords.len() == first.len(), "{name}");
     }
-    if touched.iter().all(|t| t.is_raw()) {
-        assert_eq!(wanted["sha256"], sha256::hex(&read(plan, bytes)), "{name}");
+    if reads.iter().all(|t| t.is_raw()) {
+        assert_eq!(expected["sha256"], sha256::hex(&read(plan, bytes)), "{name}");
     }
 }
 
-/// A selection of raw tiles, copied run by run.
+/// Returns a selection of raw tiles, copied run by run.
 fn read(plan: &Plan<'_, '_>, bytes: &[u8]) -> Vec<u8> {
     let size = plan.selection().geometry().element().size() as usize;
     let mut result = vec![0; plan.selection().byte_len() as usize];
-    for touched in plan.tiles().map(Result::unwrap) {
-        let tile = &bytes[touched.row().payload_offset() as usize..];
-        for run in touched.runs() {
+    for tile_read in plan.tiles().map(Result::unwrap) {
+        let tile = &bytes[tile_read.row().payload_offset() as usize..];
+        for run in tile_read.runs() {
             for i in 0..run.count {
                 let from = &tile[(run.src + i * run.stride) as usize..][..size];
                 result[run.dst as usize + i as usize * size..][..size].copy_from_slice(from);
@@ -188,7 +192,7 @@ fn read(plan: &Plan<'_, '_>, bytes: &[u8]) -> Vec<u8> {
     result
 }
 
-/// Opening by ranges comes to the same end as opening the whole.
+/// Checks that opening by ranges gives the same result as opening the full file.
 fn open_by_ranges(bytes: &[u8]) {
     let len = bytes.len();
     let mut need = Need { prefix: 0, tail: 0 };
@@ -196,18 +200,18 @@ fn open_by_ranges(bytes: &[u8]) {
         let (prefix, tail) = (&bytes[..need.prefix as usize], &bytes[len - need.tail as usize..]);
         match TetView::open(prefix, tail, len as u64).unwrap() {
             TetOpening::Ready(file) => {
-                let whole = TetView::parse(bytes).unwrap();
-                assert_eq!(file.index().rows(), whole.index().rows());
-                assert_eq!(file.payload_end(), whole.payload_end());
+                let full_view = TetView::parse(bytes).unwrap();
+                assert_eq!(file.index().rows(), full_view.index().rows());
+                assert_eq!(file.payload_end(), full_view.payload_end());
                 return;
             }
-            TetOpening::More(more) => need = more,
+            TetOpening::More(next_need) => need = next_need,
         }
     }
     panic!("not open after five rounds");
 }
 
-/// The rule that each fixture breaks.
+/// Returns the rule that each fixture breaks.
 fn rule(file: &str) -> Option<TetRule> {
     Some(match &file["reject/".len()..][..2] {
         "02" | "04" => TetRule::O1,
@@ -224,13 +228,13 @@ fn rule(file: &str) -> Option<TetRule> {
         "38" => TetRule::V6,
         "36" | "48" | "52" => TetRule::F1,
         "58" | "62" => TetRule::F5,
-        "64" => TetRule::F6, // accepted; only a strict reader minds
+        "64" => TetRule::F6, // accepted, except by strict readers
         _ => return None,
     })
 }
 
 #[test]
-fn every_broken_file_meets_its_rule() {
+fn every_broken_file_breaks_its_rule() {
     let cases = json("reject.json");
     let cases = cases["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 37);
@@ -262,18 +266,18 @@ fn every_broken_file_meets_its_rule() {
                 assert_eq!(strict, rule(name), "{name}");
                 check_sum(name, case, &file, &bytes);
             }
-            // What is wrong is inside of a payload.
+            // The fault is inside a payload.
             ("reject-read", Ok(file)) => file.validate().unwrap(),
             (expect, found) => panic!("{name}: expected {expect}, found {found:?}"),
         }
     }
 }
 
-/// The values that come out of what is accepted: f32, of the dataset named or the only one.
+/// Checks the sum of the values of an accepted file: f32, of the named or the only dataset.
 fn check_sum(name: &str, case: &Value, file: &TetView<'_>, bytes: &[u8]) {
     let Some(sum) = case["values"]["sum"].as_f64() else { return };
-    let wanted = case["values"]["dataset"].as_str();
-    let dataset = wanted.map_or(file.directory().get(0), |wanted| file.directory().find(wanted));
+    let named = case["values"]["dataset"].as_str();
+    let dataset = named.map_or(file.directory().get(0), |name| file.directory().find(name));
     let lookup = file.lookup(dataset.unwrap().id()).unwrap();
     let result = read(&lookup.select_all().unwrap(), bytes);
     let values = result.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()));
@@ -281,7 +285,7 @@ fn check_sum(name: &str, case: &Value, file: &TetView<'_>, bytes: &[u8]) {
 }
 
 #[test]
-fn names_that_climb_are_shown_and_not_exported() {
+fn names_with_parent_paths_are_not_exported() {
     let bytes = fs::read(folder().join("reject/60_name_path_traversal.tet")).unwrap();
     let file = TetView::parse(&bytes).unwrap();
     let name = file.directory().get(0).unwrap().name();

@@ -259,15 +259,15 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_found_however_far_apart() {
-        for far in [3, 1 << 40] {
-            let mut chunks = table(&[&[-2, 0], &[0, 1], &[far, -7]]);
+    fn distant_chunks_are_found() {
+        for distant in [3, 1 << 40] {
+            let mut chunks = table(&[&[-2, 0], &[0, 1], &[distant, -7]]);
             for (rows, fragments) in [(Some(4), Some(2)), (None, None), (Some(5), Some(1))] {
                 chunks.push(rows, fragments);
             }
-            assert_eq!(chunks.find(&[0, 1]), Some(1), "{far}");
-            assert_eq!(chunks.find(&[far, -7]), Some(2));
-            for none in [&[0, 0][..], &[-3, 0], &[far + 1, 0], &[0], &[i64::MIN, i64::MAX]] {
+            assert_eq!(chunks.find(&[0, 1]), Some(1), "{distant}");
+            assert_eq!(chunks.find(&[distant, -7]), Some(2));
+            for none in [&[0, 0][..], &[-3, 0], &[distant + 1, 0], &[0], &[i64::MIN, i64::MAX]] {
                 assert_eq!(chunks.find(none), None, "{none:?}");
             }
             assert_eq!(
@@ -278,7 +278,7 @@ mod tests {
             assert_eq!((chunks.total_rows(), chunks.total_fragments()), (9, 3));
             assert!(!chunks.is_whole());
             let (key, fragment) = chunks.locate(2).unwrap();
-            assert_eq!((key.components(), fragment), (&[far, -7][..], 0));
+            assert_eq!((key.components(), fragment), (&[distant, -7][..], 0));
             assert_eq!(chunks.locate(1).unwrap().0.components(), [-2, 0]);
         }
     }

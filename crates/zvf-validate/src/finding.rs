@@ -290,7 +290,7 @@ mod tests {
     use crate::rules::consistency::C21;
 
     #[test]
-    fn findings_read_as_sentences() {
+    fn findings_are_printed_as_sentences() {
         let key = "0.-1".parse::<ChunkKey>().unwrap();
         let error = FragmentIndex::parse(b"GFVX\x01\0\0\0\0\0\0\0\0\0\0\0").unwrap_err();
         let finding = Finding::from_format(&C21, "0/vertex_fragments", &error).in_cell(&key);
@@ -299,12 +299,12 @@ mod tests {
             "error C21 0/vertex_fragments cell 0.-1 at byte 0, fragment index, magic: \
              expected 47 46 56 5a, found 47 46 56 58",
         );
-        let plain = Finding::new(&C21, "x").with_details("", "one", "two").in_row(7).lint();
-        assert_eq!(plain.to_string(), "warning C21 x row 7: expected one, found two");
+        let warning = Finding::new(&C21, "x").with_details("", "one", "two").in_row(7).lint();
+        assert_eq!(warning.to_string(), "warning C21 x row 7: expected one, found two");
     }
 
     #[test]
-    fn faults_of_the_store_keep_their_place() {
+    fn faults_of_the_store_keep_their_location() {
         let absent = StoreError::absent(&Key::root().below("0/a").unwrap(), "it must be");
         assert!(is_content(&absent));
         assert_eq!(

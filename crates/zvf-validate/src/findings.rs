@@ -191,8 +191,8 @@ mod tests {
         all.add(Finding::new(&C21, "odd").lint());
         all.add(Finding::new(&S8, "0"));
         let summary = all.into_summary(|_| true);
-        let shown: Vec<_> = summary.findings.iter().map(|f| (f.rule.id, f.path.as_str())).collect();
-        assert_eq!(shown, [("C21", "bad"), ("C4", "0"), ("C4", "1")]);
+        let found: Vec<_> = summary.findings.iter().map(|f| (f.rule.id, f.path.as_str())).collect();
+        assert_eq!(found, [("C21", "bad"), ("C4", "0"), ("C4", "1")]);
         let counts: Vec<_> = summary.counts.iter().map(|(r, s, n)| (r.id, s.name(), *n)).collect();
         let expected =
             [("S8", "note", 1), ("C4", "warning", 5), ("C21", "warning", 1), ("C21", "error", 1)];
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_parts_are_reported_once_and_apart() {
+    fn skipped_parts_are_reported_once_and_separately() {
         let mut all = Findings::new(1, true);
         for _ in 0..3 {
             all.skip(Finding::new(&C4, "large").with_details("rows", "at most 1", 2));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_readers_mind_lints() {
+    fn strict_readers_reject_lints() {
         let mut all = Findings::new(9, true);
         all.add(Finding::new(&C21, "odd").lint());
         all.add(Finding::new(&C4, "nan"));

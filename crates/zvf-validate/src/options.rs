@@ -208,16 +208,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_is_a_share_and_stays_the_same() {
+    fn samples_have_their_share_and_are_repeatable() {
         let all = |share, seed| {
             let options = Options { sample: Sample::new(share, seed), ..Options::default() };
             (0..10_000).filter(|row| options.takes_row(*row)).collect::<Vec<_>>()
         };
         assert_eq!(all(1.0, 1).len(), 10_000);
-        let tenth = all(0.1, 1);
-        assert!((900..1100).contains(&tenth.len()), "{}", tenth.len());
-        assert_eq!(tenth, all(0.1, 1));
-        assert_ne!(tenth, all(0.1, 2));
+        let sample = all(0.1, 1);
+        assert!((900..1100).contains(&sample.len()), "{}", sample.len());
+        assert_eq!(sample, all(0.1, 1));
+        assert_ne!(sample, all(0.1, 2));
     }
 
     #[test]

@@ -129,26 +129,26 @@ mod tests {
 
     #[test]
     fn batches_follow_the_weight_of_cells() {
-        for (things, bytes, next) in
+        for (count, bytes, next) in
             [(16, 0, 128), (16, 16 << 20, 16), (16, 1 << 30, 1), (4096, 1, 4096), (1, 64 << 20, 1)]
         {
-            assert_eq!(batch_size(things, bytes), next, "{things} {bytes}");
+            assert_eq!(batch_size(count, bytes), next, "{count} {bytes}");
         }
     }
 
     #[tokio::test]
-    async fn everything_is_taken_once_and_in_order() {
+    async fn batches_are_consumed_once_and_in_order() {
         for count in [0, 1, 16, 17, 1000] {
-            let mut taken = Vec::new();
+            let mut consumed = Vec::new();
             let read = async |range: Range<usize>| Ok((range, 1));
             let check = |range: Range<usize>| range.collect::<Vec<_>>();
-            let take = async |range: Range<usize>, all: Vec<usize>| {
+            let consume = async |range: Range<usize>, all: Vec<usize>| {
                 assert_eq!(range.len(), all.len());
-                taken.extend(all);
+                consumed.extend(all);
                 Ok(())
             };
-            batches(0..count, read, check, take).await.unwrap();
-            assert_eq!(taken, (0..count).collect::<Vec<_>>());
+            batches(0..count, read, check, consume).await.unwrap();
+            assert_eq!(consumed, (0..count).collect::<Vec<_>>());
         }
     }
 }

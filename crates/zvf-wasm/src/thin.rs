@@ -169,7 +169,7 @@ mod tests {
         f32::from(u16::try_from(n).unwrap())
     }
 
-    /// A flat grid of `n` by `n` vertices with two triangles a square.
+    /// Returns a flat grid of `n` by `n` vertices with two triangles per square.
     fn surface(n: u32) -> Cell {
         let mut cell = Cell { own_vertices: n * n, stored_vertices: n * n, ..Cell::default() };
         cell.ids = vec![7];
@@ -187,32 +187,32 @@ mod tests {
     }
 
     #[test]
-    fn a_crowded_surface_keeps_its_extent_and_stored_vertices() {
-        let all = surface(100);
-        let thin = thin_cell(all.clone(), 400);
-        assert!((200..=400).contains(&thin.own_vertices), "{}", thin.own_vertices);
-        assert_eq!(thin.stored_vertices, 10_000);
-        // Two triangles a square are left, or nearly.
-        assert!(thin.faces.len() / 3 > thin.slots.len(), "{} faces", thin.faces.len() / 3);
-        assert!(thin.faces.iter().all(|row| *row < thin.own_vertices));
-        for (at, row) in thin.rows.iter().enumerate() {
-            let place = usize_of(*row) * 3;
-            let stored = &all.positions[place..place + 3];
-            assert!(thin.positions[at * 3..at * 3 + 3].iter().eq(stored));
-            assert!(thin.attributes[0].values[at..].starts_with(&[float(*row)]));
+    fn a_thinned_surface_keeps_positions_and_attributes() {
+        let full = surface(100);
+        let thinned = thin_cell(full.clone(), 400);
+        assert!((200..=400).contains(&thinned.own_vertices), "{}", thinned.own_vertices);
+        assert_eq!(thinned.stored_vertices, 10_000);
+        // Almost two triangles per square are left.
+        assert!(thinned.faces.len() / 3 > thinned.slots.len(), "{} faces", thinned.faces.len() / 3);
+        assert!(thinned.faces.iter().all(|row| *row < thinned.own_vertices));
+        for (at, row) in thinned.rows.iter().enumerate() {
+            let start = usize_of(*row) * 3;
+            let stored = &full.positions[start..start + 3];
+            assert!(thinned.positions[at * 3..at * 3 + 3].iter().eq(stored));
+            assert!(thinned.attributes[0].values[at..].starts_with(&[float(*row)]));
         }
-        assert_eq!(thin_cell(all.clone(), 10_000), all);
+        assert_eq!(thin_cell(full.clone(), 10_000), full);
     }
 
     #[test]
-    fn samples_of_points_nest() {
-        let mut all = surface(100);
-        all.faces.clear();
-        let few = thin_cell(all.clone(), 1000);
-        let more = thin_cell(all, 3000);
-        assert!((800..1200).contains(&few.own_vertices), "{}", few.own_vertices);
-        assert!((2700..3300).contains(&more.own_vertices), "{}", more.own_vertices);
-        let more: HashSet<u32> = more.rows.into_iter().collect();
-        assert!(few.rows.iter().all(|row| more.contains(row)));
+    fn smaller_samples_are_subsets_of_larger_ones() {
+        let mut full = surface(100);
+        full.faces.clear();
+        let small = thin_cell(full.clone(), 1000);
+        let large = thin_cell(full, 3000);
+        assert!((800..1200).contains(&small.own_vertices), "{}", small.own_vertices);
+        assert!((2700..3300).contains(&large.own_vertices), "{}", large.own_vertices);
+        let large: HashSet<u32> = large.rows.into_iter().collect();
+        assert!(small.rows.iter().all(|row| large.contains(row)));
     }
 }

@@ -1,4 +1,4 @@
-//! Cells of the archived stores: together they hold what a question to the whole level answers.
+//! Cells of the archived stores: together they hold the rows of a query of the whole level.
 
 use std::collections::BTreeSet;
 
@@ -22,48 +22,48 @@ async fn cells_of(reader: &Reader, kind: &str, level: u64) -> Vec<Cell> {
 
 #[tokio::test]
 async fn cells_hold_every_vertex_once() {
-    let mut seen = 0;
+    let mut count = 0;
     for id in archives::ids() {
         let unpacked = Unpacked::new(&id);
         let reader = Reader::new(unpacked.open().await);
-        // Stores of reference mode without rows have no level that can be asked.
+        // Stores in reference mode without rows have no level that can be queried.
         let Ok(info) = zvf_wasm::describe_store(&reader).await else { continue };
         for kind in info["kinds"].as_array().unwrap() {
             let name = kind["kind"].as_str().unwrap();
             for level in kind["levels"].as_array().unwrap() {
                 let number = level["level"].as_u64().unwrap();
                 let cells = cells_of(&reader, name, number).await;
-                let what = format!("{id}, {name}, level {number}");
-                check(&cells, &what);
+                let context = format!("{id}, {name}, level {number}");
+                check_cells(&cells, &context);
                 if level["additive"] == false {
                     let vertices: u32 = cells.iter().map(|cell| cell.own_vertices).sum();
-                    let places = count_places(&reader, name, number).await;
-                    assert_eq!(usize::try_from(vertices).unwrap(), places, "{what}");
-                    seen += 1;
+                    let locations = count_locations(&reader, name, number).await;
+                    assert_eq!(usize::try_from(vertices).unwrap(), locations, "{context}");
+                    count += 1;
                 }
             }
         }
     }
-    assert!(seen > 70, "{seen}");
+    assert!(count > 70, "{count}");
 }
 
-/// How many stored rows an answer to the whole level names: objects that share rows name them again.
-async fn count_places(reader: &Reader, kind: &str, level: u64) -> usize {
+/// Returns the number of distinct stored rows in an answer: objects that share rows repeat them.
+async fn count_locations(reader: &Reader, kind: &str, level: u64) -> usize {
     let query = Query::all().of_kind(kind.parse().unwrap()).with_places().increment_only();
     let query = query.at_level(LevelId(u32::try_from(level).unwrap())).columns(Columns::None);
     let batch = reader.run(&query).await.unwrap().batch;
-    let Some(places) = batch.field(LOCATION_FIELD) else { return batch.len() };
-    let texts = (0..batch.len()).map(|row| places.column.value(row, 0).to_string());
+    let Some(locations) = batch.field(LOCATION_FIELD) else { return batch.len() };
+    let texts = (0..batch.len()).map(|row| locations.column.value(row, 0).to_string());
     texts.collect::<BTreeSet<_>>().len()
 }
 
-fn check(cells: &[Cell], what: &str) {
+fn check_cells(cells: &[Cell], context: &str) {
     for cell in cells {
-        assert_eq!(cell.positions.len(), cell.slots.len() * 3, "{what}");
+        assert_eq!(cell.positions.len(), cell.slots.len() * 3, "{context}");
         let rows = u32::try_from(cell.slots.len()).unwrap();
-        assert!(cell.segments.iter().chain(&cell.faces).all(|row| *row < rows), "{what}");
+        assert!(cell.segments.iter().chain(&cell.faces).all(|row| *row < rows), "{context}");
         let slots = u32::try_from(cell.ids.len()).unwrap();
-        assert!(cell.slots.iter().all(|slot| *slot < slots || *slot == NO_OBJECT), "{what}");
+        assert!(cell.slots.iter().all(|slot| *slot < slots || *slot == NO_OBJECT), "{context}");
     }
 }
 
@@ -84,29 +84,29 @@ async fn chains_are_joined_across_chunks() {
 }
 
 #[tokio::test]
-async fn objects_and_faults_are_told() {
+async fn finds_objects_and_reports_faults() {
     let unpacked = Unpacked::new("sl3_streamlines");
     let reader = Reader::new(unpacked.open().await);
     let id = cells_of(&reader, "streamline", 0).await[0].ids[0];
-    let found = zvf_wasm::search_objects(&reader, &id.to_string()).await.unwrap();
-    assert_eq!(found[0]["object"], id.to_string());
-    let found =
+    let matches = zvf_wasm::search_objects(&reader, &id.to_string()).await.unwrap();
+    assert_eq!(matches[0]["object"], id.to_string());
+    let described =
         zvf_wasm::describe_object(&reader, Kind::Streamline, LevelId(0), ObjectId(id)).await;
-    let object = found.unwrap();
+    let object = described.unwrap();
     assert_eq!(object["id"], id.to_string());
     assert!(object["bounds"][0].is_array(), "{object}");
-    let sound = zvf_wasm::validate_cell(&reader, LevelId(0), Kind::Streamline, &[9, 9, 9]).await;
-    assert_eq!(sound.unwrap_err().to_json()["class"], "InvalidArgument");
+    let result = zvf_wasm::validate_cell(&reader, LevelId(0), Kind::Streamline, &[9, 9, 9]).await;
+    assert_eq!(result.unwrap_err().to_json()["class"], "InvalidArgument");
     let error = CellRequest::parse("{\"kind\": \"voxels\", \"level\": 0, \"cell\": []}");
     assert_eq!(error.unwrap_err().to_json()["class"], "InvalidArgument");
     let one_axis = "{\"kind\": \"streamline\", \"level\": 0, \"cell\": [0]}";
     let request = CellRequest::parse(one_axis).unwrap();
-    assert!(zvf_wasm::load_cell(&reader, &request).await.is_err(), "it has more axes");
+    assert!(zvf_wasm::load_cell(&reader, &request).await.is_err(), "the store has more axes");
 }
 
 #[tokio::test]
-async fn a_chunk_that_is_cut_leaves_the_others() {
-    let mut seen = 0;
+async fn a_truncated_chunk_does_not_affect_other_chunks() {
+    let mut store_count = 0;
     for id in archives::ids() {
         let mut files = archives::files(&id);
         let chunks = files.iter_mut().filter(|(path, _)| path.starts_with("0/vertices/c/"));
@@ -115,8 +115,8 @@ async fn a_chunk_that_is_cut_leaves_the_others() {
             continue;
         }
         chunks.sort();
-        let (stored, half) = (chunks.len(), chunks[0].1.len() / 2);
-        chunks[0].1.truncate(half);
+        let (stored, half_bytes) = (chunks.len(), chunks[0].1.len() / 2);
+        chunks[0].1.truncate(half_bytes);
         let unpacked = Unpacked::from_files(&files);
         let reader = Reader::new(unpacked.open().await);
         let Ok(info) = zvf_wasm::describe_store(&reader).await else { continue };
@@ -132,9 +132,9 @@ async fn a_chunk_that_is_cut_leaves_the_others() {
             faults += usize::from(loaded.is_err());
         }
         let count = cells.len() / axes;
-        // In shards, those of the first one are gone.
+        // In a sharded store, all chunks of the first shard are lost.
         assert!(faults == 1 || (stored < count && faults < count), "{id}: {faults} of {count}");
-        seen += 1;
+        store_count += 1;
     }
-    assert!(seen > 5, "{seen}");
+    assert!(store_count > 5, "{store_count}");
 }

@@ -277,32 +277,32 @@ mod tests {
         found
     }
 
-    fn sort_blocks(memory: u64, given: &[((u64, u64), Vec<u8>)]) -> Vec<((u64, u64), Vec<u8>)> {
+    fn sort_blocks(memory: u64, input: &[((u64, u64), Vec<u8>)]) -> Vec<((u64, u64), Vec<u8>)> {
         let mut sorter = SpillFolder::new(None, memory).block_sorter();
-        for (key, block) in given {
-            let (front, back) = block.split_at(block.len() / 2);
-            sorter.push(*key, &[front, back]).unwrap();
+        for (key, block) in input {
+            let (front, tail) = block.split_at(block.len() / 2);
+            sorter.push(*key, &[front, tail]).unwrap();
         }
         collect_blocks(sorter.finish().unwrap())
     }
 
     proptest! {
         #[test]
-        fn in_memory_and_on_disk_are_the_same(
-            given in prop::collection::vec(
+        fn sorting_in_memory_and_on_disk_is_the_same(
+            input in prop::collection::vec(
                 ((0_u64..40, 0_u64..3), prop::collection::vec(any::<u8>(), 0..20)), 0..400),
         ) {
-            let mut expected = given.clone();
+            let mut expected = input.clone();
             expected.sort_by_key(|(key, _)| *key);
-            // A run for each block, so that runs are merged before the end; a few; none.
+            // A run for each block, so that runs are merged before the end; a few runs; no run.
             for memory in [1, 1 << 12, 1 << 20] {
-                prop_assert_eq!(&sort_blocks(memory, &given), &expected);
+                prop_assert_eq!(&sort_blocks(memory, &input), &expected);
             }
         }
     }
 
     #[test]
-    fn nothing_is_left_behind() {
+    fn the_folder_is_removed() {
         let parent = tempfile::tempdir().unwrap();
         let folder = SpillFolder::new(Some(parent.path().to_owned()), 1);
         let mut sorter = folder.block_sorter();

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_have_fewer_cells_where_rows_lie_close() {
+    fn shards_have_fewer_cells_where_rows_are_dense() {
         let mut table = ChunkTable::new(2);
         let keys = [[0, 0], [0, 1], [1, 0], [5, 5], [9, 9]];
         let bytes = [90, 10, 10, 10, 10];

@@ -337,11 +337,11 @@ mod tests {
         let dictionary = attribute.written().dictionary.unwrap();
         assert_eq!((dictionary.categories[0].as_str(), dictionary.missing), (Some("a"), Some(-1)));
         let wide = Column::new(Dtype::INT64, 1, vec![0; 8].into()).unwrap();
-        let stray = Field::new("label", byte(vec![3])).with_categories(categories);
+        let mismatched = Field::new("label", byte(vec![3])).with_categories(categories);
         let errors = [
             attribute.take(Kind::Graph, &Field::new("label", wide)),
             attribute.take(Kind::Graph, &Field::new("label", byte(vec![]))),
-            attribute.take(Kind::Graph, &stray),
+            attribute.take(Kind::Graph, &mismatched),
         ];
         let messages: Vec<String> =
             errors.into_iter().map(|e| e.unwrap_err().to_string()).collect();

@@ -305,14 +305,14 @@ mod tests {
             ids.iter().copied().flat_map(crate::stages::ascending).collect()
         };
         std::fs::write(&path, records(&[-5, 4, 9])).unwrap();
-        let held = |ids: &[i64]| Ids::from(Stored::Held(records(ids).into()));
+        let ids_of = |ids: &[i64]| Ids::from(Stored::Held(records(ids).into()));
         let mut all = vec![
-            (Kind::Mesh, held(&[-9, 0, 3])),
+            (Kind::Mesh, ids_of(&[-9, 0, 3])),
             (Kind::Graph, Ids::from(Stored::File(path))),
-            (Kind::Line, held(&[1, 2])),
+            (Kind::Line, ids_of(&[1, 2])),
         ];
         check_apart(&all, &StopFlag::default()).unwrap();
-        all[2].1 = held(&[2, 9]);
+        all[2].1 = ids_of(&[2, 9]);
         assert_eq!(
             check_apart(&all, &StopFlag::default()).unwrap_err().to_string(),
             "object 9 is both a graph and a line: ids are those of all kinds together"

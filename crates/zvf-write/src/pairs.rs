@@ -280,9 +280,9 @@ mod tests {
 
     type Result<T> = std::result::Result<T, WriteError>;
 
-    fn sort_pairs(memory: u64, given: &[(u64, u64)]) -> Pairs {
+    fn sort_pairs(memory: u64, input: &[(u64, u64)]) -> Pairs {
         let mut sorter = SpillFolder::new(None, memory).sorter();
-        given.iter().try_for_each(|(a, b)| sorter.push(*a, *b)).unwrap();
+        input.iter().try_for_each(|(a, b)| sorter.push(*a, *b)).unwrap();
         sorter.finish().unwrap()
     }
 
@@ -298,22 +298,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn in_memory_and_on_disk_are_the_same(
-            given in prop::collection::vec((0_u64..40, prop_oneof![0_u64..9, Just(u64::MAX)]), 0..3000),
+        fn sorting_in_memory_and_on_disk_is_the_same(
+            input in prop::collection::vec((0_u64..40, prop_oneof![0_u64..9, Just(u64::MAX)]), 0..3000),
             names in prop::collection::btree_map(0_u64..40, any::<u64>(), 0..40),
         ) {
-            let mut want = given.clone();
-            want.sort_unstable();
+            let mut expected = input.clone();
+            expected.sort_unstable();
             let names: Vec<(u64, u64)> = names.into_iter().collect();
-            let beside = |(a, b): &(u64, u64)| {
+            let with_name = |(a, b): &(u64, u64)| {
                 names.iter().find(|(name, _)| name == a).map(|(_, name)| (*b, *name))
             };
-            let joined: Vec<(u64, u64)> = want.iter().filter_map(beside).collect();
+            let joined: Vec<(u64, u64)> = expected.iter().filter_map(with_name).collect();
             for memory in [1, 1 << 20] {
-                let (pairs, names) = (sort_pairs(memory, &given), sort_pairs(memory, &names));
-                prop_assert_eq!(pairs.len(), given.len() as u64);
-                prop_assert_eq!(pairs.is_empty(), given.is_empty());
-                prop_assert_eq!(collect_pairs(&pairs), want.clone());
+                let (pairs, names) = (sort_pairs(memory, &input), sort_pairs(memory, &names));
+                prop_assert_eq!(pairs.len(), input.len() as u64);
+                prop_assert_eq!(pairs.is_empty(), input.is_empty());
+                prop_assert_eq!(collect_pairs(&pairs), expected.clone());
                 let mut found = Vec::new();
                 let push = |a, b| {
                     found.push((a, b));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_behind() {
+    fn the_folder_is_removed() {
         let parent = tempfile::tempdir().unwrap();
         let folder = SpillFolder::new(Some(parent.path().to_owned()), 1);
         let mut sorter = folder.sorter();

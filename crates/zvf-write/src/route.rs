@@ -322,42 +322,46 @@ mod tests {
         let bins = bins(&[10.0, 10.0], &[5.0, 5.0]);
         let wide = [-1.0_f64, 0.0, 10.0, 19.0].map(f64::to_le_bytes).concat();
         let narrow = [-1.0_f32, 0.0, 10.0, 19.0].map(f32::to_le_bytes).concat();
-        let whole = [-1_i16, 0, 10, 19].map(i16::to_le_bytes).concat();
-        for (dtype, bytes) in [("float64", wide), ("float32", narrow), ("int16", whole)] {
+        let int16_bytes = [-1_i16, 0, 10, 19].map(i16::to_le_bytes).concat();
+        for (dtype, bytes) in [("float64", wide), ("float32", narrow), ("int16", int16_bytes)] {
             let column = Column::new(dtype.parse::<Dtype>().unwrap(), 2, bytes.into()).unwrap();
             let mut table = ChunkTable::new(2);
             let routes = route(&column, &[], &bins, true, &mut table).unwrap();
             assert_eq!((routes.numbers, routes.bins), (vec![0, 1], vec![2, 1]), "{dtype}");
             assert_eq!((table.components(0), table.components(1)), (&[-1, 0][..], &[1, 1][..]));
-            let plain = route(&column, &[], &bins, false, &mut table).unwrap();
-            assert_eq!((plain.numbers, plain.bins), (vec![0, 1], vec![]), "{dtype}");
+            let by_position = route(&column, &[], &bins, false, &mut table).unwrap();
+            assert_eq!((by_position.numbers, by_position.bins), (vec![0, 1], vec![]), "{dtype}");
             let mut table = ChunkTable::new(3);
-            let led = route(&column, &[4, 9], &bins, false, &mut table).unwrap();
-            assert_eq!((led.numbers, table.components(1)), (vec![0, 1], &[9, 1, 1][..]), "{dtype}");
+            let by_key = route(&column, &[4, 9], &bins, false, &mut table).unwrap();
+            assert_eq!(
+                (by_key.numbers, table.components(1)),
+                (vec![0, 1], &[9, 1, 1][..]),
+                "{dtype}"
+            );
         }
     }
 
     #[test]
-    fn chunks_are_numbered_as_they_are_met_however_many_rows_there_are() {
+    fn chunks_are_numbered_in_order_of_their_first_row() {
         let rows = 2 * ROUTE_BATCH_ROWS + BLOCK + 5;
         let key = |row: usize| [(row * row % 7) as i64 - 3, (row / BLOCK) as i64];
         let at: Vec<u8> =
             (0..rows).flat_map(key).flat_map(|at| (at as f32 * 10.0 + 1.0).to_le_bytes()).collect();
         let positions = Column::new("float32".parse::<Dtype>().unwrap(), 2, at.into()).unwrap();
-        let mut met: Vec<[i64; 2]> = Vec::new();
+        let mut keys: Vec<[i64; 2]> = Vec::new();
         let expected: Vec<u32> = (0..rows)
             .map(|row| {
-                let position = met.iter().position(|other| *other == key(row));
+                let position = keys.iter().position(|candidate| *candidate == key(row));
                 position.unwrap_or_else(|| {
-                    met.push(key(row));
-                    met.len() - 1
+                    keys.push(key(row));
+                    keys.len() - 1
                 }) as u32
             })
             .collect();
         let mut table = ChunkTable::new(2);
         let bins = bins(&[10.0, 10.0], &[10.0, 10.0]);
         assert_eq!(route(&positions, &[], &bins, false, &mut table).unwrap().numbers, expected);
-        assert_eq!(table.components(1), met[1]);
+        assert_eq!(table.components(1), keys[1]);
     }
 
     #[test]
@@ -372,10 +376,10 @@ mod tests {
         assert_eq!(segments[1], Segment { chunk, start, count });
         assert_eq!(counting_sort(&numbers, (0..5).rev(), table.len()).0, [2, 0, 4, 1, 3]);
         assert_eq!(counting_sort(&numbers, 0..5, 1000), (rows, segments));
-        // Cells that cannot be numbered in one line.
-        let mut far = ChunkTable::new(2);
+        // Cells whose linear index overflows.
+        let mut large_table = ChunkTable::new(2);
         let mut numbers = Vec::new();
-        number(&[i64::MIN, i64::MIN, i64::MAX, i64::MAX], &mut far, &mut numbers).unwrap();
-        assert_eq!((numbers, far.len()), (vec![0, 1], 2));
+        number(&[i64::MIN, i64::MIN, i64::MAX, i64::MAX], &mut large_table, &mut numbers).unwrap();
+        assert_eq!((numbers, large_table.len()), (vec![0, 1], 2));
     }
 }

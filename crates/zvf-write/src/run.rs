@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_sorted_by_group_and_otherwise_stay() {
+    fn rows_are_sorted_by_group_in_stable_order() {
         let a = run(&[1, 2, 3], &[5, 1, 5], &[0, 1, 2], 0);
         let b = run(&[4, 5], &[1, 5], &[1, 0], 3);
         let rows = gather(&[a.piece(0), b.piece(0)], true);

@@ -319,14 +319,14 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_refused() {
         let chunk = ChunkShape::new(&[1.0]).unwrap();
-        let twice = vec![Axis::space("x"), Axis::space("x")];
-        let two = ChunkShape::new(&[1.0, 1.0]).unwrap();
+        let repeated_axes = vec![Axis::space("x"), Axis::space("x")];
+        let chunk_shape = ChunkShape::new(&[1.0, 1.0]).unwrap();
         let bounds = |high: &[f64]| Bounds::new(&vec![0.0; high.len()], high).unwrap();
         let errors = [
             Schema::new(Kind::Line, Axis::spatial(2).unwrap(), chunk).err(),
-            Schema::new(Kind::Line, twice, two).err(),
+            Schema::new(Kind::Line, repeated_axes, chunk_shape).err(),
             graph_schema().with_bins(&[3.0, 4.0]).err(),
             graph_schema().with_bounds(bounds(&[1.0])).err(),
             graph_schema().with_bounds(bounds(&[1.0, f64::INFINITY])).err(),

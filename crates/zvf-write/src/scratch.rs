@@ -109,19 +109,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_nobody_uses_is_removed() {
+    fn unused_folders_are_removed() {
         let parent = tempfile::tempdir().unwrap();
-        let dead = parent.path().join(format!("{PREFIX}.tmp-1-1"));
-        fs::create_dir(&dead).unwrap();
-        fs::write(dead.join(LOCK), "").unwrap();
+        let dead_dir = parent.path().join(format!("{PREFIX}.tmp-1-1"));
+        fs::create_dir(&dead_dir).unwrap();
+        fs::write(dead_dir.join(LOCK), "").unwrap();
         fs::create_dir(parent.path().join(format!("{PREFIX}-7-0"))).unwrap();
-        let alive = Folder::make(parent.path()).unwrap();
+        let live = Folder::make(parent.path()).unwrap();
         let scratch = Scratch::new(Some(parent.path().to_owned()));
         let stem = scratch.stem("a", 3).unwrap();
         assert!(stem.ends_with("a-3") && !stem.exists());
         let folder = scratch.folder().unwrap();
-        assert_eq!((dead.exists(), alive.path.exists(), folder.exists()), (false, true, true));
-        drop((alive, scratch));
+        assert_eq!((dead_dir.exists(), live.path.exists(), folder.exists()), (false, true, true));
+        drop((live, scratch));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_hold_what_was_asked_for() {
+    fn chunks_hold_the_requested_number_of_rows() {
         for (extents, count, expected) in [
             (&[100.0, 100.0][..], 100.0, 10.0),
             (&[100.0, 0.0], 10.0, 10.0),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_of_nothing_is_refused() {
+    fn a_layout_without_rows_is_refused() {
         let survey = Survey::new(Kind::Mesh, 3);
         assert_eq!(
             survey.plan(1).unwrap_err().to_string(),

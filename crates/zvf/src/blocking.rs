@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_there_is_told_with_a_hint() {
+    fn a_missing_store_is_reported_with_a_hint() {
         let error = open_store("memory:", OpenOptions::default()).unwrap_err();
         assert_eq!((error.class(), error.key()), (Class::NotFound, Some("zarr.json")));
         assert_eq!(error.hint(), Some("give the folder of the store, the one with its zarr.json"));

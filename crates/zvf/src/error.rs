@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_of_one_shape_whatever_the_layer() {
+    fn errors_of_every_layer_are_one_line_of_the_same_form() {
         let format = || {
             let (expected, found) = (Expected::Bytes(88), 40_u8);
             FormatError::new(Class::Truncated, Part::FragmentIndex, "ranges", 24, expected, found)
@@ -283,7 +283,7 @@ mod tests {
         let store = StoreError::from(format()).with_key(&key).with_span(16, 40);
         let chunk = "3.1".parse::<ChunkKey>().unwrap();
         let model = ModelError::from(store.clone()).in_array("0/vertices").in_chunk(&chunk);
-        let cut = "the object is cut short: copy it again, or run \"zvf repair --plan\"";
+        let hint = "the object is cut short: copy it again, or run \"zvf repair --plan\"";
         for (error, text) in [
             (
                 Error::from(store),
@@ -300,25 +300,25 @@ mod tests {
                 "Truncated in fragment index, ranges at byte 24: expected 88 bytes, found 40; ",
             ),
         ] {
-            assert_eq!(error.to_string(), format!("{text}{cut}"));
+            assert_eq!(error.to_string(), format!("{text}{hint}"));
             assert_eq!(
                 (error.class(), error.expected(), error.found()),
                 (Class::Truncated, Some("88 bytes"), Some("40"))
             );
-            assert_eq!(error.hint(), Some(cut));
+            assert_eq!(error.hint(), Some(hint));
             assert!(error.layer().is_some() && std::error::Error::source(&error).is_none());
         }
     }
 
     #[cfg(feature = "pyramid")]
     #[test]
-    fn an_error_that_is_passed_on_keeps_message_and_class() {
+    fn a_wrapped_error_keeps_message_and_class() {
         let key = Key::root().below("0/zarr.json").unwrap();
         let store = || StoreError::io(Op::Read, std::io::ErrorKind::TimedOut.into()).with_key(&key);
         let direct = Error::from(store());
         let write = zvf_write::WriteError::from(ModelError::from(store()));
-        let passed_on = Error::from(zvf_pyramid::PyramidError::from(write));
-        for error in [&direct, &passed_on] {
+        let wrapped = Error::from(zvf_pyramid::PyramidError::from(write));
+        for error in [&direct, &wrapped] {
             assert_eq!(
                 (error.class(), error.op(), error.key()),
                 (direct.class(), "read", Some("0/zarr.json"))
@@ -326,7 +326,7 @@ mod tests {
             assert_eq!(error.to_string(), direct.to_string());
             assert!(std::error::Error::source(error).is_none(), "the message says it");
         }
-        assert!(passed_on.layer().unwrap().is::<zvf_pyramid::PyramidError>());
+        assert!(wrapped.layer().unwrap().is::<zvf_pyramid::PyramidError>());
         let setting = zvf_pyramid::PyramidError::Setting {
             what: "growth",
             expected: "more than 1",
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_is_can_be_asked() {
+    fn errors_report_their_location() {
         let key = Key::root().below("0/vertices/c/0/0").unwrap();
         let error = Error::from(StoreError::absent(&key, "the array records this chunk"));
         assert_eq!(
@@ -360,12 +360,12 @@ mod tests {
     fn a_cause_is_shown_once_and_can_be_reached() {
         use std::error::Error as _;
 
-        let full = || std::io::Error::other("the paper is used up");
-        let error = Error::from(zvf_render::RenderError::from(full()));
+        let disk_error = || std::io::Error::other("the paper is used up");
+        let error = Error::from(zvf_render::RenderError::from(disk_error()));
         assert_eq!(error.to_string(), "Io, the picture cannot be written: the paper is used up");
         assert!(error.source().is_none());
         assert!(error.layer().unwrap().source().unwrap().is::<std::io::Error>());
-        // What a backend says may hold secrets: it is linked and not shown.
+        // The message of a backend may hold secrets: it is linked and not printed.
         let error = Error::from(StoreError::io(Op::Read, std::io::Error::other("secret")));
         assert_eq!(error.to_string(), "Io, other error");
         assert_eq!(error.source().unwrap().to_string(), "secret");
@@ -373,14 +373,14 @@ mod tests {
 
     #[cfg(feature = "query")]
     #[test]
-    fn a_column_that_is_not_there_meets_the_nearest_one() {
-        let bad = zvf_query::BadQuery::NoSuchColumn {
+    fn an_unknown_column_suggests_the_nearest_one() {
+        let query_error = zvf_query::BadQuery::NoSuchColumn {
             scope: "vertex",
             name: "intensty".into(),
             available: "color, intensity".into(),
         };
         assert_eq!(
-            Error::from(zvf_query::QueryError::from(bad)).to_string(),
+            Error::from(zvf_query::QueryError::from(query_error)).to_string(),
             "InvalidArgument, there is no vertex attribute \"intensty\": there is color, \
              intensity; did you mean \"intensity\"?"
         );

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_volume_leads_to_its_skeletons() {
+    async fn skeletons_of_a_volume_are_found() {
         let documents = [
             ("info", r#"{"@type": "neuroglancer_multiscale_volume", "skeletons": "s"}"#),
             ("s/info", r#"{"@type": "neuroglancer_skeletons", "segment_properties": "p"}"#),

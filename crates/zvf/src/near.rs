@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_near_is_offered() {
+    fn only_similar_names_are_suggested() {
         let names = || ["color", "intensity", "id"].into_iter();
         assert_eq!(nearest("intensty", names()), Some("intensity"));
         assert_eq!(nearest("colour", names()), Some("color"));

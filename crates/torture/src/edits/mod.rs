@@ -212,13 +212,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_that_is_neither_is_seen() {
+    fn a_mixed_store_is_detected() {
         let subject = Subject::new("pl2_negative").unwrap();
-        let ok = Ok(Value::Null);
+        let success = Ok(Value::Null);
         let refused = Err(EditError::new(Class::Io, "no"));
         let unknown = Err(EditError::new(Class::CommitUnknown, "perhaps"));
-        assert!(subject.judge(&ok, &subject.after).is_ok());
-        assert!(subject.judge(&ok, &subject.before).is_err());
+        assert!(subject.judge(&success, &subject.after).is_ok());
+        assert!(subject.judge(&success, &subject.before).is_err());
         assert!(subject.judge(&refused, &subject.before).is_ok());
         assert!(subject.judge(&refused, &subject.after).is_err());
         assert!(subject.judge(&unknown, &subject.after).is_ok());

@@ -288,15 +288,16 @@ mod tests {
 
     /// Checks that the checks detect a store of two writers.
     #[test]
-    fn a_mixed_store_is_seen() {
+    fn a_mixed_store_is_detected() {
         runtime().unwrap().block_on(async {
             let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir().unwrap());
             Writer::Build.write(&backend, folder.path(), 1).await.unwrap();
             assert_eq!(generation(&backend).await, Ok(Some(1)));
-            let other = Arc::new(FaultStore::new());
-            Writer::Build.write(&other, folder.path(), 2).await.unwrap();
+            let other_store = Arc::new(FaultStore::new());
+            Writer::Build.write(&other_store, folder.path(), 2).await.unwrap();
             let name = format!("{PREFIX}/0/vertices/c/3");
-            let cell = object_store::ObjectStoreExt::get(&*other, &name.as_str().into()).await;
+            let cell =
+                object_store::ObjectStoreExt::get(&*other_store, &name.as_str().into()).await;
             backend.insert(&name, &cell.unwrap().bytes().await.unwrap()).await;
             assert!(generation(&backend).await.unwrap_err().contains("cell 3"));
         });

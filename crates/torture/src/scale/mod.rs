@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_box_and_an_object_ask_for_no_more_of_a_larger_store() {
+    fn requests_do_not_grow_with_the_store() {
         let stores = [4, 8].map(Synthetic::new);
         let [small, large] = stores.each_ref().map(|store| measure(store).unwrap());
         let objects = stores[1].chunks() - stores[0].chunks();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sizes_end_with_what_is_wanted() {
+    fn the_sizes_end_with_the_requested_one() {
         assert_eq!(sizes(1), [4]);
         assert_eq!(sizes(262_144), [4, 8]);
         assert_eq!(sizes(10_000_000), [4, 8, 16, 27]);

@@ -39,7 +39,7 @@ fn spans_in_any_order() {
     for (positions, ascending, spans) in [
         (&[28, 40, 50][..], true, &[28..40, 40..50, 50..60][..]),
         (&[50, 28, 40], false, &[50..60, 28..40, 40..50]),
-        (&[28, 28, 40], false, &[28..40, 28..40, 40..60]), // one block for two
+        (&[28, 28, 40], false, &[28..40, 28..40, 40..60]), // two entries share a block
         (&[], true, &[]),
     ] {
         let chunk = chunk(positions, 60);
@@ -58,7 +58,7 @@ fn spans_in_any_order() {
 }
 
 #[test]
-fn a_dictionary_lies_behind_the_table() {
+fn a_dictionary_follows_the_table() {
     let chunk = with_dictionary(6, [50, 54], 60);
     let header = ChunkHeader::parse(&chunk).unwrap();
     assert_eq!(BlockTable::front_len(&header), 44);
@@ -67,7 +67,7 @@ fn a_dictionary_lies_behind_the_table() {
 }
 
 #[test]
-fn other_bodies_have_no_table() {
+fn bodies_without_blocks_have_no_table() {
     let raw = b"\x02\x01\x02\x01\x04\0\0\0\x04\0\0\0\x14\0\0\0";
     let table = parse(raw).unwrap();
     assert!(table.is_empty() && table.span(0).is_none() && table.dictionary().is_none());
@@ -76,14 +76,14 @@ fn other_bodies_have_no_table() {
 #[test]
 #[rustfmt::skip]
 fn each_check_has_its_message() {
-    let mut cut = chunk(&[24, 30], 60);
-    cut.pop();
+    let mut truncated = chunk(&[24, 30], 60);
+    truncated.pop();
     let mut no_dictionary = with_dictionary(6, [50, 54], 60);
     no_dictionary.truncate(42);
     let mut varying = with_dictionary(0, [40, 40], 60);
     (varying[0], varying[8], varying[30], varying[31]) = (6, 2, 1, 0);
     for (chunk, message) in [
-        (cut, "Truncated in blosc chunk, block positions at byte 16: expected 8 bytes, found 7"),
+        (truncated, "Truncated in blosc chunk, block positions at byte 16: expected 8 bytes, found 7"),
         (no_dictionary, "Truncated in blosc chunk, dictionary size at byte 40: expected 4 bytes, found 2"),
         (chunk(&[24, -1], 60), "Negative in blosc chunk, block position at byte 20: expected 24 to 59, found -1"),
         (chunk(&[23, 30], 60), "OutOfBounds in blosc chunk, block position at byte 16: expected 24 to 59, found 23"),
@@ -100,7 +100,7 @@ fn each_check_has_its_message() {
 }
 
 proptest! {
-    /// Both ways to find an end agree, and spans are after the table.
+    /// Both methods to find an end agree, and spans are after the table.
     #[test]
     fn ends_agree(positions in prop::collection::vec(56_i32..200, 0..11)) {
         let chunk = chunk(&positions, 200);
@@ -111,8 +111,8 @@ proptest! {
             prop_assert_eq!(&Some(span.clone()), &sorted.get(j));
             prop_assert_eq!(span.start, u64::from(position.unsigned_abs()));
             let inside = span.start + 1..span.end;
-            let begins = positions.iter().any(|other| inside.contains(&u64::from(other.unsigned_abs())));
-            prop_assert!(span.start < span.end && span.end <= 200 && !begins);
+            let has_start = positions.iter().any(|entry| inside.contains(&u64::from(entry.unsigned_abs())));
+            prop_assert!(span.start < span.end && span.end <= 200 && !has_start);
         }
     }
 }

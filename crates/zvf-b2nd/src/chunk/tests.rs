@@ -1,4 +1,4 @@
-//! Chunk headers: every field both ways, and one row per check.
+//! Chunk headers: round trips of every field, and one row per check.
 
 use std::string::ToString;
 use std::vec::Vec;
@@ -13,15 +13,15 @@ const BLOSC1: [u8; 16] = *b"\x02\x01\x81\x04\xe8\x03\0\0\x00\x02\0\0\x40\x01\0\0
 #[rustfmt::skip]
 const BLOSC2: [u8; 32] = *b"\x05\x01\x35\x04\x40\0\0\0\x10\0\0\0\x60\0\0\0\x01\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0";
 
-/// Returns `base` with other bytes from `at` on.
-fn with(base: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+/// Returns `base` with replaced bytes from `at` on.
+fn replaced(base: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut chunk = base.to_vec();
     chunk[at..at + bytes.len()].copy_from_slice(bytes);
     chunk
 }
 
 #[test]
-fn ids_of_filters_both_ways() {
+fn ids_of_filters_round_trip() {
     for (id, filter) in [
         (0, Filter::None),
         (1, Filter::Shuffle),
@@ -73,7 +73,7 @@ fn codecs() {
         (&BLOSC2, 0x15, BloscCodec::BloscLz),
         (&BLOSC2, 0xd5, BloscCodec::Lz4), // byte 22
     ] {
-        assert_eq!(ChunkHeader::parse(&with(base, 2, &[flags])).unwrap().codec(), codec);
+        assert_eq!(ChunkHeader::parse(&replaced(base, 2, &[flags])).unwrap().codec(), codec);
     }
     for (number, codec) in [(0, BloscCodec::BloscLz), (2, BloscCodec::Lz4), (4, BloscCodec::Zlib), (5, BloscCodec::Zstd), (3, BloscCodec::Reserved(3)), (38, BloscCodec::Other(38))] {
         assert_eq!(BloscCodec::registered(number), codec);
@@ -90,7 +90,7 @@ fn filters_of_16_byte_headers() {
         (0x88, [Filter::Delta, Filter::None]),
         (0x89, [Filter::Delta, Filter::Shuffle]),
     ] {
-        let header = ChunkHeader::parse(&with(&BLOSC1, 2, &[flags])).unwrap();
+        let header = ChunkHeader::parse(&replaced(&BLOSC1, 2, &[flags])).unwrap();
         assert_eq!([4, 5].map(|slot: usize| header.filters()[slot].filter), slots);
         assert_eq!(header.needs_first_block(), slots[0] == Filter::Delta);
     }
@@ -99,7 +99,7 @@ fn filters_of_16_byte_headers() {
 #[test]
 fn filters_of_32_byte_headers() {
     let ids = [1, 2, 3, 4, 35, 36];
-    let mut chunk = with(&BLOSC2, 16, &ids);
+    let mut chunk = replaced(&BLOSC2, 16, &ids);
     chunk[24..30].copy_from_slice(&[9, 8, 7, 6, 5, 4]);
     let slots = ChunkHeader::parse(&chunk).unwrap().filters();
     let expected = [
@@ -113,7 +113,7 @@ fn filters_of_32_byte_headers() {
     assert_eq!(slots.map(|slot| slot.filter), expected);
     assert_eq!(slots.map(|slot| slot.meta), [9, 8, 7, 6, 5, 4]);
 
-    chunk[0] = 3; // where the last slot was unused
+    chunk[0] = 3; // the last slot was unused
     let slots = ChunkHeader::parse(&chunk).unwrap().filters();
     assert_eq!(slots[4].filter, Filter::ByteDelta);
     assert_eq!(slots[5], FilterSlot::default());
@@ -126,14 +126,15 @@ fn blosc_1_splits_by_size_too() {
         [(4_u8, 512_u16, true), (4, 508, false), (16, 2048, true), (17, 2176, false)]
     {
         let size = blocksize.to_le_bytes();
-        let mut chunk = with(&BLOSC1, 3, &[typesize, 0, 0x20, 0, 0, size[0], size[1], 0, 0]);
+        let mut chunk = replaced(&BLOSC1, 3, &[typesize, 0, 0x20, 0, 0, size[0], size[1], 0, 0]);
         let streams = if split { u32::from(typesize) } else { 1 };
         assert_eq!(ChunkHeader::parse(&chunk).unwrap().streams(0), streams);
         chunk[2] |= 0x10;
         assert_eq!(ChunkHeader::parse(&chunk).unwrap().streams(0), 1);
         // The same sizes in Blosc2 are split.
-        let mut chunk = with(&BLOSC2, 2, &[0x25, typesize, 0, 0x20, 0, 0, size[0], size[1], 0, 0]);
-        chunk[13] = 4; // room for the table
+        let mut chunk =
+            replaced(&BLOSC2, 2, &[0x25, typesize, 0, 0x20, 0, 0, size[0], size[1], 0, 0]);
+        chunk[13] = 4; // space for the table
         assert_eq!(ChunkHeader::parse(&chunk).unwrap().streams(0), u32::from(typesize));
     }
 }
@@ -144,13 +145,13 @@ fn bodies() {
     for (flags, cbytes, blosc2_flags, body) in [
         (0x35, 96, 0x00, Body::Blocks),
         (0x37, 96, 0x00, Body::Raw),
-        (0x37, 32, 0x10, Body::Special(Special::Zeros)), // goes before raw
+        (0x37, 32, 0x10, Body::Special(Special::Zeros)), // takes precedence over raw
         (0x35, 32, 0x20, Body::Special(Special::Nan)),
         (0x35, 36, 0x30, Body::Special(Special::Value(4))),
         (0x35, 96, 0x30, Body::Special(Special::Value(64))),
         (0x35, 32, 0x40, Body::Special(Special::Unwritten)),
     ] {
-        let mut chunk = with(&BLOSC2, 2, &[flags]);
+        let mut chunk = replaced(&BLOSC2, 2, &[flags]);
         (chunk[12], chunk[31]) = (cbytes, blosc2_flags);
         let header = ChunkHeader::parse_strict(&chunk).unwrap();
         assert_eq!(header.body(), body);
@@ -162,7 +163,7 @@ fn bodies() {
 
 #[test]
 fn a_codec_or_filter_that_is_not_used_is_not_checked() {
-    let mut raw = with(&BLOSC2, 2, &[0x57]); // codec 2
+    let mut raw = replaced(&BLOSC2, 2, &[0x57]); // codec 2
     raw[16] = 200;
     let header = ChunkHeader::parse(&raw).unwrap();
     assert_eq!(
@@ -174,7 +175,7 @@ fn a_codec_or_filter_that_is_not_used_is_not_checked() {
 
 #[test]
 fn blocks_of_varying_length() {
-    let mut chunk = with(&BLOSC2, 0, &[6]);
+    let mut chunk = replaced(&BLOSC2, 0, &[6]);
     (chunk[8], chunk[30]) = (5, 1);
     let header = ChunkHeader::parse_strict(&chunk).unwrap();
     assert!(header.has_varying_blocks());
@@ -249,15 +250,15 @@ fn each_lint_has_its_message() {
 
 #[test]
 fn a_blocksize_above_nbytes_is_clipped() {
-    let header = ChunkHeader::parse(&with(&BLOSC2, 8, &[65])).unwrap();
+    let header = ChunkHeader::parse(&replaced(&BLOSC2, 8, &[65])).unwrap();
     assert_eq!((header.blocksize(), header.block_count()), (64, 1));
-    let empty = with(&BLOSC1, 4, &[0, 0, 0, 0, 1, 0]);
+    let empty = replaced(&BLOSC1, 4, &[0, 0, 0, 0, 1, 0]);
     let header = ChunkHeader::parse_strict(&empty).unwrap();
     assert_eq!((header.nbytes(), header.block_count(), header.block_len(0)), (0, 0, None));
 }
 
 proptest! {
-    /// Accepted headers keep their invariants, and are written as they were read.
+    /// Accepted headers keep their invariants, and are written unchanged.
     #[test]
     fn any_header(mut chunk: [u8; 32], version in 2_u8..7, small: bool, at in 16_usize..32, byte: u8) {
         chunk[0] = version;

@@ -65,10 +65,10 @@ fn the_ranges_to_fetch() {
     assert_eq!(frame.place([0; 8]), Ok(ChunkPlace::Frame(HEADER)));
     assert_eq!((places.place(2), places.len(), places.is_empty()), (None, 2, false));
 
-    let room = frame.room(HEADER);
-    assert_eq!((room, frame.chunk_front(room), frame.chunk_front(40)), (48, 44, 40));
+    let chunk_room = frame.room(HEADER);
+    assert_eq!((chunk_room, frame.chunk_front(chunk_room), frame.chunk_front(40)), (48, 44, 40));
     let chunk = ChunkHeader::parse(&bytes[HEADER as usize..]).unwrap();
-    assert_eq!(frame.check_chunk(&chunk, room), Ok(()));
+    assert_eq!(frame.check_chunk(&chunk, chunk_room), Ok(()));
 }
 
 #[test]
@@ -108,15 +108,15 @@ fn each_check_of_the_container_has_its_message() {
 #[test]
 #[rustfmt::skip]
 fn each_check_of_open_has_its_message() {
-    let good = parts();
-    assert_eq!(good.open(), Ok(()));
+    let valid = parts();
+    assert_eq!(valid.open(), Ok(()));
     for (broken, message) in [
-        (Parts { fields: FrameFields { general_flags: 0x93, ..good.fields }, ..parts() }, "UnsupportedFlags in frame header, general flags at byte 25: expected blocks of one length, as in every array, found 147"),
+        (Parts { fields: FrameFields { general_flags: 0x93, ..valid.fields }, ..parts() }, "UnsupportedFlags in frame header, general flags at byte 25: expected blocks of one length, as in every array, found 147"),
         (Parts { name: "b2ne", ..parts() }, "BadTag in frame header, metalayers at byte 87: expected one called b2nd or caterva, found 1"),
-        (Parts { content: [b"\x98", &good.content[1..]].concat(), ..parts() }, "BadTag in array metalayer, array header at byte 112: expected 151, found 152"),
-        (Parts { fields: FrameFields { chunk_size: 18, ..good.fields }, ..parts() }, "CountMismatch in block geometry, chunk size at byte 0: expected a multiple of 4, found 18"),
-        (Parts { fields: FrameFields { uncompressed_size: 16, ..good.fields }, ..parts() }, "CountMismatch in frame header, uncompressed_size at byte 29: expected 32, found 16"),
-        (Parts { fields: FrameFields { uncompressed_size: 33, ..good.fields }, ..parts() }, "CountMismatch in frame header, uncompressed_size at byte 29: expected 32, found 33"),
+        (Parts { content: [b"\x98", &valid.content[1..]].concat(), ..parts() }, "BadTag in array metalayer, array header at byte 112: expected 151, found 152"),
+        (Parts { fields: FrameFields { chunk_size: 18, ..valid.fields }, ..parts() }, "CountMismatch in block geometry, chunk size at byte 0: expected a multiple of 4, found 18"),
+        (Parts { fields: FrameFields { uncompressed_size: 16, ..valid.fields }, ..parts() }, "CountMismatch in frame header, uncompressed_size at byte 29: expected 32, found 16"),
+        (Parts { fields: FrameFields { uncompressed_size: 33, ..valid.fields }, ..parts() }, "CountMismatch in frame header, uncompressed_size at byte 29: expected 32, found 33"),
     ] {
         assert_eq!(broken.open().unwrap_err().to_string(), message);
     }
@@ -125,22 +125,22 @@ fn each_check_of_open_has_its_message() {
 #[test]
 #[rustfmt::skip]
 fn each_check_of_the_tail_has_its_message() {
-    let good = parts().bytes();
-    let len = good.len();
+    let valid = parts().bytes();
+    let len = valid.len();
     for (from_end, byte, message) in [
         (23, 0xcf, "BadTag in frame trailer, trailer length at byte 254: expected 206, found 207"),
         (19, 84, "OutOfBounds in frame trailer, trailer length at byte 254: expected at most 83, found 84"),
     ] {
-        let mut bytes = good.clone();
+        let mut bytes = valid.clone();
         bytes[len - from_end] = byte;
         let error = Frame::open_whole(Container::File(len as u64), &bytes).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
     // A truncated frame whose container claims that it is complete.
-    let cut = Frame::open_whole(Container::File(len as u64), &good[..len - 1]).unwrap_err();
-    assert_eq!(cut.to_string(), "Truncated in frame header, tail at byte 254: expected 23 bytes, found 22");
-    let cut = Frame::open_whole(Container::File(len as u64), &good[..200]).unwrap_err();
-    assert_eq!(cut.to_string(), "Truncated in frame header, frame at byte 146: expected 108 bytes, found 54");
+    let error = Frame::open_whole(Container::File(len as u64), &valid[..len - 1]).unwrap_err();
+    assert_eq!(error.to_string(), "Truncated in frame header, tail at byte 254: expected 23 bytes, found 22");
+    let error = Frame::open_whole(Container::File(len as u64), &valid[..200]).unwrap_err();
+    assert_eq!(error.to_string(), "Truncated in frame header, frame at byte 146: expected 108 bytes, found 54");
 }
 
 #[test]
@@ -172,12 +172,12 @@ fn each_check_of_chunks_has_its_message() {
         assert_eq!(frame.check_chunk(&patched(chunk, patches), room).unwrap_err().to_string(), message);
     }
     // The block size of a special value is not checked.
-    let special = patched(chunk, &[(8, 16), (12, 32), (31, 0x10)]);
-    assert_eq!(frame.check_chunk(&special, 48), Ok(()));
+    let special_chunk = patched(chunk, &[(8, 16), (12, 32), (31, 0x10)]);
+    assert_eq!(frame.check_chunk(&special_chunk, 48), Ok(()));
 }
 
 #[test]
-fn both_metalayers_mean_b2nd() {
+fn both_metalayers_are_b2nd() {
     let geometry = BlockGeometry::new(Partition::new(&[7], &[4], &[2]).unwrap(), 4).unwrap();
     let [b2nd, caterva] = [
         Metalayer::b2nd(*geometry, "<u4").unwrap().encode(),

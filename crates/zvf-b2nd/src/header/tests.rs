@@ -98,8 +98,8 @@ fn each_check_of_the_fixed_part_has_its_message() {
         header[at..at + bytes.len()].copy_from_slice(bytes);
         assert_eq!(FixedHeader::parse(&header).unwrap_err().to_string(), message);
     }
-    for cut in 0..87 {
-        assert_eq!(FixedHeader::parse(&GOOD[..cut]).unwrap_err().class, Class::Truncated);
+    for len in 0..87 {
+        assert_eq!(FixedHeader::parse(&GOOD[..len]).unwrap_err().class, Class::Truncated);
     }
 }
 
@@ -129,12 +129,12 @@ fn each_check_of_the_metalayers_has_its_message() {
         header[at..at + bytes.len()].copy_from_slice(bytes);
         assert_eq!(FrameHeader::parse(&header).unwrap_err().to_string(), message);
     }
-    let short = FrameHeader::parse(&GOOD[..113]).unwrap_err();
-    assert_eq!(short.to_string(), "Truncated in frame header, metalayers at byte 0: expected 114 bytes, found 113");
+    let error = FrameHeader::parse(&GOOD[..113]).unwrap_err();
+    assert_eq!(error.to_string(), "Truncated in frame header, metalayers at byte 0: expected 114 bytes, found 113");
 }
 
 #[test]
-fn two_of_one_name_are_refused() {
+fn duplicate_names_are_refused() {
     let refused = FrameHeader::encode(&fields(), &[("a", b"1"), ("b", b"2"), ("a", b"3")]);
     assert_eq!(
         refused.unwrap_err().to_string(),
@@ -145,12 +145,12 @@ fn two_of_one_name_are_refused() {
 
 #[test]
 #[rustfmt::skip]
-fn encoders_refuse_what_parsers_would() {
-    let long = "n".repeat(32);
-    let many = [("", &b""[..]); 17];
+fn encoders_refuse_what_parsers_refuse() {
+    let long_name = "n".repeat(32);
+    let many_entries = [("", &b""[..]); 17];
     for (fields, entries, message) in [
-        (fields(), &[(long.as_str(), &b""[..])][..], "LimitExceeded in frame header, name at byte 94: expected at most 31, found 32"),
-        (fields(), &many, "LimitExceeded in frame header, entries at byte 87: expected at most 16, found 17"),
+        (fields(), &[(long_name.as_str(), &b""[..])][..], "LimitExceeded in frame header, name at byte 94: expected at most 31, found 32"),
+        (fields(), &many_entries, "LimitExceeded in frame header, entries at byte 87: expected at most 16, found 17"),
         (FrameFields { frame_len: 1, ..fields() }, &[], "OutOfBounds in frame header, frame_len at byte 15: expected 112 to 9223372036854775807, found 1"),
         (FrameFields { chunk_size: 1 << 31, ..fields() }, &[], "Negative in frame header, chunk_size at byte 57: expected at least 0, found -1"),
         (FrameFields { compressed_size: 1 << 63, ..fields() }, &[], "Negative in frame header, compressed_size at byte 38: expected at least 0, found -1"),
@@ -169,7 +169,7 @@ fn each_lint_has_its_message() {
         header.insert(107, 0);
         header
     };
-    let behind = {
+    let with_extra_byte = {
         let mut header = GOOD.to_vec();
         header[14] = 0x73;
         header.push(0);
@@ -184,7 +184,7 @@ fn each_lint_has_its_message() {
         (patched(86), "NonCanonical in frame header, reserved at byte 86: expected 0, found 2"),
         (patched(90), "NonCanonical in frame header, map length at byte 88: expected 17, found 19"),
         (gap, "NonCanonical in frame header, content at byte 108: expected 107, found 108"),
-        (behind, "NonCanonical in frame header, end of contents at byte 114: expected 115, found 114"),
+        (with_extra_byte, "NonCanonical in frame header, end of contents at byte 114: expected 115, found 114"),
     ] {
         assert!(FrameHeader::parse(&header).is_ok());
         assert_eq!(FrameHeader::parse_strict(&header).unwrap_err().to_string(), message);
@@ -192,7 +192,7 @@ fn each_lint_has_its_message() {
 }
 
 proptest! {
-    /// One wrong byte is refused, or gives another valid header.
+    /// A header with one changed byte is refused, or is another valid header.
     #[test]
     fn one_byte_off(at in 0..GOOD.len(), byte: u8) {
         let mut bytes = GOOD.to_vec();

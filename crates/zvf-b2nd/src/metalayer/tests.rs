@@ -58,8 +58,9 @@ fn golden_bytes_both_ways() {
 
 #[test]
 fn sixteen_axes_have_the_header_of_an_empty_string() {
-    let ones = [1; 16];
-    let content = Metalayer::caterva(Partition::new(&ones, &ones, &ones).unwrap()).encode();
+    let extents = [1; 16];
+    let content =
+        Metalayer::caterva(Partition::new(&extents, &extents, &extents).unwrap()).encode();
     assert_eq!(content.len(), 6 + 19 * 16);
     assert_eq!([content[3], content[4 + 9 * 16], content[5 + 14 * 16]], [0xa0; 3]);
     assert!(Metalayer::parse(MetalayerName::Caterva, &content).is_ok());
@@ -69,7 +70,7 @@ fn sixteen_axes_have_the_header_of_an_empty_string() {
 #[rustfmt::skip]
 fn each_check_has_its_message() {
     let (c, b) = (MetalayerName::Caterva, MetalayerName::B2nd);
-    // Replace bytes of the good content from `at` on, and check the message.
+    // Replaces bytes of the valid content from `at` on, and checks the message.
     for (name, at, bytes, message) in [
         (c, 0, &b"\x97"[..], "BadTag in array metalayer, array header at byte 0: expected 149, found 151"),
         (b, 0, b"\x95", "BadTag in array metalayer, array header at byte 0: expected 151, found 149"),
@@ -96,7 +97,7 @@ fn each_check_has_its_message() {
         (b, 46, b"\x00\x00\x00\x04", "Truncated in array metalayer, dtype at byte 50: expected 4 bytes, found 3"),
         (b, 46, b"\x00\x00\x00\x02", "Trailing in array metalayer, bytes after the end at byte 52: expected 0, found 1"),
     ] {
-        let mut content = good(name);
+        let mut content = valid_content(name);
         content.resize(content.len().max(at + bytes.len()), 0);
         content[at..at + bytes.len()].copy_from_slice(bytes);
         assert_eq!(Metalayer::parse(name, &content).unwrap_err().to_string(), message);
@@ -104,26 +105,26 @@ fn each_check_has_its_message() {
 }
 
 #[test]
-fn any_cut_is_seen() {
+fn every_prefix_is_refused() {
     for name in [MetalayerName::Caterva, MetalayerName::B2nd] {
-        let content = good(name);
-        for cut in 0..content.len() {
-            let error = Metalayer::parse(name, &content[..cut]).unwrap_err();
-            assert_eq!(error.class, Class::Truncated, "{cut}");
+        let content = valid_content(name);
+        for len in 0..content.len() {
+            let error = Metalayer::parse(name, &content[..len]).unwrap_err();
+            assert_eq!(error.class, Class::Truncated, "{len}");
         }
     }
 }
 
 #[test]
 fn extents_in_the_other_byte_order_are_recognised() {
-    let mut content = good(MetalayerName::Caterva);
+    let mut content = valid_content(MetalayerName::Caterva);
     for at in [5, 14] {
         content[at..at + 8].reverse();
     }
     let error = Metalayer::parse(MetalayerName::Caterva, &content).unwrap_err();
     assert_eq!((error.class, error.hint()), (Class::Overflow, Some(Hint::ByteOrder)));
 
-    // Too large in either byte order: no such advice.
+    // Too large in either byte order: no hint.
     content[5..13].fill(0x7f);
     content[14..22].fill(0x7f);
     let error = Metalayer::parse(MetalayerName::Caterva, &content).unwrap_err();
@@ -132,7 +133,7 @@ fn extents_in_the_other_byte_order_are_recognised() {
 
 #[test]
 fn a_dtype_that_is_not_text_is_a_lint() {
-    let mut content = good(MetalayerName::B2nd);
+    let mut content = valid_content(MetalayerName::B2nd);
     content[50] = 0xff;
     let metalayer = Metalayer::parse(MetalayerName::B2nd, &content).unwrap();
     assert_eq!((metalayer.dtype(), metalayer.dtype_text()), (Some(&b"\xffi4"[..]), None));
@@ -145,7 +146,7 @@ fn a_dtype_that_is_not_text_is_a_lint() {
 }
 
 /// Returns shape (7, 5), chunks (4, 3), blocks (2, 2), `<i4`.
-fn good(name: MetalayerName) -> Vec<u8> {
+fn valid_content(name: MetalayerName) -> Vec<u8> {
     let mut content = GOLDEN[0].content.to_vec();
     if name == MetalayerName::B2nd {
         content[0] = 0x97;
@@ -180,11 +181,11 @@ proptest! {
         let mut content = metalayer.encode();
         prop_assert_eq!(Metalayer::parse_strict(metalayer.name(), &content), Ok(metalayer));
         *at.get_mut(&mut content) = byte;
-        if let Ok(other) = Metalayer::parse(metalayer.name(), &content) {
-            let chunk = other.partition().padded().product().unwrap();
-            prop_assert!(i64::try_from(other.partition().items()).is_ok());
+        if let Ok(parsed) = Metalayer::parse(metalayer.name(), &content) {
+            let chunk = parsed.partition().padded().product().unwrap();
+            prop_assert!(i64::try_from(parsed.partition().items()).is_ok());
             prop_assert!(i32::try_from(chunk).is_ok());
-            prop_assert_eq!(other.encode(), content);
+            prop_assert_eq!(parsed.encode(), content);
         }
     }
 }

@@ -31,7 +31,7 @@ fn a_row_across_two_chunks() {
 }
 
 #[test]
-fn what_lies_together_is_copied_at_once() {
+fn contiguous_items_are_one_run() {
     // Blocks as wide as the result: the rows of a block are one run, and so is all of it.
     let geometry =
         BlockGeometry::new(Partition::new(&[9, 4, 3], &[4, 4, 3], &[2, 4, 3]).unwrap(), 2).unwrap();
@@ -49,7 +49,7 @@ fn what_lies_together_is_copied_at_once() {
 }
 
 #[test]
-fn nothing_selected_touches_nothing() {
+fn an_empty_selection_touches_nothing() {
     let geometry = seed();
     for (start, stop) in [([0, 0], [0, 5]), ([5, 1], [5, 1]), ([7, 5], [7, 5])] {
         let none = geometry.select(&start, &stop).unwrap();
@@ -70,7 +70,7 @@ fn a_scalar_is_one_item() {
 }
 
 #[test]
-fn counting_a_huge_selection_takes_no_walk() {
+fn huge_selections_are_counted_in_constant_time() {
     let extent = 1 << 62;
     let huge = BlockGeometry::new(Partition::new(&[extent], &[10], &[4]).unwrap(), 1).unwrap();
     let all = huge.select_all().unwrap();
@@ -101,7 +101,7 @@ fn each_check_has_its_message() {
 }
 
 /// Returns the position of an item, from the definition: chunk, block in it, byte in the decoded block.
-fn home(geometry: &BlockGeometry, item: &[u64]) -> (u64, u32, u64) {
+fn expected_position(geometry: &BlockGeometry, item: &[u64]) -> (u64, u32, u64) {
     let (mut chunk, mut block, mut position) = (0, 0, 0);
     for (i, x) in item.iter().enumerate() {
         let (c, b) = (geometry.chunkshape().as_slice()[i], geometry.blockshape().as_slice()[i]);
@@ -114,7 +114,7 @@ fn home(geometry: &BlockGeometry, item: &[u64]) -> (u64, u32, u64) {
 }
 
 proptest! {
-    /// Runs copy each item of the box to its place, once, from its position by definition.
+    /// Runs copy each item of the box to its place once, from its position by definition.
     #[test]
     fn runs_cover_the_box(
         axes in prop::collection::vec((1_u64..9, 1_u64..6, 1_u64..5, 0_u64..9, 0_u64..9), 0..4),
@@ -153,7 +153,7 @@ proptest! {
         let items = Coordinates::count_items(selection.corners.low, selection.corners.high);
         let mut expected = Vec::new();
         for item in items {
-            let (chunk, block, from) = home(&geometry, item.as_slice());
+            let (chunk, block, from) = expected_position(&geometry, item.as_slice());
             expected.extend((0..u64::from(item_size)).map(|i| Some((chunk, block, from + i))));
         }
         prop_assert_eq!(found, expected);

@@ -44,10 +44,10 @@ fn each_check_has_its_message() {
         trailer[at..at + bytes.len()].copy_from_slice(bytes);
         assert_eq!(FrameTrailer::parse(&trailer).unwrap_err().to_string(), message);
     }
-    let short = FrameTrailer::parse(&GOOD[..24]).unwrap_err();
-    assert_eq!(short.to_string(), "Truncated in frame trailer, tail at byte 0: expected 25 bytes, found 24");
-    for cut in 0..GOOD.len() {
-        assert!(FrameTrailer::parse(&GOOD[..cut]).is_err(), "{cut}");
+    let error = FrameTrailer::parse(&GOOD[..24]).unwrap_err();
+    assert_eq!(error.to_string(), "Truncated in frame trailer, tail at byte 0: expected 25 bytes, found 24");
+    for len in 0..GOOD.len() {
+        assert!(FrameTrailer::parse(&GOOD[..len]).is_err(), "{len}");
     }
 }
 
@@ -90,13 +90,14 @@ fn a_fingerprint_is_a_lint() {
 
 #[test]
 fn names_have_31_bytes_at_most() {
-    let long = "n".repeat(32);
-    assert!(FrameTrailer::encode(&[(&long[1..], b"")]).is_ok());
-    assert_eq!(FrameTrailer::encode(&[(&long, b"")]).unwrap_err().class, Class::LimitExceeded);
+    let long_name = "n".repeat(32);
+    assert!(FrameTrailer::encode(&[(&long_name[1..], b"")]).is_ok());
+    assert_eq!(FrameTrailer::encode(&[(&long_name, b"")]).unwrap_err().class, Class::LimitExceeded);
 }
 
 proptest! {
-    /// Encoded trailers parse to the same, and no wrong byte makes the parser read outside.
+    /// Encoded trailers are parsed to the same, and no changed byte makes the parser read out of
+    /// bounds.
     #[test]
     fn one_byte_off(
         entries in prop::collection::vec(("[a-z]{0,31}", prop::collection::vec(any::<u8>(), 0..9)), 0..5),

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn files_stay_as_they_are_and_the_stream_is_named_once() {
+    async fn files_are_unchanged_and_standard_input_is_accepted_once() {
         let files = [PathBuf::from("a.csv"), PathBuf::from("./-")];
         let inputs = Inputs::new(&files, None).await.unwrap();
         assert_eq!((inputs.files(), inputs._copy.is_none()), (&files[..], true));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_goes_with_the_command() {
+    fn a_copy_is_removed_on_drop() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("copy");
         let copy = Copy(path.clone());

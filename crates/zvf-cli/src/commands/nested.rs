@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stores_inside_of_each_other_are_refused() {
+    fn nested_stores_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         fs::create_dir(path("a")).unwrap();

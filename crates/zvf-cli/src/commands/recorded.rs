@@ -112,20 +112,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_read_again() {
-        for words in [
+    fn recorded_arguments_parse_to_the_same_values() {
+        for command in [
             &["zvf", "a"][..],
             &["zvf", "a", "--lengths", "-1,2.5", "--more", "3", "--quiet", "--lengths=4"],
             &["zvf", "--draco", "--count", "9", "a"],
             &["zvf", "a", "--draco=12"],
         ] {
-            let Recorded { args, words } = Line::try_parse_from(words).unwrap().shape;
+            let Recorded { args, words } = Line::try_parse_from(command).unwrap().shape;
             assert!(words.iter().all(|word| !word.starts_with("--more") && word != "a"));
             assert_eq!(parse::<Shape>(&words, &["a"]).unwrap(), args, "{words:?}");
         }
-        let plain = Line::try_parse_from(["zvf", "a"]).unwrap().shape;
-        assert!(plain.words.is_empty(), "what is usual is not written down: {:?}", plain.words);
-        let wrong = parse::<Shape>(&["--nonsense=1".to_owned()], &["a"]).unwrap_err();
-        assert!(wrong.to_string().contains("--nonsense"), "{wrong}");
+        let recorded = Line::try_parse_from(["zvf", "a"]).unwrap().shape;
+        assert!(recorded.words.is_empty(), "defaults are not recorded: {:?}", recorded.words);
+        let error = parse::<Shape>(&["--nonsense=1".to_owned()], &["a"]).unwrap_err();
+        assert!(error.to_string().contains("--nonsense"), "{error}");
     }
 }

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_colours_and_ranges() {
+    fn parses_colours_and_ranges() {
         assert_eq!(colour("object"), Ok(ColourBy::Object));
         assert_eq!(colour("vertex.object"), Ok(ColourBy::Attribute("object".into())));
         assert_eq!(colour("object.mass"), Ok(ColourBy::Attribute("object.mass".into())));

@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_those_that_browsers_write() {
+    fn accepts_origins_as_browsers_write_them() {
         for origin in ["https://viewer.example.org", "http://127.0.0.1:9000", "http://[::1]:80"] {
             assert!(is_origin(origin), "{origin}");
         }

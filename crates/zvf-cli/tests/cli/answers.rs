@@ -1,9 +1,9 @@
-//! query: what it answers, and how it is written.
+//! `zvf query`: its answers and its output formats.
 
 use crate::stores::{store, zvf};
 
 #[test]
-fn a_box_of_points_as_csv() {
+fn writes_points_in_a_box_as_csv() {
     let store = store("pc3_basic");
     let text = zvf(&["query", store.arg(), "--bbox", "0,0,0:100,100,100"]).clean();
     let rows: Vec<Vec<f64>> = text
@@ -16,8 +16,8 @@ fn a_box_of_points_as_csv() {
     let all = zvf(&["query", store.arg()]).clean();
     let inside = |line: &&str| line.split(',').all(|x| x.parse::<f64>().is_ok_and(|x| x <= 100.0));
     assert_eq!(all.lines().skip(1).filter(inside).count(), rows.len());
-    let again = zvf(&["query", store.arg(), "--stream"]).clean();
-    assert_eq!(all, again, "batch by batch is the same");
+    let streamed = zvf(&["query", store.arg(), "--stream"]).clean();
+    assert_eq!(all, streamed, "a streamed answer has the same rows");
     let ball = zvf(&["query", store.arg(), "--ball", "50,50,50:1000"]).clean();
     assert_eq!(ball, all);
     let half = zvf(&["query", store.arg(), "--half-space", "1,0,0:-1"]).clean();
@@ -25,7 +25,7 @@ fn a_box_of_points_as_csv() {
 }
 
 #[test]
-fn objects_as_json_lines() {
+fn writes_objects_as_json_lines() {
     let store = store("sl3_streamlines");
     let text =
         zvf(&["query", "--json", store.arg(), "--objects", "7,2", "--columns", "fa"]).clean();
@@ -56,7 +56,7 @@ fn objects_as_json_lines() {
 }
 
 #[test]
-fn what_makes_no_sense_says_what_would() {
+fn invalid_arguments_are_refused_with_a_suggestion() {
     let store = store("sl3_streamlines");
     for (args, message) in [
         (
@@ -95,7 +95,7 @@ fn what_makes_no_sense_says_what_would() {
 }
 
 #[test]
-fn a_plan_before_and_figures_after() {
+fn explain_prints_the_plan_and_the_statistics() {
     let store = store("pc3_basic");
     let args = ["query", store.arg(), "--bbox", "0,0,0:100,100,100", "--explain"];
     let text = zvf(&args).clean();
@@ -105,7 +105,7 @@ fn a_plan_before_and_figures_after() {
 }
 
 #[test]
-fn a_limit_below_the_first_object_says_so() {
+fn a_limit_below_the_first_object_is_reported() {
     let store = store("v060_sl3_pyramid");
     let ran = zvf(&["query", store.arg(), "--limit", "3"]);
     assert_eq!((ran.code, ran.out.lines().count()), (0, 1));
@@ -115,35 +115,36 @@ fn a_limit_below_the_first_object_says_so() {
     );
 }
 
-/// Returns the rows of a table without its head, as text.
+/// Returns the rows of a table without its header, as text.
 fn rows(args: &[&str]) -> Vec<String> {
     zvf(args).clean().lines().skip(1).map(str::to_owned).collect()
 }
 
 #[test]
-fn conditions_on_values() {
+fn filters_rows_by_conditions_on_values() {
     let points = store("pc3_objects");
     let all = rows(&["query", points.arg(), "--columns", "intensity"]);
     let intensity = |line: &String| line.rsplit(',').next().unwrap().parse::<f64>().unwrap();
     let bright =
         rows(&["query", points.arg(), "--columns", "intensity", "--where", "intensity > 0.5"]);
-    let mut wanted: Vec<String> =
+    let mut expected: Vec<String> =
         all.iter().filter(|line| intensity(line) > 0.5).cloned().collect();
-    wanted.sort();
-    let mut found = bright.clone();
-    found.sort();
+    expected.sort();
+    let mut actual = bright.clone();
+    actual.sort();
     assert!(!bright.is_empty() && bright.len() < all.len());
-    assert_eq!(found, wanted);
+    assert_eq!(actual, expected);
     let range = "0.25 <= intensity < 0.5 or not intensity < 0.75";
-    let some = rows(&["query", points.arg(), "--columns", "intensity", "--where", range]);
+    let selected = rows(&["query", points.arg(), "--columns", "intensity", "--where", range]);
     let within = |x: f64| (0.25..0.5).contains(&x) || x >= 0.75;
-    assert_eq!(some.len(), all.iter().filter(|line| within(intensity(line))).count());
+    assert_eq!(selected.len(), all.iter().filter(|line| within(intensity(line))).count());
     let boxed = ["--bbox", "0,0,0:100,100,100", "--where", "intensity > 0.5"];
-    let near = rows(&[&["query", points.arg(), "--columns", "intensity"], &boxed[..]].concat());
-    assert!(near.iter().all(|line| bright.contains(line)) && near.len() < bright.len());
+    let inside = rows(&[&["query", points.arg(), "--columns", "intensity"], &boxed[..]].concat());
+    assert!(inside.iter().all(|line| bright.contains(line)) && inside.len() < bright.len());
     let streamed = ["--stream", "--where", "intensity > 0.5"];
-    let again = rows(&[&["query", points.arg(), "--columns", "intensity"], &streamed[..]].concat());
-    assert_eq!(again, bright);
+    let streamed_rows =
+        rows(&[&["query", points.arg(), "--columns", "intensity"], &streamed[..]].concat());
+    assert_eq!(streamed_rows, bright);
 
     let tracts = store("sl3_streamlines");
     let mean = ["query", "--json", tracts.arg(), "--columns", "object.mean"];
@@ -151,17 +152,18 @@ fn conditions_on_values() {
         let text = zvf(&[&mean[..], args].concat()).clean();
         let lines =
             text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        let one = |line: serde_json::Value| {
+        let id_and_mean = |line: serde_json::Value| {
             (line["object"].as_i64().unwrap(), line["object.mean"][0].as_f64().unwrap())
         };
-        lines.map(one).collect()
+        lines.map(id_and_mean).collect()
     };
     let all = objects(&[]);
     let middle = all[all.len() / 2].1;
     let condition = format!("object.mean > {middle}");
-    let above: Vec<(i64, f64)> = all.iter().copied().filter(|(_, mean)| *mean > middle).collect();
-    assert!(!above.is_empty() && above.len() < all.len());
-    assert_eq!(objects(&["--where", &condition]), above);
+    let expected: Vec<(i64, f64)> =
+        all.iter().copied().filter(|(_, mean)| *mean > middle).collect();
+    assert!(!expected.is_empty() && expected.len() < all.len());
+    assert_eq!(objects(&["--where", &condition]), expected);
 
     let graph = store("gr3_links");
     let edges = |args: &[&str]| {

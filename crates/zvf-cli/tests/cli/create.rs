@@ -1,11 +1,11 @@
-//! Stores from files, and from nothing.
+//! Stores from files, and demo stores.
 
 use std::fs;
 
 use crate::stores::zvf;
 
 #[test]
-fn a_table_becomes_a_store() {
+fn creates_a_store_from_a_table() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (file, store) = (at("points.csv"), at("points.zarrvectors"));
@@ -28,22 +28,22 @@ fn a_table_becomes_a_store() {
         (0, "300 vertices in 12 chunks, 0 objects, 0 links\n")
     );
     assert_eq!(ran.err, format!("zvf: note: look into it with: zvf info {store}\n"));
-    let back = zvf(&["query", &store, "--bbox", "7,3:7,3"]).clean();
-    assert_eq!(back, "x,y,n\n7,3,97\n");
+    let selected = zvf(&["query", &store, "--bbox", "7,3:7,3"]).clean();
+    assert_eq!(selected, "x,y,n\n7,3,97\n");
 
-    let again = zvf(&["create", &file, &store]).refused(4);
-    assert!(again.contains("AlreadyExists"), "{again}");
-    let made = zvf(&["create", "--json", &file, &store, "--overwrite", "--chunk", "10,10"]).json();
+    let refused = zvf(&["create", &file, &store]).refused(4);
+    assert!(refused.contains("AlreadyExists"), "{refused}");
+    let json = zvf(&["create", "--json", &file, &store, "--overwrite", "--chunk", "10,10"]).json();
     assert_eq!(
-        (&made["made"]["chunks"], &made["layout"]["chunk_shape"][0]),
+        (&json["made"]["chunks"], &json["layout"]["chunk_shape"][0]),
         (&3.into(), &10.0.into())
     );
 
-    // One number is for all axes.
-    let one =
+    // One number applies to all axes.
+    let args =
         ["create", "--json", &file, &store, "--overwrite", "--chunk", "10", "--bin-shape", "5"];
-    let made = zvf(&one).json();
-    assert_eq!(made["layout"]["chunk_shape"], serde_json::json!([10.0, 10.0]));
+    let json = zvf(&args).json();
+    assert_eq!(json["layout"]["chunk_shape"], serde_json::json!([10.0, 10.0]));
     for option in ["--chunk", "--bin-shape"] {
         let error =
             zvf(&["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"]).refused(2);
@@ -59,18 +59,18 @@ fn a_table_becomes_a_store() {
     let args = [&["create", "--overwrite", "--quiet", &file, &store], &codec[..]].concat();
     zvf(&args).clean();
     assert!(zvf(&["ls", &store, "0/vertices"]).clean().contains("blosc"));
-    assert_eq!(zvf(&["query", &store, "--bbox", "7,3:7,3"]).clean(), back);
+    assert_eq!(zvf(&["query", &store, "--bbox", "7,3:7,3"]).clean(), selected);
 }
 
 #[test]
-fn columns_by_name_and_lines_of_objects() {
+fn reads_columns_by_name_and_lines_by_object() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (file, store) = (at("tracks.tsv"), at("tracks.zarrvectors"));
     fs::write(&file, "lon\tlat\tid\tkind\n1\t2\t5\ta\n3\t4\t5\tb\n5\t6\t9\tc\n").unwrap();
     let columns = ["--positions", "lon,lat", "--object", "id", "--kind", "polyline"];
-    let more = ["--type", "kind=<U3", "--dtype", "float32"];
-    assert_eq!(zvf(&[&["create", &file, &store, "-q"], &columns[..], &more].concat()).code, 0);
+    let types = ["--type", "kind=<U3", "--dtype", "float32"];
+    assert_eq!(zvf(&[&["create", &file, &store, "-q"], &columns[..], &types].concat()).code, 0);
     assert_eq!(
         zvf(&["query", &store, "--objects", "5"]).clean(),
         "lon,lat,kind,part,object\n1,2,a,0,5\n3,4,b,0,5\n"
@@ -78,7 +78,7 @@ fn columns_by_name_and_lines_of_objects() {
 }
 
 #[test]
-fn files_that_cannot_be_read() {
+fn unreadable_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (file, store) = (at("bad.csv"), at("bad.zarrvectors"));
@@ -91,7 +91,7 @@ fn files_that_cannot_be_read() {
              float64, found \"four\""
         )
     );
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no file is left over");
     let error = zvf(&["create", &at("none.csv"), &store]).refused(4);
     assert!(error.ends_with("cannot read: No such file or directory (os error 2)"), "{error}");
     let error = zvf(&["create", &at("sound.csv"), &at("none.csv"), &store]).refused(4);
@@ -99,9 +99,9 @@ fn files_that_cannot_be_read() {
     assert!(error.contains(&format!(": {missing}: NotFound, cannot read")), "{error}");
     let error = zvf(&["create", &file, &store, "--format", "las"]).refused(3);
     assert!(error.contains("LAS"), "{error}");
-    let other = at("notes.txt");
-    fs::write(&other, "x\n").unwrap();
-    let error = zvf(&["create", &other, &store]).refused(2);
+    let unknown = at("notes.txt");
+    fs::write(&unknown, "x\n").unwrap();
+    let error = zvf(&["create", &unknown, &store]).refused(2);
     assert!(error.contains("cannot tell the format of "), "{error}");
     for args in [
         &["--format", "docx"][..],
@@ -119,39 +119,39 @@ fn files_that_cannot_be_read() {
 }
 
 #[test]
-fn a_store_of_each_kind() {
+fn demo_creates_a_store_of_each_kind() {
     let folder = tempfile::tempdir().unwrap();
     let stores = folder.path().join("stores");
-    let made = zvf(&["demo", "--json", stores.to_str().unwrap()]).json();
-    let made = made["stores"].as_array().unwrap();
-    assert_eq!(made.len(), 7);
-    for made in made {
-        let some = |key: &str| made[key].as_u64().unwrap() > 0;
-        assert!(some("vertices") && some("vertices_of_answer"), "{made}");
-        assert_eq!(made["findings"], 0, "{made}");
-        let info = zvf(&["info", "--json", made["store"].as_str().unwrap()]).json();
-        assert_eq!(info["kinds"][0], made["kind"]);
+    let json = zvf(&["demo", "--json", stores.to_str().unwrap()]).json();
+    let reports = json["stores"].as_array().unwrap();
+    assert_eq!(reports.len(), 7);
+    for report in reports {
+        let is_positive = |key: &str| report[key].as_u64().unwrap() > 0;
+        assert!(is_positive("vertices") && is_positive("vertices_of_answer"), "{report}");
+        assert_eq!(report["findings"], 0, "{report}");
+        let info = zvf(&["info", "--json", report["store"].as_str().unwrap()]).json();
+        assert_eq!(info["kinds"][0], report["kind"]);
     }
     let error = zvf(&["demo", stores.to_str().unwrap()]).refused(4);
     assert!(error.contains("AlreadyExists"), "{error}");
-    let again = zvf(&["demo", "--overwrite", stores.to_str().unwrap()]).clean();
-    assert!(again.starts_with("kind         vertices  objects"), "{again}");
+    let text = zvf(&["demo", "--overwrite", stores.to_str().unwrap()]).clean();
+    assert!(text.starts_with("kind         vertices  objects"), "{text}");
 }
 
 #[test]
-fn files_of_several_kinds_become_one_store() {
+fn creates_one_store_from_files_of_several_kinds() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let [one, two, points, faces] = ["a.swc", "b.swc", "p.csv", "f.ply"].map(at);
+    let [first_tree, second_tree, points, faces] = ["a.swc", "b.swc", "p.csv", "f.ply"].map(at);
     let store = at("both.zarrvectors");
-    fs::write(&one, "1 1 0 0 0 1 -1\n2 3 0 9 0 1 1\n3 3 5 9 0 1 1\n").unwrap();
-    fs::write(&two, "1 1 20 0 0 2 -1\n2 3 20 9 0 2 1\n").unwrap();
+    fs::write(&first_tree, "1 1 0 0 0 1 -1\n2 3 0 9 0 1 1\n3 3 5 9 0 1 1\n").unwrap();
+    fs::write(&second_tree, "1 1 20 0 0 2 -1\n2 3 20 9 0 2 1\n").unwrap();
     fs::write(&points, "x,y,z,mass\n1,2,3,0.5\n30,2,3,0.25\n").unwrap();
     let ply = "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n\
                property float z\nelement face 1\nproperty list uchar int vertex_indices\nend_header\n\
                0 0 1\n4 0 1\n0 4 1\n3 0 1 2\n";
     fs::write(&faces, ply).unwrap();
-    let inputs = [one.as_str(), &points, &two, &faces];
+    let inputs = [first_tree.as_str(), &points, &second_tree, &faces];
     let layout = zvf(&[&["create", "--dry-run"], &inputs[..], &[&store]].concat()).clean();
     let kinds: Vec<&str> = layout.lines().filter(|line| line.starts_with("kind")).collect();
     assert_eq!(kinds, ["kind        mesh", "kind        skeleton", "kind        point_cloud"]);
@@ -168,17 +168,17 @@ fn files_of_several_kinds_become_one_store() {
     assert_eq!(zvf(&["validate", &store, "-q"]).code, 0);
     let ids = |kind: &str| {
         let listed = zvf(&["object", "--json", &store, "--kind", kind]).json();
-        let all = listed.as_array().unwrap().iter().map(|object| object["id"].as_i64().unwrap());
-        all.collect::<Vec<_>>()
+        let ids = listed.as_array().unwrap().iter().map(|object| object["id"].as_i64().unwrap());
+        ids.collect::<Vec<_>>()
     };
     assert_eq!((ids("mesh"), ids("skeleton")), (vec![0], vec![1, 2]));
-    // Objects are found whatever they are.
+    // Objects of every kind are found by id.
     let tree =
         zvf(&["query", &store, "--objects", "2", "--columns", "none", "--no-elements"]).clean();
     assert_eq!(tree.lines().count(), 3, "{tree}");
     assert!(zvf(&["object", &store, "2"]).clean().starts_with("object 2: skeleton, row 1 "));
-    let none = zvf(&["object", &store, "--kind", "line"]).refused(2);
-    assert!(none.contains("level 0 holds no line"), "{none}");
+    let refused = zvf(&["object", &store, "--kind", "line"]).refused(2);
+    assert!(refused.contains("level 0 holds no line"), "{refused}");
     let [mesh, tree] = ["mesh", "skeleton"].map(|kind| {
         zvf(&["cell", &store, "0.0.0", "--kind", kind]).clean().lines().next().unwrap().to_owned()
     });
@@ -186,15 +186,15 @@ fn files_of_several_kinds_become_one_store() {
     assert!(tree.starts_with("chunk 0.0.0: ") && tree != mesh, "{tree}");
     let points = zvf(&["query", &store, "--kind", "point_cloud"]).clean();
     assert_eq!(points, "x,y,z,mass\n1,2,3,0.5\n30,2,3,0.25\n");
-    let first = zvf(&["query", &store, "--columns", "none", "--no-elements"]);
+    let ran = zvf(&["query", &store, "--columns", "none", "--no-elements"]);
     assert_eq!(
-        first.err,
+        ran.err,
         "zvf: note: this is the mesh of the store; it holds also skeleton, point_cloud: ask with --kind\n"
     );
-    let about = zvf(&["info", &store]).clean();
+    let info = zvf(&["info", &store]).clean();
     for line in ["0", "0 skeleton", "0 point_cloud"] {
-        let found = about.lines().any(|own| own.trim_start().starts_with(&format!("{line}  ")));
-        assert!(found, "{line}: {about}");
+        let found = info.lines().any(|row| row.trim_start().starts_with(&format!("{line}  ")));
+        assert!(found, "{line}: {info}");
     }
 }
 
@@ -202,18 +202,21 @@ fn files_of_several_kinds_become_one_store() {
 fn ids_of_several_files_do_not_collide() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (one, two) = (at("a.csv"), at("b.csv"));
-    fs::write(&one, "x,y,object\n1,2,5\n3,4,7\n").unwrap();
-    fs::write(&two, "x,y,object\n5,6,5\n7,8,0\n").unwrap();
+    let (first, second) = (at("a.csv"), at("b.csv"));
+    fs::write(&first, "x,y,object\n1,2,5\n3,4,7\n").unwrap();
+    fs::write(&second, "x,y,object\n5,6,5\n7,8,0\n").unwrap();
     for (keep, ids) in [(&[][..], vec![5, 7, 8, 13]), (&["--keep-ids"][..], vec![0, 5, 7])] {
         let store = at(&format!("{}.zarrvectors", keep.len()));
-        assert_eq!(zvf(&[&["create", "-q", &one, &two, &store], keep].concat()).code, 0);
+        assert_eq!(zvf(&[&["create", "-q", &first, &second, &store], keep].concat()).code, 0);
         let listed = zvf(&["object", "--json", &store]).json();
-        let found = listed.as_array().unwrap().iter().map(|object| object["id"].as_i64().unwrap());
-        assert_eq!(found.collect::<Vec<_>>(), ids);
-        // As many processes would do it.
+        let actual = listed.as_array().unwrap().iter().map(|object| object["id"].as_i64().unwrap());
+        assert_eq!(actual.collect::<Vec<_>>(), ids);
+        // Several processes assign the same ids.
         let shared = at(&format!("shared-{}.zarrvectors", keep.len()));
-        assert_eq!(zvf(&[&["ingest", "plan", "-q", &one, &two, &shared], keep].concat()).code, 0);
+        assert_eq!(
+            zvf(&[&["ingest", "plan", "-q", &first, &second, &shared], keep].concat()).code,
+            0
+        );
         assert_eq!(zvf(&["ingest", "run", "-q", &shared, "--all"]).code, 0);
         assert_eq!(zvf(&["ingest", "finish", "-q", &shared]).code, 0);
         assert_eq!(zvf(&["object", "--json", &shared]).json(), listed);
@@ -221,7 +224,7 @@ fn ids_of_several_files_do_not_collide() {
 }
 
 #[test]
-fn kinds_that_do_not_go_together() {
+fn files_with_different_axes_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (tree, points, store) = (at("a.swc"), at("p.csv"), at("x.zarrvectors"));

@@ -18,7 +18,7 @@ use zvf::{Key, StoreError};
 type Boxed = Box<dyn Error + Send + Sync>;
 
 /// Returns errors of the operating system: a number, a kind, a text.
-fn answers() -> [io::Error; 3] {
+fn system_errors() -> [io::Error; 3] {
     let denied = io::Error::from_raw_os_error(13);
     [denied, io::ErrorKind::StorageFull.into(), io::Error::other("the disk is on fire")]
 }
@@ -30,10 +30,10 @@ fn format_error() -> FormatError {
 
 fn publish_errors() -> Vec<PublishError> {
     let at = |source| PublishError::IoAt { path: "0/zarr.json".into(), source };
-    let of_system = answers().map(PublishError::Io).into_iter();
-    let of_system = of_system.chain(answers().map(PublishError::Unknown));
+    let errors = system_errors().map(PublishError::Io).into_iter();
+    let errors = errors.chain(system_errors().map(PublishError::Unknown));
     let changed = PublishError::Changed { found: "nothing".into() };
-    let own = [
+    let other_errors = [
         PublishError::Taken { found: "a file" },
         PublishError::NameTooLong { found: 300 },
         PublishError::NoName("/".into()),
@@ -41,7 +41,7 @@ fn publish_errors() -> Vec<PublishError> {
         PublishError::Cancelled,
         changed,
     ];
-    of_system.chain(answers().map(at)).chain(own).collect()
+    errors.chain(system_errors().map(at)).chain(other_errors).collect()
 }
 
 fn store_errors() -> Vec<StoreError> {
@@ -56,7 +56,7 @@ fn store_errors() -> Vec<StoreError> {
         StoreError::in_words(Class::Conflict, Op::Write, "words"),
         StoreError::codec(Class::Codec, "zstd", io::Error::other("bad block")),
     ];
-    errors.extend(answers().map(|error| StoreError::io(Op::Read, error).with_key(&key)));
+    errors.extend(system_errors().map(|error| StoreError::io(Op::Read, error).with_key(&key)));
     errors.extend(publish_errors().into_iter().map(StoreError::from));
     errors
 }
@@ -90,15 +90,15 @@ fn convert_errors() -> Vec<ConvertError> {
         ConvertError::Category { column: "label".into(), code },
         ConvertError::NoType { format: "CSV", what: "a mesh".into(), advice: "write PLY" },
     ];
-    errors.extend(answers().map(ConvertError::Io));
-    errors.extend(answers().map(ConvertError::Read));
+    errors.extend(system_errors().map(ConvertError::Io));
+    errors.extend(system_errors().map(ConvertError::Read));
     errors
 }
 
 fn repair_errors() -> Vec<RepairError> {
     let io = |source| RepairError::Io { path: "0/zarr.json".into(), source };
     let mut errors: Vec<RepairError> = store_errors().into_iter().map(RepairError::from).collect();
-    errors.extend(answers().map(io));
+    errors.extend(system_errors().map(io));
     errors.push(RepairError::Changed { path: "0/zarr.json".into() });
     errors
 }
@@ -115,12 +115,12 @@ fn write_errors() -> Vec<zvf::write::WriteError> {
         WriteError::from(BadBatch::Offsets),
         WriteError::Code { name: "label".into(), code },
     ]);
-    errors.extend(answers().map(WriteError::Scratch));
+    errors.extend(system_errors().map(WriteError::Scratch));
     errors
 }
 
 /// Returns all errors as `zvf::Error`, by which the command and Python print them.
-fn shown() -> Vec<zvf::Error> {
+fn zvf_errors() -> Vec<zvf::Error> {
     let mut errors: Vec<zvf::Error> = Vec::new();
     errors.extend(store_errors().into_iter().map(zvf::Error::from));
     errors.extend(model_errors().into_iter().map(zvf::Error::from));
@@ -135,7 +135,7 @@ fn shown() -> Vec<zvf::Error> {
         write_errors().into_iter().map(zvf::pyramid::PyramidError::from).map(zvf::Error::from),
     );
     #[cfg(feature = "render")]
-    errors.extend(answers().map(zvf::render::RenderError::from).map(zvf::Error::from));
+    errors.extend(system_errors().map(zvf::render::RenderError::from).map(zvf::Error::from));
     errors
 }
 
@@ -158,50 +158,53 @@ fn errors() -> Vec<Boxed> {
     errors
         .extend(boxed(write_errors().into_iter().map(zvf::pyramid::PyramidError::from).collect()));
     #[cfg(feature = "render")]
-    errors.extend(answers().map(zvf::render::RenderError::from).map(Boxed::from));
+    errors.extend(system_errors().map(zvf::render::RenderError::from).map(Boxed::from));
     #[cfg(feature = "edit")]
-    errors.extend(answers().map(zvf::edit::EditError::from).map(Boxed::from));
+    errors.extend(system_errors().map(zvf::edit::EditError::from).map(Boxed::from));
     #[cfg(feature = "serve")]
-    errors.extend(served());
-    errors.extend(boxed(shown()));
+    errors.extend(serve_errors());
+    errors.extend(boxed(zvf_errors()));
     errors
 }
 
 #[cfg(feature = "serve")]
-fn served() -> Vec<Boxed> {
+fn serve_errors() -> Vec<Boxed> {
     use zvf_precomputed::PrecomputedError;
     use zvf_precomputed::encode::{LodMesh, encode_multilod};
     use zvf_serve::ServeError;
 
-    let stray = LodMesh { positions: vec![0.0; 9], faces: vec![[0, 1, 7]], scale: 1.0 };
-    let stray = encode_multilod(&[stray]).unwrap_err();
-    let nowhere = LodMesh { positions: vec![f64::NAN; 9], faces: vec![[0, 1, 2]], scale: 1.0 };
-    let nowhere = encode_multilod(&[nowhere]).unwrap_err();
-    let mut errors: Vec<Boxed> = vec![stray.clone().into(), nowhere.clone().into()];
-    errors.extend([PrecomputedError::from(stray).into(), PrecomputedError::from(nowhere).into()]);
+    let bad_index = LodMesh { positions: vec![0.0; 9], faces: vec![[0, 1, 7]], scale: 1.0 };
+    let bad_index = encode_multilod(&[bad_index]).unwrap_err();
+    let bad_position = LodMesh { positions: vec![f64::NAN; 9], faces: vec![[0, 1, 2]], scale: 1.0 };
+    let bad_position = encode_multilod(&[bad_position]).unwrap_err();
+    let mut errors: Vec<Boxed> = vec![bad_index.clone().into(), bad_position.clone().into()];
+    errors.extend([
+        PrecomputedError::from(bad_index).into(),
+        PrecomputedError::from(bad_position).into(),
+    ]);
     for error in store_errors() {
         let address = "brain.zarrvectors".to_owned();
         errors.push(ServeError::Store { address, source: error.into() }.into());
     }
-    for source in answers() {
+    for source in system_errors() {
         let address = "127.0.0.1:8080".parse().unwrap();
         errors.push(ServeError::Listen { address, source }.into());
     }
-    for source in answers() {
+    for source in system_errors() {
         errors.push(ServeError::Client { folder: "client".into(), source }.into());
     }
     errors
 }
 
 #[test]
-fn no_error_shows_what_it_links() {
+fn errors_do_not_print_the_source_that_they_link() {
     let mut linked = 0;
     for error in errors() {
         let text = error.to_string();
         let mut next = error.source();
         while let Some(source) = next {
             linked += 1;
-            assert!(!text.contains(&source.to_string()), "{text:?} says its source {source:?}");
+            assert!(!text.contains(&source.to_string()), "{text:?} repeats its source {source:?}");
             next = source.source();
         }
     }
@@ -209,14 +212,14 @@ fn no_error_shows_what_it_links() {
 }
 
 #[test]
-fn what_the_system_says_is_shown_once() {
-    let words = "the disk is on fire";
-    let [_, _, error] = answers();
+fn system_errors_are_printed_once() {
+    let message = "the disk is on fire";
+    let [_, _, error] = system_errors();
     let error = zvf::Error::from(ConvertError::Io(error));
-    assert_eq!(error.to_string(), format!("Io, cannot write: {words}"));
+    assert_eq!(error.to_string(), format!("Io, cannot write: {message}"));
     assert_eq!(join_causes(&error, error.source()), error.to_string());
-    let [_, _, source] = answers();
+    let [_, _, source] = system_errors();
     let error = zvf::Error::from(RepairError::Io { path: "a".into(), source });
-    let text = format!("Io in a, the file cannot be read or written: {words}");
+    let text = format!("Io in a, the file cannot be read or written: {message}");
     assert_eq!(error.to_string(), text);
 }

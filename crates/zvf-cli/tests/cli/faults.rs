@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::stores::{store, zvf};
 
 #[test]
-fn nothing_there() {
+fn missing_stores_are_refused() {
     let error = zvf(&["info", "no/such/store"]).refused(4);
     assert_eq!(
         error,
@@ -27,11 +27,11 @@ fn nothing_there() {
 }
 
 #[test]
-fn wrong_arguments_are_one_line() {
-    let old = store("sl3_streamlines");
+fn wrong_arguments_are_reported_in_one_line() {
+    let store = store("sl3_streamlines");
     for (args, message) in [
         (
-            &["query", old.arg(), "--bbx", "1"][..],
+            &["query", store.arg(), "--bbx", "1"][..],
             "unexpected argument '--bbx' found; a similar argument",
         ),
         (
@@ -39,13 +39,13 @@ fn wrong_arguments_are_one_line() {
             "the following required arguments were not provided: <STORE>; see \"zvf query --help\"",
         ),
         (
-            &["query", old.arg(), "--objects", "5..2"],
+            &["query", store.arg(), "--objects", "5..2"],
             "\"5..2\" holds no id: a range ends after its start",
         ),
         (&["create", "a", "b", "--chunk", "nan"], "expected a length above 0, such as 100 or 0.5"),
         (&["create", "a", "b", "--bin-shape=-1"], "expected a length above 0, such as 100 or 0.5"),
         (&["nothing"], "unrecognized subcommand 'nothing'"),
-        (&["repair", old.arg()], "required arguments were not provided"),
+        (&["repair", store.arg()], "required arguments were not provided"),
     ] {
         let error = zvf(args).refused(2);
         assert!(error.starts_with("zvf: InvalidArgument, ") && error.contains(message), "{error}");
@@ -73,7 +73,7 @@ fn errors_and_warnings_are_json_when_asked_for() {
     );
     for args in [&["info", store.arg()][..], &["ls", store.arg()], &["object", store.arg()]] {
         let text = zvf(&[args, &["--json"]].concat()).clean();
-        assert_eq!(text.lines().count(), 1, "one line where it is not read by people");
+        assert_eq!(text.lines().count(), 1, "JSON is printed on one line");
     }
 }
 
@@ -90,18 +90,18 @@ fn rows_that_do_not_exist_are_refused() {
         error.contains("expected an attribute of level 0, found \"m\", where there is n"),
         "{error}"
     );
-    let built = ["pyramid", "-q", &store, "--in-place", "--levels", "1", "--cell-size", "6"];
-    zvf(&[&built[..], &["--cross-level-storage", "implicit", "--aggregate", "n=max"]].concat())
+    let build = ["pyramid", "-q", &store, "--in-place", "--levels", "1", "--cell-size", "6"];
+    zvf(&[&build[..], &["--cross-level-storage", "implicit", "--aggregate", "n=max"]].concat())
         .clean();
-    let first = zvf(&["ls", "--json", &store, "0/vertices"]).json();
-    assert_eq!(first["arrays"][0]["chunks"], 1);
+    let arrays = zvf(&["ls", "--json", &store, "0/vertices"]).json();
+    assert_eq!(arrays["arrays"][0]["chunks"], 1);
     zvf(&["lineage", &store, "--to", "1", "--vertex", "0.0/3"]).clean();
     let error = zvf(&["lineage", &store, "--to", "1", "--vertex", "0.0/600"]).refused(2);
     assert!(error.ends_with("chunk 0.0 has no row 600; it has 600 rows, from 0"), "{error}");
 }
 
 #[test]
-fn a_copy_is_given_levels() {
+fn pyramid_writes_levels_into_a_copy() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (file, store, coarse) = (at("p.csv"), at("p.zarrvectors"), at("coarse.zarrvectors"));
@@ -118,7 +118,7 @@ fn a_copy_is_given_levels() {
 }
 
 #[test]
-fn a_cut_cell() {
+fn a_truncated_cell_is_reported() {
     let store = store("pc3_basic");
     let cell = store.path.join("0/vertices/c/0/0/0");
     let bytes = fs::read(&cell).unwrap();
@@ -133,7 +133,7 @@ fn a_cut_cell() {
         assert!(error.starts_with("zvf: Truncated in 0/vertices"), "{error}");
         assert!(error.ends_with("run \"zvf repair --plan\""), "{error}");
     }
-    assert_eq!(zvf(&["info", store.arg()]).code, 0, "documents are whole");
+    assert_eq!(zvf(&["info", store.arg()]).code, 0, "the documents are complete");
 }
 
 #[test]
@@ -146,15 +146,15 @@ fn a_level_that_cannot_be_read_is_a_finding_of_info() {
 }
 
 #[test]
-fn broken_stores_never_make_a_mess() {
+fn broken_stores_cause_at_most_one_error_line() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/zvf/broken");
-    let mut looked = 0;
+    let mut count = 0;
     for entry in fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let Some(id) = name.strip_suffix(".tar.zst") else { continue };
-        // Every third one: the layers below test the whole list.
-        looked += 1;
-        if looked % 3 != 0 {
+        // Tests every third store: the layers below test all of them.
+        count += 1;
+        if count % 3 != 0 {
             continue;
         }
         let store = store(&format!("broken/{id}"));
@@ -169,7 +169,7 @@ fn broken_stores_never_make_a_mess() {
             assert_eq!(lines, usize::from(ran.code > 1), "{id} {args:?}: {}", ran.err);
         }
     }
-    assert!(looked > 30);
+    assert!(count > 30);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn reading_writes_nothing() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_fault() {
+fn a_closed_pipe_is_not_an_error() {
     let store = store("sl3_streamlines");
     let child = Command::new(env!("CARGO_BIN_EXE_zvf"))
         .args(["query", store.arg(), "--format", "jsonl"])

@@ -5,7 +5,7 @@ use std::fs;
 use crate::stores::{store, zvf};
 
 #[test]
-fn each_format_by_the_name_of_the_file() {
+fn chooses_the_format_by_the_file_extension() {
     let store = store("pc3_basic");
     let folder = tempfile::tempdir().unwrap();
     let mut formats = vec![
@@ -34,8 +34,8 @@ fn each_format_by_the_name_of_the_file() {
             .unwrap();
         assert_eq!(piped.stdout, fs::read(&file).unwrap(), "{name} to a pipe");
     }
-    let left = fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(left, formats.len(), "nothing else is left");
+    let count = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(count, formats.len(), "no other file is left over");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_query_that_fails_leaves_the_old_file() {
 }
 
 #[test]
-fn edges_go_to_a_file_of_their_own() {
+fn writes_edges_to_a_separate_file() {
     let store = store("gr3_links");
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -89,8 +89,8 @@ fn edges_go_to_a_file_of_their_own() {
 }
 
 #[test]
-fn every_kind_is_answered_without_options() {
-    for (id, columns, things, with_elements) in [
+fn queries_every_kind_without_options() {
+    for (id, columns, noun, with_elements) in [
         ("gr3_links", "x,y,z,", "edges", true),
         ("ms3_tri", "x,y,z,", "faces", true),
         ("sk3_trees", "x,y,z,", "edges", true),
@@ -103,7 +103,7 @@ fn every_kind_is_answered_without_options() {
         let (head, rows) = ran.out.split_once('\n').unwrap();
         assert!(head.starts_with(columns), "{id}: {head}");
         assert_eq!(head.contains("object"), id != "pc3_basic", "{id}: {head}");
-        let note = format!(" {things} are not in this format: write them with --elements FILE");
+        let note = format!(" {noun} are not in this format: write them with --elements FILE");
         assert_eq!(ran.err.contains(&note), with_elements, "{id}: {}", ran.err);
         let lines: Vec<serde_json::Value> = zvf(&["query", "--json", store.arg()])
             .clean()
@@ -125,13 +125,13 @@ fn every_kind_is_answered_without_options() {
         );
         let text = zvf(&["query", "--count", store.arg()]).clean();
         assert!(text.starts_with(&format!("{} vertices", rows.lines().count())), "{id}: {text}");
-        let bare = zvf(&["query", "-q", "--no-object-ids", store.arg()]).clean();
-        assert_eq!(bare.lines().count(), ran.out.lines().count(), "{id}");
+        let without_ids = zvf(&["query", "-q", "--no-object-ids", store.arg()]).clean();
+        assert_eq!(without_ids.lines().count(), ran.out.lines().count(), "{id}");
     }
 }
 
 #[test]
-fn names_that_stand_for_no_format_are_refused_before_any_work() {
+fn unknown_extensions_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     for name in ["x.docx", "x.blend", "x"] {
@@ -160,7 +160,7 @@ fn files_that_exist_are_replaced_only_when_asked_for() {
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (nodes, edges) = (at("n.csv"), at("e.csv"));
     fs::write(&edges, "mine").unwrap();
-    fs::write(&nodes, "").unwrap(); // an empty file holds nothing to lose
+    fs::write(&nodes, "").unwrap(); // an empty file may be replaced
     let args = ["query", "-q", store.arg(), "-o", &nodes, "--elements", &edges];
     let error = zvf(&args).refused(4);
     assert_eq!(
@@ -176,7 +176,7 @@ fn files_that_exist_are_replaced_only_when_asked_for() {
 }
 
 #[test]
-fn where_nothing_can_be_written_is_told() {
+fn reports_an_output_path_that_cannot_be_written() {
     let store = store("pc3_basic");
     let error = zvf(&["query", store.arg(), "-o", "/nowhere/at/all.csv"]).refused(4);
     assert_eq!(
@@ -190,7 +190,7 @@ fn where_nothing_can_be_written_is_told() {
 
 /// Returns the losses that a dry run lists, after comparing them with those that the conversion reports as JSON.
 #[cfg(feature = "write")]
-fn listed(from: &str, to: &str) -> Vec<String> {
+fn list_losses(from: &str, to: &str) -> Vec<String> {
     let dry = zvf(&["convert", "--dry-run", from, to]).clean();
     let dry: Vec<String> = dry.lines().map(str::to_owned).collect();
     for args in [&["--dry-run"][..], &[]] {
@@ -211,9 +211,9 @@ fn a_dry_run_lists_every_attribute_that_is_dropped() {
     let color = "XYZ has a place for color, three values of 8 bits";
     let expected = ["intensity", "mass", "word"]
         .map(|name| format!("vertex attribute {name:?} is dropped: {color}"));
-    assert_eq!(listed(&at("a.csv"), &at("a.xyz")), expected);
+    assert_eq!(list_losses(&at("a.csv"), &at("a.xyz")), expected);
     assert_eq!(fs::read_to_string(at("a.xyz")).unwrap(), "1 2 3\n");
-    let pts = listed(&at("a.csv"), &at("a.pts"));
+    let pts = list_losses(&at("a.csv"), &at("a.pts"));
     assert_eq!(pts.len(), 2, "intensity has a place: {pts:?}");
     assert_eq!(fs::read_to_string(at("a.pts")).unwrap(), "1\n1 2 3 4\n");
     let refused = zvf(&["convert", "--strict", &at("a.csv"), &at("b.xyz")]).refused(2);
@@ -228,20 +228,20 @@ fn a_dry_run_lists_attributes_of_vertices_that_features_lack() {
     fs::write(at("a.csv"), "x,y,speed,track\n0,0,1,7\n1,0,2,7\n1,1,3,7\n").unwrap();
     let lines = ["--kind", "polyline", "--object", "track"];
     zvf(&[&["create", "--quiet", &at("a.csv"), &at("a.zarrvectors")], &lines[..]].concat());
-    let lost = listed(&at("a.zarrvectors"), &at("a.fgb"));
+    let losses = list_losses(&at("a.zarrvectors"), &at("a.fgb"));
     let expected = "vertex attribute \"speed\" is dropped: a feature has one value";
-    assert!(lost.iter().any(|loss| loss == expected), "{lost:?}");
+    assert!(losses.iter().any(|loss| loss == expected), "{losses:?}");
 }
 
 #[test]
 #[cfg(feature = "write")]
-fn what_draco_streams_lost_is_said_in_json() {
+fn losses_of_draco_streams_are_reported_as_json() {
     let store = store("ms3_draco");
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let note = "vertices are Draco streams with an order of their own";
-    let lost = listed(store.arg(), &at("a.ply"));
-    assert!(lost.iter().any(|loss| loss.starts_with(note)), "{lost:?}");
+    let losses = list_losses(store.arg(), &at("a.ply"));
+    assert!(losses.iter().any(|loss| loss.starts_with(note)), "{losses:?}");
     let report = zvf(&["convert", "-q", "--json", store.arg(), &at("a.zarrvectors")]).json();
     assert!(report["losses"][0].as_str().unwrap().starts_with(note), "{report}");
 }

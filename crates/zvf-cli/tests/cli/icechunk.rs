@@ -8,14 +8,14 @@ use std::process::{Command, Stdio};
 use crate::stores::{store, zvf};
 
 /// Returns the output of a command that succeeds.
-fn run_ok(words: &[&str]) -> String {
-    let ran = zvf(words);
-    assert_eq!(ran.code, 0, "{words:?}: {}", ran.err);
+fn run_ok(args: &[&str]) -> String {
+    let ran = zvf(args);
+    assert_eq!(ran.code, 0, "{args:?}: {}", ran.err);
     ran.out
 }
 
-fn json(words: &[&str]) -> serde_json::Value {
-    serde_json::from_str(&run_ok(&[words, &["--json"]].concat())).unwrap()
+fn json(args: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&run_ok(&[args, &["--json"]].concat())).unwrap()
 }
 
 fn rows(address: &str, folder: &Path) -> String {
@@ -25,32 +25,32 @@ fn rows(address: &str, folder: &Path) -> String {
 }
 
 #[test]
-fn a_store_goes_into_a_repository_is_edited_there_and_read_at_every_version() {
+fn a_repository_is_edited_and_read_at_every_version() {
     let store = store("gr3_pyramid");
     let folder = archives::scratch();
     let plain = store.arg();
     let address = format!("icechunk+file://{}/brain", folder.path().display());
-    let old = format!("{address}?snapshot=");
+    let snapshot_prefix = format!("{address}?snapshot=");
     run_ok(&["convert", plain, &address]);
     assert_eq!(rows(&address, folder.path()), rows(plain, folder.path()));
     assert!(run_ok(&["validate", &address]).contains("nothing wrong"));
-    let taken = zvf(&["convert", plain, &address]);
+    let refused = zvf(&["convert", plain, &address]);
     assert!(
-        taken.code != 0 && taken.err.contains("expected a new repository, found one"),
-        "{taken:?}"
+        refused.code != 0 && refused.err.contains("expected a new repository, found one"),
+        "{refused:?}"
     );
 
     let script = folder.path().join("script.jsonl");
     let line = r#"{"op": "vertex.move", "vertices": {"all": true}, "by": [1, 0, 0]}"#;
     std::fs::write(&script, line).unwrap();
     let script = script.to_str().unwrap();
-    for place in [plain, address.as_str()] {
-        run_ok(&["edit", place, "--script", script, "--message", "moved"]);
+    for target in [plain, address.as_str()] {
+        run_ok(&["edit", target, "--script", script, "--message", "moved"]);
     }
     assert_eq!(rows(&address, folder.path()), rows(plain, folder.path()));
     let log = json(&["log", &address]);
     assert_eq!((&log[0]["head"], &log[0]["message"]), (&2.into(), &"moved".into()));
-    let first = format!("{old}{}", log[1]["txid"].as_str().unwrap());
+    let first = format!("{snapshot_prefix}{}", log[1]["txid"].as_str().unwrap());
     assert_ne!(rows(&first, folder.path()), rows(&address, folder.path()));
     let refused = zvf(&["edit", &first, "--script", script]);
     assert!(refused.code != 0 && refused.err.contains("never changes"), "{refused:?}");
@@ -88,7 +88,7 @@ fn get(server: &str, path: &str) -> String {
 }
 
 #[test]
-fn a_server_stays_at_the_version_it_opened() {
+fn a_server_keeps_the_version_it_opened() {
     let store = store("gr3_pyramid");
     let folder = archives::scratch();
     let address = format!("icechunk+file://{}/brain", folder.path().display());
@@ -99,15 +99,15 @@ fn a_server_stays_at_the_version_it_opened() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut first = String::new();
-    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
-    let answers = || {
-        let document = get(&first, "/data/brain/0/vertices/zarr.json");
-        (get(&first, "/api/brain/info"), document, get(&first, "/api/brain/keys?deep=1"))
+    let mut url = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+    let fetch = || {
+        let document = get(&url, "/data/brain/0/vertices/zarr.json");
+        (get(&url, "/api/brain/info"), document, get(&url, "/api/brain/keys?deep=1"))
     };
-    let before = answers();
+    let before = fetch();
     run_ok(&["recompress", &address, "--in-place", "--codec", "zstd:3"]);
-    let after = answers();
+    let after = fetch();
     server.kill().unwrap();
     server.wait().unwrap();
     assert!(before.0.contains("\"graph\""), "{}", before.0);

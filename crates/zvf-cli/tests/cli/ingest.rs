@@ -49,10 +49,10 @@ fn mesh(file: &Path, side: u32) {
     out.flush().unwrap();
 }
 
-/// A folder with a mesh, and two places for stores of one name.
-struct Place(tempfile::TempDir);
+/// A folder with a mesh, and two subfolders for stores of the same name.
+struct StoreFolder(tempfile::TempDir);
 
-impl Place {
+impl StoreFolder {
     fn new(side: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("one")).unwrap();
@@ -66,49 +66,54 @@ impl Place {
     }
 
     /// Compares both stores, and checks that nothing else is left.
-    fn check(&self) {
-        self.same();
+    fn assert_finished(&self) {
+        self.assert_same();
         assert_eq!(fs::read_dir(self.0.path().join("many")).unwrap().count(), 1);
     }
 
     /// Compares both stores.
-    fn same(&self) {
-        let [one, many] = ["one/a.zv", "many/a.zv"].map(|name| tree(&self.0.path().join(name)));
-        assert_eq!(one.keys().collect::<Vec<_>>(), many.keys().collect::<Vec<_>>());
-        assert!(one.iter().all(|(name, bytes)| *bytes == many[name]));
+    fn assert_same(&self) {
+        let [expected, actual] =
+            ["one/a.zv", "many/a.zv"].map(|name| tree(&self.0.path().join(name)));
+        assert_eq!(expected.keys().collect::<Vec<_>>(), actual.keys().collect::<Vec<_>>());
+        assert!(expected.iter().all(|(name, bytes)| *bytes == actual[name]));
     }
 }
 
-const LITTLE: [&str; 4] = ["--memory-limit", "2MiB", "--per-chunk", "1000"];
+const LIMITS: [&str; 4] = ["--memory-limit", "2MiB", "--per-chunk", "1000"];
 
 #[test]
-fn processes_that_are_killed_and_started_again_make_the_same_store() {
-    let place = Place::new(400);
-    let (file, one, many) = (place.at("mesh.ply"), place.at("one/a.zv"), place.at("many/a.zv"));
-    // What fits in memory is written directly.
-    assert_eq!(zvf(&["create", "-q", &file, &one, "--per-chunk", "1000", "--no-shard"]).code, 0);
+fn killed_and_restarted_processes_build_the_same_store() {
+    let folder = StoreFolder::new(400);
+    let (file, expected, store) =
+        (folder.at("mesh.ply"), folder.at("one/a.zv"), folder.at("many/a.zv"));
+    // Data that fits in memory is written directly.
+    assert_eq!(
+        zvf(&["create", "-q", &file, &expected, "--per-chunk", "1000", "--no-shard"]).code,
+        0
+    );
     let plan =
-        [&["ingest", "plan", &file, &many, "--json", "--shares", "3", "--no-shard"], &LITTLE[..]];
+        [&["ingest", "plan", &file, &store, "--json", "--shares", "3", "--no-shard"], &LIMITS[..]];
     let plan = zvf(&plan.concat()).json();
     let tasks = plan["tasks"].as_array().unwrap();
     let stages: Vec<&str> = tasks.iter().map(|task| task["stage"].as_str().unwrap()).collect();
     assert!(stages.iter().filter(|stage| **stage == "route").count() > 3, "{stages:?}");
     let last = (stages.len() - 1).to_string();
-    let early = zvf(&["ingest", "run", &many, "--task", &last]).refused(5);
-    assert!(early.contains("expected every route task to be done before"), "{early}");
-    let early = zvf(&["ingest", "finish", &many]).refused(5);
-    assert!(early.contains("not done: route 0, route 1"), "{early}");
+    let refused = zvf(&["ingest", "run", &store, "--task", &last]).refused(5);
+    assert!(refused.contains("expected every route task to be done before"), "{refused}");
+    let refused = zvf(&["ingest", "finish", &store]).refused(5);
+    assert!(refused.contains("not done: route 0, route 1"), "{refused}");
 
     let mut killed = 0;
     for (round, stage) in ["route", "cells", "join", "links"].into_iter().enumerate() {
-        let own: Vec<String> = (0..stages.len())
+        let tasks_of_stage: Vec<String> = (0..stages.len())
             .filter(|number| stages[*number] == stage)
             .map(|number| number.to_string())
             .collect();
         // Every task runs in its own process, all at once; some are killed in the middle.
-        let mut running: Vec<Child> = own
+        let mut running: Vec<Child> = tasks_of_stage
             .iter()
-            .map(|task| start(&["ingest", "run", &many, "--task", task, "--memory-limit", "2MiB"]))
+            .map(|task| start(&["ingest", "run", &store, "--task", task, "--memory-limit", "2MiB"]))
             .collect();
         for (number, child) in running.iter_mut().enumerate() {
             if number % 2 == round % 2 {
@@ -120,84 +125,89 @@ fn processes_that_are_killed_and_started_again_make_the_same_store() {
         for mut child in running {
             child.wait().unwrap();
         }
-        for task in &own {
-            let ran = zvf(&["ingest", "run", &many, "--task", task, "--memory-limit", "2MiB"]);
+        for task in &tasks_of_stage {
+            let ran = zvf(&["ingest", "run", &store, "--task", task, "--memory-limit", "2MiB"]);
             assert_eq!(ran.code, 0, "{}", ran.err);
         }
     }
     assert!(killed > 4);
-    assert!(!Path::new(&many).exists(), "nothing is to be seen yet");
-    let mut finish = start(&["ingest", "finish", &many]);
+    assert!(!Path::new(&store).exists(), "nothing is published yet");
+    let mut finish = start(&["ingest", "finish", &store]);
     std::thread::sleep(Duration::from_millis(10));
     finish.kill().unwrap();
     finish.wait().unwrap();
-    let again = zvf(&["ingest", "finish", &many, "-q"]);
+    let finished = zvf(&["ingest", "finish", &store, "-q"]);
     // It may have been finished before it was killed.
-    assert!(again.code == 0 || Path::new(&many).join("zarr.json").exists(), "{}", again.err);
-    place.check();
-    let plan = zvf(&["ingest", "finish", &many]).refused(2);
+    assert!(finished.code == 0 || Path::new(&store).join("zarr.json").exists(), "{}", finished.err);
+    folder.assert_finished();
+    let plan = zvf(&["ingest", "finish", &store]).refused(2);
     assert!(plan.contains("expected a plan"), "{plan}");
 }
 
 #[test]
-fn a_killed_create_goes_on() {
-    let place = Place::new(300);
-    let (file, one, many) = (place.at("mesh.ply"), place.at("one/a.zv"), place.at("many/a.zv"));
-    let args = |store| [&["create", file.as_str(), store, "-q"], &LITTLE[..]].concat();
-    assert_eq!(zvf(&args(&one)).code, 0);
+fn a_killed_create_is_continued() {
+    let folder = StoreFolder::new(300);
+    let (file, expected, actual) =
+        (folder.at("mesh.ply"), folder.at("one/a.zv"), folder.at("many/a.zv"));
+    let args = |store| [&["create", file.as_str(), store, "-q"], &LIMITS[..]].concat();
+    assert_eq!(zvf(&args(&expected)).code, 0);
     for wait in [0, 30, 60, 120, 200, 300] {
-        let mut child = start(&args(&many));
+        let mut child = start(&args(&actual));
         std::thread::sleep(Duration::from_millis(wait));
         child.kill().unwrap();
         child.wait().unwrap();
     }
     // If it was published before the last kill, the store is complete, with scratch next to it.
-    let exists = Path::new(&many).exists();
+    let exists = Path::new(&actual).exists();
     if exists {
-        place.same();
+        folder.assert_same();
     }
-    let ran = zvf(&args(&many));
+    let ran = zvf(&args(&actual));
     assert_eq!(ran.code, if exists { 4 } else { 0 }, "{}", ran.err);
-    place.check();
+    folder.assert_finished();
 }
 
 #[test]
-fn a_store_that_is_replaced_is_the_old_one_or_the_new_one() {
-    let place = Place::new(300);
-    let (file, one, many) = (place.at("mesh.ply"), place.at("one/a.zv"), place.at("many/a.zv"));
-    let args = |store, more: &[&'static str]| {
-        [&["create", file.as_str(), store, "-q"], &LITTLE[..], more].concat()
+fn a_killed_replacement_leaves_the_old_or_the_new_store() {
+    let folder = StoreFolder::new(300);
+    let (file, replacement, target) =
+        (folder.at("mesh.ply"), folder.at("one/a.zv"), folder.at("many/a.zv"));
+    let args = |store, options: &[&'static str]| {
+        [&["create", file.as_str(), store, "-q"], &LIMITS[..], options].concat()
     };
-    assert_eq!(zvf(&args(&one, &["--codec", "zstd"])).code, 0);
-    assert_eq!(zvf(&args(&many, &[])).code, 0);
-    let old = tree(Path::new(&many));
+    assert_eq!(zvf(&args(&replacement, &["--codec", "zstd"])).code, 0);
+    assert_eq!(zvf(&args(&target, &[])).code, 0);
+    let old = tree(Path::new(&target));
     let mut published = false;
     for wait in [0, 40, 90, 170, 260, 350] {
-        let mut child = start(&args(&many, &["--codec", "zstd", "--overwrite"]));
+        let mut child = start(&args(&target, &["--codec", "zstd", "--overwrite"]));
         std::thread::sleep(Duration::from_millis(wait));
         child.kill().unwrap();
         child.wait().unwrap();
-        let now = tree(Path::new(&many));
-        published |= now != old;
-        assert!(!published || now == tree(Path::new(&one)), "neither the old nor the new one");
+        let current = tree(Path::new(&target));
+        published |= current != old;
+        assert!(
+            !published || current == tree(Path::new(&replacement)),
+            "the store is neither the old nor the new one"
+        );
     }
-    assert_eq!(zvf(&args(&many, &["--codec", "zstd", "--overwrite"])).code, 0);
-    place.check();
+    assert_eq!(zvf(&args(&target, &["--codec", "zstd", "--overwrite"])).code, 0);
+    folder.assert_finished();
 }
 
 #[test]
-fn what_killed_commands_left_is_said_and_removed() {
-    let place = Place::new(20);
-    let (file, store) = (place.at("mesh.ply"), place.at("many/a.zv"));
+fn scratch_of_killed_commands_is_reported_and_removed() {
+    let folder = StoreFolder::new(20);
+    let (file, store) = (folder.at("mesh.ply"), folder.at("many/a.zv"));
     assert_eq!(zvf(&["create", &file, &store, "-q"]).code, 0);
-    let leave = || {
-        let scratch = place.at("many/.a.zv.zvf-build-0123456789abcdef/store/0");
+    let create_scratch = || {
+        let scratch = folder.at("many/.a.zv.zvf-build-0123456789abcdef/store/0");
         fs::create_dir_all(scratch).unwrap();
     };
-    let names = || fs::read_dir(place.at("many")).unwrap().count();
-    leave();
+    let entries = || fs::read_dir(folder.at("many")).unwrap().count();
+    create_scratch();
     let ran = zvf(&["validate", &store]);
-    assert_eq!((ran.code, names()), (0, 2), "{}", ran.err);
+    assert_eq!((ran.code, entries()), (0, 2), "{}", ran.err);
     assert!(
         ran.err.contains(
             ".a.zv.zvf-build-0123456789abcdef was left by a command that was killed, and nothing in it is \
@@ -207,42 +217,42 @@ fn what_killed_commands_left_is_said_and_removed() {
         ran.err
     );
     let ran = zvf(&["repair", "--plan", &store]);
-    assert_eq!((ran.code, names()), (1, 2), "{}", ran.err);
+    assert_eq!((ran.code, entries()), (1, 2), "{}", ran.err);
     assert!(ran.out.contains("(scratch of a killed command)\nnothing to repair\n"), "{}", ran.out);
     let plan = zvf(&["repair", "--plan", "--json", &store]);
     let plan: serde_json::Value = serde_json::from_str(&plan.out).unwrap();
     assert_eq!(plan["scratch"].as_array().unwrap().len(), 1);
-    assert_eq!((zvf(&["repair", "--apply", &store]).code, names()), (0, 1));
-    leave();
-    assert_eq!((zvf(&["create", &file, &store, "-q"]).code, names()), (4, 1));
-    leave();
-    assert_eq!((zvf(&["create", &file, &store, "-q", "--overwrite"]).code, names()), (0, 1));
+    assert_eq!((zvf(&["repair", "--apply", &store]).code, entries()), (0, 1));
+    create_scratch();
+    assert_eq!((zvf(&["create", &file, &store, "-q"]).code, entries()), (4, 1));
+    create_scratch();
+    assert_eq!((zvf(&["create", &file, &store, "-q", "--overwrite"]).code, entries()), (0, 1));
 
     // A plan can be continued and is not scratch.
-    let other = place.at("many/b.zv");
-    assert_eq!(zvf(&["ingest", "plan", &file, &other, "-q"]).code, 0);
-    let ran = zvf(&["validate", &other]);
+    let planned = folder.at("many/b.zv");
+    assert_eq!(zvf(&["ingest", "plan", &file, &planned, "-q"]).code, 0);
+    let ran = zvf(&["validate", &planned]);
     assert!(ran.err.contains("is a build that was not finished"), "{}", ran.err);
-    zvf(&["repair", "-q", "--apply", &other]).refused(4);
-    assert_eq!(zvf(&["ingest", "run", &other, "--all", "-q"]).code, 0);
-    fs::create_dir(place.at("many/.b.zv.zvf-build-1")).unwrap();
-    assert_eq!((zvf(&["ingest", "finish", &other, "-q"]).code, names()), (0, 2));
+    zvf(&["repair", "-q", "--apply", &planned]).refused(4);
+    assert_eq!(zvf(&["ingest", "run", &planned, "--all", "-q"]).code, 0);
+    fs::create_dir(folder.at("many/.b.zv.zvf-build-1")).unwrap();
+    assert_eq!((zvf(&["ingest", "finish", &planned, "-q"]).code, entries()), (0, 2));
 }
 
 #[test]
 fn files_in_the_folder_of_a_plan_are_not_removed() {
-    let place = Place::new(20);
-    let (file, store, work) = (place.at("mesh.ply"), place.at("many/a.zv"), place.at("one"));
-    fs::write(place.at("one/notes.txt"), "mine").unwrap();
+    let folder = StoreFolder::new(20);
+    let (file, store, work) = (folder.at("mesh.ply"), folder.at("many/a.zv"), folder.at("one"));
+    fs::write(folder.at("one/notes.txt"), "mine").unwrap();
     let refused = zvf(&["ingest", "plan", &file, &store, "--work", &work]).refused(3);
     assert!(refused.contains("expected an empty folder"), "{refused}");
-    fs::remove_file(place.at("one/notes.txt")).unwrap();
+    fs::remove_file(folder.at("one/notes.txt")).unwrap();
     assert_eq!(zvf(&["ingest", "plan", &file, &store, "--work", &work, "-q"]).code, 0);
     assert_eq!(zvf(&["ingest", "run", &store, "--work", &work, "--all", "-q"]).code, 0);
-    fs::write(place.at("one/notes.txt"), "mine").unwrap();
+    fs::write(folder.at("one/notes.txt"), "mine").unwrap();
     assert_eq!(zvf(&["ingest", "finish", &store, "--work", &work, "-q"]).code, 0);
-    let left: Vec<_> = fs::read_dir(&work).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left, ["notes.txt"]);
+    let names: Vec<_> = fs::read_dir(&work).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["notes.txt"]);
 }
 
 /// Returns the resident memory of a running process, without the pages of the program and of files.
@@ -268,11 +278,11 @@ fn memory_is_bounded_for_ten_times_as_much_input() {
         writeln!(rows, "{},{},{}", n * 37 % 1000, n / 600, n / 40).unwrap();
     }
     fs::write(at("chains.csv"), rows).unwrap();
-    for (file, more) in [("mesh.ply", &[][..]), ("chains.csv", &["--kind", "polyline"])] {
+    for (file, options) in [("mesh.ply", &[][..]), ("chains.csv", &["--kind", "polyline"])] {
         let (file, store) = (at(file), at(&format!("{file}.zv")));
         let args = ["create", &file, &store, "-q", "--memory-limit", "4MiB", "--per-chunk", "2000"];
         // The allocator of glibc retains a varying number of freed megabytes, unless its thresholds are fixed.
-        let mut child = command(&[&args, more].concat())
+        let mut child = command(&[&args, options].concat())
             .env("MALLOC_MMAP_THRESHOLD_", "65536")
             .env("MALLOC_TRIM_THRESHOLD_", "65536")
             .spawn()
@@ -292,8 +302,8 @@ fn memory_is_bounded_for_ten_times_as_much_input() {
 
 #[test]
 fn tasks_read_files_by_the_options_of_the_plan() {
-    let place = Place::new(2);
-    let (stl, csv) = (place.at("square.stl"), place.at("lines.csv"));
+    let folder = StoreFolder::new(2);
+    let (stl, csv) = (folder.at("square.stl"), folder.at("lines.csv"));
     let corner = |x: u8, y: u8| format!("vertex {x} {y} 0\n");
     let facet = |corners: [(u8, u8); 3]| {
         let corners: String = corners.iter().map(|(x, y)| corner(*x, *y)).collect();
@@ -302,24 +312,24 @@ fn tasks_read_files_by_the_options_of_the_plan() {
     let facets = [facet([(0, 0), (1, 0), (1, 1)]), facet([(0, 0), (1, 1), (0, 1)])].concat();
     fs::write(&stl, format!("solid square\n{facets}endsolid square\n")).unwrap();
     fs::write(&csv, "x,y,object\n0,0,7\n3,4,7\n3,5,7\n9,9,8\n9,9,8\n").unwrap();
-    for (file, words, count) in [
+    for (file, options, count) in [
         (&stl, &["--no-weld"][..], 6),
         (&csv, &["--kind", "polyline", "--object-attr", "tortuosity", "--compute-length"], 5),
     ] {
-        let [one, many] = ["one/a.zv", "many/a.zv"].map(|name| place.at(name));
-        let words = [words, &["--no-shard", "--overwrite", "-q"]].concat();
-        assert_eq!(zvf(&[&["create", file, &one][..], &words].concat()).code, 0);
-        assert_eq!(zvf(&[&["ingest", "plan", file, &many][..], &words].concat()).code, 0);
-        assert_eq!(zvf(&["ingest", "run", "-q", &many, "--all"]).code, 0);
-        assert_eq!(zvf(&["ingest", "finish", "-q", &many]).code, 0);
-        place.check();
-        let found = zvf(&["query", &one, "--count", "--json"]).json();
-        assert_eq!(found["vertices"], count, "{found}");
+        let [single, shared] = ["one/a.zv", "many/a.zv"].map(|name| folder.at(name));
+        let options = [options, &["--no-shard", "--overwrite", "-q"]].concat();
+        assert_eq!(zvf(&[&["create", file, &single][..], &options].concat()).code, 0);
+        assert_eq!(zvf(&[&["ingest", "plan", file, &shared][..], &options].concat()).code, 0);
+        assert_eq!(zvf(&["ingest", "run", "-q", &shared, "--all"]).code, 0);
+        assert_eq!(zvf(&["ingest", "finish", "-q", &shared]).code, 0);
+        folder.assert_finished();
+        let report = zvf(&["query", &single, "--count", "--json"]).json();
+        assert_eq!(report["vertices"], count, "{report}");
     }
-    let about = zvf(&["object", "--json", &place.at("many/a.zv"), "7"]).json().to_string();
-    assert!(about.contains("\"length\":6.0"), "{about}");
-    let out = place.at("x.zv");
-    let refused = zvf(&["convert", &place.at("one/a.zv"), &out, "--object-attr", "length"]);
+    let object = zvf(&["object", "--json", &folder.at("many/a.zv"), "7"]).json().to_string();
+    assert!(object.contains("\"length\":6.0"), "{object}");
+    let out = folder.at("x.zv");
+    let refused = zvf(&["convert", &folder.at("one/a.zv"), &out, "--object-attr", "length"]);
     assert!(refused.refused(2).contains("--object-attr says how a file is read"));
     let refused = zvf(&["create", &csv, &out, "--frags-dir", "a"]).refused(2);
     assert!(refused.contains("--frags-dir"), "{refused}");

@@ -1,4 +1,4 @@
-//! `zvf pyramid` and `zvf lineage`: planned, built, rebuilt, stopped; and what `zvf info` prints then.
+//! `zvf pyramid` and `zvf lineage`: plans, builds, rebuilds and kills; and the output of `zvf info` afterwards.
 
 use std::fs;
 use std::path::Path;
@@ -27,95 +27,95 @@ fn vertices(json: &Value) -> Vec<u64> {
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_and_changes_nothing() {
+fn a_dry_run_prints_the_plan_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 5000);
-    let ask = ["pyramid", "--dry-run", &store, "--levels", "2", "--size", "4"];
-    let text = zvf(&ask).clean();
+    let args = ["pyramid", "--dry-run", &store, "--levels", "2", "--size", "4"];
+    let text = zvf(&args).clean();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!((lines.len(), lines[0]), (3, "level 0: 5,000 vertices"));
     assert!(lines[1].starts_with("level 1: cluster 4, chunks of "), "{text}");
     assert!(lines[2].starts_with("level 2: cluster 8, chunks of "), "{text}");
-    let json = zvf(&[&ask[..], &["--json"]].concat()).json();
+    let json = zvf(&[&args[..], &["--json"]].concat()).json();
     assert_eq!((&json["vertices"], &json["levels"][1]["size"]), (&5000.into(), &8.0.into()));
     assert!(json["levels"][1]["about_bytes"].as_u64().unwrap() > 0);
     assert_eq!(zvf(&["info", "--json", &store]).json()["levels"].as_array().unwrap().len(), 1);
 }
 
 #[test]
-fn levels_are_built_shown_and_replaced() {
+fn levels_are_built_listed_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 5000);
     let built =
         zvf(&["pyramid", "--json", &store, "--levels", "2", "--size", "4", "--rule", "n=max"]);
     let built: Value = serde_json::from_str(&built.out).unwrap();
-    let [one, two] = vertices(&built)[..] else { panic!("{built}") };
-    assert!(one < 5000 / 4 && two < one / 3, "{built}");
-    assert!(built["levels"][0]["bytes"].as_u64().unwrap() > one * 16);
+    let [first, second] = vertices(&built)[..] else { panic!("{built}") };
+    assert!(first < 5000 / 4 && second < first / 3, "{built}");
+    assert!(built["levels"][0]["bytes"].as_u64().unwrap() > first * 16);
     let error = built["levels"][1]["error"].as_f64().unwrap();
     assert!(error > 1.0 && error < 12.0, "{error}");
 
     let info = zvf(&["info", "--json", &store]).json();
-    assert_eq!(vertices(&info), [5000, one, two]);
+    assert_eq!(vertices(&info), [5000, first, second]);
     assert_eq!(info["levels"][2]["error"], built["levels"][1]["error"]);
     let text = zvf(&["info", &store]).clean();
     assert!(text.contains(&format!("cluster from 1, within {error}")), "{text}");
     let coarsest = zvf(&["query", &store, "--level", "2", "--output", "-", "--columns", "n"]);
-    assert_eq!(coarsest.out.lines().count() as u64, two + 1);
+    assert_eq!(coarsest.out.lines().count() as u64, second + 1);
     assert!(coarsest.out.lines().skip(1).all(|line| line.ends_with(",4")), "{}", coarsest.out);
     assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
 
-    let again =
+    let rebuilt =
         zvf(&["pyramid", "-q", &store, "--levels", "1", "--method", "subset", "--keep", "0.5"]);
-    assert_eq!((again.code, again.err.as_str()), (0, ""));
+    assert_eq!((rebuilt.code, rebuilt.err.as_str()), (0, ""));
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()).len(), 2);
-    let none = zvf(&["pyramid", "-q", &store, "--until", "5000"]);
-    assert_eq!(none.out, "no levels: there are 5,000 vertices or fewer\n");
+    let unchanged = zvf(&["pyramid", "-q", &store, "--until", "5000"]);
+    assert_eq!(unchanged.out, "no levels: there are 5,000 vertices or fewer\n");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no scratch is left");
 }
 
 #[test]
-fn a_refresh_says_how_much_of_each_level_it_built() {
+fn a_refresh_reports_the_rebuilt_chunks_of_each_level() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 5000);
     assert_eq!(zvf(&["pyramid", "-q", &store, "--levels", "2", "--size", "4"]).code, 0);
     let corner = ["--box", "0,0:1,1", "--by", "0.25,0.25"];
-    let lines_of = |words: &[&str]| -> Vec<String> {
+    let run_lines = |args: &[&str]| -> Vec<String> {
         assert_eq!(zvf(&[&["edit", "move", &store], &corner[..]].concat()).code, 0);
-        let out = zvf(words).out;
+        let out = zvf(args).out;
         out.lines().map(str::to_owned).collect()
     };
-    let text = lines_of(&["pyramid", &store, "--refresh"]);
-    let json = lines_of(&["pyramid", "--json", &store, "--refresh"]).concat();
+    let text = run_lines(&["pyramid", &store, "--refresh"]);
+    let json = run_lines(&["pyramid", "--json", &store, "--refresh"]).concat();
     let report: Value = serde_json::from_str(&json).unwrap();
     let rebuilt = report["commits"][0]["levels_rebuilt"].as_array().unwrap();
     assert_eq!((rebuilt.len(), text.len()), (2, 3), "{text:?} {report}");
-    for (one, line) in rebuilt.iter().zip(&text[1..]) {
-        let (level, built, all) = (&one["level"], &one["built"], &one["all"]);
+    for (entry, line) in rebuilt.iter().zip(&text[1..]) {
+        let (level, built, all) = (&entry["level"], &entry["built"], &entry["all"]);
         let start = format!("level {level}, point_cloud: {built} of {all} chunks built again");
-        assert!(one["text"].as_str().unwrap().starts_with(&start), "{one}");
+        assert!(entry["text"].as_str().unwrap().starts_with(&start), "{entry}");
         assert!(line.starts_with(&format!("  level {level}, point_cloud: ")), "{line}");
         assert!(line.contains(" chunks built again"), "{line}");
     }
 }
 
 #[test]
-fn levels_that_add_to_each_other() {
+fn builds_additive_levels() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 4000);
-    let asked = ["query", &store, "--output", "-", "--columns", "n"];
+    let query = ["query", &store, "--output", "-", "--columns", "n"];
     let sorted = |text: String| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
         lines
     };
-    let before = sorted(zvf(&asked).out);
+    let before = sorted(zvf(&query).out);
     let built = zvf(&["pyramid", &store, "--additive", "--levels", "2", "--keep", "0.25"]).clean();
     let lines: Vec<&str> = built.lines().collect();
     assert!(lines[0].starts_with("level 0: ") && lines[0].ends_with(", added to the next level"));
     assert!(lines[2].starts_with("level 2: ") && lines[2].ends_with("vertices"), "{built}");
     assert!(lines[3].starts_with("readers that do not know such levels"), "{built}");
-    assert_eq!(sorted(zvf(&asked).out), before);
+    assert_eq!(sorted(zvf(&query).out), before);
     let info = zvf(&["info", "--json", &store]).json();
     assert_eq!(vertices(&info).iter().sum::<u64>(), 4000);
     let additive = |at: usize| info["levels"][at]["additive"].as_bool();
@@ -131,12 +131,12 @@ fn levels_that_add_to_each_other() {
     assert!(error.contains("put it together first"), "{error}");
     let plan = zvf(&["pyramid", "-q", "--dry-run", &store, "--levels", "0"]).clean();
     assert_eq!(plan, "level 0: 4,000 vertices\n");
-    let again = ["pyramid", "-q", &store, "--additive", "--levels", "1"];
-    assert_eq!(zvf(&again).clean().lines().count(), 3);
-    assert_eq!(sorted(zvf(&asked).out), before);
+    let rebuild = ["pyramid", "-q", &store, "--additive", "--levels", "1"];
+    assert_eq!(zvf(&rebuild).clean().lines().count(), 3);
+    assert_eq!(sorted(zvf(&query).out), before);
     let plain = zvf(&["pyramid", "-q", &store, "--levels", "1"]).clean();
     assert!(plain.starts_with("level 0: 4000 vertices\nlevel 1: "), "{plain}");
-    assert_eq!(sorted(zvf(&asked).out), before);
+    assert_eq!(sorted(zvf(&query).out), before);
     let none = zvf(&["pyramid", "-q", &store, "--levels", "0"]).clean();
     assert_eq!(none, "no levels but the first\n");
     let info = zvf(&["info", "--json", &store]).json();
@@ -144,8 +144,8 @@ fn levels_that_add_to_each_other() {
         (vertices(&info), info["levels"][0]["additive"].as_bool()),
         (vec![4000], Some(false))
     );
-    let other = tempfile::tempdir().unwrap();
-    let store = points(other.path(), 600);
+    let other_folder = tempfile::tempdir().unwrap();
+    let store = points(other_folder.path(), 600);
     let error = zvf(&["pyramid", "-q", &store, "--additive", "--method", "cluster"]).refused(2);
     assert!(
         error.contains("expected keep or subset, which leave what they keep as it is"),
@@ -154,7 +154,7 @@ fn levels_that_add_to_each_other() {
 }
 
 #[test]
-fn parents_and_children_are_shown() {
+fn lineage_lists_parents_and_children() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 2000);
     let built = ["pyramid", "-q", &store, "--levels", "2", "--size", "6", "--links", "implicit"];
@@ -166,11 +166,11 @@ fn parents_and_children_are_shown() {
     let to = format!("{}/{}", link["to"]["chunk"].as_str().unwrap(), link["to"]["row"]);
     let down = ["lineage", &store, "--from", "2", "--to", "0", "--vertex", &to, "--limit", "1000"];
     let text = zvf(&down).clean();
-    let own = |line: &&str| line.split_whitespace().nth(4) == Some("0.0");
-    assert!(text.starts_with("level 2") && text.lines().filter(own).count() > 3, "{text}");
-    let few =
+    let in_chunk = |line: &&str| line.split_whitespace().nth(4) == Some("0.0");
+    assert!(text.starts_with("level 2") && text.lines().filter(in_chunk).count() > 3, "{text}");
+    let limited =
         zvf(&["lineage", &store, "--from", "2", "--to", "0", "--vertex", &to, "--limit", "1"]);
-    assert!(few.out.contains(" more: see --limit"), "{}", few.out);
+    assert!(limited.out.contains(" more: see --limit"), "{}", limited.out);
     assert!(zvf(&["info", &store]).out.contains("links to level 1, 2 vertices each"));
 
     let error = zvf(&["lineage", &store, "--to", "1"]).refused(2);
@@ -181,7 +181,7 @@ fn parents_and_children_are_shown() {
 }
 
 /// Creates a store of a surface, points and two trees.
-fn several(folder: &Path) -> String {
+fn store_of_kinds(folder: &Path) -> String {
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let (faces, points, store) = (at("f.ply"), at("p.csv"), at("all.zarrvectors"));
     let mut files = vec![faces.clone(), points.clone()];
@@ -212,10 +212,10 @@ fn several(folder: &Path) -> String {
         fs::write(&file, (0..150).map(node).collect::<String>()).unwrap();
         files.push(file);
     }
-    let mut words = vec!["create", "-q", "--per-chunk", "200"];
-    words.extend(files.iter().map(String::as_str));
-    words.push(&store);
-    let ran = zvf(&words);
+    let mut args = vec!["create", "-q", "--per-chunk", "200"];
+    args.extend(files.iter().map(String::as_str));
+    args.push(&store);
+    let ran = zvf(&args);
     assert_eq!(ran.code, 0, "{}", ran.err);
     files.iter().for_each(|file| fs::remove_file(file).unwrap());
     store
@@ -224,48 +224,48 @@ fn several(folder: &Path) -> String {
 #[test]
 fn every_kind_of_a_store_gets_levels() {
     let folder = tempfile::tempdir().unwrap();
-    let store = several(folder.path());
+    let store = store_of_kinds(folder.path());
     let kinds = ["mesh", "point_cloud", "skeleton"];
-    let ask = ["pyramid", &store, "--levels", "2", "--links", "explicit", "--depth", "-1"];
-    let plan = zvf(&[&ask[..], &["--dry-run"]].concat()).clean();
-    let begins =
+    let args = ["pyramid", &store, "--levels", "2", "--links", "explicit", "--depth", "-1"];
+    let plan = zvf(&[&args[..], &["--dry-run"]].concat()).clean();
+    let prefixes =
         ["level 0: 1,600 vertices", "level 1, mesh: collapse, ", "level 1, point_cloud: cluster "];
-    for (line, begin) in plan.lines().zip(begins) {
-        assert!(line.starts_with(begin), "{plan}");
+    for (line, prefix) in plan.lines().zip(prefixes) {
+        assert!(line.starts_with(prefix), "{plan}");
     }
     assert_eq!(plan.lines().count(), 7, "{plan}");
-    let plan = zvf(&[&ask[..], &["--dry-run", "--json"]].concat()).json();
+    let plan = zvf(&[&args[..], &["--dry-run", "--json"]].concat()).json();
     assert_eq!(plan["levels"][5]["kind"], "skeleton");
 
-    let built = zvf(&[&ask[..], &["--json", "-q"]].concat());
+    let built = zvf(&[&args[..], &["--json", "-q"]].concat());
     assert_eq!((built.code, built.err.as_str()), (0, ""));
     let built: Value = serde_json::from_str(&built.out).unwrap();
     let info = zvf(&["info", "--json", &store]).json();
     for level in 1..=2_usize {
-        let (made, about) = (&built["levels"][level - 1], &info["levels"][level]);
-        let mut sum = 0;
+        let (built_level, info_of_level) = (&built["levels"][level - 1], &info["levels"][level]);
+        let mut total = 0;
         for (at, kind) in kinds.iter().enumerate() {
-            let own = if at == 0 { about } else { &about["beside"][at - 1] };
-            let vertices = made["kinds"][kind]["vertices"].as_u64().unwrap();
-            assert_eq!(own["vertices"].as_u64(), Some(vertices), "{kind}: {info}");
-            assert_eq!(own["error"], made["kinds"][kind]["error"]);
+            let level_info = if at == 0 { info_of_level } else { &info_of_level["beside"][at - 1] };
+            let vertices = built_level["kinds"][kind]["vertices"].as_u64().unwrap();
+            assert_eq!(level_info["vertices"].as_u64(), Some(vertices), "{kind}: {info}");
+            assert_eq!(level_info["error"], built_level["kinds"][kind]["error"]);
             let number = level.to_string();
-            let asked = ["query", &store, "--kind", kind, "--level", &number, "--columns", "none"];
-            let rows = zvf(&[&asked[..], &["--no-elements"]].concat()).clean();
+            let query = ["query", &store, "--kind", kind, "--level", &number, "--columns", "none"];
+            let rows = zvf(&[&query[..], &["--no-elements"]].concat()).clean();
             assert_eq!(rows.lines().count() as u64, vertices + 1, "{kind}");
-            sum += vertices;
+            total += vertices;
         }
-        assert_eq!(made["vertices"].as_u64(), Some(sum));
+        assert_eq!(built_level["vertices"].as_u64(), Some(total));
     }
     assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
-    let about = zvf(&["info", &store]).clean();
-    assert!(about.contains("2 skeleton") && about.contains("simplify from 1, within "), "{about}");
+    let text = zvf(&["info", &store]).clean();
+    assert!(text.contains("2 skeleton") && text.contains("simplify from 1, within "), "{text}");
     let lineage = ["lineage", "--json", &store, "--to", "2", "--object", "2"];
     assert_eq!(zvf(&lineage).json()["all"], 150);
-    let few = ["lineage", &store, "--to", "1", "--object", "2", "--kind", "mesh"];
-    assert!(zvf(&few).refused(2).contains("object 2 is a skeleton, not a mesh"));
+    let wrong_kind = ["lineage", &store, "--to", "1", "--object", "2", "--kind", "mesh"];
+    assert!(zvf(&wrong_kind).refused(2).contains("object 2 is a skeleton, not a mesh"));
 
-    let own = [
+    let options = [
         "pyramid",
         &store,
         "-q",
@@ -276,16 +276,16 @@ fn every_kind_of_a_store_gets_levels() {
         "--method",
         "mesh=cluster",
     ];
-    let own =
-        [&own[..], &["--size", "mesh=2", "--keep", "0.5", "--sparsity", "skeleton=2"]].concat();
-    assert_eq!(zvf(&own).code, 0);
+    let options =
+        [&options[..], &["--size", "mesh=2", "--keep", "0.5", "--sparsity", "skeleton=2"]].concat();
+    assert_eq!(zvf(&options).code, 0);
     let info = zvf(&["info", "--json", &store]).json();
     let level = &info["levels"][1];
     let methods = [&level["method"], &level["beside"][0]["method"], &level["beside"][1]["method"]];
     assert_eq!(methods, ["cluster", "subset", "simplify"]);
     assert_eq!(level["beside"][1]["object_sparsity"], 0.5);
     assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
-    for (words, message) in [
+    for (args, message) in [
         (
             &["--method", "decimate"][..],
             "found decimate of mesh, decimate of point_cloud, decimate of skeleton",
@@ -294,23 +294,23 @@ fn every_kind_of_a_store_gets_levels() {
         (&["--additive"], "one, to be spread over levels, found point_cloud"),
         (&["--reference", "2,1"], "the reference makes levels of the first and loses the others"),
     ] {
-        let error = zvf(&[&["pyramid", "-q", &store], words].concat()).refused(2);
-        assert!(error.contains(message), "{words:?}: {error}");
+        let error = zvf(&[&["pyramid", "-q", &store], args].concat()).refused(2);
+        assert!(error.contains(message), "{args:?}: {error}");
     }
 }
 
 #[test]
-fn what_means_nothing_is_refused() {
+fn invalid_settings_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 600);
-    for (words, message) in [
+    for (args, message) in [
         (&["--method", "collapse"][..], "found collapse of point_cloud"),
         (&["--prune", "3"], "expected skeletons to simplify"),
         (&["--growth", "0.5"], "growth: expected 1 or more, found 0.5"),
         (&["--sparsity", "2", "--levels", "1"], "a level with objects"),
     ] {
-        let error = zvf(&[&["pyramid", "-q", &store], words].concat()).refused(2);
-        assert!(error.contains(message), "{words:?}: {error}");
+        let error = zvf(&[&["pyramid", "-q", &store], args].concat()).refused(2);
+        assert!(error.contains(message), "{args:?}: {error}");
     }
     assert_eq!(zvf(&["pyramid", &store, "--links", "some"]).code, 2);
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()), [600]);
@@ -318,7 +318,7 @@ fn what_means_nothing_is_refused() {
 
 /// A run that is killed at any time leaves the old levels or the new ones, and the next run succeeds.
 #[test]
-fn a_killed_run_leaves_a_whole_store() {
+fn a_killed_run_leaves_a_complete_store() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 60_000);
     let build = |levels: &str| {
@@ -351,15 +351,15 @@ fn a_killed_run_leaves_a_whole_store() {
 }
 
 #[test]
-fn levels_of_the_reference_are_full_where_that_is_asked_for() {
+fn reference_levels_have_attributes_with_full() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 600);
-    let asked = ["query", "-q", &store, "--level", "1", "--columns", "n", "--output", "-"];
-    let bare = zvf(&["pyramid", "-q", &store, "--reference", "2,1"]).clean();
-    assert!(zvf(&asked).refused(2).contains("n"));
-    let full = zvf(&["pyramid", "-q", &store, "--reference", "2,1", "--full"]).clean();
-    assert_eq!(full, bare);
-    assert!(zvf(&asked).clean().lines().count() > 1);
+    let query = ["query", "-q", &store, "--level", "1", "--columns", "n", "--output", "-"];
+    let without_full = zvf(&["pyramid", "-q", &store, "--reference", "2,1"]).clean();
+    assert!(zvf(&query).refused(2).contains("n"));
+    let with_full = zvf(&["pyramid", "-q", &store, "--reference", "2,1", "--full"]).clean();
+    assert_eq!(with_full, without_full);
+    assert!(zvf(&query).clean().lines().count() > 1);
     assert_eq!(zvf(&["validate", "-q", &store, "--depth", "5"]).code, 0);
     let error = zvf(&["pyramid", "-q", &store, "--full"]).refused(2);
     assert!(error.contains("--reference"), "{error}");

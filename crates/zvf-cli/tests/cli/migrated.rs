@@ -1,9 +1,9 @@
-//! migrate: an old store, a new one, the same answers.
+//! `zvf migrate`: a migrated store answers queries like the old one.
 
 use crate::stores::{store, zvf};
 
 #[test]
-fn an_old_store_becomes_a_new_one_with_the_same_answers() {
+fn a_migrated_store_gives_the_same_answers() {
     let old = store("v070_pc3_objects_pyramid");
     let folder = tempfile::tempdir().unwrap();
     let new = folder.path().join("new.zarrvectors").to_str().unwrap().to_owned();
@@ -20,34 +20,34 @@ fn an_old_store_becomes_a_new_one_with_the_same_answers() {
     let done = zvf(&["migrate", old.arg(), &new]).clean();
     assert!(done.starts_with(&format!("{new}: 3 levels, ")), "{done}");
     for args in [vec![], vec!["--groups", "0"], vec!["--level", "1"]] {
-        let ask = |address: &str| {
+        let query = |address: &str| {
             let args = [&["query", address, "--format", "csv"], args.as_slice()].concat();
             zvf(&args).clean()
         };
-        assert_eq!(ask(old.arg()), ask(&new), "{args:?}");
+        assert_eq!(query(old.arg()), query(&new), "{args:?}");
     }
     zvf(&["validate", &new]).clean();
 
-    let again = zvf(&["migrate", old.arg(), &new]);
-    assert_eq!((again.code, again.err.contains("AlreadyExists")), (4, true), "{}", again.err);
+    let refused = zvf(&["migrate", old.arg(), &new]);
+    assert_eq!((refused.code, refused.err.contains("AlreadyExists")), (4, true), "{}", refused.err);
     let args = ["migrate", "--json", old.arg(), &new, "--overwrite", "--shard", "2", "--zstd", "1"];
     assert_eq!(zvf(&args).json()["levels"], 3);
     assert!(zvf(&["ls", &new, "0/vertices"]).clean().contains("shards of"));
     let refused = zvf(&["migrate", &new, "x"]);
     assert_eq!((refused.code, refused.err.contains("before 0.9")), (2, true), "{}", refused.err);
-    let level = zvf(&["migrate", old.arg(), "x", "--zstd", "40"]);
-    assert_eq!((level.code, level.err.contains("-7 to 22, not 40")), (2, true), "{}", level.err);
+    let ran = zvf(&["migrate", old.arg(), "x", "--zstd", "40"]);
+    assert_eq!((ran.code, ran.err.contains("-7 to 22, not 40")), (2, true), "{}", ran.err);
 }
 
 #[test]
-fn what_a_killed_migration_left_goes_although_the_store_is_new() {
+fn scratch_of_a_killed_migration_is_removed_from_a_new_store() {
     let new = store("pc3_basic");
     let folder = new.path.parent().unwrap();
     let name = new.path.file_name().unwrap().to_str().unwrap();
     let scratch = folder.join(format!(".{name}.zvf-build-0123456789abcdef"));
     std::fs::create_dir_all(scratch.join("store")).unwrap();
     std::fs::write(scratch.join("lock"), "").unwrap();
-    let again = zvf(&["migrate", new.arg(), "--in-place"]);
-    assert_eq!((again.code, again.err.contains("before 0.9")), (2, true), "{}", again.err);
+    let refused = zvf(&["migrate", new.arg(), "--in-place"]);
+    assert_eq!((refused.code, refused.err.contains("before 0.9")), (2, true), "{}", refused.err);
     assert!(!scratch.exists());
 }

@@ -1,4 +1,4 @@
-//! pack, unpack, tensor: one file, the same answers.
+//! `zvf pack`, `unpack` and `tensor`: a packed store answers queries like the original.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ fn fixture(name: &str) -> String {
 }
 
 #[test]
-fn a_store_is_packed_asked_and_unpacked() {
+fn a_store_is_packed_queried_and_unpacked() {
     for id in ["sl3_streamlines", "v060_pc3_objects"] {
         let old = store(id);
         let folder = tempfile::tempdir().unwrap();
@@ -19,38 +19,38 @@ fn a_store_is_packed_asked_and_unpacked() {
         let before = query(old.arg());
         assert_eq!(before.code, 0, "{}", before.err);
 
-        let (plain, small, new) = (path("a.tet"), path("b.tet"), path("new.zv"));
+        let (plain, compressed, new) = (path("a.tet"), path("b.tet"), path("new.zv"));
         let text = zvf(&["pack", old.arg(), &plain]).clean();
         assert!(text.starts_with(&format!("{plain}: ")), "{text}");
-        let json = zvf(&["pack", "--json", old.arg(), &small, "--zstd", "9"]).json();
-        assert!(json["arrays"].as_u64().unwrap() > 5, "{json}"); // before 0.9 each cell is one
+        let json = zvf(&["pack", "--json", old.arg(), &compressed, "--zstd", "9"]).json();
+        assert!(json["arrays"].as_u64().unwrap() > 5, "{json}"); // before 0.9 each cell is an array
         assert_eq!(query(&plain).out, before.out, "{id}");
-        assert_eq!(query(&small).out, before.out, "{id}");
-        let again = zvf(&["pack", old.arg(), &plain]);
-        assert_eq!(again.code, 4, "{}", again.err);
+        assert_eq!(query(&compressed).out, before.out, "{id}");
+        let refused = zvf(&["pack", old.arg(), &plain]);
+        assert_eq!(refused.code, 4, "{}", refused.err);
         zvf(&["pack", "--overwrite", old.arg(), &plain]).clean();
 
         zvf(&["unpack", &plain, &new]).clean();
         assert_eq!(query(&new).out, before.out, "{id}");
         assert!(zvf(&["tensor", "verify", &plain, "--deep"]).clean().ends_with(": ok\n"));
-        let left = folder.path().read_dir().unwrap().count();
-        assert_eq!(left, 3);
+        let count = folder.path().read_dir().unwrap().count();
+        assert_eq!(count, 3);
     }
 }
 
 #[test]
-fn a_pack_is_not_rearranged_and_says_why() {
+fn rearranging_a_pack_is_refused_with_a_reason() {
     let old = store("sl3_streamlines");
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (pack, new) = (path("a.tet"), path("new.zv"));
     zvf(&["pack", old.arg(), &pack]).clean();
-    for words in [
+    for args in [
         vec!["shard", &pack, &new],
         vec!["unshard", &pack, &new],
         vec!["recompress", &pack, "--in-place", "--codec", "zstd"],
     ] {
-        let error = zvf(&words).refused(2);
+        let error = zvf(&args).refused(2);
         assert!(
             error.contains(
                 "expected one of many files, with shards and codecs to change: zvf unpack makes it"
@@ -64,16 +64,16 @@ fn a_pack_is_not_rearranged_and_says_why() {
 #[test]
 fn tensors_are_shown_sliced_and_verified() {
     let grid = fixture("tet/grid_f32_2d_ragged.tet");
-    let shown = zvf(&["tensor", "info", &grid, "--chunks", "-n", "2"]).clean();
-    assert!(shown.contains("grid") && shown.contains("[7, 5]"), "{shown}");
+    let text = zvf(&["tensor", "info", &grid, "--chunks", "-n", "2"]).clean();
+    assert!(text.contains("grid") && text.contains("[7, 5]"), "{text}");
     assert!(
-        shown.contains("1064") && shown.ends_with("2 of 9 chunks; --limit 0 lists all\n"),
-        "{shown}"
+        text.contains("1064") && text.ends_with("2 of 9 chunks; --limit 0 lists all\n"),
+        "{text}"
     );
     let json = zvf(&["tensor", "chunks", "--json", &grid]).json();
     assert_eq!(json["summary"]["chunks"][0]["payload_offset"], 1064);
-    let part = zvf(&["tensor", "get", &grid, "--slice", "1:7:2,1:4"]).clean();
-    assert_eq!(part, "7.5 8.75 10\n20 21.25 22.5\n32.5 33.75 35\n");
+    let values = zvf(&["tensor", "get", &grid, "--slice", "1:7:2,1:4"]).clean();
+    assert_eq!(values, "7.5 8.75 10\n20 21.25 22.5\n32.5 33.75 35\n");
 
     let json = zvf(&["tensor", "get", "--json", &grid, "--slice", "1,1:3"]).json();
     assert_eq!((&json["dtype"], &json["values"]), (&"<f4".into(), &[7.5, 8.75].into()));
@@ -91,16 +91,16 @@ fn tensors_are_shown_sliced_and_verified() {
     ));
     assert_eq!(npy[128..], [20, 0, 0, 0, 21, 0, 0, 0]);
 
-    let bad = zvf(&["tensor", "verify", &fixture("tet/reject/34_duplicate_coords.tet")]);
-    assert_eq!(bad.code, 1, "{}", bad.err);
-    assert!(bad.out.contains(": V5: "), "{}", bad.out);
-    let bad = zvf(&["tensor", "verify", &fixture("tet/reject/04_layout_version_2.tet")]);
-    assert_eq!((bad.code, bad.out.contains("UnsupportedVersion")), (1, true), "{}", bad.out);
+    let ran = zvf(&["tensor", "verify", &fixture("tet/reject/34_duplicate_coords.tet")]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.out.contains(": V5: "), "{}", ran.out);
+    let ran = zvf(&["tensor", "verify", &fixture("tet/reject/04_layout_version_2.tet")]);
+    assert_eq!((ran.code, ran.out.contains("UnsupportedVersion")), (1, true), "{}", ran.out);
     let folder = zvf(&["tensor", "info", &fixture("tet")]);
     assert_eq!(folder.code, 2, "{}", folder.err);
     assert!(folder.err.contains("is a folder without chunks.b2frame"), "{}", folder.err);
-    let none = zvf(&["tensor", "get", &fixture("tet/multi_mixed.tet")]);
-    assert_eq!(none.code, 2, "{}", none.err);
+    let refused = zvf(&["tensor", "get", &fixture("tet/multi_mixed.tet")]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
 }
 
 #[test]
@@ -111,26 +111,26 @@ fn tensors_are_converted_and_gathered() {
     let zarr = path("a.zarr");
     let output = zvf(&["tensor", "convert", &frame, &zarr]).clean();
     assert_eq!(output, format!("{zarr}: <i4, shape [7, 5], chunks [4, 4] of blocks [2, 2]\n"));
-    let again = zvf(&["tensor", "convert", &frame, &zarr]);
-    assert_eq!(again.code, 4, "{}", again.err);
+    let refused = zvf(&["tensor", "convert", &frame, &zarr]);
+    assert_eq!(refused.code, 4, "{}", refused.err);
     zvf(&["tensor", "convert", &frame, &zarr, "--overwrite"]).clean();
     let tet = path("a.tet");
     let json =
         zvf(&["tensor", "convert", &zarr, &tet, "--chunk", "3,5", "--name", "x", "--json"]).json();
     assert_eq!((&json["dtype"], &json["chunk_shape"][0]), (&"<i4".into(), &3.into()));
     assert_eq!(zvf(&["tensor", "get", &tet, "--slice", "4,:"]).clean(), "20 21 22 23 24\n");
-    let back = path("b.b2nd");
-    zvf(&["tensor", "convert", &tet, &back, "--block", "1,2", "--compressor", "lz4"]).clean();
-    assert_eq!(zvf(&["tensor", "get", &back, "--slice", "4,:"]).clean(), "20 21 22 23 24\n");
+    let converted = path("b.b2nd");
+    zvf(&["tensor", "convert", &tet, &converted, "--block", "1,2", "--compressor", "lz4"]).clean();
+    assert_eq!(zvf(&["tensor", "get", &converted, "--slice", "4,:"]).clean(), "20 21 22 23 24\n");
 
-    let all = path("all.tet");
-    let output = zvf(&["tensor", "pack", &all, &back, &format!("other={zarr}")]).clean();
-    assert_eq!(output, format!("{all}: 2 datasets\n"));
-    let one = zvf(&["tensor", "get", &all, "--dataset", "other", "--slice", "4,0:2"]).clean();
-    assert_eq!(one, "20 21\n");
-    assert!(zvf(&["tensor", "verify", &all, "--deep"]).clean().ends_with(": ok\n"));
+    let pack = path("all.tet");
+    let output = zvf(&["tensor", "pack", &pack, &converted, &format!("other={zarr}")]).clean();
+    assert_eq!(output, format!("{pack}: 2 datasets\n"));
+    let values = zvf(&["tensor", "get", &pack, "--dataset", "other", "--slice", "4,0:2"]).clean();
+    assert_eq!(values, "20 21\n");
+    assert!(zvf(&["tensor", "verify", &pack, "--deep"]).clean().ends_with(": ok\n"));
 
-    for (words, complaint) in [
+    for (args, complaint) in [
         (
             vec!["convert", &frame, "nowhere"],
             "the extension of nowhere is not a known form: give --to",
@@ -140,7 +140,7 @@ fn tensors_are_converted_and_gathered() {
         (vec!["convert", &frame, "b.zarr", "--shuffle", "x"], "\"x\" is no shuffle"),
         (vec!["convert", &frame, "b.zarr", "--level", "10"], "levels are 0 to 9, not 10"),
     ] {
-        let refused = zvf(&[&["tensor"], &words[..]].concat());
+        let refused = zvf(&[&["tensor"], &args[..]].concat());
         assert_eq!(refused.code, 2, "{}", refused.err);
         assert!(refused.err.contains(complaint), "{}", refused.err);
     }

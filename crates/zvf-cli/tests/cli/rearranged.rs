@@ -1,9 +1,9 @@
-//! shard, unshard, recompress: other files, the same answers.
+//! `zvf shard`, `unshard` and `recompress`: the files change, the answers do not.
 
 use crate::stores::{store, zvf};
 
 #[test]
-fn a_store_is_sharded_and_recompressed_and_answers_the_same() {
+fn a_sharded_and_recompressed_store_gives_the_same_answers() {
     let old = store("sl3_streamlines");
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -11,38 +11,38 @@ fn a_store_is_sharded_and_recompressed_and_answers_the_same() {
     let before = query(old.arg());
     assert_eq!(before.code, 0, "{}", before.err);
 
-    let (sharded, small) = (path("sharded.zv"), path("small.zv"));
+    let (sharded, target) = (path("sharded.zv"), path("small.zv"));
     let json = zvf(&["shard", "--json", old.arg(), &sharded, "--cells", "4"]).json();
     assert!(json["objects"].as_u64().unwrap() < json["cells"].as_u64().unwrap(), "{json}");
     assert_eq!(query(&sharded).out, before.out);
 
-    let args = ["recompress", &sharded, &small, "--codec", "blosc:9", "--block-size", "4KiB"];
+    let args = ["recompress", &sharded, &target, "--codec", "blosc:9", "--block-size", "4KiB"];
     let text = zvf(&args).clean();
-    assert!(text.starts_with(&format!("{small}: ")) && text.ends_with("as they were\n"), "{text}");
-    assert_eq!(query(&small).out, before.out);
-    let listed = zvf(&["ls", &small, "0/vertices"]).clean();
+    assert!(text.starts_with(&format!("{target}: ")) && text.ends_with("as they were\n"), "{text}");
+    assert_eq!(query(&target).out, before.out);
+    let listed = zvf(&["ls", &target, "0/vertices"]).clean();
     assert!(listed.contains("shards of") && listed.contains("blosc"), "{listed}");
 
-    let again = zvf(&["shard", old.arg(), &small]);
-    assert_eq!(again.code, 4, "{}", again.err);
+    let refused = zvf(&["shard", old.arg(), &target]);
+    assert_eq!(refused.code, 4, "{}", refused.err);
     assert!(
-        again.err.contains("AlreadyExists, store: expected a name that is free"),
+        refused.err.contains("AlreadyExists, store: expected a name that is free"),
         "{}",
-        again.err
+        refused.err
     );
 
-    zvf(&["unshard", "--in-place", &small]).clean();
-    zvf(&["recompress", "--in-place", &small, "--codec", "none"]).clean();
-    assert_eq!(query(&small).out, before.out);
-    let listed = zvf(&["ls", &small, "0/vertices"]).clean();
+    zvf(&["unshard", "--in-place", &target]).clean();
+    zvf(&["recompress", "--in-place", &target, "--codec", "none"]).clean();
+    assert_eq!(query(&target).out, before.out);
+    let listed = zvf(&["ls", &target, "0/vertices"]).clean();
     assert!(!listed.contains("shards") && !listed.contains("blosc"), "{listed}");
-    zvf(&["shard", "--overwrite", old.arg(), &small]).clean();
-    let left: Vec<_> = folder.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left.len(), 2, "{left:?}");
+    zvf(&["shard", "--overwrite", old.arg(), &target]).clean();
+    let files: Vec<_> = folder.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(files.len(), 2, "{files:?}");
 }
 
 #[test]
-fn requests_that_make_no_sense_are_told() {
+fn invalid_requests_are_refused() {
     let old = store("pc3_basic");
     let new = old.path.with_file_name("new.zv");
     let new = new.to_str().unwrap();

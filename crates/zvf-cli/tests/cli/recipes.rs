@@ -1,4 +1,4 @@
-//! Recipes: steps that run, steps that are done, and stores made of stores.
+//! Recipes: steps that run, steps that are already done, and stores created from stores.
 
 use std::fs;
 use std::path::Path;
@@ -13,15 +13,15 @@ fn points(path: &Path, count: usize) {
 }
 
 /// Runs a recipe and returns the result of each step.
-fn run(recipe: &Path, more: &[&str]) -> Vec<String> {
-    let args = [&["run", "--json", recipe.to_str().unwrap()], more].concat();
+fn run(recipe: &Path, options: &[&str]) -> Vec<String> {
+    let args = [&["run", "--json", recipe.to_str().unwrap()], options].concat();
     let report = zvf(&args).json();
     let steps = report["steps"].as_array().unwrap();
     steps.iter().map(|step| step["state"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn a_recipe_goes_on_where_it_was() {
+fn a_recipe_is_continued_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
     points(&folder.path().join("a.csv"), 50);
@@ -57,26 +57,26 @@ fn a_recipe_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_store_that_is_changed_in_its_place_is_changed_once() {
+fn a_step_that_edits_in_place_runs_once() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
     points(&folder.path().join("a.csv"), 50);
-    let (csv, made) = (format!("{dir}/a.csv"), format!("{dir}/a.zarrvectors"));
-    zvf(&["create", "--quiet", &csv, &made]).clean();
+    let (csv, path) = (format!("{dir}/a.csv"), format!("{dir}/a.zarrvectors"));
+    zvf(&["create", "--quiet", &csv, &path]).clean();
     let recipe = folder.path().join("recipe.toml");
     let step =
-        |levels: u32| format!("[[steps]]\npyramid = \"{made}\"\noptions = {{levels = {levels}}}\n");
+        |levels: u32| format!("[[steps]]\npyramid = \"{path}\"\noptions = {{levels = {levels}}}\n");
     fs::write(&recipe, step(1)).unwrap();
     assert_eq!(run(&recipe, &[]), ["ran"]);
     assert_eq!(run(&recipe, &[]), ["done"]);
-    fs::write(&recipe, format!("{}[[steps]]\nvalidate = \"{made}\"\n", step(1))).unwrap();
+    fs::write(&recipe, format!("{}[[steps]]\nvalidate = \"{path}\"\n", step(1))).unwrap();
     assert_eq!(run(&recipe, &[]), ["done", "ran"]);
 }
 
 #[test]
-fn a_recipe_that_is_wrong_is_refused_with_the_place() {
+fn an_invalid_recipe_is_refused_with_its_location() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, text, place) in [
+    for (name, text, expected) in [
         (
             "a.yaml",
             "steps:\n  - vaildate: x\n",
@@ -89,14 +89,14 @@ fn a_recipe_that_is_wrong_is_refused_with_the_place() {
         let recipe = folder.path().join(name);
         fs::write(&recipe, text).unwrap();
         let error = zvf(&["run", recipe.to_str().unwrap()]).refused(2);
-        assert!(error.contains(&format!("{name}{place}")), "{error}");
+        assert!(error.contains(&format!("{name}{expected}")), "{error}");
     }
     let schema: Json = zvf(&["run", "--schema"]).json();
     assert!(schema["properties"]["steps"]["items"]["properties"]["export"].is_object());
 }
 
 #[test]
-fn a_part_of_a_store_becomes_a_store() {
+fn converts_a_part_of_a_store() {
     let from = store("pc3_basic");
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("part.zarrvectors");
@@ -105,7 +105,7 @@ fn a_part_of_a_store_becomes_a_store() {
     let count = |store: &str| zvf(&["query", store]).clean().lines().count();
     assert_eq!(count(to), 101);
     assert_eq!(zvf(&["validate", to]).code, 0);
-    let whole = folder.path().join("whole.zarrvectors");
-    zvf(&["convert", "--quiet", from.arg(), whole.to_str().unwrap()]).clean();
-    assert_eq!(count(whole.to_str().unwrap()), count(from.arg()));
+    let copy = folder.path().join("whole.zarrvectors");
+    zvf(&["convert", "--quiet", from.arg(), copy.to_str().unwrap()]).clean();
+    assert_eq!(count(copy.to_str().unwrap()), count(from.arg()));
 }

@@ -1,4 +1,4 @@
-//! A store behind plain HTTP, and one that never answers.
+//! A store behind plain HTTP, and a server that never answers.
 
 use std::fs;
 use std::io::Read as _;
@@ -16,7 +16,7 @@ fn serve(root: PathBuf) -> String {
     serve_after(root, |_path| ())
 }
 
-/// Serves the files; each path is answered after `wait` has returned for it.
+/// Serves the files; answers each path after `wait` has returned for it.
 fn serve_after(root: PathBuf, wait: impl Fn(&str) + Clone + Send + 'static) -> String {
     let address = serve_files(root, move |exchange| {
         if let Exchange::Asked(path) = exchange {
@@ -27,18 +27,18 @@ fn serve_after(root: PathBuf, wait: impl Fn(&str) + Clone + Send + 'static) -> S
 }
 
 #[test]
-fn a_store_behind_plain_http() {
+fn plain_http_requires_options_for_unlisted_attributes() {
     let store = store("pc3_basic");
     let url = serve(store.path.clone());
     let args = [url.as_str()];
-    let here = zvf(&["query", store.arg(), "--bbox", "0,0,0:300,300,300"]).clean();
-    let asked = ["query", "-q", url.as_str(), "--bbox", "0,0,0:300,300,300"];
+    let local = zvf(&["query", store.arg(), "--bbox", "0,0,0:300,300,300"]).clean();
+    let query = ["query", "-q", url.as_str(), "--bbox", "0,0,0:300,300,300"];
     for allowed in [&["--attributes", "none"][..], &["--allow-missing"]] {
-        assert_eq!(zvf(&[&asked[..], allowed].concat()).clean(), here);
+        assert_eq!(zvf(&[&query[..], allowed].concat()).clean(), local);
     }
-    // An incomplete answer does not show what it lacks, so it is refused.
-    for more in [&[][..], &["--stream"]] {
-        let error = zvf(&[&asked[..], more].concat()).refused(2);
+    // An incomplete answer does not show what is missing, so it is refused.
+    for options in [&[][..], &["--stream"]] {
+        let error = zvf(&[&query[..], options].concat()).refused(2);
         assert!(
             error.contains(
                 "the attributes in 0/vertex_attributes cannot be listed here, and no document"
@@ -61,7 +61,7 @@ fn a_store_behind_plain_http() {
 
 #[test]
 #[cfg(unix)]
-fn an_interrupt_ends_with_130() {
+fn an_interrupt_exits_with_code_130() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/store", listener.local_addr().unwrap());
     let child = Command::new(env!("CARGO_BIN_EXE_zvf"))
@@ -70,7 +70,7 @@ fn an_interrupt_ends_with_130() {
         .stderr(Stdio::piped())
         .spawn();
     let mut child = child.unwrap();
-    let silent = accept(&listener, &mut child); // it is waiting for an answer now
+    let connection = accept(&listener, &mut child); // the command waits for an answer now
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
     let mut stderr = String::new();
@@ -79,10 +79,10 @@ fn an_interrupt_ends_with_130() {
         (child.wait().unwrap().code(), stderr.as_str()),
         (Some(130), "zvf: Cancelled, interrupted\n")
     );
-    drop(silent);
+    drop(connection);
 }
 
-/// Accepts the connection of `child`; fails where it ends without one.
+/// Accepts the connection of `child`; fails if it ends without one.
 #[cfg(unix)]
 fn accept(listener: &TcpListener, child: &mut std::process::Child) -> TcpStream {
     listener.set_nonblocking(true).unwrap();
@@ -91,7 +91,7 @@ fn accept(listener: &TcpListener, child: &mut std::process::Child) -> TcpStream 
             Ok((stream, _)) => return stream,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 let ended = child.try_wait().unwrap();
-                assert!(ended.is_none(), "it ended before it asked for anything: {ended:?}");
+                assert!(ended.is_none(), "the command ended before it connected: {ended:?}");
                 thread::sleep(std::time::Duration::from_millis(10));
             }
             Err(error) => panic!("{error}"),
@@ -115,9 +115,9 @@ fn a_journal_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn what_cannot_be_listed_is_not_looked_into_and_said() {
-    let sound = store("pc3_objects");
-    let url = serve(sound.path.clone());
+fn rules_that_need_a_listing_are_skipped_and_reported() {
+    let valid = store("pc3_objects");
+    let url = serve(valid.path.clone());
     let ran = zvf(&["validate", "-q", &url]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
@@ -131,19 +131,19 @@ fn what_cannot_be_listed_is_not_looked_into_and_said() {
     let ran = zvf(&["validate", "-q", "--json", &url]);
     let lines: Vec<serde_json::Value> =
         ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let (sum, unseen) = lines.split_last().unwrap();
-    assert!(unseen.iter().all(|line| line["unseen"] == true && line["severity"] == "note"));
-    assert_eq!(sum["summary"]["unseen"], unseen.len());
-    assert!(!unseen.is_empty());
+    let (summary, skipped) = lines.split_last().unwrap();
+    assert!(skipped.iter().all(|line| line["unseen"] == true && line["severity"] == "note"));
+    assert_eq!(summary["summary"]["unseen"], skipped.len());
+    assert!(!skipped.is_empty());
 
     let ran = zvf(&["validate", "-q", "--sarif", "-", &url]);
     let log: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let notifications =
         log["runs"][0]["invocations"][0]["toolExecutionNotifications"].as_array().unwrap();
-    assert_eq!(notifications.len(), unseen.len());
+    assert_eq!(notifications.len(), skipped.len());
     assert_eq!(log["runs"][0]["results"], serde_json::json!([]));
 
-    // Existing data is checked as everywhere.
+    // Existing data is checked as in any other store.
     let broken = store("broken/fi_range_past_end");
     let url = serve(broken.path.clone());
     let ran = zvf(&["validate", "-q", &url]);
@@ -163,7 +163,7 @@ fn an_interrupt_prints_what_was_found_so_far() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let url = serve_after(store.path.clone(), move |path| {
         if path.contains("/c/") {
-            // Cells are being read now; the rest of them is slow.
+            // Cells are being read now; the remaining ones are slow.
             let _ = sender.send(());
             thread::sleep(std::time::Duration::from_millis(300));
         }

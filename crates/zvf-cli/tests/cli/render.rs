@@ -1,4 +1,4 @@
-//! render: pictures of stores of every kind, as they are and packed.
+//! `zvf render`: pictures of stores of every kind, unpacked and packed.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn pixels(path: &str) -> (usize, Vec<[u8; 3]>) {
 
 #[test]
 fn every_kind_is_drawn() {
-    for (id, what, max_pixels) in [
+    for (id, noun, max_pixels) in [
         ("pc3_basic", "points", 30_000),
         ("sl3_streamlines", "lines", 30_000),
         ("gr3_pyramid", "lines", 30_000),
@@ -27,52 +27,52 @@ fn every_kind_is_drawn() {
         let path = folder.path().join("a.png").to_str().unwrap().to_owned();
         let args = ["render", "--json", old.arg(), "-o", &path, "--size", "200"];
         let json = zvf(&args).json();
-        let count = json[what].as_u64().unwrap();
+        let count = json[noun].as_u64().unwrap();
         assert!(count > 0, "{id}: {json}");
-        let (drawn, all) = pixels(&path);
-        assert_eq!(all.len(), 200 * 200);
-        assert!(drawn > 50 && drawn < max_pixels, "{id}: {drawn} pixels for {count} {what}");
+        let (drawn, image) = pixels(&path);
+        assert_eq!(image.len(), 200 * 200);
+        assert!(drawn > 50 && drawn < max_pixels, "{id}: {drawn} pixels for {count} {noun}");
 
-        // The same from one file, and with fewer objects less.
+        // A packed store gives the same picture.
         let packed = folder.path().join("a.tet").to_str().unwrap().to_owned();
         zvf(&["pack", old.arg(), &packed]).clean();
-        let again = folder.path().join("b.png").to_str().unwrap().to_owned();
-        zvf(&["render", &packed, "-o", &again, "--size", "200"]).clean();
-        assert_eq!(pixels(&again).1, all, "{id}");
-        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "nothing is left over");
+        let second_path = folder.path().join("b.png").to_str().unwrap().to_owned();
+        zvf(&["render", &packed, "-o", &second_path, "--size", "200"]).clean();
+        assert_eq!(pixels(&second_path).1, image, "{id}");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "no other file is left over");
     }
 }
 
 #[test]
-fn what_is_asked_for_is_drawn() {
+fn options_select_what_is_drawn() {
     let old = store("sl3_streamlines");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.png").to_str().unwrap().to_owned();
-    let draw = |more: &[&str]| {
+    let draw = |options: &[&str]| {
         let draw = ["render", old.arg(), "--overwrite", "-o", &path, "--size", "100x60"];
-        let args = [&draw[..], more].concat();
+        let args = [&draw[..], options].concat();
         let text = zvf(&args).clean();
         (text, pixels(&path).1)
     };
-    let (text, all) = draw(&[]);
+    let (text, image) = draw(&[]);
     assert!(text.starts_with(&format!("{path}: ")) && text.contains(" lines in "), "{text}");
-    let (one, few) = draw(&["--objects", "2"]);
-    assert!(one.contains(" lines in ") && few != all);
-    let (valued, _) = draw(&["--colour", "fa", "--range", "0:1", "--view", "top"]);
-    assert!(valued.contains(", colours from 0 to 1 in "), "{valued}");
-    let (none, blank) = draw(&["--where", "fa > 100"]);
-    assert!(none.contains(": nothing in "), "{none}");
-    assert!(blank.iter().all(|pixel| *pixel == [255; 3]));
-    assert_ne!(draw(&["--bbox", "300,200,200:350,250,260"]).1, all);
-    assert_ne!(draw(&["--axes", "z,y"]).1, all);
+    let (text_of_object, object_image) = draw(&["--objects", "2"]);
+    assert!(text_of_object.contains(" lines in ") && object_image != image);
+    let (text_with_colours, _) = draw(&["--colour", "fa", "--range", "0:1", "--view", "top"]);
+    assert!(text_with_colours.contains(", colours from 0 to 1 in "), "{text_with_colours}");
+    let (text_of_empty, empty_image) = draw(&["--where", "fa > 100"]);
+    assert!(text_of_empty.contains(": nothing in "), "{text_of_empty}");
+    assert!(empty_image.iter().all(|pixel| *pixel == [255; 3]));
+    assert_ne!(draw(&["--bbox", "300,200,200:350,250,260"]).1, image);
+    assert_ne!(draw(&["--axes", "z,y"]).1, image);
 }
 
 #[test]
-fn what_cannot_be_drawn_leaves_no_file() {
+fn invalid_requests_leave_no_file() {
     let old = store("sl3_streamlines");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.png").to_str().unwrap().to_owned();
-    for (more, code, wanted) in [
+    for (options, code, expected) in [
         (
             &["--colour", "fb"][..],
             2,
@@ -91,8 +91,8 @@ fn what_cannot_be_drawn_leaves_no_file() {
              [0, 0] of 3",
         ),
     ] {
-        let args = [&["render", old.arg(), "-o", &path], more].concat();
-        assert_eq!(zvf(&args).refused(code), wanted);
+        let args = [&["render", old.arg(), "-o", &path], options].concat();
+        assert_eq!(zvf(&args).refused(code), expected);
         assert!(!folder.path().join("a.png").exists());
     }
     let error = zvf(&["render", "no/such/store", "-o", "a.jpg"]).refused(2);

@@ -29,7 +29,7 @@ fn run_ok(args: &[&str]) -> String {
 }
 
 /// Returns a store of lines at several levels, and a sibling folder.
-fn place() -> (Unpacked, String, String) {
+fn unpack() -> (Unpacked, String, String) {
     let store = Unpacked::new("sl3_pyramid");
     let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
     let address = store.path().to_str().unwrap().to_owned();
@@ -44,14 +44,14 @@ fn count(work: &str, store: &str) -> usize {
 }
 
 #[test]
-fn the_report_is_that_of_the_whole_in_every_form() {
-    let (_store, address, work) = place();
+fn the_report_is_that_of_one_process_in_every_format() {
+    let (_store, address, work) = unpack();
     fs::write(Path::new(&address).join("0/vertices/notes.txt"), "x").unwrap();
     let level = Path::new(&address).join("0/zarr.json");
     let text = fs::read_to_string(&level).unwrap();
-    let broken = text.replacen("\"vertex_count\":", "\"vertex_count\": 1, \"was\":", 1);
-    assert_ne!(text, broken);
-    fs::write(&level, broken).unwrap();
+    let changed = text.replacen("\"vertex_count\":", "\"vertex_count\": 1, \"was\":", 1);
+    assert_ne!(text, changed);
+    fs::write(&level, changed).unwrap();
     let count = count(&work, &address);
     assert!(count > 4, "{count}");
     for task in 0..count {
@@ -59,12 +59,12 @@ fn the_report_is_that_of_the_whole_in_every_form() {
         assert!(stdout.ends_with(": done\n"), "{stdout}");
     }
     for form in [&[][..], &["--json"], &["--sarif", "-"]] {
-        let whole = run(&[&["validate", &address], form].concat());
-        let parts = run(&[&["task", "finish", &work], form].concat());
-        assert_eq!(whole.status.code(), Some(1));
-        assert_eq!(parts.status.code(), Some(1));
-        let (whole, parts) = (String::from_utf8(whole.stdout), String::from_utf8(parts.stdout));
-        assert_eq!(parts.unwrap(), whole.unwrap(), "{form:?}");
+        let single = run(&[&["validate", &address], form].concat());
+        let joined = run(&[&["task", "finish", &work], form].concat());
+        assert_eq!(single.status.code(), Some(1));
+        assert_eq!(joined.status.code(), Some(1));
+        let (single, joined) = (String::from_utf8(single.stdout), String::from_utf8(joined.stdout));
+        assert_eq!(joined.unwrap(), single.unwrap(), "{form:?}");
     }
     run(&["task", "finish", &work, "--remove"]);
     assert!(!Path::new(&work).exists());
@@ -72,37 +72,37 @@ fn the_report_is_that_of_the_whole_in_every_form() {
 }
 
 #[test]
-fn tasks_that_are_killed_or_run_twice_come_out_right() {
-    let (_store, address, work) = place();
+fn killed_and_repeated_tasks_give_the_right_report() {
+    let (_store, address, work) = unpack();
     let count = count(&work, &address);
-    let all: Vec<String> = (0..count).map(|task| task.to_string()).collect();
-    for task in &all {
+    let tasks: Vec<String> = (0..count).map(|task| task.to_string()).collect();
+    for task in &tasks {
         let mut killed = start(&["task", "run", &work, "--task", task]);
         killed.kill().unwrap();
         killed.wait().unwrap();
-        let both = [0, 1].map(|_| start(&["task", "run", &work, "--task", task]));
-        let both = both.map(|child| child.wait_with_output().unwrap());
-        assert!(both.iter().all(|output| output.status.success()));
+        let runs = [0, 1].map(|_| start(&["task", "run", &work, "--task", task]));
+        let outputs = runs.map(|child| child.wait_with_output().unwrap());
+        assert!(outputs.iter().all(|output| output.status.success()));
     }
     assert_eq!(run_ok(&["task", "finish", &work]), run_ok(&["validate", &address]));
-    let again = run_ok(&["task", "run", &work, "--all"]);
-    assert_eq!(again.matches("had been done").count(), count, "{again}");
+    let repeated = run_ok(&["task", "run", &work, "--all"]);
+    assert_eq!(repeated.matches("had been done").count(), count, "{repeated}");
     run_ok(&["task", "remove", &work]);
     assert!(!Path::new(&work).exists());
 }
 
 #[test]
-fn what_cannot_go_on_says_so_by_its_exit_code() {
-    let (_store, address, work) = place();
+fn failures_have_the_exit_code_of_their_cause() {
+    let (_store, address, work) = unpack();
     let count = count(&work, &address);
     let last = (count - 1).to_string();
     let early = run(&["task", "run", &work, "--task", &last]);
     assert_eq!(early.status.code(), Some(5), "a retry may succeed");
     assert_eq!(run(&["task", "finish", &work]).status.code(), Some(5));
-    let none = run(&["task", "run", &work, "--task", &count.to_string()]);
-    assert_eq!(none.status.code(), Some(2));
-    let other = ["task", "plan", "validate", &address, "--work-dir", &work, "--depth", "3"];
-    assert_eq!(run(&other).status.code(), Some(4), "the folder holds another plan");
+    let unknown = run(&["task", "run", &work, "--task", &count.to_string()]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let other_plan = ["task", "plan", "validate", &address, "--work-dir", &work, "--depth", "3"];
+    assert_eq!(run(&other_plan).status.code(), Some(4), "the folder holds another plan");
     fs::write(Path::new(&address).join("notes.txt"), "x").unwrap();
     for args in [&["task", "run", &work, "--task", "0"][..], &["task", "run", &work, "--all"]] {
         let changed = run(args);
@@ -136,76 +136,82 @@ fn names(folder: &str) -> Vec<String> {
 }
 
 /// Plans with `--json`; returns the number of tasks.
-fn plan_parts(work: &str, words: &[&str]) -> usize {
+fn plan_parts(work: &str, args: &[&str]) -> usize {
     let plan = ["task", "plan", "convert", "--work-dir", work, "--shares=3", "--json"];
-    let plan = run_ok(&[&plan[..], words].concat());
+    let plan = run_ok(&[&plan[..], args].concat());
     let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
     assert_eq!(plan["kind"], "convert");
     plan["tasks"].as_array().unwrap().len()
 }
 
 /// Runs every task: once killed, then twice at the same time.
-fn run_roughly(work: &str, count: usize, before_each: impl Fn()) {
+fn run_with_kills(work: &str, count: usize, before_each: impl Fn()) {
     for task in (0..count).map(|task| task.to_string()) {
         before_each();
         let mut killed = start(&["task", "run", work, "--task", &task]);
         killed.kill().unwrap();
         killed.wait().unwrap();
-        let both = [0, 1].map(|_| start(&["task", "run", work, "--task", &task]));
-        let both = both.map(|child| child.wait_with_output().unwrap());
-        assert!(both.iter().all(|output| output.status.success()), "task {task}");
+        let runs = [0, 1].map(|_| start(&["task", "run", work, "--task", &task]));
+        let outputs = runs.map(|child| child.wait_with_output().unwrap());
+        assert!(outputs.iter().all(|output| output.status.success()), "task {task}");
     }
 }
 
 #[test]
-fn parts_of_a_store_are_what_the_whole_is() {
-    let everything: &[&str] = &[];
-    let some = &["--bbox", "0,0,0:250,900,900"][..];
-    for (id, divided, asked) in [
-        ("pc3_basic", true, everything),
-        ("pc3_objects", true, everything),
-        ("pc3_objects", true, some),
-        ("sl3_streamlines", true, everything),
-        ("sl3_streamlines", true, some),
-        ("pc3_zero_points", false, everything),
-        ("ms3_tri", false, everything),
+fn a_divided_conversion_writes_the_same_rows() {
+    let no_filter: &[&str] = &[];
+    let filter = &["--bbox", "0,0,0:250,900,900"][..];
+    for (id, divided, options) in [
+        ("pc3_basic", true, no_filter),
+        ("pc3_objects", true, no_filter),
+        ("pc3_objects", true, filter),
+        ("sl3_streamlines", true, no_filter),
+        ("sl3_streamlines", true, filter),
+        ("pc3_zero_points", false, no_filter),
+        ("ms3_tri", false, no_filter),
     ] {
         let store = Unpacked::new(id);
         let at = |name: &str| store.path().with_file_name(name).to_str().unwrap().to_owned();
         let (address, work, out) = (at(&format!("{id}.zarrvectors")), at("work"), at("parts"));
         assert_eq!(address, store.path().to_str().unwrap());
         fs::create_dir(at("whole")).unwrap();
-        let whole = format!("{}/whole.csv", at("whole"));
-        run_ok(&[&["convert", &address, &whole], asked].concat());
-        let words = [&[address.as_str(), &out, "--to", "csv"], asked].concat();
-        let count = plan_parts(&work, &words);
+        let expected = format!("{}/whole.csv", at("whole"));
+        run_ok(&[&["convert", &address, &expected], options].concat());
+        let args = [&[address.as_str(), &out, "--to", "csv"], options].concat();
+        let count = plan_parts(&work, &args);
         assert_eq!(count > 1, divided, "{id}");
-        run_roughly(&work, count, || assert!(!Path::new(&out).exists(), "not before the end"));
-        let again = run_ok(&["task", "run", &work, "--all"]);
-        assert_eq!(again.matches("had been done").count(), count, "{again}");
+        run_with_kills(&work, count, || {
+            assert!(!Path::new(&out).exists(), "the output is not published before the end");
+        });
+        let repeated = run_ok(&["task", "run", &work, "--all"]);
+        assert_eq!(repeated.matches("had been done").count(), count, "{repeated}");
         let stdout = run_ok(&["task", "finish", &work]);
-        let parts = if count == 1 { "part" } else { "parts" };
-        assert_eq!(stdout, format!("{count} {parts} in {out}\n"));
-        assert_eq!(run_ok(&["task", "finish", &work, "--remove"]), stdout, "repeated");
+        let noun = if count == 1 { "part" } else { "parts" };
+        assert_eq!(stdout, format!("{count} {noun} in {out}\n"));
+        assert_eq!(
+            run_ok(&["task", "finish", &work, "--remove"]),
+            stdout,
+            "a repeated finish reports the same"
+        );
         assert_eq!(rows(&out), rows(&at("whole")), "{id}");
         assert_eq!(names(&out).len(), count);
-        let beside = names(store.path().parent().unwrap().to_str().unwrap());
+        let siblings = names(store.path().parent().unwrap().to_str().unwrap());
         assert!(
-            beside.iter().all(|name| !name.ends_with(".zvf-task") && name != "work"),
-            "{beside:?}"
+            siblings.iter().all(|name| !name.ends_with(".zvf-task") && name != "work"),
+            "{siblings:?}"
         );
     }
 }
 
 #[test]
-fn meshes_are_divided_by_objects_where_that_is_asked_for() {
+fn by_objects_divides_meshes() {
     let store = Unpacked::new("sk3_trees");
     let at = |name: &str| store.path().with_file_name(name).to_str().unwrap().to_owned();
     let (address, work, out) = (at("sk3_trees.zarrvectors"), at("work"), at("parts"));
-    let words = [address.as_str(), &out, "--to=csv", "--by-objects"];
-    let count = plan_parts(&work, &words);
+    let args = [address.as_str(), &out, "--to=csv", "--by-objects"];
+    let count = plan_parts(&work, &args);
     assert!(count > 1, "{count}");
-    run_roughly(&work, count, || ());
+    run_with_kills(&work, count, || ());
     let report = run_ok(&["task", "finish", &work, "--json"]);
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["parts"].as_array().unwrap().len(), count);
@@ -220,40 +226,40 @@ fn meshes_are_divided_by_objects_where_that_is_asked_for() {
 }
 
 #[test]
-fn files_are_parts_and_those_that_change_are_refused() {
+fn files_are_parts_and_changed_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fs::write(at("a.csv"), "x;y\n1;2\n").unwrap();
     fs::write(at("b.csv"), "x;y\n3;4\n5;6\n").unwrap();
-    let (one, two, work, out) = (at("a.csv"), at("b.csv"), at("work"), at("out"));
-    let words = [one.as_str(), &two, &out, "--separator", ";", "--to", "jsonl"];
-    assert_eq!(plan_parts(&work, &words), 2);
+    let (first, second, work, out) = (at("a.csv"), at("b.csv"), at("work"), at("out"));
+    let args = [first.as_str(), &second, &out, "--separator", ";", "--to", "jsonl"];
+    assert_eq!(plan_parts(&work, &args), 2);
     run_ok(&["task", "run", &work, "--task", "0"]);
-    fs::write(&two, "x;y\n3;4\n5;6\n7;8\n").unwrap();
+    fs::write(&second, "x;y\n3;4\n5;6\n7;8\n").unwrap();
     assert_eq!(run(&["task", "run", &work, "--all"]).status.code(), Some(6));
     assert_eq!(run(&["task", "finish", &work]).status.code(), Some(5), "a part is missing");
     run_ok(&["task", "remove", &work]);
     assert_eq!(names(folder.path().to_str().unwrap()), ["a.csv", "b.csv"]);
-    assert_eq!(plan_parts(&work, &words), 2);
+    assert_eq!(plan_parts(&work, &args), 2);
     let ran = run_ok(&["task", "run", &work, "--all", "--json"]);
     assert!(ran.contains(r#""ran":true"#) || ran.contains(r#""ran": true"#), "{ran}");
     // The result of a task is damaged before the end: only that task runs again.
     let runs = fs::read_dir(at(".out.zvf-task/runs")).unwrap();
-    let parts: Vec<_> = runs.map(|run| run.unwrap().path().join("b.jsonl")).collect();
-    let part = parts.iter().find(|part| part.exists()).unwrap();
-    fs::write(part, "{}").unwrap();
+    let candidates: Vec<_> = runs.map(|run| run.unwrap().path().join("b.jsonl")).collect();
+    let result = candidates.iter().find(|result| result.exists()).unwrap();
+    fs::write(result, "{}").unwrap();
     assert_eq!(run(&["task", "finish", &work]).status.code(), Some(3));
-    let again = run_ok(&["task", "run", &work, "--all"]);
-    assert_eq!(again.matches(": done").count(), 1, "{again}");
+    let repeated = run_ok(&["task", "run", &work, "--all"]);
+    assert_eq!(repeated.matches(": done").count(), 1, "{repeated}");
     run_ok(&["task", "finish", &work, "--remove"]);
     assert_eq!(fs::read_to_string(at("out/b.jsonl")).unwrap().lines().count(), 3);
-    let taken = [&["task", "plan", "convert", "--work-dir", &work][..], &words].concat();
-    assert_eq!(run(&taken).status.code(), Some(4), "the output is there");
+    let plan = [&["task", "plan", "convert", "--work-dir", &work][..], &args].concat();
+    assert_eq!(run(&plan).status.code(), Some(4), "the output exists");
 }
 
 #[test]
-fn a_store_that_changed_is_refused_by_tasks_of_a_conversion() {
-    let (_store, address, work) = place();
+fn conversion_tasks_refuse_a_changed_store() {
+    let (_store, address, work) = unpack();
     let out = format!("{work}-out");
     assert!(plan_parts(&work, &[&address, &out, "--to", "csv"]) > 1);
     fs::write(Path::new(&address).join("notes.txt"), "x").unwrap();
@@ -263,10 +269,10 @@ fn a_store_that_changed_is_refused_by_tasks_of_a_conversion() {
 }
 
 #[test]
-fn what_has_no_parts_is_refused() {
-    let (_store, address, work) = place();
+fn options_that_cannot_be_divided_are_refused() {
+    let (_store, address, work) = unpack();
     let out = format!("{work}-out");
-    for (words, why) in [
+    for (args, message) in [
         (&["--limit", "3", "--to", "csv"][..], "--limit"),
         (&["--objects", "1,2", "--to", "csv"], "--objects"),
         (&[], "--to"),
@@ -277,10 +283,10 @@ fn what_has_no_parts_is_refused() {
         (&["--to", "csv", "--nonsense"], "--nonsense"),
     ] {
         let plan = ["task", "plan", "convert", "--work-dir", &work, &address, &out];
-        let refused = run(&[&plan[..], words].concat());
-        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        let refused = run(&[&plan[..], args].concat());
+        assert_eq!(refused.status.code(), Some(2), "{args:?}");
         let stderr = String::from_utf8(refused.stderr).unwrap();
-        assert!(stderr.contains(why), "{stderr}");
+        assert!(stderr.contains(message), "{stderr}");
     }
     assert!(!Path::new(&work).exists());
 }
@@ -303,39 +309,39 @@ fn tree(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn levels_made_by_tasks_are_those_of_zvf_pyramid() {
+fn levels_built_by_tasks_are_those_of_zvf_pyramid() {
     let links = &["--levels", "2", "--cross-level-storage", "explicit"][..];
     for (id, options) in [
         ("pc3_objects", &["--levels", "3", "--cell-size", "9"][..]),
         ("sl3_streamlines", links),
         ("ms3_tri", &["--max-vertices", "10", "--in-place"]),
     ] {
-        let (whole, store) = (Unpacked::new(id), Unpacked::new(id));
+        let (expected, store) = (Unpacked::new(id), Unpacked::new(id));
         let (address, before) = (store.path().to_str().unwrap(), tree(store.path()));
         let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
-        run_ok(&[&["pyramid", whole.path().to_str().unwrap()], options].concat());
+        run_ok(&[&["pyramid", expected.path().to_str().unwrap()], options].concat());
         let plan = ["task", "plan", "pyramid", "--work-dir", &work, "--json", address];
         let plan = run_ok(&[&plan[..], options].concat());
         let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
         let count = plan["tasks"].as_array().unwrap().len();
         assert!(count > 1, "{id}: {count}");
         assert_eq!(run(&["task", "run", &work, "--task", "1"]).status.code(), Some(5), "too early");
-        run_roughly(&work, count, || assert_eq!(tree(store.path()), before));
+        run_with_kills(&work, count, || assert_eq!(tree(store.path()), before));
         let mut killed = start(&["task", "finish", &work]);
         killed.kill().unwrap();
         killed.wait().unwrap();
         run_ok(&["task", "finish", &work]);
-        assert_eq!(tree(store.path()), tree(whole.path()), "{id}");
-        let again = run_ok(&["task", "finish", &work, "--remove"]);
-        assert_eq!(again, format!("{address} had been finished by an earlier run\n"));
-        let left = names(store.path().parent().unwrap().to_str().unwrap());
-        assert_eq!(left, [format!("{id}.zarrvectors")]);
+        assert_eq!(tree(store.path()), tree(expected.path()), "{id}");
+        let repeated = run_ok(&["task", "finish", &work, "--remove"]);
+        assert_eq!(repeated, format!("{address} had been finished by an earlier run\n"));
+        let files = names(store.path().parent().unwrap().to_str().unwrap());
+        assert_eq!(files, [format!("{id}.zarrvectors")]);
     }
 }
 
 #[test]
-fn levels_are_not_put_into_a_store_that_changed() {
-    let (_store, address, work) = place();
+fn levels_are_not_published_into_a_changed_store() {
+    let (_store, address, work) = unpack();
     let plan = ["task", "plan", "pyramid", "--work-dir", &work, &address, "--levels", "1"];
     run_ok(&plan);
     run_ok(&["task", "run", &work, "--all"]);
@@ -353,10 +359,10 @@ fn levels_are_not_put_into_a_store_that_changed() {
     let report = run_ok(&["task", "finish", &work, "--json"]);
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["levels"].as_array().unwrap().len(), 1);
-    for (option, why) in [("--additive", "--additive"), ("--dry-run", "--dry-run")] {
+    for (option, message) in [("--additive", "--additive"), ("--dry-run", "--dry-run")] {
         let refused = run(&[&plan[..], &[option]].concat());
         assert_eq!(refused.status.code(), Some(2));
-        assert!(String::from_utf8(refused.stderr).unwrap().contains(why));
+        assert!(String::from_utf8(refused.stderr).unwrap().contains(message));
     }
     let remote = ["task", "plan", "pyramid", "--work-dir", "memory:///work", &address];
     assert_eq!(run(&remote).status.code(), Some(2), "levels are kept in a folder");

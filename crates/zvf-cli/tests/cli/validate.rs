@@ -1,4 +1,4 @@
-//! `zvf validate` and `zvf repair`: words, JSON, SARIF and exit codes.
+//! `zvf validate` and `zvf repair`: text, JSON, SARIF and exit codes.
 
 use std::fs;
 
@@ -16,19 +16,19 @@ fn a_sound_store_is_clean() {
 }
 
 #[test]
-fn findings_are_told_by_rule_and_place() {
+fn findings_have_a_rule_and_a_location() {
     let store = store("broken/fi_range_past_end");
     let ran = zvf(&["validate", store.arg()]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    let wanted = "error C21: The fragment index of a chunk contradicts itself or names rows that the chunk does \
+    let expected = "error C21: The fragment index of a chunk contradicts itself or names rows that the chunk does \
         not have.\n  0/vertex_fragments cell -2.0.0 at byte 24, fragment index, start + count: \
         expected at most 6, found 5000\n  Restore the object from a copy.";
-    assert!(ran.out.starts_with(wanted), "{}", ran.out);
+    assert!(ran.out.starts_with(expected), "{}", ran.out);
     assert!(ran.out.contains(": 1 error, 0 warnings\n"), "{}", ran.out);
 }
 
 #[test]
-fn a_store_that_does_not_open_is_a_finding_too() {
+fn a_store_that_does_not_open_is_a_finding() {
     let store = store("broken/md_no_zv_block");
     let ran = zvf(&["validate", store.arg()]);
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -36,7 +36,7 @@ fn a_store_that_does_not_open_is_a_finding_too() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_no_finding() {
+fn invalid_requests_are_not_findings() {
     assert_eq!(zvf(&["validate", "no/such/store"]).code, 4);
     let store = store("pc3_basic");
     for args in [
@@ -53,7 +53,7 @@ fn what_cannot_be_looked_at_is_no_finding() {
 }
 
 #[test]
-fn lines_of_json_and_a_sum() {
+fn json_has_a_line_per_finding_and_a_summary() {
     let store = store("broken/vx_missing_cell");
     let ran = zvf(&["validate", "--json", store.arg()]);
     assert_eq!(ran.code, 1);
@@ -62,13 +62,13 @@ fn lines_of_json_and_a_sum() {
     let finding = lines.iter().find(|line| line["rule"] == "C28").unwrap();
     assert_eq!((&finding["path"], &finding["cell"]), (&"0/vertices".into(), &"0.0.0".into()));
     assert_eq!((&finding["severity"], &finding["level"]), (&"error".into(), &3.into()));
-    let sum = &lines.last().unwrap()["summary"];
-    assert_eq!((&sum["errors"], &sum["complete"]), (&1.into(), &true.into()));
-    assert_eq!(sum["checked"]["levels"], 1);
+    let summary = &lines.last().unwrap()["summary"];
+    assert_eq!((&summary["errors"], &summary["complete"]), (&1.into(), &true.into()));
+    assert_eq!(summary["checked"]["levels"], 1);
 }
 
 #[test]
-fn sarif_names_the_rule_and_the_place() {
+fn sarif_names_the_rule_and_the_location() {
     let store = store("broken/attr_short_cell");
     let ran = zvf(&["validate", "--sarif", "-", store.arg()]);
     assert_eq!(ran.code, 1);
@@ -95,29 +95,29 @@ fn sarif_names_the_rule_and_the_place() {
 }
 
 #[test]
-fn rules_levels_and_caps() {
+fn options_restrict_rules_levels_and_findings() {
     let store = store("broken/codec_unknown");
     assert_eq!(zvf(&["validate", "--level", "2", store.arg()]).code, 0);
     assert_eq!(zvf(&["validate", "--rules", "C8,P3", store.arg()]).code, 0);
     let strict = crate::stores::store("broken/fi_trailing_bytes");
     assert_eq!(zvf(&["validate", strict.arg()]).code, 0);
     assert_eq!(zvf(&["validate", "--strict", strict.arg()]).code, 1);
-    let many = crate::stores::store("pc3_fragment_attrs");
-    let ran = zvf(&["validate", "--max-findings", "1", many.arg()]);
+    let warned = crate::stores::store("pc3_fragment_attrs");
+    let ran = zvf(&["validate", "--max-findings", "1", warned.arg()]);
     assert!(ran.out.contains("  and 3 more\n"), "{}", ran.out);
-    let sampled = zvf(&["validate", "--sample", "0.5:3", many.arg()]);
+    let sampled = zvf(&["validate", "--sample", "0.5:3", warned.arg()]);
     assert_eq!(sampled.code, 0, "{sampled:?}");
     assert!(sampled.out.contains("looked into a share of 0.5 of the cells"), "{}", sampled.out);
     assert!(sampled.out.ends_with(", in a sample\n"), "{}", sampled.out);
-    let all = zvf(&["validate", "--max-findings", "0", many.arg()]);
+    let all = zvf(&["validate", "--max-findings", "0", warned.arg()]);
     assert!(!all.out.contains(" more\n"), "{}", all.out);
-    let counted = zvf(&["validate", "--max-findings", "1", "--json", many.arg()]);
-    let sum: Value = serde_json::from_str(counted.out.lines().last().unwrap()).unwrap();
-    assert_eq!((counted.out.lines().count(), &sum["summary"]["warnings"]), (2, &4.into()));
+    let counted = zvf(&["validate", "--max-findings", "1", "--json", warned.arg()]);
+    let summary: Value = serde_json::from_str(counted.out.lines().last().unwrap()).unwrap();
+    assert_eq!((counted.out.lines().count(), &summary["summary"]["warnings"]), (2, &4.into()));
 }
 
 #[test]
-fn what_takes_more_memory_than_allowed_is_said() {
+fn checks_beyond_the_memory_limit_are_reported() {
     let store = store("sl3_streamlines");
     let ran = zvf(&["validate", "--memory-limit", "8KiB", store.arg()]);
     let assert_printed = |text: &str| assert!(ran.out.contains(text), "{text}: {}", ran.out);
@@ -130,25 +130,25 @@ fn what_takes_more_memory_than_allowed_is_said() {
 }
 
 #[test]
-fn a_plan_is_told_and_applied() {
+fn a_plan_is_printed_and_applied() {
     let store = store("broken/lv_count_wrong");
     let before = fs::read(store.path.join("0/zarr.json")).unwrap();
     let plan = zvf(&["repair", "--plan", store.arg()]);
     assert_eq!(plan.code, 1);
     assert_eq!(plan.out, "replace 0/zarr.json (C8)\n  vertex_count becomes 60, was 61\n");
     assert_eq!(fs::read(store.path.join("0/zarr.json")).unwrap(), before);
-    let done = zvf(&["repair", "--apply", store.arg()]);
-    assert_eq!(done.code, 0, "{done:?}");
-    assert!(done.out.contains("done; what was replaced is kept in "), "{}", done.out);
-    assert!(done.out.ends_with(": nothing wrong\n"), "{}", done.out);
-    let kept = store.path.with_file_name("lv_count_wrong.zarrvectors.zvf/repair-1/0/zarr.json");
-    assert_eq!(fs::read(kept).unwrap(), before);
-    let nothing = zvf(&["repair", "--plan", store.arg()]);
-    assert_eq!((nothing.code, nothing.out.as_str()), (0, "nothing to repair\n"));
+    let applied = zvf(&["repair", "--apply", store.arg()]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    assert!(applied.out.contains("done; what was replaced is kept in "), "{}", applied.out);
+    assert!(applied.out.ends_with(": nothing wrong\n"), "{}", applied.out);
+    let backup = store.path.with_file_name("lv_count_wrong.zarrvectors.zvf/repair-1/0/zarr.json");
+    assert_eq!(fs::read(backup).unwrap(), before);
+    let repeated = zvf(&["repair", "--plan", store.arg()]);
+    assert_eq!((repeated.code, repeated.out.as_str()), (0, "nothing to repair\n"));
 }
 
 #[test]
-fn what_would_be_a_guess_is_left() {
+fn uncertain_repairs_are_not_planned() {
     let store = store("broken/vx_missing_cell");
     let plan = zvf(&["repair", "--plan", "--json", store.arg()]);
     assert_eq!(plan.code, 0, "{plan:?}");

@@ -1,9 +1,9 @@
-//! info, ls, cell, object, group, blob: as text and as JSON, in every layout family.
+//! `zvf info`, `ls`, `cell`, `object`, `group` and `blob`: as text and as JSON, in every layout family.
 
 use crate::stores::{store, zvf};
 
 #[test]
-fn info_of_every_family() {
+fn info_describes_every_layout_family() {
     for (id, version, family, vertices) in [
         ("sl3_streamlines", "0.9.2", "C", 467),
         ("v070_sl3_pyramid", "0.7.0", "A", 214),
@@ -30,11 +30,11 @@ fn size(folder: &std::path::Path) -> (u64, u64) {
     let (mut files, mut bytes) = (0, 0);
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
-        let (own, length) = match entry.file_type().unwrap().is_dir() {
+        let (count, length) = match entry.file_type().unwrap().is_dir() {
             true => size(&entry.path()),
             false => (1, entry.metadata().unwrap().len()),
         };
-        files += own;
+        files += count;
         bytes += length;
     }
     (files, bytes)
@@ -71,7 +71,7 @@ fn info_sums_up_the_values_of_attributes() {
 }
 
 #[test]
-fn info_tells_attributes_links_objects_and_groups() {
+fn info_counts_attributes_links_objects_and_groups() {
     let streamlines = store("sl3_streamlines");
     let json = zvf(&["info", "--json", "--fast", streamlines.arg()]).json();
     let level = &json["levels"][0];
@@ -91,11 +91,11 @@ fn info_tells_attributes_links_objects_and_groups() {
 
 #[test]
 fn ls_lists_arrays_with_chunks_and_sizes() {
-    let new = store("pc3_basic");
-    let text = zvf(&["ls", new.arg()]).clean();
+    let store = store("pc3_basic");
+    let text = zvf(&["ls", store.arg()]).clean();
     assert!(text.starts_with("array"), "{text}");
     assert!(text.ends_with("7 KiB\n") || text.ends_with(" B\n"), "{text}");
-    let json = zvf(&["ls", "--json", new.arg(), "0/vertices/"]).json();
+    let json = zvf(&["ls", "--json", store.arg(), "0/vertices/"]).json();
     assert_eq!((&json["complete"], &json["arrays"][0]["chunks"]), (&true.into(), &8.into()));
     assert_eq!(json["arrays"].as_array().unwrap().len(), 1);
 
@@ -108,7 +108,7 @@ fn ls_lists_arrays_with_chunks_and_sizes() {
         (&serde_json::Value::Null, &"uint8".into())
     );
 
-    let error = zvf(&["ls", new.arg(), "1"]).refused(2);
+    let error = zvf(&["ls", store.arg(), "1"]).refused(2);
     assert_eq!(
         error,
         "zvf: InvalidArgument, no array lies below \"1\"; leave the path out to see all"
@@ -143,7 +143,7 @@ fn cell_shows_fragments_links_and_rows() {
 }
 
 #[test]
-fn objects_by_row_and_by_id() {
+fn shows_objects_by_row_and_by_id() {
     let store = store("sl3_streamlines");
     let text = zvf(&["object", store.arg(), "--limit", "5"]).clean();
     assert!(text.ends_with("and 19 more: see --limit\n"), "{text}");
@@ -164,7 +164,7 @@ fn objects_by_row_and_by_id() {
 }
 
 #[test]
-fn groups_by_number_and_by_name() {
+fn shows_groups_by_number_and_by_name() {
     let store = store("sl3_streamlines");
     let text = zvf(&["group", store.arg()]).clean();
     assert_eq!(text.lines().count(), 4, "{text}");
@@ -214,7 +214,7 @@ fn every_kind_of_blob_has_a_report() {
         let file = file.to_str().unwrap();
         zvf(&[&["blob", "show", "--json", "--kind", kind, file], args].concat())
     };
-    let sound: [(&str, &[u8], &[&str]); 6] = [
+    let valid: [(&str, &[u8], &[&str]); 6] = [
         ("manifest", b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0", &["--axes", "1"]),
         ("ragged", b"\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07\0", &["--item", "int16"]),
         ("link_cell", b"\0\0\0\0\x01\0\0\0", &["--item", "int32"]),
@@ -222,7 +222,7 @@ fn every_kind_of_blob_has_a_report() {
         ("shard_index", &[255; 16], &["--cells", "1", "--no-checksum"]),
         ("tet", b"TETR\x01\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0\x28\0\0\0\0\0\0\0", &[]),
     ];
-    for (kind, bytes, args) in sound {
+    for (kind, bytes, args) in valid {
         let ran = check(kind, bytes, args);
         assert!(ran.code <= 1, "{kind}: {}", ran.err);
         let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
@@ -239,7 +239,7 @@ fn every_kind_of_blob_has_a_report() {
 }
 
 #[test]
-fn completions_and_manual_pages() {
+fn prints_completions_and_manual_pages() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(zvf(&["completions", shell]).clean().contains("zvf"), "{shell}");
     }

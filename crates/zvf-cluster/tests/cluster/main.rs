@@ -23,17 +23,17 @@ use zvf_datafusion::{OpenOptions, StoreHandle, TableName};
 use crate::processes::Cluster;
 use crate::server::{Gate, serve};
 
-/// A store of 300 000 points in 64 chunks, some tasks of a scan.
+/// Creates a store of 300 000 points in 64 chunks, which a scan divides into several tasks.
 async fn points(folder: &Path) -> PathBuf {
     let path = folder.join("points.zarrvectors");
     let context = local();
-    let made = format!(
+    let copy = format!(
         "COPY (SELECT CAST(value % 400 AS FLOAT) AS x, CAST(value / 400 % 400 AS FLOAT) AS y, \
          CAST(value % 7 AS FLOAT) AS z, CAST(value % 11 AS INT) AS w FROM generate_series(1, 300000)) \
          TO '{}' OPTIONS ('chunk_shape' '50,50,50')",
         path.display()
     );
-    context.sql(&made).await.unwrap().collect().await.unwrap();
+    context.sql(&copy).await.unwrap().collect().await.unwrap();
     path
 }
 
@@ -68,7 +68,7 @@ async fn two_executors_answer_like_one_process() {
     let mesh = archives::unpack_cached(folder.path(), "ms3_tri").display().to_string();
     let groups = archives::unpack_cached(folder.path(), "sl3_pyramid").display().to_string();
     let cluster = Cluster::start(2, 1);
-    let (here, there) = (local(), remote(&cluster).await);
+    let (single, remote) = (local(), remote(&cluster).await);
     let statements = [
         format!("SELECT count(*) FROM zvf('{points}')"),
         format!("SELECT count(*), sum(w), min(x), max(y) FROM zvf('{points}')"),
@@ -90,12 +90,12 @@ async fn two_executors_answer_like_one_process() {
         format!("SELECT level, kind, vertices FROM zvf('{groups}', 'levels')"),
     ];
     for sql in &statements {
-        let expected = lines(&here, sql).await.unwrap();
-        let found = lines(&there, sql).await;
-        let found = found.unwrap_or_else(|error| panic!("{sql}: {error}\n{}", cluster.logs()));
-        assert_eq!(found, expected, "{sql}");
+        let expected = lines(&single, sql).await.unwrap();
+        let actual = lines(&remote, sql).await;
+        let actual = actual.unwrap_or_else(|error| panic!("{sql}: {error}\n{}", cluster.logs()));
+        assert_eq!(actual, expected, "{sql}");
     }
-    assert!(cluster.has_worked(0) && cluster.has_worked(1), "one of them has done it all");
+    assert!(cluster.has_worked(0) && cluster.has_worked(1), "one executor did all the work");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,7 +103,7 @@ async fn stores_of_each_kind_answer_sql_like_queries() {
     let folder = archives::scratch();
     let cluster = Cluster::start(2, 4);
     // Each store has its own session; all run concurrently.
-    let mut asked = Vec::new();
+    let mut checks = Vec::new();
     for id in [
         "pc3_objects",
         "ln3_basic",
@@ -122,10 +122,10 @@ async fn stores_of_each_kind_answer_sql_like_queries() {
     ] {
         let path = archives::unpack_cached(folder.path(), id).display().to_string();
         let context = remote(&cluster).await;
-        asked.push((id, tokio::spawn(async move { check::check(&path, &context).await })));
+        checks.push((id, tokio::spawn(async move { check::check(&path, &context).await })));
     }
     let (mut passed, mut failed) = (0, Vec::new());
-    for (id, verdict) in asked {
+    for (id, verdict) in checks {
         match verdict.await.unwrap() {
             Ok(verdict) => {
                 passed += verdict.passed;
@@ -141,19 +141,19 @@ async fn stores_of_each_kind_answer_sql_like_queries() {
 /// Returns the statement for the number of rows of a table and the minimum and maximum of its columns.
 async fn summary(context: &SessionContext, table: &str) -> Result<String> {
     let frame = context.sql(&format!("SELECT * FROM {table}")).await?;
-    let mut asked = vec!["count(*)".to_owned()];
+    let mut columns = vec!["count(*)".to_owned()];
     for field in frame.schema().fields() {
         let name = format!("\"{}\"", field.name());
         if field.data_type().is_numeric() {
-            asked.push(format!("min({name}), max({name}), count({name})"));
+            columns.push(format!("min({name}), max({name}), count({name})"));
         } else if field.data_type().is_string() {
-            asked.push(format!("min({name}), max({name})"));
+            columns.push(format!("min({name}), max({name})"));
         }
     }
-    Ok(format!("SELECT {} FROM {table}", asked.join(", ")))
+    Ok(format!("SELECT {} FROM {table}", columns.join(", ")))
 }
 
-/// The tables of a store, those of its finest and of its coarsest level.
+/// Returns the tables of the finest and the coarsest level of a store.
 async fn tables(path: &str) -> Vec<String> {
     let store = StoreHandle::open(path, OpenOptions::default()).await.unwrap();
     let reader = store.reader();
@@ -161,9 +161,10 @@ async fn tables(path: &str) -> Vec<String> {
     let mut levels: Vec<u32> =
         [numbers.first(), numbers.last()].into_iter().flatten().copied().collect();
     levels.dedup();
-    let all =
+    let pairs =
         levels.iter().flat_map(|level| TableName::ALL.iter().map(move |table| (*table, level)));
-    all.map(|(table, level)| format!("zvf('{path}', table => '{table}', level => {level})"))
+    pairs
+        .map(|(table, level)| format!("zvf('{path}', table => '{table}', level => {level})"))
         .collect()
 }
 
@@ -172,34 +173,34 @@ async fn every_archived_store_answers_like_one_process() {
     let folder = archives::scratch();
     let cluster = Cluster::start(2, 4);
     let (mut compared, mut failed) = (0, Vec::new());
-    let mut asked = Vec::new();
+    let mut tasks = Vec::new();
     for ids in archives::ids().chunks(archives::ids().len().div_ceil(SESSIONS)) {
         let paths: Vec<String> = ids
             .iter()
             .map(|id| archives::unpack_cached(folder.path(), id).display().to_string())
             .collect();
-        let (here, there) = (local(), remote(&cluster).await);
-        asked.push(tokio::spawn(async move {
+        let (single, remote) = (local(), remote(&cluster).await);
+        tasks.push(tokio::spawn(async move {
             let (mut compared, mut failed) = (0, Vec::new());
             for path in paths {
                 for table in tables(&path).await {
-                    // What a store does not have is an error in one process, too.
-                    let Ok(sql) = summary(&here, &table).await else { continue };
-                    let expected = lines(&here, &sql).await.map_err(|error| error.to_string());
-                    let found = lines(&there, &sql).await.map_err(|error| error.to_string());
+                    // A table that a store does not have is an error in one process, too.
+                    let Ok(sql) = summary(&single, &table).await else { continue };
+                    let expected = lines(&single, &sql).await.map_err(|error| error.to_string());
+                    let actual = lines(&remote, &sql).await.map_err(|error| error.to_string());
                     compared += 1;
-                    let same = expected == found || (expected.is_err() && found.is_err());
-                    if !same {
-                        failed.push(format!("{sql}: {found:?}, in one process {expected:?}"));
+                    let is_same = expected == actual || (expected.is_err() && actual.is_err());
+                    if !is_same {
+                        failed.push(format!("{sql}: {actual:?}, in one process {expected:?}"));
                     }
                 }
             }
             (compared, failed)
         }));
     }
-    for done in asked {
-        let (own, faults) = done.await.unwrap();
-        compared += own;
+    for task in tasks {
+        let (count, faults) = task.await.unwrap();
+        compared += count;
         failed.extend(faults);
     }
     assert!(failed.is_empty(), "{}\n{}", failed.join("\n"), cluster.logs());
@@ -215,8 +216,8 @@ async fn plans_keep_the_number_of_pruned_chunks() {
     let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
     let pruned = |plan: &Arc<dyn ExecutionPlan>| {
         let text = DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(true).to_string();
-        let (_, rest) = text.split_once("cells_pruned=").unwrap_or_else(|| panic!("{text}"));
-        rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap()
+        let (_, value) = text.split_once("cells_pruned=").unwrap_or_else(|| panic!("{text}"));
+        value.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap()
     };
     let codec = zvf_cluster::PhysicalCodec::default();
     let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(&plan), &codec).unwrap();
@@ -225,7 +226,7 @@ async fn plans_keep_the_number_of_pruned_chunks() {
     for plan in [plan, decoded] {
         let batches = datafusion::physical_plan::collect(Arc::clone(&plan), Arc::clone(&task));
         assert_eq!(batches.await.unwrap().len(), 1);
-        // 8 x 8 chunks, of which the first two columns are left.
+        // Of 8 x 8 chunks, the first two columns are read.
         assert_eq!(pruned(&plan), 48);
     }
 }
@@ -234,45 +235,45 @@ async fn plans_keep_the_number_of_pruned_chunks() {
 async fn killing_an_executor_changes_no_answer() {
     let folder = tempfile::tempdir().unwrap();
     points(folder.path()).await;
-    // Some chunks pass: what the first executor made of them is lost with it.
+    // Some chunks pass: the results of the first executor for them are lost with it.
     let gate = Gate::new(3);
     let url = format!("{}/points.zarrvectors", serve(folder.path().to_owned(), gate.clone()));
     let mut cluster = Cluster::start(1, 1);
-    let there = remote(&cluster).await;
+    let context = remote(&cluster).await;
     let sql = format!("SELECT count(*), sum(x), sum(y) FROM zvf('{url}')");
-    let asked = tokio::spawn({
+    let answer = tokio::spawn({
         let sql = sql.clone();
-        async move { lines(&there, &sql).await }
+        async move { lines(&context, &sql).await }
     });
     gate.wait_until_held();
     cluster.kill_executor(0);
     cluster.add_executor();
     gate.open();
     let expected = lines(&local(), &sql).await.unwrap();
-    match asked.await.unwrap() {
-        Ok(found) => assert_eq!(found, expected, "{}", cluster.logs()),
+    match answer.await.unwrap() {
+        Ok(actual) => assert_eq!(actual, expected, "{}", cluster.logs()),
         // An error is allowed if it names the executor.
         Err(error) => assert!(error.to_string().to_lowercase().contains("executor"), "{error}"),
     }
     // The cluster still works.
-    let there = remote(&cluster).await;
-    assert_eq!(lines(&there, &sql).await.unwrap(), expected);
+    let context = remote(&cluster).await;
+    assert_eq!(lines(&context, &sql).await.unwrap(), expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn impossible_statements_are_errors() {
     let cluster = Cluster::start(1, 1);
-    let there = remote(&cluster).await;
+    let context = remote(&cluster).await;
     let folder = tempfile::tempdir().unwrap();
     let points = points(folder.path()).await.display().to_string();
     let insert = format!("COPY (SELECT 1.0 AS x, 2.0 AS y) TO '{points}.zarrvectors'");
-    let error = lines(&there, &insert).await.unwrap_err().to_string();
+    let error = lines(&context, &insert).await.unwrap_err().to_string();
     assert!(!error.is_empty());
-    // A store that is removed before the executors open it.
+    // The store is removed before the executors open it.
     let table = format!("CREATE EXTERNAL TABLE p STORED AS ZVF LOCATION '{points}'");
-    there.sql(&table).await.unwrap().collect().await.unwrap();
+    context.sql(&table).await.unwrap().collect().await.unwrap();
     std::fs::remove_dir_all(&points).unwrap();
-    let error = lines(&there, "SELECT sum(x) FROM p").await.unwrap_err().to_string();
+    let error = lines(&context, "SELECT sum(x) FROM p").await.unwrap_err().to_string();
     assert!(error.contains("NotFound"), "{error}");
 }
 

@@ -1,4 +1,4 @@
-//! A scheduler and executors as processes of their own, which end with the test.
+//! A scheduler and executors in separate processes, which end with the test.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -32,7 +32,7 @@ impl Cluster {
         let port = free_port();
         let listen = format!("127.0.0.1:{port}");
         let count = executors.to_string();
-        let words = [
+        let args = [
             "scheduler",
             "--listen",
             &listen,
@@ -41,7 +41,7 @@ impl Cluster {
             "--min-executors",
             &count,
         ];
-        let scheduler = spawn(&words, &folder.path().join("scheduler.log"));
+        let scheduler = spawn(&args, &folder.path().join("scheduler.log"));
         let mut cluster = Self { scheduler, executors: Vec::new(), port, cores, folder };
         cluster.wait_for("/healthz");
         for _ in 0..executors {
@@ -63,7 +63,7 @@ impl Cluster {
         let (listen, control) = (format!("127.0.0.1:{}", free_port()), free_port().to_string());
         let (scheduler, folder) = (self.url(), work_dir.display().to_string());
         let cores = self.cores.to_string();
-        let words = [
+        let args = [
             "executor",
             "--scheduler",
             &scheduler,
@@ -78,39 +78,39 @@ impl Cluster {
             "--work-dir",
             &folder,
         ];
-        let process = spawn(&words, &self.folder.path().join(format!("{name}.log")));
+        let process = spawn(&args, &self.folder.path().join(format!("{name}.log")));
         self.executors.push(Executor { process, work_dir });
     }
 
-    /// Ends an executor as `kill -9` does.
+    /// Kills an executor like `kill -9`.
     pub(crate) fn kill_executor(&mut self, number: usize) {
         let process = &mut self.executors[number].process;
         process.kill().unwrap();
         process.wait().unwrap();
     }
 
-    /// Whether an executor has written results of a stage.
+    /// Returns whether an executor has written results of a stage.
     pub(crate) fn has_worked(&self, number: usize) -> bool {
         has_files(&self.executors[number].work_dir)
     }
 
-    /// Waits until a page of the scheduler says 200.
+    /// Waits until the scheduler answers `page` with status 200.
     fn wait_for(&mut self, page: &str) {
         let start = Instant::now();
-        while !self.says_ok(page) {
-            let ended = self.scheduler.try_wait().unwrap();
-            assert!(ended.is_none() && start.elapsed() < TIMEOUT, "{page}: {}", self.logs());
+        while !self.is_ok(page) {
+            let status = self.scheduler.try_wait().unwrap();
+            assert!(status.is_none() && start.elapsed() < TIMEOUT, "{page}: {}", self.logs());
             thread::sleep(Duration::from_millis(50));
         }
     }
 
-    fn says_ok(&self, page: &str) -> bool {
+    fn is_ok(&self, page: &str) -> bool {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
         let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
         let mut text = String::new();
-        let done =
+        let result =
             stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
-        done.is_ok() && text.starts_with("HTTP/1.1 200")
+        result.is_ok() && text.starts_with("HTTP/1.1 200")
     }
 
     /// Returns the logs of all processes.
@@ -145,10 +145,10 @@ fn has_files(folder: &Path) -> bool {
     })
 }
 
-fn spawn(words: &[&str], log: &Path) -> Child {
+fn spawn(args: &[&str], log: &Path) -> Child {
     let log = std::fs::File::create(log).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_zvf-cluster"));
-    command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
 
 /// Returns a port that was free a moment ago.

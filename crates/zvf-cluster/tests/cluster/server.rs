@@ -21,7 +21,7 @@ struct State {
 }
 
 impl Gate {
-    /// A gate that lets `allowed` requests for chunks pass.
+    /// Creates a gate that lets `allowed` requests for chunks pass.
     pub(crate) fn new(allowed: usize) -> Arc<Self> {
         let state = Mutex::new(State { allowed, requested: 0 });
         Arc::new(Self { state, changed: Condvar::new() })
@@ -32,7 +32,7 @@ impl Gate {
         let state = self.state.lock().unwrap();
         let is_free = |state: &mut State| state.requested <= state.allowed;
         let (_state, waited) = self.changed.wait_timeout_while(state, TIMEOUT, is_free).unwrap();
-        assert!(!waited.timed_out(), "nobody asks for chunks");
+        assert!(!waited.timed_out(), "no chunk is requested");
     }
 
     /// Lets everything pass from now on.
@@ -44,9 +44,9 @@ impl Gate {
     fn pass(&self) {
         let mut state = self.state.lock().unwrap();
         state.requested += 1;
-        let own = state.requested;
+        let number = state.requested;
         self.changed.notify_all();
-        drop(self.changed.wait_while(state, |state| state.allowed < own).unwrap());
+        drop(self.changed.wait_while(state, |state| state.allowed < number).unwrap());
     }
 }
 

@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn takes_every_nth_number() {
         let numbers = Float32Array::from(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        let second = take_every_nth(&numbers, 1, 3).unwrap();
-        assert_eq!(second.as_ref(), &Float32Array::from(vec![2.0, 5.0]) as &dyn Array);
+        let taken = take_every_nth(&numbers, 1, 3).unwrap();
+        assert_eq!(taken.as_ref(), &Float32Array::from(vec![2.0, 5.0]) as &dyn Array);
         assert!(take_every_nth(&numbers, 0, 0).is_err());
         assert!(take_every_nth(&StringArray::from(vec!["a"]), 0, 1).is_err());
     }

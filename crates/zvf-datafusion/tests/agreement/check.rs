@@ -31,21 +31,21 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     /// Compares two numbers; NaN equals NaN.
-    fn same(&mut self, what: &str, sql: f64, expected: f64) {
+    fn same(&mut self, label: &str, sql: f64, expected: f64) {
         // Sums are computed in different orders.
-        let near = sql == expected || (sql - expected).abs() <= 1e-6 * expected.abs().max(1.0);
-        if near || (sql.is_nan() && expected.is_nan()) {
+        let is_near = sql == expected || (sql - expected).abs() <= 1e-6 * expected.abs().max(1.0);
+        if is_near || (sql.is_nan() && expected.is_nan()) {
             self.passed += 1;
         } else {
-            self.failed.push(format!("{what}: SQL says {sql}, the store {expected}"));
+            self.failed.push(format!("{label}: SQL gives {sql}, the store {expected}"));
         }
     }
 
-    /// Counts an error of SQL, which is right if the store fails, too.
-    fn agree(&mut self, what: &str, is_equal: bool, error: &str) {
+    /// Records an error of SQL, which is correct if the store fails, too.
+    fn record(&mut self, label: &str, is_equal: bool, error: &str) {
         match is_equal {
             true => self.passed += 1,
-            false => self.failed.push(format!("{what}: {error}")),
+            false => self.failed.push(format!("{label}: {error}")),
         }
     }
 }
@@ -114,8 +114,8 @@ impl LevelCheck<'_> {
         Query::all().at_level(LevelId(self.level)).of_kind(self.kind)
     }
 
-    fn name(&self, what: &str) -> String {
-        format!("level {}, {}, {what}", self.level, self.kind)
+    fn name(&self, label: &str) -> String {
+        format!("level {}, {}, {label}", self.level, self.kind)
     }
 
     /// Registers a table; returns whether the level has it.
@@ -220,9 +220,9 @@ impl LevelCheck<'_> {
             let (low, high): (Vec<f64>, Vec<f64>) = sides.iter().copied().unzip();
             let Ok(bounds) = Bounds::new(&low, &high) else { continue };
             let query = self.query().in_region(bounds).vertices_only();
-            let found = self.reader.count(&query).await.map_err(fault)?.vertices;
+            let actual = self.reader.count(&query).await.map_err(fault)?.vertices;
             let expected = (0..batch.len()).filter(|row| inside(*row, names.len())).count();
-            verdict.same(&self.name("the same box"), found as f64, count(expected));
+            verdict.same(&self.name("the same box"), actual as f64, count(expected));
         }
         Ok(())
     }
@@ -233,27 +233,27 @@ impl LevelCheck<'_> {
         for field in schema.fields().iter().filter(|field| field.data_type().is_numeric()) {
             let name = format!("\"{}\"", field.name());
             let sql = format!("SELECT avg(CAST({name} AS DOUBLE)) FROM v");
-            let middle = match number(context, &sql).await {
-                Ok(middle) => middle,
+            let mean = match number(context, &sql).await {
+                Ok(mean) => mean,
                 Err(error) => {
                     self.refused(&sql, field.name(), &error.to_string(), verdict).await;
                     continue;
                 }
             };
-            if !middle.is_finite() {
+            if !mean.is_finite() {
                 continue;
             }
             let literal = match field.data_type().is_integer() {
-                true => format!("{}", middle.round() as i64),
-                false => format!("{middle:?}"),
+                true => format!("{}", mean.round() as i64),
+                false => format!("{mean:?}"),
             };
             for op in ["<", "<=", ">", ">=", "="] {
                 let pushed = format!("SELECT count(*) FROM v WHERE {name} {op} {literal}");
                 // Filters are not pushed below a limit, so the engine evaluates this condition.
-                let own = format!(
+                let engine_sql = format!(
                     "SELECT count(*) FROM (SELECT {name} AS a FROM v LIMIT 1000000000) WHERE a {op} {literal}"
                 );
-                let expected = number(context, &own).await?;
+                let expected = number(context, &engine_sql).await?;
                 verdict.same(&self.name(&pushed), number(context, &pushed).await?, expected);
             }
         }
@@ -267,7 +267,7 @@ impl LevelCheck<'_> {
         let is_attribute = !["object", "chunk", "row"].contains(&&*name)
             && !axes(self.reader).contains(&format!("\"{name}\""));
         let refused = self.reader.run(&query).await.is_err();
-        verdict.agree(&self.name(sql), is_attribute && refused, error);
+        verdict.record(&self.name(sql), is_attribute && refused, error);
     }
 
     async fn objects(
@@ -292,44 +292,44 @@ impl LevelCheck<'_> {
             *owned.entry(owner.0).or_default() += 1;
         }
         let sql = "SELECT count(*) FROM v JOIN o ON v.object = o.object";
-        let all: usize = owned.values().sum();
-        verdict.same(&self.name(sql), number(context, sql).await?, count(all));
+        let total: usize = owned.values().sum();
+        verdict.same(&self.name(sql), number(context, sql).await?, count(total));
         let sql = "SELECT count(DISTINCT object) FROM v";
         verdict.same(&self.name(sql), number(context, sql).await?, count(owned.len()));
-        let mut some: Vec<i64> =
+        let mut samples: Vec<i64> =
             owned.keys().copied().step_by((owned.len() / 3).max(1)).take(4).collect();
-        // If objects share vertices although the store denies it, conditions on the object are answered by its manifest.
+        // If objects share vertices although the store denies it, SQL answers conditions on objects from manifests.
         let mut denied = Vec::new();
-        for id in &some {
+        for id in &samples {
             let query = self.query().vertices_only().of_objects([zvf::ObjectId(*id)]);
-            let all = self.reader.count(&query).await.map_err(fault)?.vertices;
-            if !level.node().meta().shared_fragments && all as f64 != count(owned[id]) {
+            let by_manifest = self.reader.count(&query).await.map_err(fault)?.vertices;
+            if !level.node().meta().shared_fragments && by_manifest as f64 != count(owned[id]) {
                 denied.push(*id);
             }
         }
-        some.retain(|id| !denied.contains(id));
-        for id in &some {
+        samples.retain(|id| !denied.contains(id));
+        for id in &samples {
             let sql = format!("SELECT count(*) FROM v WHERE object = {id}");
             verdict.same(&self.name(&sql), number(context, &sql).await?, count(owned[id]));
             let sql = format!("SELECT count(*) FROM o WHERE object = {id}");
-            let rows = ids.iter().filter(|found| found.0 == *id).count();
+            let rows = ids.iter().filter(|row_id| row_id.0 == *id).count();
             verdict.same(&self.name(&sql), number(context, &sql).await?, count(rows));
         }
         // `zvf query --objects` for chains that do not share fragments.
         if self.kind.is_chain() && !level.node().meta().shared_fragments {
-            let query = self.query().of_objects(some.iter().copied().map(zvf::ObjectId));
+            let query = self.query().of_objects(samples.iter().copied().map(zvf::ObjectId));
             let counts = self.reader.count(&query).await.map_err(fault)?;
-            let expected: usize = some.iter().map(|id| owned[id]).sum();
+            let expected: usize = samples.iter().map(|id| owned[id]).sum();
             verdict.same(
                 &self.name("zvf query --objects"),
                 counts.vertices as f64,
                 count(expected),
             );
         }
-        let list: Vec<String> = some.iter().map(ToString::to_string).collect();
+        let list: Vec<String> = samples.iter().map(ToString::to_string).collect();
         if !list.is_empty() {
             let sql = format!("SELECT count(*) FROM v WHERE object IN ({})", list.join(", "));
-            let expected: usize = some.iter().map(|id| owned[id]).sum();
+            let expected: usize = samples.iter().map(|id| owned[id]).sum();
             verdict.same(&self.name(&sql), number(context, &sql).await?, count(expected));
         }
         Ok(())
@@ -349,11 +349,11 @@ impl LevelCheck<'_> {
         verdict.same(&self.name(sql), number(context, sql).await?, members as f64);
         let is_listed = groups.iter().all(|group| group.range.is_none());
         for group in groups.iter().step_by((groups.len() / 3).max(1)) {
-            let own = [
+            let statements = [
                 format!("SELECT sum(members) FROM g WHERE \"group\" = {}", group.group),
                 format!("SELECT sum(members) FROM g WHERE \"group\" IN ({}, 12345)", group.group),
             ];
-            for sql in own {
+            for sql in statements {
                 verdict.same(&self.name(&sql), number(context, &sql).await?, group.members as f64);
             }
         }
@@ -369,8 +369,8 @@ impl LevelCheck<'_> {
     }
 
     async fn links(&self, context: &SessionContext, verdict: &mut Verdict) -> Result<()> {
-        let all = self.reader.run(&self.query().with_places()).await.map_err(fault)?.batch;
-        let links = all.elements().map_or(0, zvf::Elements::len);
+        let batch = self.reader.run(&self.query().with_places()).await.map_err(fault)?.batch;
+        let links = batch.elements().map_or(0, zvf::Elements::len);
         let sql = "SELECT count(*) FROM e";
         verdict.same(&self.name(sql), number(context, sql).await?, count(links));
         let schema = context.table("e").await?.schema().inner().clone();
@@ -384,12 +384,12 @@ impl LevelCheck<'_> {
                 "SELECT count(*) FROM e JOIN v ON v.chunk = e.{end}_chunk AND v.row = e.{end}_row"
             );
             verdict.same(&self.name(&sql), number(context, &sql).await?, count(links));
-            let ended = all.elements().map(|all| {
-                all.iter().filter_map(|one| one.get(at).copied()).collect::<HashSet<_>>()
+            let vertices = batch.elements().map(|elements| {
+                elements.iter().filter_map(|rows| rows.get(at).copied()).collect::<HashSet<_>>()
             });
             let sql =
                 format!("SELECT count(*) FROM (SELECT DISTINCT {end}_chunk, {end}_row FROM e)");
-            let distinct = ended.map_or(0, |ended| ended.len());
+            let distinct = vertices.map_or(0, |vertices| vertices.len());
             verdict.same(&self.name(&sql), number(context, &sql).await?, count(distinct));
         }
         self.link_values(context, &ends, verdict).await?;

@@ -35,29 +35,29 @@ impl LevelCheck<'_> {
             return Ok(());
         }
         self.add_vertices(context, "vg", "group_attributes").await?;
-        let all: Vec<u64> = (0..groups.len()).collect();
-        let members = groups.members(&all).await.map_err(fault)?;
+        let indices: Vec<u64> = (0..groups.len()).collect();
+        let members = groups.members(&indices).await.map_err(fault)?;
         let inside = |members: &[&Members]| {
             let is_inside = |id: &&ObjectId| members.iter().any(|members| members.contains(**id));
             count(owners.iter().flatten().filter(is_inside).count())
         };
         let lists: f64 = members.iter().map(|members| inside(&[members])).sum();
         let sql = "SELECT sum(cardinality(groups)) FROM vg";
-        let found = number(context, sql).await?;
+        let actual = number(context, sql).await?;
         // The sum of no rows is null.
-        verdict.same(&self.name(sql), if batch.is_empty() { 0.0 } else { found }, lists);
-        for (group, own) in all.iter().zip(&members).step_by((members.len() / 3).max(1)) {
+        verdict.same(&self.name(sql), if batch.is_empty() { 0.0 } else { actual }, lists);
+        for (group, ids) in indices.iter().zip(&members).step_by((members.len() / 3).max(1)) {
             for sql in [
                 format!("SELECT count(*) FROM vg WHERE array_has(groups, {group})"),
                 format!("SELECT count(*) FROM vg WHERE {group} = ANY(groups)"),
                 format!("SELECT count(*) FROM vg WHERE array_has_any(groups, [{group}, 12345])"),
             ] {
-                verdict.same(&self.name(&sql), number(context, &sql).await?, inside(&[own]));
+                verdict.same(&self.name(&sql), number(context, &sql).await?, inside(&[ids]));
             }
             let name = groups.name(*group).unwrap_or_default();
             let is_named =
-                |(other, _): &(&u64, &Members)| groups.name(**other).as_ref() == Some(&name);
-            let named = all.iter().zip(&members).filter(is_named).map(|(_, members)| members);
+                |(index, _): &(&u64, &Members)| groups.name(**index).as_ref() == Some(&name);
+            let named = indices.iter().zip(&members).filter(is_named).map(|(_, members)| members);
             let named: Vec<&Members> = named.collect();
             let name = name.replace('\'', "''");
             let sql = format!("SELECT count(*) FROM vg WHERE array_has(\"group.name\", '{name}')");
@@ -66,7 +66,7 @@ impl LevelCheck<'_> {
             let sql = format!(
                 "SELECT count(*) FROM v WHERE object IN (SELECT object FROM m WHERE \"group\" = {group})"
             );
-            verdict.same(&self.name(&sql), number(context, &sql).await?, inside(&[own]));
+            verdict.same(&self.name(&sql), number(context, &sql).await?, inside(&[ids]));
         }
         Ok(())
     }
@@ -84,9 +84,9 @@ impl LevelCheck<'_> {
         for owner in owners.iter().flatten() {
             *owned.entry(*owner).or_default() += 1;
         }
-        for (id, own) in owned {
+        for (id, rows) in owned {
             let query = self.query().vertices_only().of_objects([id]);
-            if self.reader.count(&query).await.map_err(fault)?.vertices as f64 != count(own) {
+            if self.reader.count(&query).await.map_err(fault)?.vertices as f64 != count(rows) {
                 return Ok(true);
             }
         }
@@ -109,34 +109,34 @@ impl LevelCheck<'_> {
             let query = self.query().vertices_only().columns(Columns::Named(vec![name.clone()]));
             let sql = format!("SELECT sum(CAST(\"{name}\" AS DOUBLE)) FROM vf");
             let batch = match (self.reader.run(&query).await, number(context, &sql).await) {
-                (Ok(answer), Ok(found)) => {
+                (Ok(answer), Ok(actual)) => {
                     let batch = answer.batch;
                     let values = values(&batch, name);
                     let sum = if values.is_empty() { f64::NAN } else { values.iter().sum() };
-                    verdict.same(&self.name(&sql), found, sum);
+                    verdict.same(&self.name(&sql), actual, sum);
                     batch
                 }
                 (Err(_), Err(_)) => {
-                    verdict.agree(&self.name(&sql), true, "");
+                    verdict.record(&self.name(&sql), true, "");
                     continue;
                 }
-                (_, found) => {
-                    verdict.agree(&self.name(&sql), false, &format!("{found:?}"));
+                (_, actual) => {
+                    verdict.record(&self.name(&sql), false, &format!("{actual:?}"));
                     continue;
                 }
             };
             let values = values(&batch, name);
             // Larger ids are not exact as floats.
-            let is_exact = |some: &f64| some.abs() < 9_007_199_254_740_992.0;
-            let Some(some) = values.first().copied().filter(is_exact) else { continue };
+            let is_exact = |value: &f64| value.abs() < 9_007_199_254_740_992.0;
+            let Some(sample) = values.first().copied().filter(is_exact) else { continue };
             let literal = match field.data_type().is_integer() {
-                true => format!("{}", some as i64),
-                false => format!("{some:?}"),
+                true => format!("{}", sample as i64),
+                false => format!("{sample:?}"),
             };
-            let expected = values.iter().filter(|value| **value == some).count();
+            let expected = values.iter().filter(|value| **value == sample).count();
             let sql = format!("SELECT count(*) FROM vf WHERE \"{name}\" = {literal}");
             verdict.same(&self.name(&sql), number(context, &sql).await?, count(expected));
-            let expected = values.iter().filter(|value| **value < some).count();
+            let expected = values.iter().filter(|value| **value < sample).count();
             let sql = format!("SELECT count(*) FROM vf WHERE \"{name}\" < {literal}");
             verdict.same(&self.name(&sql), number(context, &sql).await?, count(expected));
         }
@@ -144,7 +144,7 @@ impl LevelCheck<'_> {
     }
 }
 
-/// The values of a column of an answer.
+/// Returns the values of a column of an answer.
 fn values(batch: &Batch, name: &str) -> Vec<f64> {
     let column = batch.field(name).map(|field| &field.column);
     let values = column.map(|column| (0..batch.len()).filter_map(move |row| column.float(row, 0)));

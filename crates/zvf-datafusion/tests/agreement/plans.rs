@@ -16,30 +16,30 @@ fn session() -> SessionContext {
     context
 }
 
-/// 40 objects of 50 points, each in a chunk of its own.
+/// Writes 40 objects of 50 points, each in its own chunk.
 async fn objects(context: &SessionContext, folder: &tempfile::TempDir) -> String {
     let path = folder.path().join("objects.zarrvectors").display().to_string();
-    let made = format!(
+    let copy = format!(
         "COPY (SELECT CAST(value / 50 * 10 + value % 5 AS FLOAT) AS x, CAST(value % 7 AS FLOAT) AS y, \
          value / 50 + 100 AS cell FROM generate_series(0, 1999)) TO '{path}' \
          OPTIONS ('positions' 'x,y', 'object' 'cell', 'kind' 'point_cloud', 'chunk_shape' '10,10')"
     );
-    context.sql(&made).await.unwrap().collect().await.unwrap();
+    context.sql(&copy).await.unwrap().collect().await.unwrap();
     path
 }
 
 /// Returns the plan of a statement with its metrics.
-async fn analyzed(context: &SessionContext, sql: &str) -> String {
+async fn analyze(context: &SessionContext, sql: &str) -> String {
     let rows = context.sql(&format!("EXPLAIN ANALYZE {sql}")).await.unwrap();
     pretty_format_batches(&rows.collect().await.unwrap()).unwrap().to_string()
 }
 
-/// The value of a metric of the leaf that reads vertices.
+/// Returns a metric of the leaf of the plan that reads vertices.
 fn metric(plan: &str, name: &str) -> u64 {
     let leaf =
         plan.lines().find(|line| line.contains("vertices/0")).unwrap_or_else(|| panic!("{plan}"));
-    let found = leaf.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("{name}: {plan}"));
-    let digits: String = found.1.chars().take_while(char::is_ascii_digit).collect();
+    let split = leaf.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("{name}: {plan}"));
+    let digits: String = split.1.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap()
 }
 
@@ -49,27 +49,27 @@ async fn joins_prune_chunks_by_object() {
     let context = session();
     let path = objects(&context, &folder).await;
     let vertices = format!("zvf('{path}') AS v");
-    let some = "(SELECT column1 AS id FROM (VALUES (103), (117), (999)))";
+    let ids = "(SELECT column1 AS id FROM (VALUES (103), (117), (999)))";
     for sql in [
-        format!("SELECT count(*), sum(v.x) FROM {vertices} WHERE object IN {some}"),
-        format!("SELECT count(*), sum(v.x) FROM {vertices} JOIN {some} AS s ON v.object = s.id"),
+        format!("SELECT count(*), sum(v.x) FROM {vertices} WHERE object IN {ids}"),
+        format!("SELECT count(*), sum(v.x) FROM {vertices} JOIN {ids} AS s ON v.object = s.id"),
         format!(
             "SELECT count(*), sum(v.x) FROM {vertices} JOIN zvf('{path}', 'objects') AS o ON v.object = o.object \
              WHERE o.object IN (103, 117) AND o.fragments = 1"
         ),
     ] {
         assert_eq!(number(&context, &sql).await.unwrap(), 100.0, "{sql}");
-        let plan = analyzed(&context, &sql).await;
+        let plan = analyze(&context, &sql).await;
         assert_eq!((metric(&plan, "cells_read"), metric(&plan, "cells_pruned")), (2, 38), "{plan}");
         assert!(metric(&plan, "requests") > 0 && metric(&plan, "bytes_read") > 0, "{plan}");
     }
-    // A join that keeps all vertices, and one that selects no object.
-    let sql = format!("SELECT count(*) FROM {vertices} LEFT JOIN {some} AS s ON v.object = s.id");
+    // One join keeps all vertices, and one selects no object.
+    let sql = format!("SELECT count(*) FROM {vertices} LEFT JOIN {ids} AS s ON v.object = s.id");
     assert_eq!(number(&context, &sql).await.unwrap(), 2000.0);
-    let sql = format!("SELECT count(*) FROM {vertices} WHERE object NOT IN {some}");
+    let sql = format!("SELECT count(*) FROM {vertices} WHERE object NOT IN {ids}");
     assert_eq!(number(&context, &sql).await.unwrap(), 1900.0);
-    let none = some.replace("103", "3").replace("117", "17");
-    let sql = format!("SELECT count(*) FROM {vertices} WHERE object IN {none}");
+    let missing_ids = ids.replace("103", "3").replace("117", "17");
+    let sql = format!("SELECT count(*) FROM {vertices} WHERE object IN {missing_ids}");
     assert_eq!(number(&context, &sql).await.unwrap(), 0.0);
 }
 
@@ -79,18 +79,18 @@ async fn groups_prune_chunks() {
     let path = archives::unpack_cached(folder.path(), "sl3_pyramid").display().to_string();
     let context = session();
     let table = format!("zvf('{path}', 'group_attributes')");
-    let plain = format!("zvf('{path}', 'members')");
-    let all = format!("SELECT count(*) FROM {table}");
-    let all = number(&context, &all).await.unwrap();
+    let members = format!("zvf('{path}', 'members')");
+    let sql = format!("SELECT count(*) FROM {table}");
+    let total = number(&context, &sql).await.unwrap();
     let sql = format!("SELECT count(*) FROM {table} WHERE array_has(groups, 0)");
-    let some = number(&context, &sql).await.unwrap();
-    assert!(some > 0.0 && some < all, "{some} of {all}");
-    assert!(analyzed(&context, &sql).await.contains("groups=1"));
+    let in_group = number(&context, &sql).await.unwrap();
+    assert!(in_group > 0.0 && in_group < total, "{in_group} of {total}");
+    assert!(analyze(&context, &sql).await.contains("groups=1"));
     let join = format!(
-        "SELECT count(*) FROM zvf('{path}') WHERE object IN (SELECT object FROM {plain} WHERE \"group\" = 0)"
+        "SELECT count(*) FROM zvf('{path}') WHERE object IN (SELECT object FROM {members} WHERE \"group\" = 0)"
     );
-    assert_eq!(number(&context, &join).await.unwrap(), some);
-    // A group that does not exist, and a table without groups.
+    assert_eq!(number(&context, &join).await.unwrap(), in_group);
+    // The group does not exist, or the table has no groups.
     let sql = format!("SELECT count(*) FROM {table} WHERE array_has(groups, 99)");
     assert_eq!(number(&context, &sql).await.unwrap(), 0.0);
     let sql = format!("SELECT * FROM zvf('{path}', 'objects', 'group_attributes')");
@@ -127,12 +127,12 @@ async fn statistics_of_tables_are_correct() {
     for (table, column) in [(TableName::Objects, "row"), (TableName::Groups, "group")] {
         let options = TableOptions { table, ..TableOptions::default() };
         let table_of = ZvfTable::open(store.clone(), options).await.unwrap();
-        let known = table_of.statistics().unwrap();
-        let place = table_of.schema().index_of(column).unwrap();
-        let column_known = &known.column_statistics[place];
-        let Precision::Exact(rows) = known.num_rows else { panic!("{known:?}") };
+        let statistics = table_of.statistics().unwrap();
+        let index = table_of.schema().index_of(column).unwrap();
+        let column_statistics = &statistics.column_statistics[index];
+        let Precision::Exact(rows) = statistics.num_rows else { panic!("{statistics:?}") };
         let last = ScalarValue::UInt64(Some(rows as u64 - 1));
-        assert_eq!(column_known.max_value, Precision::Exact(last));
+        assert_eq!(column_statistics.max_value, Precision::Exact(last));
         // Below a limit the engine reads rows instead of using statistics.
         let sql = format!(
             "SELECT count(DISTINCT \"{column}\") FROM (SELECT \"{column}\" FROM zvf('{lines}', '{table}') LIMIT 100000)"

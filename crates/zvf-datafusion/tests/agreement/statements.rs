@@ -35,11 +35,12 @@ async fn accepts_named_arguments() {
     let folder = archives::scratch();
     let path = archives::unpack_cached(folder.path(), "sl3_pyramid").display().to_string();
     // Sessions that are derived from a registered one accept named arguments, too.
-    let plain = session(OpenOptions::default());
-    let with_paths = zvf_datafusion::with_paths_as_tables(plain.clone(), OpenOptions::default());
-    for context in [plain, with_paths] {
-        let by_place = format!("SELECT count(*) FROM zvf('{path}', 'vertices', 1, 'streamline')");
-        let expected = number(&context, &by_place).await.unwrap();
+    let registered = session(OpenOptions::default());
+    let with_paths =
+        zvf_datafusion::with_paths_as_tables(registered.clone(), OpenOptions::default());
+    for context in [registered, with_paths] {
+        let positional = format!("SELECT count(*) FROM zvf('{path}', 'vertices', 1, 'streamline')");
+        let expected = number(&context, &positional).await.unwrap();
         let finest =
             number(&context, &format!("SELECT count(*) FROM zvf('{path}')")).await.unwrap();
         assert!(expected > 0.0 && expected != finest, "{expected} of {finest}");
@@ -82,7 +83,7 @@ async fn accepts_named_arguments() {
     }
 }
 
-/// A grid of 190 x 190 vertices, in 16 chunks, with two triangles between each four of them.
+/// Creates a grid of 190 x 190 vertices in 16 chunks, with two triangles in each square.
 async fn grid(folder: &Path) -> String {
     const SIDE: usize = 190;
     let mut text = String::new();
@@ -116,15 +117,15 @@ async fn reads_links_in_tasks_and_prunes_cells() {
     for (end, chunk) in [(1, "0.0.0"), (2, "1.2.0"), (3, "3.3.0")] {
         let condition = format!("WHERE corner{end}_chunk = '{chunk}'");
         // Filters are not pushed below a limit, so the engine tests all links.
-        let all = format!("SELECT count(*) FROM (SELECT * FROM {links} LIMIT 1000000) {condition}");
-        let expected = number(&context, &all).await.unwrap();
-        assert!(expected > 1000.0, "{all}: {expected}");
+        let sql = format!("SELECT count(*) FROM (SELECT * FROM {links} LIMIT 1000000) {condition}");
+        let expected = number(&context, &sql).await.unwrap();
+        assert!(expected > 1000.0, "{sql}: {expected}");
         assert_eq!(number(&context, &count(&condition)).await.unwrap(), expected, "{condition}");
         let plan = run(&context, &format!("EXPLAIN ANALYZE {}", count(&condition))).await;
         assert!(plan.contains("cells_pruned=") && !plan.contains("cells_pruned=0"), "{plan}");
     }
-    let none = count("WHERE corner1_chunk = '9.9.9'");
-    assert_eq!(number(&context, &none).await.unwrap(), 0.0);
+    let missing = count("WHERE corner1_chunk = '9.9.9'");
+    assert_eq!(number(&context, &missing).await.unwrap(), 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,11 +133,11 @@ async fn inserts_attributes_that_are_named_like_columns() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.zarrvectors").display().to_string();
     let context = session(OpenOptions::default());
-    let made = format!(
+    let copy = format!(
         "COPY (SELECT CAST(value AS FLOAT) AS x, CAST(0 AS FLOAT) AS y, CAST(value AS INT) AS chunk \
          FROM generate_series(1, 10)) TO '{path}' OPTIONS ('positions' 'x,y')"
     );
-    run(&context, &made).await;
+    run(&context, &copy).await;
     let table = format!("CREATE EXTERNAL TABLE p STORED AS ZVF LOCATION '{path}'");
     run(&context, &table).await;
     let sum = "SELECT sum(\"vertex.chunk\") FROM p";
@@ -149,12 +150,12 @@ async fn inserts_attributes_that_are_named_like_columns() {
 /// Creates a store with two lines of five vertices, objects 0 and 1, as the table `p`.
 async fn make_lines(context: &SessionContext, folder: &Path) -> String {
     let path = folder.join("lines.zarrvectors").display().to_string();
-    let made = format!(
+    let copy = format!(
         "COPY (SELECT CAST(value AS FLOAT) AS x, CAST(0 AS FLOAT) AS y, value / 5 AS line \
          FROM generate_series(0, 9)) TO '{path}' \
          OPTIONS ('positions' 'x,y', 'object' 'line', 'kind' 'polyline')"
     );
-    run(context, &made).await;
+    run(context, &copy).await;
     run(context, &format!("CREATE EXTERNAL TABLE p STORED AS ZVF LOCATION '{path}'")).await;
     path
 }
@@ -178,15 +179,15 @@ async fn inserted_lines_have_the_ids_of_their_rows() {
     for (object, expected) in [(0, 10.0), (1, 35.0), (7, 50.0), (9, 11.0)] {
         assert_eq!(number(&context, &sum(object)).await.unwrap(), expected, "{object}");
     }
-    // The line runs as its rows came, whatever the order of chunks.
+    // The vertices of the line are in the order of its rows, regardless of chunks.
     let reader = zvf::open(&path, OpenOptions::default()).await.unwrap();
     let line = reader.run(&Query::all().of_objects([ObjectId(7)])).await.unwrap().batch;
     assert_eq!([0, 1].map(|row| line.positions().float(row, 0)), [Some(30.0), Some(20.0)]);
-    let again =
+    let reused =
         run_error(&context, "INSERT INTO p (x, y, object) VALUES (1, 1, 7), (2, 2, 7)").await;
-    assert!(again.contains("the id 7 was used before"), "{again}");
-    let none = run_error(&context, "INSERT INTO p (x, y) VALUES (1, 1), (2, 2)").await;
-    assert!(none.contains("an id for each vertex of a polyline"), "{none}");
+    assert!(reused.contains("the id 7 was used before"), "{reused}");
+    let without_id = run_error(&context, "INSERT INTO p (x, y) VALUES (1, 1), (2, 2)").await;
+    assert!(without_id.contains("an id for each vertex of a polyline"), "{without_id}");
     assert_eq!(number(&context, "SELECT count(*) FROM p").await.unwrap(), 14.0);
 }
 
@@ -223,11 +224,11 @@ async fn copies_a_store_to_a_bucket_with_the_options_of_the_session() {
         });
     let context = session(options);
     let address = "s3://bucket/copied.zarrvectors";
-    let made = format!(
+    let copy = format!(
         "COPY (SELECT CAST(value AS FLOAT) AS x, CAST(1 AS FLOAT) AS y FROM generate_series(1, 100)) \
          TO '{address}' OPTIONS ('positions' 'x,y')"
     );
-    run(&context, &made).await;
+    run(&context, &copy).await;
     let sum = format!("SELECT sum(x) FROM zvf('{address}')");
     assert_eq!(number(&context, &sum).await.unwrap(), 5050.0);
 }

@@ -22,17 +22,17 @@ impl LevelCheck<'_> {
         context: &SessionContext,
         verdict: &mut Verdict,
     ) -> Result<()> {
-        let known = axes(self.reader);
-        for (shown, first) in numbers(context, "v").await? {
-            let is_own =
-                ["object", "row"].contains(&&*shown) || known.contains(&format!("\"{shown}\""));
-            if is_own {
+        let axes = axes(self.reader);
+        for (column, operand) in numbers(context, "v").await? {
+            let is_location =
+                ["object", "row"].contains(&&*column) || axes.contains(&format!("\"{column}\""));
+            if is_location {
                 continue;
             }
-            let name = shown.strip_prefix("vertex.").unwrap_or(&shown).to_owned();
+            let name = column.strip_prefix("vertex.").unwrap_or(&column).to_owned();
             let columns = Columns::Named(vec![name.clone()]);
             let query = self.query().vertices_only().columns(columns);
-            let sql = format!("SELECT sum(CAST({first} AS DOUBLE)) FROM v");
+            let sql = format!("SELECT sum(CAST({operand} AS DOUBLE)) FROM v");
             let expected = self.reader.run(&query).await.map(|answer| {
                 let column = answer.batch.field(&name).map(|field| &field.column);
                 let value = |row| column.and_then(|column| column.float(row, 0));
@@ -52,21 +52,21 @@ impl LevelCheck<'_> {
         let level = self.level().await?;
         let Some(index) = level.objects().await.map_err(fault)? else { return Ok(()) };
         let rows: Vec<u64> = (0..index.slots()).collect();
-        for (shown, first) in numbers(context, "o").await? {
-            if ["object", "row", "fragments", "chunks"].contains(&&*shown) {
+        for (column, operand) in numbers(context, "o").await? {
+            if ["object", "row", "fragments", "chunks"].contains(&&*column) {
                 continue;
             }
-            let name = shown.strip_prefix("object.").unwrap_or(&shown);
+            let name = column.strip_prefix("object.").unwrap_or(&column);
             let attribute = level.object_attribute(name).await.map_err(fault)?;
             let expected = weighted_sum(attribute, &rows).await;
             let sql =
-                format!("SELECT sum(CAST({first} AS DOUBLE) * (CAST(row AS DOUBLE) + 1)) FROM o");
+                format!("SELECT sum(CAST({operand} AS DOUBLE) * (CAST(row AS DOUBLE) + 1)) FROM o");
             self.compare(context, &sql, expected, verdict).await;
         }
         let manifests = index.manifests(&rows).await.map_err(fault);
         for (column, of_chunks) in [("fragments", false), ("chunks", true)] {
-            let expected = manifests.as_ref().map_err(ToString::to_string).and_then(|all| {
-                let counted = all.iter().zip(&rows).map(|(manifest, row)| {
+            let expected = manifests.as_ref().map_err(ToString::to_string).and_then(|manifests| {
+                let counted = manifests.iter().zip(&rows).map(|(manifest, row)| {
                     let references = manifest.references().map_err(|error| error.to_string())?;
                     let mut chunks: Vec<String> =
                         references.map(|(key, _)| key.to_string()).collect();
@@ -95,16 +95,16 @@ impl LevelCheck<'_> {
         let level = self.level().await?;
         let Some(groups) = level.groups().await.map_err(fault)? else { return Ok(()) };
         let rows: Vec<u64> = (0..groups.len()).collect();
-        for (shown, first) in numbers(context, "g").await? {
-            if ["group", "members"].contains(&&*shown) {
+        for (column, operand) in numbers(context, "g").await? {
+            if ["group", "members"].contains(&&*column) {
                 continue;
             }
-            // An attribute "name" beside the column of that name has its scope before it.
-            let name = shown.strip_prefix("group.").unwrap_or(&shown);
+            // An attribute named like a column has its scope as a prefix.
+            let name = column.strip_prefix("group.").unwrap_or(&column);
             let attribute = level.group_attribute(name).await.map_err(fault)?;
             let expected = weighted_sum(attribute, &rows).await;
             let sql = format!(
-                "SELECT sum(CAST({first} AS DOUBLE) * (CAST(\"group\" AS DOUBLE) + 1)) FROM g"
+                "SELECT sum(CAST({operand} AS DOUBLE) * (CAST(\"group\" AS DOUBLE) + 1)) FROM g"
             );
             self.compare(context, &sql, expected, verdict).await;
         }
@@ -118,23 +118,25 @@ impl LevelCheck<'_> {
         ends: &[String],
         verdict: &mut Verdict,
     ) -> Result<()> {
-        let own: Vec<String> =
-            ends.iter().flat_map(|end| END_SUFFIXES.map(|what| format!("{end}_{what}"))).collect();
-        for (shown, first) in numbers(context, "e").await? {
-            if own.contains(&shown) {
+        let end_columns: Vec<String> = ends
+            .iter()
+            .flat_map(|end| END_SUFFIXES.map(|suffix| format!("{end}_{suffix}")))
+            .collect();
+        for (column, operand) in numbers(context, "e").await? {
+            if end_columns.contains(&column) {
                 continue;
             }
-            let name = shown.strip_prefix("link.").unwrap_or(&shown);
+            let name = column.strip_prefix("link.").unwrap_or(&column);
             let columns = Columns::Named(vec![format!("link.{name}")]);
             let query = self.query().with_places().columns(columns);
             let expected = self.reader.run(&query).await.map(|answer| {
                 let batch = answer.batch;
                 let elements = batch.elements();
-                sum(elements.into_iter().flat_map(|all| link_terms(&batch, all)))
+                sum(elements.into_iter().flat_map(|elements| link_terms(&batch, elements)))
             });
             let [source, target] = [&ends[0], ends.last().unwrap()];
             let sql = format!(
-                "SELECT sum(CAST({first} AS DOUBLE) * (1 + CAST({source}_row AS DOUBLE) + 3 * CAST({target}_row AS DOUBLE))) \
+                "SELECT sum(CAST({operand} AS DOUBLE) * (1 + CAST({source}_row AS DOUBLE) + 3 * CAST({target}_row AS DOUBLE))) \
                  FROM e"
             );
             self.compare(context, &sql, expected.map_err(fault), verdict).await;
@@ -155,16 +157,17 @@ impl LevelCheck<'_> {
         let chunks = self.level().await?.chunks().await.map_err(fault)?;
         let has_objects = self.level().await?.objects().await.map_err(fault)?.is_some();
         for (at, end) in ends.iter().enumerate() {
-            let place = |element: &[usize]| location(&batch, element[at]).0;
-            let owner = |element: &[usize]| batch.vertex_objects().and_then(|all| all[element[at]]);
-            for some in elements.iter().step_by((elements.len() / 3).max(1)) {
-                let chunk = place(some);
+            let chunk_of = |element: &[usize]| location(&batch, element[at]).0;
+            let owner =
+                |element: &[usize]| batch.vertex_objects().and_then(|owners| owners[element[at]]);
+            for sample in elements.iter().step_by((elements.len() / 3).max(1)) {
+                let chunk = chunk_of(sample);
                 let key = chunks.get(chunk as usize).unwrap();
-                let expected = elements.iter().filter(|other| place(other) == chunk).count();
+                let expected = elements.iter().filter(|link| chunk_of(link) == chunk).count();
                 let sql = format!("SELECT count(*) FROM e WHERE {end}_chunk = '{key}'");
                 self.compare(context, &sql, Ok(count(expected)), verdict).await;
-                let Some(object) = owner(some).filter(|_| has_objects) else { continue };
-                let expected = elements.iter().filter(|other| owner(other) == Some(object)).count();
+                let Some(object) = owner(sample).filter(|_| has_objects) else { continue };
+                let expected = elements.iter().filter(|link| owner(link) == Some(object)).count();
                 let sql = format!("SELECT count(*) FROM e WHERE {end}_object = {}", object.0);
                 self.compare(context, &sql, Ok(count(expected)), verdict).await;
             }
@@ -181,11 +184,11 @@ impl LevelCheck<'_> {
         verdict: &mut Verdict,
     ) {
         match (number(context, sql).await, expected) {
-            (Ok(found), Ok(expected)) => verdict.same(&self.name(sql), found, expected),
-            (Err(_), Err(_)) => verdict.agree(&self.name(sql), true, ""),
-            (found, expected) => {
-                let both = format!("SQL says {found:?}, the store {expected:?}");
-                verdict.agree(&self.name(sql), false, &both);
+            (Ok(actual), Ok(expected)) => verdict.same(&self.name(sql), actual, expected),
+            (Err(_), Err(_)) => verdict.record(&self.name(sql), true, ""),
+            (actual, expected) => {
+                let difference = format!("SQL gives {actual:?}, the store {expected:?}");
+                verdict.record(&self.name(sql), false, &difference);
             }
         }
     }
@@ -201,10 +204,10 @@ async fn numbers(context: &SessionContext, table: &str) -> Result<Vec<(String, S
         let name = field.name().clone();
         match field.data_type() {
             DataType::FixedSizeList(item, _) if item.data_type().is_numeric() => {
-                let first = format!("\"{name}\"[1]");
-                Some((name, first))
+                let operand = format!("\"{name}\"[1]");
+                Some((name, operand))
             }
-            plain if plain.is_numeric() => {
+            data_type if data_type.is_numeric() => {
                 let quoted = format!("\"{name}\"");
                 Some((name, quoted))
             }
@@ -221,7 +224,7 @@ fn sum(values: impl Iterator<Item = f64>) -> f64 {
 
 /// Returns the sum of the values of rows, each weighted with the number of its row plus 1.
 async fn weighted_sum(attribute: Option<RowAttribute>, rows: &[u64]) -> Result<f64> {
-    let attribute = attribute.expect("the table has a column of it");
+    let attribute = attribute.expect("the table has a column of this attribute");
     let values = attribute.rows(rows).await.map_err(fault)?;
     let present = rows.iter().enumerate().filter(|(at, _)| values.is_present(*at));
     Ok(sum(
@@ -229,15 +232,15 @@ async fn weighted_sum(attribute: Option<RowAttribute>, rows: &[u64]) -> Result<f
     ))
 }
 
-/// The chunk and the row of a vertex of an answer with places.
+/// Returns the chunk and the row of a vertex of an answer with locations.
 fn location(batch: &Batch, vertex: usize) -> (u32, u32) {
     let bytes: [u8; 8] =
         batch.field(LOCATION_FIELD).unwrap().column.row(vertex).try_into().unwrap();
-    let place = u64::from_le_bytes(bytes);
-    ((place >> 32) as u32, place as u32)
+    let packed = u64::from_le_bytes(bytes);
+    ((packed >> 32) as u32, packed as u32)
 }
 
-/// The terms of the weighted sum of an attribute of links.
+/// Returns the terms of the weighted sum of an attribute of links.
 fn link_terms<'a>(batch: &'a Batch, elements: &'a Elements) -> impl Iterator<Item = f64> + 'a {
     elements.iter().enumerate().filter_map(move |(at, ends)| {
         let value = elements.fields().first()?.column.float(at, 0)?;

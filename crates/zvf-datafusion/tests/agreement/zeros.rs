@@ -14,35 +14,35 @@ async fn conditions_distinguish_zeros_like_sql() {
         .iter()
         .flat_map(|x| ["-0", "0", "4", "NaN"].map(|w| format!("('{x}', '{w}')")))
         .collect();
-    let made = format!(
+    let copy = format!(
         "COPY (SELECT CAST(a AS FLOAT) AS x, CAST(1 AS FLOAT) AS y, CAST(b AS DOUBLE) AS w \
          FROM (VALUES {}) AS t (a, b)) TO '{path}'",
         rows.join(", ")
     );
-    context.sql(&made).await.unwrap().collect().await.unwrap();
-    let mut kept = 0;
+    context.sql(&copy).await.unwrap().collect().await.unwrap();
+    let mut nonempty = 0;
     for column in ["x", "w"] {
         for op in ["<", "<=", "=", "<>", ">", ">="] {
             for literal in ["0", "0.0", "CAST('-0' AS DOUBLE)", "CAST('-0' AS FLOAT)", "1"] {
                 let pushed =
                     format!("SELECT count(*) FROM zvf('{path}') WHERE {column} {op} {literal}");
                 // Filters are not pushed below a limit.
-                let own = format!(
+                let engine_sql = format!(
                     "SELECT count(*) FROM (SELECT {column} AS a FROM zvf('{path}') LIMIT 1000) WHERE a {op} {literal}"
                 );
-                let expected = number(&context, &own).await.unwrap();
+                let expected = number(&context, &engine_sql).await.unwrap();
                 assert_eq!(number(&context, &pushed).await.unwrap(), expected, "{pushed}");
-                kept += u32::from(expected > 0.0);
+                nonempty += u32::from(expected > 0.0);
             }
         }
         for set in ["IN (0, 2)", "BETWEEN 0 AND 1", "BETWEEN -1 AND CAST('-0' AS DOUBLE)"] {
             let pushed = format!("SELECT count(*) FROM zvf('{path}') WHERE {column} {set}");
-            let own = format!(
+            let engine_sql = format!(
                 "SELECT count(*) FROM (SELECT {column} AS a FROM zvf('{path}') LIMIT 1000) WHERE a {set}"
             );
-            let expected = number(&context, &own).await.unwrap();
+            let expected = number(&context, &engine_sql).await.unwrap();
             assert_eq!(number(&context, &pushed).await.unwrap(), expected, "{pushed}");
         }
     }
-    assert!(kept > 40, "{kept}");
+    assert!(nonempty > 40, "{nonempty}");
 }

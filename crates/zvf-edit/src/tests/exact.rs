@@ -64,14 +64,14 @@ fn points() -> (tempfile::TempDir, PathBuf) {
     (folder, store)
 }
 
-fn write(store: &Path, batch: &Batch, more: impl FnOnce(&mut Writer)) {
+fn write(store: &Path, batch: &Batch, push_more: impl FnOnce(&mut Writer)) {
     let chunk = ChunkShape::new(&[10.0, 10.0]).unwrap();
     let schema = Schema::new(batch.kind(), Axis::spatial(2).unwrap(), chunk).unwrap();
     let mut options = WriteOptions::default();
     options.build.sync = false;
     let mut writer = wait(Writer::create(store.to_str().unwrap(), schema, options)).unwrap();
     writer.push(batch).unwrap();
-    more(&mut writer);
+    push_more(&mut writer);
     wait(writer.finish()).unwrap();
 }
 
@@ -103,7 +103,7 @@ fn renumber(store: &Path) -> Result<Json, crate::EditError> {
 }
 
 #[test]
-fn renumbering_keeps_owners_with_ids_beyond_f64_apart() {
+fn renumbering_distinguishes_owners_with_ids_beyond_f64() {
     let (_folder, store) = polylines(&[LARGE_ID + 2, 5, LARGE_ID + 1, LARGE_ID]);
     add_level(&store, Options::default());
     let before = [LARGE_ID + 2, 5, LARGE_ID + 1, LARGE_ID];
@@ -117,7 +117,7 @@ fn renumbering_keeps_owners_with_ids_beyond_f64_apart() {
 }
 
 #[test]
-fn renumbering_keeps_sources_with_ids_beyond_f64_apart() {
+fn renumbering_distinguishes_sources_with_ids_beyond_f64() {
     let (_folder, store) = polylines(&[LARGE_ID + 2, 5, LARGE_ID + 1, LARGE_ID]);
     add_level(&store, Options { renumber: true, ..Options::default() });
     let sources = || {
@@ -223,7 +223,7 @@ fn refusal(store: &Path) -> Class {
 
 #[test]
 fn refuses_malformed_numbers_in_documents() {
-    for wrong in [json!("3"), json!(-3), json!(2.5)] {
+    for malformed in [json!("3"), json!(-3), json!(2.5)] {
         for (id, path, name) in [
             ("ms3_tri", "0/links/0", "link_width"),
             ("ms3_tri", "0/links/0", "sid_ndim"),
@@ -232,18 +232,18 @@ fn refuses_malformed_numbers_in_documents() {
             ("pl2_negative", "0/vertices", "chunk_grid_origin"),
         ] {
             let store = Unpacked::new(id);
-            restate(store.path(), path, |doc| doc["attributes"][name] = wrong.clone());
-            assert_eq!(refusal(store.path()), Class::Encoding, "{id} {name} {wrong}");
+            restate(store.path(), path, |doc| doc["attributes"][name] = malformed.clone());
+            assert_eq!(refusal(store.path()), Class::Encoding, "{id} {name} {malformed}");
         }
     }
 }
 
 #[test]
 fn refuses_a_malformed_next_id() {
-    for wrong in [json!("7"), json!(1_u64 << 63), json!(7.5)] {
+    for malformed in [json!("7"), json!(1_u64 << 63), json!(7.5)] {
         let store = Unpacked::new("pl2_negative");
-        restate(store.path(), "", |doc| doc["attributes"]["zvf"] = json!({"next_id": wrong}));
-        assert_eq!(refusal(store.path()), Class::Encoding, "{wrong}");
+        restate(store.path(), "", |doc| doc["attributes"]["zvf"] = json!({"next_id": malformed}));
+        assert_eq!(refusal(store.path()), Class::Encoding, "{malformed}");
     }
 }
 
@@ -251,12 +251,12 @@ fn refuses_a_malformed_next_id() {
 fn refuses_object_columns_with_malformed_width() {
     let (_folder, store) = polylines(&[0, 1]);
     let path = "0/object_attributes/mass";
-    for wrong in [json!([2, 1_u64 << 32]), json!([2, -1]), json!([2, 1, 1]), json!("2")] {
-        let doc = |doc: &mut Json| doc["shape"] = wrong.clone();
+    for malformed in [json!([2, 1_u64 << 32]), json!([2, -1]), json!([2, 1, 1]), json!("2")] {
+        let doc = |doc: &mut Json| doc["shape"] = malformed.clone();
         restate(&store, path, doc);
         let snap = snapshot(&store);
         let error = open_row_column(&snap, path, "mass").unwrap_err();
-        assert_eq!(error.class, Class::BadShape, "{wrong} {error}");
+        assert_eq!(error.class, Class::BadShape, "{malformed} {error}");
     }
 }
 

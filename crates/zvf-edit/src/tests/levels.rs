@@ -35,8 +35,8 @@ fn build_anew(store: &Path, make: impl FnOnce(&str)) {
 
 /// Moves all vertices, so that chunks are added and removed.
 fn edit(store: &Path) {
-    let by = vec![9.5; axes(store)];
-    let line = json!({"op": "vertex.move", "vertices": {"all": true}, "by": by});
+    let offset = vec![9.5; axes(store)];
+    let line = json!({"op": "vertex.move", "vertices": {"all": true}, "by": offset});
     run(store, &[line]).unwrap();
 }
 
@@ -51,10 +51,10 @@ fn cells(store: &Path) -> BTreeMap<String, Vec<u8>> {
 fn refreshed_levels_equal_rebuilt_levels() {
     let sized =
         |method, size| Options { method: Some(method), size: Some(size), ..Options::default() };
-    let both =
+    let two_levels =
         |options: Options| Options { links: CrossLevelStorage::Explicit, depth: -1, ..options };
     for (id, options) in [
-        ("pl2_negative", both(sized(Method::Simplify, 0.7))),
+        ("pl2_negative", two_levels(sized(Method::Simplify, 0.7))),
         (
             "sl3_streamlines",
             Options {
@@ -65,7 +65,7 @@ fn refreshed_levels_equal_rebuilt_levels() {
             },
         ),
         ("sk3_trees", Options { prune: Some(0.5), ..sized(Method::Simplify, 3.0) }),
-        ("gr3_links", both(sized(Method::Cluster, 80.0))),
+        ("gr3_links", two_levels(sized(Method::Cluster, 80.0))),
         ("ms3_tri", Options { method: Some(Method::Collapse), ..Options::default() }),
         (
             "pc3_objects",
@@ -96,8 +96,9 @@ fn refreshed_levels_equal_rebuilt_levels() {
         let differing = keys.find(|key| found.get(*key) != expected.get(*key));
         assert_eq!(differing, None, "{id}");
         // A second refresh changes nothing.
-        let again = refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
-        assert_eq!(again["changed"], false, "{id}: {again}");
+        let second_report =
+            refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
+        assert_eq!(second_report["changed"], false, "{id}: {second_report}");
         undo(store.path(), Undo::Last(2), &CommitOptions::default()).unwrap();
     }
 }
@@ -123,8 +124,9 @@ fn check_reference_levels(content: LevelContent) {
         wait(build_reference(copy, &reference, &build_options())).unwrap();
     });
     assert_eq!(cells(store.path()), cells(twin.path()));
-    let full = cells(store.path()).keys().any(|key| key.starts_with("2/vertex_attributes/"));
-    assert_eq!(full, content == LevelContent::Full);
+    let has_attributes =
+        cells(store.path()).keys().any(|key| key.starts_with("2/vertex_attributes/"));
+    assert_eq!(has_attributes, content == LevelContent::Full);
     // A new object is added to the levels.
     let line = json!({"op": "object.add", "positions": [[1, 2], [3, 4]]});
     run(store.path(), &[line]).unwrap();
@@ -183,16 +185,16 @@ fn renumbers_objects_on_all_levels_and_in_groups() {
     ];
     run(store.path(), &lines).unwrap();
     let before = positions(store.path());
-    let what = Collect {
+    let gc_options = Collect {
         grace: std::time::Duration::ZERO,
         keep: 10,
         vacuum: false,
         renumber: true,
         dry_run: false,
     };
-    let dry = gc(store.path(), Collect { dry_run: true, ..what }).unwrap();
+    let dry = gc(store.path(), Collect { dry_run: true, ..gc_options }).unwrap();
     assert_eq!((&dry["head"], dry["commits"].as_array().map(Vec::len)), (&json!(1), Some(1)));
-    assert_eq!(gc(store.path(), what).unwrap()["head"], 2);
+    assert_eq!(gc(store.path(), gc_options).unwrap()["head"], 2);
     let after = positions(store.path());
     let dense: Vec<Option<i64>> = (0..before.len() as i64).map(Some).collect();
     assert_eq!(after.keys().copied().collect::<Vec<_>>(), dense);
@@ -242,15 +244,16 @@ fn gc_removes_only_temporary_files_of_dead_writers() {
     for path in foreign.iter().chain([&temporary]) {
         std::fs::write(path, "x").unwrap();
     }
-    let what = Collect {
+    let gc_options = Collect {
         grace: std::time::Duration::from_secs(3600),
         keep: 10,
         vacuum: false,
         renumber: false,
         dry_run: false,
     };
-    assert_eq!(gc(store.path(), what).unwrap()["removed"]["files"], 0);
-    let report = gc(store.path(), Collect { grace: std::time::Duration::ZERO, ..what }).unwrap();
+    assert_eq!(gc(store.path(), gc_options).unwrap()["removed"]["files"], 0);
+    let report =
+        gc(store.path(), Collect { grace: std::time::Duration::ZERO, ..gc_options }).unwrap();
     assert_eq!(report["removed"]["files"], 1);
     assert!(!temporary.exists() && foreign.iter().all(|path| path.exists()));
 }

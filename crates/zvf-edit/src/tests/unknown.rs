@@ -55,9 +55,9 @@ fn request_of_record(line: &Json) -> usize {
 #[test]
 fn edits_with_lost_answers_are_committed_or_unknown() {
     let line = removal();
-    let nth = request_of_record(&line);
+    let record = request_of_record(&line);
     // Whether the record arrives, whether it can be read back, the class of the error, and the number of commits.
-    for (what, fault, is_cut, class, commits) in [
+    for (label, fault, is_cut, class, commits) in [
         ("it is there, which shows", Fault::AnswerLost, false, None, 1),
         ("it is there, unseen", Fault::AnswerLost, true, Some(Class::CommitUnknown), 1),
         ("it is not there", Fault::Reset, false, Some(Class::CommitUnknown), 0),
@@ -68,28 +68,28 @@ fn edits_with_lost_answers_are_committed_or_unknown() {
             let backend = backend();
             (Arc::clone(&backend), place(&backend))
         };
-        backend.plan(nth, fault);
+        backend.plan(record, fault);
         if is_cut {
-            (nth + 1..nth + 64).for_each(|later| backend.plan(later, Fault::Reset));
+            (record + 1..record + 64).for_each(|request| backend.plan(request, Fault::Reset));
         }
-        let ended = edit(&place, &line);
+        let outcome = edit(&place, &line);
         backend.forget();
-        assert_eq!(ended.as_ref().err().map(|error| error.class), class, "{what}: {ended:?}");
+        assert_eq!(outcome.as_ref().err().map(|error| error.class), class, "{label}: {outcome:?}");
         let found = log(&place, None).unwrap();
-        assert_eq!(found.len(), commits, "{what}");
-        match (&ended, found.first()) {
-            (Ok(report), Some(_)) => assert_eq!(report["head"], 1, "{what}: {report}"),
+        assert_eq!(found.len(), commits, "{label}");
+        match (&outcome, found.first()) {
+            (Ok(report), Some(_)) => assert_eq!(report["head"], 1, "{label}: {report}"),
             (Err(error), Some(commit)) => {
                 let txid = commit["txid"].as_str().unwrap();
-                assert!(error.message.contains(&format!("commit 1 ({txid})")), "{what}: {error}");
+                assert!(error.message.contains(&format!("commit 1 ({txid})")), "{label}: {error}");
             }
             (_, None) => {
                 // The failed commit does not hinder another attempt.
-                assert_eq!(edit(&place, &line).unwrap()["head"], 1, "{what}");
+                assert_eq!(edit(&place, &line).unwrap()["head"], 1, "{label}");
             }
         }
         // The object is removed exactly once.
-        let again = edit(&place, &line).unwrap_err();
-        assert_eq!(again.class, Class::InvalidArgument, "{what}: {again}");
+        let second_error = edit(&place, &line).unwrap_err();
+        assert_eq!(second_error.class, Class::InvalidArgument, "{label}: {second_error}");
     }
 }

@@ -36,18 +36,18 @@ fn begin(store: &Path) -> Transaction {
 /// and the last two are removed; the third has the fragments of the first.
 fn put_waste(store: &Path) {
     let mut transaction = begin(store);
-    let mut out = Changes::new();
+    let mut changes = Changes::new();
     let is_sole = !store.join("1").exists();
     for geometry in &mut transaction.kinds {
-        add_rows(geometry, &mut out);
-        remove_objects(geometry, is_sole, &mut out);
+        add_rows(geometry, &mut changes);
+        remove_objects(geometry, is_sole, &mut changes);
     }
-    for (key, bytes) in out {
+    for (key, bytes) in changes {
         std::fs::write(store.join(key), bytes.unwrap()).unwrap();
     }
 }
 
-fn add_rows(geometry: &mut Geometry, out: &mut Changes) {
+fn add_rows(geometry: &mut Geometry, changes: &mut Changes) {
     let snap = std::rc::Rc::clone(&geometry.snap);
     let position = geometry.axes * geometry.scalar.size();
     for chunk in geometry.vertices.chunks().into_iter().step_by(2) {
@@ -59,13 +59,13 @@ fn add_rows(geometry: &mut Geometry, out: &mut Changes) {
             array.put(&chunk, bytes);
         }
     }
-    geometry.vertices.flush(&snap, out).unwrap();
+    geometry.vertices.flush(&snap, changes).unwrap();
     for column in &mut geometry.columns {
-        column.array.flush(&snap, out).unwrap();
+        column.array.flush(&snap, changes).unwrap();
     }
 }
 
-fn remove_objects(geometry: &mut Geometry, is_sole: bool, out: &mut Changes) {
+fn remove_objects(geometry: &mut Geometry, is_sole: bool, changes: &mut Changes) {
     let Some(objects) = &mut geometry.objects else { return };
     let empty = manifest_bytes(objects.rank, &[]).unwrap();
     let rows = &mut objects.manifests.rows;
@@ -78,7 +78,7 @@ fn remove_objects(geometry: &mut Geometry, is_sole: bool, out: &mut Changes) {
     if count > 4 {
         rows[2] = rows[0].clone();
     }
-    objects.manifests.flush(out, 16384).unwrap();
+    objects.manifests.flush(changes, 16384).unwrap();
 }
 
 /// Returns the chunks with waste: a fragment without an object, or a row in no fragment.
@@ -91,14 +91,14 @@ fn waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
         let key = geometry.chunk_keys[number as usize].clone();
         let rows = geometry.vertices.read_stored(&snap, &key).unwrap().unwrap().len() / size;
         let blob = geometry.fragments.read_stored(&snap, &key).unwrap().unwrap_or_default();
-        let mut held = HashSet::new();
+        let mut rows_of_fragments = HashSet::new();
         for (at, fragment) in FragmentIndex::parse(&blob).unwrap().iter().enumerate() {
-            held.extend(fragment.rows());
+            rows_of_fragments.extend(fragment.rows());
             if geometry.objects.is_some() && !owners.contains_key(&(number, at as u32)) {
                 found.insert(key.clone());
             }
         }
-        if held.len() != rows {
+        if rows_of_fragments.len() != rows {
             found.insert(key);
         }
     }
@@ -131,9 +131,9 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
                 other => panic!("{other:?}"),
             });
             let ends: Vec<u32> = ends.collect();
-            let stays =
+            let is_kept =
                 |v: &u32| geometry.objects.is_none() || geometry.owner[*v as usize] != u32::MAX;
-            if ends.iter().all(stays) {
+            if ends.iter().all(is_kept) {
                 let ends = ends.iter().map(|v| format!("{:?}", geometry.position(*v)));
                 found.push((ends.collect(), record.values.clone()));
             }
@@ -162,11 +162,11 @@ fn vacuum_removes_only_waste() {
         let store = Unpacked::new(id);
         put_waste(store.path());
         let (before, linked) = (kept_positions(store.path()), links(store.path()));
-        let wasted = waste(&mut begin(store.path()).kinds[0]);
-        assert!(wasted.len() > 1, "{id}: {wasted:?}");
+        let waste_chunks = waste(&mut begin(store.path()).kinds[0]);
+        assert!(waste_chunks.len() > 1, "{id}: {waste_chunks:?}");
         let report = vacuum(store.path(), false).unwrap();
         assert_eq!(report["head"], 1, "{id}");
-        assert!(report["commits"][0]["chunks"].as_u64() >= Some(wasted.len() as u64), "{id}");
+        assert!(report["commits"][0]["chunks"].as_u64() >= Some(waste_chunks.len() as u64), "{id}");
         assert_eq!(kept_positions(store.path()), before, "{id}");
         assert_eq!(links(store.path()), linked, "{id}");
         assert_eq!(waste(&mut begin(store.path()).kinds[0]), BTreeSet::new(), "{id}");
@@ -185,7 +185,7 @@ fn vacuum_removes_only_waste() {
 fn vacuum_rewrites_only_chunks_with_waste() {
     let store = Unpacked::new("sl3_streamlines");
     put_waste(store.path());
-    let wasted = waste(&mut begin(store.path()).kinds[0]);
+    let waste_chunks = waste(&mut begin(store.path()).kinds[0]);
     let chunks = begin(store.path()).kinds[0].vertices.chunks();
     let cell = |chunk: &Chunk| -> Bytes {
         let transaction = begin(store.path());
@@ -195,9 +195,9 @@ fn vacuum_rewrites_only_chunks_with_waste() {
     let before: Vec<Bytes> = chunks.iter().map(cell).collect();
     vacuum(store.path(), false).unwrap();
     for (chunk, before) in chunks.iter().zip(before) {
-        assert_eq!(cell(chunk) != before, wasted.contains(chunk), "{chunk:?}");
+        assert_eq!(cell(chunk) != before, waste_chunks.contains(chunk), "{chunk:?}");
     }
-    assert!(wasted.len() < chunks.len(), "every chunk has waste");
+    assert!(waste_chunks.len() < chunks.len(), "every chunk has waste");
 }
 
 /// Two fragments share a row, and one of them has no object: the other keeps the row, and so do links.
@@ -210,11 +210,11 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         let snap = std::rc::Rc::clone(&geometry.snap);
         let chunks = geometry.all_chunks();
         let owners = geometry.owners_in(&chunks.iter().copied().collect()).unwrap();
-        let both = chunks.into_iter().find_map(|chunk| {
+        let shared_chunk = chunks.into_iter().find_map(|chunk| {
             let [first, second] = [0, 1].map(|fragment| owners.get(&(chunk, fragment)));
             Some((chunk, first?[0], second?[0])).filter(|(_, first, second)| first != second)
         });
-        let (chunk, removed, _) = both.unwrap();
+        let (chunk, removed, _) = shared_chunk.unwrap();
         let key = geometry.chunk_keys[chunk as usize].clone();
         let blob = geometry.fragments.read_stored(&snap, &key).unwrap().unwrap();
         let old = FragmentIndex::parse(&blob).unwrap();
@@ -225,12 +225,12 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         let mut index = FragmentIndexBuilder::new();
         rows.iter().for_each(|rows| index.rows(rows).unwrap());
         geometry.fragments.put(&key, index.encode());
-        let mut out = Changes::new();
-        geometry.fragments.flush(&snap, &mut out).unwrap();
+        let mut changes = Changes::new();
+        geometry.fragments.flush(&snap, &mut changes).unwrap();
         let objects = geometry.objects.as_mut().unwrap();
         objects.manifests.rows[removed as usize] = manifest_bytes(objects.rank, &[]).unwrap();
-        objects.manifests.flush(&mut out, 16384).unwrap();
-        for (key, bytes) in out {
+        objects.manifests.flush(&mut changes, 16384).unwrap();
+        for (key, bytes) in changes {
             std::fs::write(store.path().join(key), bytes.unwrap()).unwrap();
         }
         let before = kept_positions(store.path());
@@ -260,10 +260,11 @@ fn report_of(mut report: Json) -> Json {
 }
 
 /// Returns stores of all kinds, with shards, with coarser levels, and with two kinds.
-fn wasted_stores() -> Vec<(String, Unpacked)> {
-    let beside = archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 1000);
+fn stores_with_waste() -> Vec<(String, Unpacked)> {
+    let files_of_two_kinds =
+        archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 1000);
     let several = Unpacked::new("sl3_streamlines");
-    for (name, bytes) in beside {
+    for (name, bytes) in files_of_two_kinds {
         let path = several.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();
@@ -277,7 +278,7 @@ fn wasted_stores() -> Vec<(String, Unpacked)> {
 
 #[test]
 fn divided_vacuum_equals_a_vacuum_in_one_process() {
-    for (id, store) in wasted_stores() {
+    for (id, store) in stores_with_waste() {
         let copy = Unpacked::new("pc3_basic");
         std::fs::remove_dir_all(copy.path()).unwrap();
         let files = archives::tree(store.path());
@@ -341,8 +342,8 @@ fn vacuum_conflicts_with_a_commit_after_the_plan() {
     let (head, shares) = plan_vacuum(&place, 2).unwrap();
     let parts = run_all(&place, head, &shares);
     assert_eq!(finish_vacuum(&place, (head, PLAN), parts.clone()).unwrap()["head"], 2);
-    let again = finish_vacuum(&place, (head, PLAN), parts).unwrap_err();
-    assert_eq!(again.class, Class::Conflict, "{again}");
+    let error = finish_vacuum(&place, (head, PLAN), parts).unwrap_err();
+    assert_eq!(error.class, Class::Conflict, "{error}");
     assert!(is_vacuumed(&place, (head, PLAN)).unwrap());
     let error = undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap_err();
     assert_eq!(error.class, Class::Unsupported, "{error}");

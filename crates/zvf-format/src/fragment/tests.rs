@@ -1,4 +1,4 @@
-//! Tests of the fragment index: golden bytes, one row per check, and a decoder that takes no shortcut.
+//! Tests of the fragment index: golden bytes, one row per check, and a naive decoder.
 
 use std::string::{String, ToString};
 use std::vec;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::{Class, Found, Hint};
 
-/// Bytes from hexadecimal digits; blanks are for the reader.
+/// Returns bytes from hexadecimal digits; blanks are ignored.
 pub(crate) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<char> = digits.chars().filter(|c| !c.is_whitespace()).collect();
     digits.chunks(2).map(|pair| u8::from_str_radix(&String::from_iter(pair), 16).unwrap()).collect()
@@ -114,7 +114,7 @@ fn lists_that_ascend_by_one_become_ranges() {
     let promoted = "4746565a 0100 0000 01000000 01000000 0100000000000000
         0400000000000000 0300000000000000 00000000";
     assert_eq!(build(&[Rows(vec![4, 5, 6])]), hex(promoted));
-    // Readers hand out the list that someone else left as one.
+    // Readers return a list of another writer as a list.
     let list = "4746565a 0100 0000 01000000 00000000 0000000000000000 00000000 02000000
         0400000000000000 0500000000000000";
     assert_eq!(decode(&hex(list)), [Rows(vec![4, 5])]);
@@ -168,7 +168,7 @@ const REFUSED: [(&str, &str); 20] = [
     ("4746565a 0100 0000 01000000 00000000 0000000000000000 00000000 02000000
       0000000000000000 feffffffffffffff",
      "Negative in fragment index, index at byte 40: expected at least 0, found -2"),
-    // Faults come in the order of the bytes: a range before an index.
+    // Faults are reported in the order of the bytes: a range before an index.
     ("4746565a 0100 0000 02000000 01000000 0100000000000000
       0000000000000000 ffffffffffffffff 00000000 01000000 ffffffffffffffff",
      "Negative in fragment index, count at byte 32: expected at least 0, found -1"),
@@ -213,7 +213,7 @@ const LINTED: [(&str, &[&str]); 4] = [
 ];
 
 #[test]
-fn what_is_not_canonical_is_accepted_and_said() {
+fn non_canonical_blobs_are_accepted_with_lints() {
     for (blob, messages) in LINTED {
         let blob = hex(blob);
         let lints = FragmentIndex::parse(&blob).unwrap().lints();
@@ -254,7 +254,7 @@ fn rows_are_checked_against_the_payload() {
 }
 
 #[test]
-fn tiling_is_ranges_in_order_without_gaps() {
+fn tiling_needs_ranges_in_order_without_gaps() {
     for (fragments, rows, tiles) in [
         (vec![], 0, false),
         (vec![Range(0, 0)], 0, true),
@@ -271,7 +271,7 @@ fn tiling_is_ranges_in_order_without_gaps() {
 }
 
 #[test]
-fn counts_that_leave_their_type_are_seen() {
+fn counts_that_overflow_their_type_are_reported() {
     let half = i64::MAX as u64;
     let blob = build(&[Range(0, half), Range(0, half), Range(0, 1)]);
     assert_eq!(FragmentIndex::parse(&blob).unwrap().rows_total(), Some(u64::MAX));
@@ -290,7 +290,7 @@ fn ranges_expand_under_a_cap_only() {
 }
 
 #[test]
-fn the_builder_refuses_what_parse_would() {
+fn the_builder_refuses_what_the_parser_refuses() {
     let mut builder = FragmentIndexBuilder::new();
     let max = i64::MAX as u64;
     for (error, class, found) in [
@@ -305,7 +305,7 @@ fn the_builder_refuses_what_parse_would() {
     assert_eq!(builder.encode(), hex("4746565a 0100 0000 00000000 00000000"));
 }
 
-/// Decodes as the layout table says, one bit and one number at a time.
+/// Decodes according to the layout table, bit by bit and number by number.
 fn naive(blob: &[u8]) -> Vec<Owned> {
     let u32_at = |at: usize| u32::from_le_bytes(blob[at..at + 4].try_into().unwrap());
     let u64_at = |at: usize| u64::from_le_bytes(blob[at..at + 8].try_into().unwrap());
@@ -327,7 +327,7 @@ fn naive(blob: &[u8]) -> Vec<Owned> {
     (0..f).map(next).collect()
 }
 
-/// Asks everything of an index and compares with the naive decoder.
+/// Calls every method of an index and compares with the naive decoder.
 fn agrees(blob: &[u8]) {
     let (index, naive) = (FragmentIndex::parse(blob).unwrap(), naive(blob));
     assert_eq!(index.iter().map(owned).collect::<Vec<_>>(), naive);
@@ -365,7 +365,7 @@ fn reach(fragment: &Owned) -> u64 {
 
 #[test]
 fn every_word_border_is_crossed() {
-    // The interpreter is slow, and one border is like the other.
+    // The interpreter is slow, and all borders are alike.
     let sizes = [65, 1, 63, 64, 127, 128, 129, 200];
     for n in sizes.into_iter().take(if cfg!(miri) { 1 } else { sizes.len() }) {
         for period in [1, 2, 3, 64] {
@@ -388,42 +388,42 @@ fn any_fragments() -> impl Strategy<Value = Vec<Owned>> {
 }
 
 proptest! {
-    /// What was put in comes out, by every way there is to ask.
+    /// Built fragments are read back by every method.
     #[test]
     fn round_trip(fragments in any_fragments()) {
         let blob = build(&fragments);
         agrees(&blob);
         let checked = FragmentIndex::parse(&blob).unwrap();
-        let again = FragmentIndex::parsed_before(&blob).unwrap();
-        prop_assert!(again.iter().eq(checked.iter()) && again.len() == checked.len());
-        let mut again = FragmentIndexBuilder::new();
+        let unchecked = FragmentIndex::parsed_before(&blob).unwrap();
+        prop_assert!(unchecked.iter().eq(checked.iter()) && unchecked.len() == checked.len());
+        let mut rebuilt = FragmentIndexBuilder::new();
         for fragment in &FragmentIndex::parse_strict(&blob).unwrap() {
-            again.fragment(fragment).unwrap();
+            rebuilt.fragment(fragment).unwrap();
         }
-        prop_assert_eq!(again.encode(), blob);
+        prop_assert_eq!(rebuilt.encode(), blob);
     }
 
-    /// Who says that a blob was parsed before, and is wrong, gets nonsense and nothing worse.
+    /// A blob that was not parsed before gives wrong values, and never a panic.
     #[test]
-    fn what_was_not_parsed_before_is_no_danger(fragments in any_fragments(), at: prop::sample::Index, bytes: [u8; 9]) {
+    fn unparsed_blobs_cause_no_panic(fragments in any_fragments(), at: prop::sample::Index, bytes: [u8; 9]) {
         let mut blob = build(&fragments);
         let at = at.index(blob.len());
         blob.iter_mut().skip(at).zip(bytes).for_each(|(to, byte)| *to = byte);
         if let Ok(index) = FragmentIndex::parsed_before(&blob) {
             let (_, _, _) = (index.extent(), index.rows_total(), index.tiles(9));
             prop_assert!(index.check_rows(9).is_ok() || index.extent() > 9);
-            let there = index.iter().map(|fragment| fragment.rows().take(9).count());
-            prop_assert!(there.count() as u64 <= index.len());
+            let row_counts = index.iter().map(|fragment| fragment.rows().take(9).count());
+            prop_assert!(row_counts.count() as u64 <= index.len());
             let _ = (0..9).filter_map(|f| index.get(f)).count();
         }
     }
 
-    /// The blob knows its own length.
+    /// A blob determines its own length.
     #[test]
-    fn every_prefix_is_refused(fragments in any_fragments(), cut: prop::sample::Index) {
+    fn every_prefix_is_refused(fragments in any_fragments(), end: prop::sample::Index) {
         let blob = build(&fragments);
-        let cut = cut.index(blob.len());
-        prop_assert_eq!(FragmentIndex::parse(&blob[..cut]).unwrap_err().class, Class::Truncated);
+        let end = end.index(blob.len());
+        prop_assert_eq!(FragmentIndex::parse(&blob[..end]).unwrap_err().class, Class::Truncated);
     }
 
     /// One wrong byte is refused, or makes another index that keeps every promise.

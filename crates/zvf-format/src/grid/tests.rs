@@ -1,4 +1,5 @@
-//! Positions, bins and grids: tables at the edges, and properties against plain arithmetic.
+//! Positions, bins and grids: tables of boundary cases, and properties compared with simple
+//! arithmetic.
 
 use std::string::ToString;
 use std::vec::Vec;
@@ -34,7 +35,7 @@ fn chunks_and_bins_of_positions() {
         (10.0, 5.0,   9.9,  0,  0, 1),
         (10.0, 5.0,  -0.1, -1, -1, 1),
         (10.0, 5.0, -10.0, -1, -1, 0),
-        // The two rules disagree, and the bin rule is what its writer used.
+        // The two rules disagree, and the writer used the bin rule.
         (0.3, 0.1, 0.6, 2, 1, 2),
         (0.3, 0.1, 3.3, 11, 10, 2),
         (0.3, 0.1, 16.2, 54, 53, 2),
@@ -43,19 +44,19 @@ fn chunks_and_bins_of_positions() {
         assert_eq!(shape(&[chunk]).chunk_of(&[x]).unwrap().components(), [by_position], "{x}");
         assert_eq!(bins(&[chunk], &[bin]).locate(&[x]).unwrap(), (key(&[by_bin]), flat), "{x}");
     }
-    let three = bins(&[4.0, 6.0, 2.0], &[2.0, 2.0, 2.0]);
-    assert_eq!((three.per_chunk(), three.count()), (&[2, 3, 1][..], 6));
-    assert_eq!(three.locate(&[3.0, 5.0, 1.0]).unwrap(), (key(&[0, 0, 0]), 5));
-    assert_eq!(three.locate(&[-1.0, -1.0, -1.0]).unwrap(), (key(&[-1, -1, -1]), 5));
+    let spatial_bins = bins(&[4.0, 6.0, 2.0], &[2.0, 2.0, 2.0]);
+    assert_eq!((spatial_bins.per_chunk(), spatial_bins.count()), (&[2, 3, 1][..], 6));
+    assert_eq!(spatial_bins.locate(&[3.0, 5.0, 1.0]).unwrap(), (key(&[0, 0, 0]), 5));
+    assert_eq!(spatial_bins.locate(&[-1.0, -1.0, -1.0]).unwrap(), (key(&[-1, -1, -1]), 5));
 }
 
 #[test]
-fn the_two_rules_disagree_now_and_then() {
+fn the_two_rules_sometimes_disagree() {
     let disagree = |bins: &Bins| {
         let at = |i: i32| f64::from(i) / 100.0;
-        let two =
+        let both_rules =
             |x: f64| (bins.locate(&[x]).unwrap().0, bins.chunk_shape().chunk_of(&[x]).unwrap());
-        (0..2000).map(at).filter(|x| two(*x).0 != two(*x).1).count()
+        (0..2000).map(at).filter(|x| both_rules(*x).0 != both_rules(*x).1).count()
     };
     assert_eq!(disagree(&bins(&[0.3], &[0.1])), 23);
     assert_eq!(disagree(&bins(&[0.1], &[0.05])), 0);
@@ -64,7 +65,7 @@ fn the_two_rules_disagree_now_and_then() {
 
 #[rustfmt::skip]
 #[test]
-fn shapes_refused() {
+fn invalid_shapes_are_refused() {
     for (sizes, message) in [
         (&[][..], "BadShape in grid, chunk_shape at byte 0: expected 1 to 8, found 0"),
         (&[1.0; 9], "LimitExceeded in grid, chunk_shape at byte 0: expected 1 to 8, found 9"),
@@ -86,29 +87,29 @@ fn shapes_refused() {
         let message = message.replace("found inf", &std::format!("found {}", 10.0 / 1e-300));
         assert_eq!(Bins::new(&shape(&[10.0]), bin).unwrap_err().to_string(), message, "{bin:?}");
     }
-    let many = Bins::new(&shape(&[1e7; 3]), &[1.0; 3]).unwrap_err();
-    assert_eq!(many.to_string(), "Overflow in grid, bin_shape at byte 0: expected fewer than 2^63 bins in a chunk, found more");
+    let error = Bins::new(&shape(&[1e7; 3]), &[1.0; 3]).unwrap_err();
+    assert_eq!(error.to_string(), "Overflow in grid, bin_shape at byte 0: expected fewer than 2^63 bins in a chunk, found more");
     assert_eq!(Bins::new(&shape(&[1e6; 3]), &[1.0; 3]).unwrap().count(), 1_000_000_000_000_000_000);
 }
 
 #[rustfmt::skip]
 #[test]
-fn positions_refused() {
+fn invalid_positions_are_refused() {
     for (position, message) in [
         (&[0.0][..], "BadShape in grid, position at byte 0: expected 2, found 1"),
         (&[0.0, f64::NAN], "OutOfBounds in grid, position at byte 0: expected a number, found NaN"),
         (&[f64::INFINITY, 0.0], "Overflow in grid, position at byte 0: expected a quotient by the chunk or bin shape of 64 bits, found inf"),
         (&[-2e19, 0.0], "Overflow in grid, position at byte 0: expected a quotient by the chunk or bin shape of 64 bits, found -20000000000000000000"),
     ] {
-        let two = bins(&[2.0, 2.0], &[1.0, 1.0]);
-        assert_eq!(two.locate(position).unwrap_err().to_string(), message);
+        let bins = bins(&[2.0, 2.0], &[1.0, 1.0]);
+        assert_eq!(bins.locate(position).unwrap_err().to_string(), message);
         let by_position = shape(&[1.0, 1.0]).chunk_of(position).unwrap_err();
         assert_eq!(by_position.to_string(), message);
     }
 }
 
 #[test]
-fn whole_ratios_within_a_billionth() {
+fn ratios_are_integers_within_a_billionth() {
     for (large, small, ratio) in [
         (0.3, 0.1, Some(3)),
         (1.0, 1.0, Some(1)),
@@ -158,7 +159,7 @@ fn grids_of_bounds() {
         (0.0, 128.0, 128.0, 0, 2),
         (-3.0, 12.0, 10.0, -1, 3),
         (5.0, 5.0, 10.0, 0, 1),
-        (15.0, 5.0, 10.0, 1, 1), // upside down: one cell all the same
+        (15.0, 5.0, 10.0, 1, 1), // inverted bounds: also one cell
     ] {
         let grid = Grid::covering(&[low], &[high], &shape(&[size])).unwrap();
         assert_eq!((grid.origin(), grid.shape(), grid.rank()), (&[origin][..], &[cells][..], 1));
@@ -202,15 +203,15 @@ fn cells_of_a_grid() {
     ] {
         assert_eq!(Grid::new(origin, shape).unwrap_err().to_string(), message);
     }
-    let full = Grid::new(&[0; 16], &[1; 16]).unwrap();
-    assert_eq!(full.with_attribute_bins(1).unwrap_err().to_string(), "LimitExceeded in grid, rank at byte 0: expected 1 to 16, found 17");
+    let full_grid = Grid::new(&[0; 16], &[1; 16]).unwrap();
+    assert_eq!(full_grid.with_attribute_bins(1).unwrap_err().to_string(), "LimitExceeded in grid, rank at byte 0: expected 1 to 16, found 17");
     let edge = Grid::new(&[i64::MAX], &[1]).unwrap();
     assert!(edge.contains(&key(&[i64::MAX])));
 }
 
 #[rustfmt::skip]
 #[test]
-fn boxes_refused() {
+fn invalid_boxes_are_refused() {
     for (low, high, message) in [
         (&[][..], &[][..], "BadShape in grid, box at byte 0: expected 1 to 8, found 0"),
         (&[0.0; 9], &[0.0; 9], "LimitExceeded in grid, box at byte 0: expected 1 to 8, found 9"),
@@ -224,37 +225,40 @@ fn boxes_refused() {
     let line = bbox(&[0.0], &[1.0]);
     let message = "BadShape in grid, box at byte 0: expected 2, found 1";
     assert_eq!(shape(&[1.0, 1.0]).chunks_meeting(&line).unwrap_err().to_string(), message);
-    let two = bins(&[1.0, 1.0], &[1.0, 1.0]);
-    assert_eq!(two.chunks_meeting(&line).unwrap_err().to_string(), message);
-    assert_eq!(two.bins_meeting(&line, &key(&[0, 0])).unwrap_err().to_string(), message);
+    let plane_bins = bins(&[1.0, 1.0], &[1.0, 1.0]);
+    assert_eq!(plane_bins.chunks_meeting(&line).unwrap_err().to_string(), message);
+    assert_eq!(plane_bins.bins_meeting(&line, &key(&[0, 0])).unwrap_err().to_string(), message);
     let square = bbox(&[0.0, 0.0], &[1.0, 1.0]);
     for (components, message) in [
         (&[0][..], "BadShape in grid, chunk key at byte 0: expected 2, found 1"),
         (&[0, 0, 0, 0], "BadShape in grid, chunk key at byte 0: expected 2, found 4"),
     ] {
-        assert_eq!(two.bins_meeting(&square, &key(components)).unwrap_err().to_string(), message);
+        assert_eq!(
+            plane_bins.bins_meeting(&square, &key(components)).unwrap_err().to_string(),
+            message
+        );
     }
     assert!(!square.contains(&[0.5]) && !square.contains(&[0.5, f64::NAN]) && square.contains(&[1.0, 0.0]));
 }
 
 #[test]
-fn boxes_of_any_size_cost_nothing() {
-    let two = bins(&[10.0, 10.0], &[5.0, 5.0]);
+fn large_boxes_take_constant_time() {
+    let bins = bins(&[10.0, 10.0], &[5.0, 5.0]);
     let grid = Grid::new(&[-1, 0], &[3, 2]).unwrap();
-    for far in [1e12, 1e300, f64::MAX, f64::INFINITY] {
-        let all = two.chunks_meeting(&bbox(&[-far, -far], &[far, far])).unwrap();
+    for max in [1e12, 1e300, f64::MAX, f64::INFINITY] {
+        let all = bins.chunks_meeting(&bbox(&[-max, -max], &[max, max])).unwrap();
         assert_eq!((all.count(), all.iter().take(3).count()), (None, 3));
-        let some = all.clamp_to_grid(&grid).unwrap();
-        assert_eq!(some.count(), Some(6));
-        let keys: Vec<_> = some.iter().map(|key| key.to_string()).collect();
+        let in_grid = all.clamp_to_grid(&grid).unwrap();
+        assert_eq!(in_grid.count(), Some(6));
+        let keys: Vec<_> = in_grid.iter().map(|key| key.to_string()).collect();
         assert_eq!(keys, ["-1.0", "-1.1", "0.0", "0.1", "1.0", "1.1"]);
-        let every = two.bins_meeting(&bbox(&[-far, -far], &[far, far]), &key(&[1, 1])).unwrap();
-        assert!(every.iter().eq(0..4));
+        let found = bins.bins_meeting(&bbox(&[-max, -max], &[max, max]), &key(&[1, 1])).unwrap();
+        assert!(found.iter().eq(0..4));
     }
-    let nowhere = two.chunks_meeting(&bbox(&[1e18, 0.0], &[1e300, 0.0])).unwrap();
-    let nowhere = nowhere.clamp_to_grid(&grid).unwrap();
-    assert_eq!((nowhere.count(), nowhere.is_empty(), nowhere.axis(0)), (Some(0), true, None));
-    assert!(nowhere.iter().next().is_none() && !nowhere.contains(&key(&[1, 0])));
+    let outside = bins.chunks_meeting(&bbox(&[1e18, 0.0], &[1e300, 0.0])).unwrap();
+    let outside = outside.clamp_to_grid(&grid).unwrap();
+    assert_eq!((outside.count(), outside.is_empty(), outside.axis(0)), (Some(0), true, None));
+    assert!(outside.iter().next().is_none() && !outside.contains(&key(&[1, 0])));
 }
 
 #[test]
@@ -266,9 +270,9 @@ fn ranges_on_attribute_binned_levels() {
     let keys: Vec<_> =
         range.clamp_to_grid(&grid).unwrap().iter().map(|key| key.to_string()).collect();
     assert_eq!(keys, ["0.0", "0.1", "1.0", "1.1"]);
-    let three = Grid::new(&[0; 3], &[1; 3]).unwrap();
+    let grid_of_three = Grid::new(&[0; 3], &[1; 3]).unwrap();
     let message = "BadShape in grid, rank at byte 0: expected 1 to 2, found 3";
-    assert_eq!(range.clamp_to_grid(&three).unwrap_err().to_string(), message);
+    assert_eq!(range.clamp_to_grid(&grid_of_three).unwrap_err().to_string(), message);
     let binned = bins(&[10.0], &[5.0]).bins_meeting(&bbox(&[0.0], &[4.0]), &key(&[9, 0])).unwrap();
     assert!(binned.iter().eq([0]));
 }
@@ -276,7 +280,7 @@ fn ranges_on_attribute_binned_levels() {
 #[rustfmt::skip]
 #[test]
 fn bins_of_a_chunk_in_a_box() {
-    let four = bins(&[4.0, 6.0], &[2.0, 2.0]);
+    let plane_bins = bins(&[4.0, 6.0], &[2.0, 2.0]);
     for (chunk, low, high, flat) in [
         (&[0, 0][..], &[0.0, 0.0][..], &[3.9, 5.9][..], &[0, 1, 2, 3, 4, 5][..]),
         (&[0, 0], &[1.0, 2.0], &[1.0, 3.9], &[1]),
@@ -286,7 +290,7 @@ fn bins_of_a_chunk_in_a_box() {
         (&[i64::MAX, 0], &[0.0, 0.0], &[f64::INFINITY, 9.0], &[]),
         (&[i64::MIN, 0], &[f64::NEG_INFINITY, 0.0], &[0.0, 9.0], &[]), // its bins have no numbers
     ] {
-        let found = four.bins_meeting(&bbox(low, high), &key(chunk)).unwrap();
+        let found = plane_bins.bins_meeting(&bbox(low, high), &key(chunk)).unwrap();
         assert!(found.iter().eq(flat.iter().copied()), "{chunk:?}: {:?}", found.iter().collect::<Vec<_>>());
         assert_eq!((found.count(), found.is_empty()), (num::to_u64(flat.len()), flat.is_empty()));
         assert!((0..9).all(|bin| found.contains(bin) == flat.contains(&bin)));
@@ -294,23 +298,23 @@ fn bins_of_a_chunk_in_a_box() {
 }
 
 #[test]
-fn many_positions_are_refused_at_the_first_that_has_no_chunk() {
-    let two = bins(&[4.0, 4.0], &[2.0, 2.0]);
+fn assignment_stops_at_the_first_position_without_a_chunk() {
+    let plane_bins = bins(&[4.0, 4.0], &[2.0, 2.0]);
     let mut positions = [[1.0_f32; 2]; 70];
     let (mut chunks, mut flat) = ([[0; 2]; 70], [0; 70]);
-    assert!(two.assign(&positions, &mut chunks, &mut flat).is_ok());
+    assert!(plane_bins.assign(&positions, &mut chunks, &mut flat).is_ok());
     positions[40][1] = f32::NAN;
-    let error = two.assign(&positions, &mut chunks, &mut flat).unwrap_err();
+    let error = plane_bins.assign(&positions, &mut chunks, &mut flat).unwrap_err();
     assert_eq!((error.class, error.offset), (Class::OutOfBounds, 40 * 8));
-    let error = two.chunk_shape().assign(&positions, &mut chunks).unwrap_err();
+    let error = plane_bins.chunk_shape().assign(&positions, &mut chunks).unwrap_err();
     assert_eq!((error.class, error.offset), (Class::OutOfBounds, 40 * 8));
-    let error = two.assign(&[[0_i16; 3]], &mut [[0; 3]], &mut [0]).unwrap_err();
+    let error = plane_bins.assign(&[[0_i16; 3]], &mut [[0; 3]], &mut [0]).unwrap_err();
     assert_eq!(error.to_string(), "BadShape in grid, position at byte 0: expected 2, found 3");
-    // Shorter slices end it.
-    let mut some = [9; 33];
-    assert!(two.assign(&[[2.0_f64; 2]; 70], &mut [[0; 2]; 70], &mut some).is_ok());
-    assert!(some.iter().all(|bin| *bin == 3));
-    assert!(two.assign(&[[2.0_f64; 2]; 70], &mut [[0; 2]; 70], &mut []).is_ok());
+    // The shortest slice ends the assignment.
+    let mut bin_numbers = [9; 33];
+    assert!(plane_bins.assign(&[[2.0_f64; 2]; 70], &mut [[0; 2]; 70], &mut bin_numbers).is_ok());
+    assert!(bin_numbers.iter().all(|bin| *bin == 3));
+    assert!(plane_bins.assign(&[[2.0_f64; 2]; 70], &mut [[0; 2]; 70], &mut []).is_ok());
 }
 
 #[test]
@@ -332,7 +336,7 @@ fn morton_codes() {
     }
 }
 
-/// Sizes that divide badly, and the number of bins to a chunk.
+/// Sizes with inexact quotients, and the number of bins per chunk.
 fn division() -> impl Strategy<Value = (f64, i32)> {
     let size = prop_oneof![
         Just(0.1),
@@ -356,7 +360,7 @@ fn coordinate(size: f64) -> impl Strategy<Value = f64> {
         (-1_i64 << 51) - 3..(-1 << 51) + 3,
         -(1_i64 << 54)..(1 << 54)
     ];
-    let near = prop_oneof![
+    let error = prop_oneof![
         Just(0.0),
         Just(0.5),
         Just(1e-9),
@@ -365,7 +369,7 @@ fn coordinate(size: f64) -> impl Strategy<Value = f64> {
         Just(-f64::EPSILON)
     ];
     prop_oneof![
-        9 => (steps, near).prop_map(move |(steps, near)| num::f64_from_i64(steps) * size * (1.0 + near)),
+        9 => (steps, error).prop_map(move |(steps, error)| num::f64_from_i64(steps) * size * (1.0 + error)),
         1 => any::<f64>(),
     ]
 }
@@ -381,9 +385,9 @@ fn space() -> impl Strategy<Value = (Bins, Vec<[f64; 3]>)> {
 }
 
 proptest! {
-    /// The fast way gives what the plain way gives, or refuses with it.
+    /// The fast method gives the result of the simple method, or refuses like it.
     #[test]
-    fn many_positions_are_as_one((bins, positions) in space()) {
+    fn assignment_equals_locating_each_position((bins, positions) in space()) {
         let (mut chunks, mut flat) = (std::vec![[0; 3]; positions.len()], std::vec![0; positions.len()]);
         let all: Result<Vec<_>, _> = positions.iter().map(|at| bins.locate(at)).collect();
         match bins.assign(&positions, &mut chunks, &mut flat) {
@@ -410,25 +414,26 @@ proptest! {
     #[test]
     fn narrow_coordinates_are_widened_first(positions in prop::collection::vec(any::<[f32; 2]>(), 0..50)) {
         let bins = bins(&[0.3, 10.0], &[0.1, 5.0]);
-        let good: Vec<_> = positions.into_iter()
+        let finite: Vec<_> = positions.into_iter()
             .filter(|at| bins.locate(&at.map(f64::from)).is_ok()).collect();
-        let (mut chunks, mut flat) = (std::vec![[0; 2]; good.len()], std::vec![0; good.len()]);
-        bins.assign(&good, &mut chunks, &mut flat).unwrap();
-        for (i, at) in good.iter().enumerate() {
+        let (mut chunks, mut flat) = (std::vec![[0; 2]; finite.len()], std::vec![0; finite.len()]);
+        bins.assign(&finite, &mut chunks, &mut flat).unwrap();
+        for (i, at) in finite.iter().enumerate() {
             let (chunk, bin) = bins.locate(&at.map(f64::from)).unwrap();
             prop_assert_eq!((&chunks[i][..], flat[i]), (chunk.components(), bin));
         }
     }
 
-    /// Whatever its writer went by, a position in the box is in a chunk and a bin that meet it.
+    /// By either rule of the writer, a position in the box is in a chunk and a bin that meet the
+    /// box.
     #[test]
     fn no_position_in_a_box_is_missed(
-        (bins, positions) in space(), other in prop::array::uniform3(any::<f64>())
+        (bins, positions) in space(), fallback in prop::array::uniform3(any::<f64>())
     ) {
         for pair in positions.chunks(2) {
-            let far = pair.get(1).copied().unwrap_or(other);
-            let low: Vec<_> = pair[0].iter().zip(far).map(|(a, b)| a.min(b)).collect();
-            let high: Vec<_> = pair[0].iter().zip(far).map(|(a, b)| a.max(b)).collect();
+            let opposite = pair.get(1).copied().unwrap_or(fallback);
+            let low: Vec<_> = pair[0].iter().zip(opposite).map(|(a, b)| a.min(b)).collect();
+            let high: Vec<_> = pair[0].iter().zip(opposite).map(|(a, b)| a.max(b)).collect();
             let Ok(bbox) = BoundingBox::new(&low, &high) else { continue };
             let chunks = bins.chunks_meeting(&bbox).unwrap();
             let by_position = bins.chunk_shape().chunks_meeting(&bbox).unwrap();
@@ -444,7 +449,7 @@ proptest! {
         }
     }
 
-    /// Walking a range is the same as asking for each key, in order.
+    /// Iterating a range equals testing each key, in order.
     #[test]
     fn ranges_walk_in_numeric_order(low in prop::array::uniform3(-4..4_i64), high in prop::array::uniform3(-4..4_i64)) {
         let range = ChunkRange::from_fn(3, |axis| Some((low[axis], high[axis])));

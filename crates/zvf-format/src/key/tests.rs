@@ -1,4 +1,4 @@
-//! Keys and segments: what parses, what prints, and both orders.
+//! Keys and segments: parsing, printing, and both orders.
 
 use std::format;
 use std::string::{String, ToString};
@@ -12,7 +12,7 @@ const MIN: &str = "-9223372036854775808";
 const MAX: &str = "9223372036854775807";
 
 #[test]
-fn keys_both_ways() {
+fn keys_round_trip() {
     let sixteen = &[1; 16][..];
     for (text, components) in [
         ("0", &[0][..]),
@@ -32,7 +32,7 @@ fn keys_both_ways() {
 
 #[rustfmt::skip]
 #[test]
-fn keys_refused() {
+fn invalid_keys_are_refused() {
     for (text, message) in [
         ("", "InvalidKey in chunk key, component at byte 0: expected a decimal number, found no digits"),
         ("1.", "InvalidKey in chunk key, component at byte 2: expected a decimal number, found no digits"),
@@ -57,7 +57,7 @@ fn keys_refused() {
 }
 
 #[test]
-fn two_orders() {
+fn numeric_and_string_order_differ() {
     let numeric = ["-10.5", "-2.0", "0.-1", "0.0", "1.-3", "1.2", "1.2.0", "2.0", "10.0"];
     let string = ["-10.5", "-2.0", "0.-1", "0.0", "1.-3", "1.2", "1.2.0", "10.0", "2.0"];
     let mut keys = numeric.map(|text| text.parse::<ChunkKey>().unwrap());
@@ -76,7 +76,7 @@ fn the_bin_of_an_attribute_is_in_front_of_space() {
 }
 
 #[test]
-fn cell_keys_both_ways() {
+fn cell_keys_round_trip() {
     for (text, sid_ndim, chunks) in [
         ("0.0.1.0", 2, &[&[0, 0][..], &[1, 0]][..]),
         ("-1.2.3", 1, &[&[-1], &[2], &[3]]),
@@ -92,7 +92,7 @@ fn cell_keys_both_ways() {
 
 #[rustfmt::skip]
 #[test]
-fn cell_keys_refused() {
+fn invalid_cell_keys_are_refused() {
     for (text, sid_ndim, width, message) in [
         ("0.0.1", 2, 2, "CountMismatch in chunk key, components at byte 5: expected 4, found 3"),
         ("0.0.1.0.0", 2, 2, "CountMismatch in chunk key, components at byte 8: expected 4, found 5"),
@@ -110,7 +110,7 @@ fn cell_keys_refused() {
 }
 
 #[test]
-fn paths_both_ways() {
+fn paths_round_trip() {
     for (key, origin, text) in [
         (&[-1, 0][..], &[-1, 0][..], "c/0/0"),
         (&[1, 7, -3], &[-1, 0, -13], "c/2/7/10"),
@@ -126,7 +126,7 @@ fn paths_both_ways() {
 
 #[rustfmt::skip]
 #[test]
-fn paths_refused() {
+fn invalid_paths_are_refused() {
     for (text, message) in [
         ("d/0", "InvalidKey in chunk key, prefix at byte 0: expected \"c\", found another word"),
         ("c", "BadShape in chunk key, rank at byte 0: expected 1 to 16, found 0"),
@@ -148,7 +148,7 @@ fn paths_refused() {
 }
 
 #[test]
-fn deltas_both_ways() {
+fn deltas_round_trip() {
     for (text, gap) in [("0", 0), ("+1", 1), ("-2", -2), ("+10", 10), ("-2147483648", i32::MIN)] {
         assert_eq!(Delta::parse_strict(text).unwrap(), Delta(gap));
         assert_eq!(Delta(gap).to_string(), text);
@@ -159,7 +159,7 @@ fn deltas_both_ways() {
 
 #[rustfmt::skip]
 #[test]
-fn deltas_of_another_spelling() {
+fn other_spellings_of_deltas_are_parsed() {
     for (text, gap) in [("+0", 0), ("-0", 0), ("+01", 1), ("-007", -7), ("+00", 0)] {
         assert_eq!(text.parse::<Delta>().unwrap(), Delta(gap), "{text}");
         assert_eq!(Delta::parse_strict(text).unwrap_err().to_string(), "NonCanonical in delta segment, delta at byte 0: expected the shortest spelling, found a needless sign or zero", "{text}");
@@ -181,7 +181,7 @@ fn deltas_of_another_spelling() {
 }
 
 #[test]
-fn offsets_both_ways() {
+fn offsets_round_trip() {
     for (text, sid_ndim, offsets) in [
         ("self", 2, &[][..]),
         ("0.0", 2, &[&[0, 0][..]][..]),
@@ -204,7 +204,7 @@ fn offsets_both_ways() {
 
 #[rustfmt::skip]
 #[test]
-fn offsets_refused() {
+fn invalid_offsets_are_refused() {
     for (text, sid_ndim, width, message) in [
         ("self", 2, 2, "InvalidKey in offsets segment, offsets at byte 0: expected \"self\" exactly when the width is 1, found self"),
         ("0.0", 2, 1, "InvalidKey in offsets segment, offsets at byte 0: expected \"self\" exactly when the width is 1, found offsets"),
@@ -265,9 +265,9 @@ fn offsets(rank: usize) -> impl Strategy<Value = Offsets> {
 }
 
 proptest! {
-    /// What parses is printed again as it was.
+    /// Parsed text is printed unchanged.
     #[test]
-    fn nothing_else_parses(text in "[-+0-9._a-z]{0,12}|[-+]?[0-9]{1,3}([._][-+]?[0-9]{1,3}){0,4}") {
+    fn only_canonical_text_is_parsed(text in "[-+0-9._a-z]{0,12}|[-+]?[0-9]{1,3}([._][-+]?[0-9]{1,3}){0,4}") {
         if let Ok(key) = text.parse::<ChunkKey>() {
             prop_assert_eq!(key.to_string(), &text[..]);
         }
@@ -302,12 +302,12 @@ proptest! {
         for (a, b) in [(&a, &b), (&a, &c), (&c, &a)] {
             prop_assert_eq!(a.cmp_string(b), a.to_string().cmp(&b.to_string()));
         }
-        let again = Offsets::parse(&a.to_string(), 2, a.link_width()).unwrap();
-        prop_assert_eq!(again, a);
+        let parsed = Offsets::parse(&a.to_string(), 2, a.link_width()).unwrap();
+        prop_assert_eq!(parsed, a);
     }
 
     #[test]
-    fn a_path_leads_back_to_its_key(key in key(1..6), origin in prop::collection::vec(component(), 1..6)) {
+    fn paths_are_parsed_to_their_keys(key in key(1..6), origin in prop::collection::vec(component(), 1..6)) {
         if let Ok(path) = ChunkPath::from_key(&key, &origin) {
             prop_assert_eq!(path.key(&origin).unwrap(), key);
         }

@@ -47,7 +47,7 @@ fn decode(blob: &[u8], sid_ndim: u64) -> Vec<Owned> {
     Manifest::parse(blob, sid_ndim).unwrap().blocks().map(owned).collect()
 }
 
-/// The references of a block, written out.
+/// Returns the references of a block as a list.
 fn references(block: &Owned) -> Vec<(Vec<i64>, u64)> {
     match block {
         Single(chunk, fragment) => vec![(chunk.clone(), *fragment)],
@@ -107,7 +107,7 @@ const REFUSED: [(u64, &str, &str); 18] = [
     (3, "ffffffff", "Truncated in object manifest, blocks at byte 4: expected 124554051555 bytes, found 0"),
     (1, "01000000 0000000000000000 02 000000",
      "Truncated in object manifest, blocks at byte 4: expected 13 bytes, found 12"),
-    // The second block is large enough for the first check, not for its own chunk or mode.
+    // The second block is large enough for the first check, but not for its chunk or mode.
     (1, "02000000 0000000000000000 00 0000000000000000 0000000000000000 00",
      "Truncated in object manifest, fragment at byte 30: expected 8 bytes, found 0"),
     (1, "02000000 0000000000000000 01 0000000000000000 0000000000000000 00",
@@ -146,13 +146,13 @@ fn every_check_has_its_message() {
 #[test]
 fn references_are_checked_against_the_level() {
     let level = |chunk: &[I64]| (chunk[0].get() == -1).then_some(8);
-    let good = [Single(vec![-1], 7), Range(vec![-1], 5, 3), Range(vec![-1], 8, 0)];
+    let valid = [Single(vec![-1], 7), Range(vec![-1], 5, 3), Range(vec![-1], 8, 0)];
     let lists = [Explicit(vec![-1], vec![7, 0]), Explicit(vec![-1], vec![])];
-    let blob = build(1, &[good.as_slice(), &lists].concat());
+    let blob = build(1, &[valid.as_slice(), &lists].concat());
     assert_eq!(Manifest::parse(&blob, 1).unwrap().check(level), Ok(()));
 
     #[rustfmt::skip]
-    let bad = [
+    let invalid = [
         (Single(vec![1], 0), "chunk at byte 46: expected a chunk of the grid, found one outside it"),
         (Single(vec![-1], 8), "fragment at byte 55: expected at most 7, found 8"),
         (Range(vec![-1], 6, 3), "start + count at byte 55: expected at most 8, found 9"),
@@ -160,7 +160,7 @@ fn references_are_checked_against_the_level() {
         (Range(vec![-1], 9, 0), "start + count at byte 55: expected at most 8, found 9"),
         (Explicit(vec![-1], vec![0, 8]), "fragment at byte 67: expected at most 7, found 8"),
     ];
-    for (block, message) in bad {
+    for (block, message) in invalid {
         let blob = build(1, &[Explicit(vec![-1], vec![1, 2]), Explicit(vec![-1], vec![]), block]);
         // 4, then 8 + 1 + 4 + 16, then 8 + 1 + 4: the third block begins at 46.
         let error = Manifest::parse(&blob, 1).unwrap().check(level).unwrap_err();
@@ -187,7 +187,7 @@ fn ranges_expand_under_a_cap_only() {
 }
 
 #[test]
-fn empty_is_no_reference() {
+fn empty_blocks_have_no_reference() {
     for blocks in [vec![], vec![Range(vec![0], 3, 0), Explicit(vec![0], vec![])]] {
         let blob = build(1, &blocks);
         let manifest = Manifest::parse(&blob, 1).unwrap();
@@ -197,7 +197,7 @@ fn empty_is_no_reference() {
 }
 
 #[test]
-fn the_builder_refuses_what_parse_would() {
+fn the_builder_refuses_what_the_parser_refuses() {
     assert_eq!(ManifestBuilder::new(0).unwrap_err().class, Class::BadShape);
     assert_eq!(ManifestBuilder::new(17).unwrap_err().class, Class::LimitExceeded);
     let mut builder = ManifestBuilder::new(2).unwrap();
@@ -238,7 +238,7 @@ fn any_manifest() -> impl Strategy<Value = (u64, Vec<Owned>)> {
 }
 
 proptest! {
-    /// What was put in comes out, block by block and reference by reference.
+    /// Built blocks are read back, block by block and reference by reference.
     #[test]
     fn round_trip((sid_ndim, blocks) in any_manifest()) {
         let blob = build(sid_ndim, &blocks);
@@ -253,20 +253,20 @@ proptest! {
         prop_assert!(Manifest::parsed_before(&blob, sid_ndim).blocks().eq(manifest.blocks()));
     }
 
-    /// Who says that a blob was parsed before, and is wrong, gets nonsense and nothing worse.
+    /// A blob that was not parsed before gives wrong values, and never a panic.
     #[test]
-    fn what_was_not_parsed_before_is_no_danger(blob: Vec<u8>, s in 0..20_u64) {
+    fn unparsed_blobs_cause_no_panic(blob: Vec<u8>, s in 0..20_u64) {
         let manifest = Manifest::parsed_before(&blob, s);
         prop_assert!(manifest.blocks().count() <= blob.len());
         let _ = (manifest.len(), manifest.references().take(9).count());
     }
 
-    /// The blob knows its own length.
+    /// A blob determines its own length.
     #[test]
-    fn every_prefix_is_refused((s, blocks) in any_manifest(), cut: prop::sample::Index) {
+    fn every_prefix_is_refused((s, blocks) in any_manifest(), end: prop::sample::Index) {
         let blob = build(s, &blocks);
-        let cut = cut.index(blob.len());
-        prop_assert_eq!(Manifest::parse(&blob[..cut], s).unwrap_err().class, Class::Truncated);
+        let end = end.index(blob.len());
+        prop_assert_eq!(Manifest::parse(&blob[..end], s).unwrap_err().class, Class::Truncated);
     }
 
     /// One wrong byte is refused, or makes another manifest: no blob has two readings.

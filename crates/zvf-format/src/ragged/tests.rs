@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fragment::tests::hex;
 
-/// Rows of two 64-bit numbers, as the link cells of edges have them.
+/// Parses rows of two 64-bit numbers, like the link cells of edges.
 fn groups(blob: &[u8]) -> Vec<Vec<u8>> {
     Ragged::parse_strict(blob, 8, 2).unwrap().groups().map(<[u8]>::to_vec).collect()
 }
@@ -41,7 +41,7 @@ fn golden_bytes_both_ways() {
 }
 
 #[test]
-fn rows_go_on_across_groups() {
+fn rows_continue_across_groups() {
     let blob = hex(GOLDEN[1].1);
     let ragged = Ragged::parse(&blob, 8, 2).unwrap();
     assert_eq!((ragged.len(), ragged.is_empty()), (2, false));
@@ -80,7 +80,7 @@ const REFUSED: [(&str, &str); 12] = [
      "Misaligned in ragged blob, bytes of a group at byte 40: expected a multiple of 16, found 3"),
     ("0200000000000000 0000000000000000 0800000000000000 0000000000000000 0000000000000000",
      "Misaligned in ragged blob, bytes of a group at byte 24: expected a multiple of 16, found 8"),
-    // A whole item, and half a row.
+    // A complete item, and half a row.
     ("0100000000000000 0000000000000000 0000000000000000",
      "Misaligned in ragged blob, bytes of a group at byte 16: expected a multiple of 16, found 8"),
 ];
@@ -122,7 +122,7 @@ const LINTED: [(&str, &str); 2] = [
 ];
 
 #[test]
-fn what_belongs_to_no_group_is_accepted_and_said() {
+fn bytes_outside_of_groups_are_accepted_with_a_lint() {
     for (blob, message) in LINTED {
         let blob = hex(blob);
         let lints = Ragged::parse(&blob, 8, 2).unwrap().lints();
@@ -140,7 +140,7 @@ fn any_groups() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 proptest! {
-    /// What was put in comes out, and so does its concatenation.
+    /// Built groups and their concatenation are read back.
     #[test]
     fn round_trip(stored in any_groups()) {
         let slices: Vec<_> = stored.iter().map(Vec::as_slice).collect();
@@ -168,15 +168,15 @@ proptest! {
         }
     }
 
-    /// A cut is refused, unless it is on the border of a row of the last group.
+    /// A prefix is refused, unless it ends on the border of a row of the last group.
     #[test]
-    fn prefixes(stored in any_groups(), cut: prop::sample::Index) {
+    fn prefixes_are_refused_within_rows(stored in any_groups(), end: prop::sample::Index) {
         let slices: Vec<_> = stored.iter().map(Vec::as_slice).collect();
         let blob = encode(&slices, 2, 3).unwrap();
-        let cut = cut.index(blob.len());
+        let end = end.index(blob.len());
         let last = blob.len() - slices.last().map_or(0, |group| group.len());
-        let whole = cut == 0 || (cut >= last && (cut - last).is_multiple_of(6));
-        prop_assert_eq!(Ragged::parse(&blob[..cut], 2, 3).is_ok(), whole);
+        let is_valid = end == 0 || (end >= last && (end - last).is_multiple_of(6));
+        prop_assert_eq!(Ragged::parse(&blob[..end], 2, 3).is_ok(), is_valid);
     }
 }
 

@@ -15,10 +15,10 @@ const CELLS: [Option<Range<u64>>; 4] = [Some(0..16), None, Some(16..48), None];
 
 #[test]
 fn golden_bytes_both_ways() {
-    let (with, without) = (hex(INDEX), &hex(INDEX)[..64]);
-    assert_eq!(encode_index(&CELLS, true).unwrap(), with);
-    assert_eq!(encode_index(&CELLS, false).unwrap(), without);
-    for (bytes, checksum) in [(&with[..], true), (without, false)] {
+    let (with_checksum, without_checksum) = (hex(INDEX), &hex(INDEX)[..64]);
+    assert_eq!(encode_index(&CELLS, true).unwrap(), with_checksum);
+    assert_eq!(encode_index(&CELLS, false).unwrap(), without_checksum);
+    for (bytes, checksum) in [(&with_checksum[..], true), (without_checksum, false)] {
         let index = ShardIndex::parse(bytes, 4, checksum).unwrap();
         assert_eq!((index.len(), index.is_empty()), (4, false));
         assert!(index.iter().eq(CELLS));
@@ -38,7 +38,7 @@ const REFUSED: [(u64, bool, &str, &str); 10] = [
      "Trailing in shard index, bytes after the end at byte 16: expected 0, found 4"),
     (0, true, "00000000 00",
      "Trailing in shard index, bytes after the end at byte 4: expected 0, found 1"),
-    // The CRC32C of nothing is 0.
+    // The CRC32C of no bytes is 0.
     (0, true, "01000000", "Checksum in shard index, CRC32C at byte 0: expected 0, found 1"),
     // That of 32 zeros is 8a9136aa (RFC 3720).
     (2, true, "0000000000000000 0000000000000000 0000000000000000 0000000000000000 00000000",
@@ -98,7 +98,7 @@ fn cells_are_checked_against_the_shard() {
 }
 
 #[test]
-fn the_index_is_where_it_is_said_to_be() {
+fn the_index_is_found_at_its_declared_location() {
     for (location, total, span) in [
         (IndexLocation::End, 100, Some(64..100)),
         (IndexLocation::Start, 100, Some(0..36)),
@@ -117,7 +117,7 @@ fn the_index_is_where_it_is_said_to_be() {
 
 #[test]
 #[expect(clippy::reversed_empty_ranges, reason = "is what is tested")]
-fn the_encoder_refuses_what_is_no_span() {
+fn the_encoder_refuses_invalid_spans() {
     assert_eq!(
         encode_index(&[None, Some(3..2)], false).unwrap_err().to_string(),
         "BadShape in shard index, offset + nbytes at byte 16: expected at least 3, found 2"
@@ -141,7 +141,7 @@ fn checksums_of_known_bytes() {
     }
 }
 
-/// One bit at a time, as the polynomial is defined.
+/// Computes bit by bit, as the polynomial is defined.
 fn naive_crc32c(bytes: &[u8]) -> u32 {
     let mut crc = !0_u32;
     for byte in bytes {
@@ -167,7 +167,7 @@ proptest! {
         prop_assert_eq!(crc32c(&bytes), naive_crc32c(&bytes));
     }
 
-    /// What was put in comes out.
+    /// Encoded cells are read back.
     #[test]
     fn round_trip(cells in any_cells(), checksum: bool) {
         let bytes = encode_index(&cells, checksum).unwrap();
@@ -175,17 +175,17 @@ proptest! {
         prop_assert!(index.iter().eq(cells));
     }
 
-    /// The checksum sees every wrong byte; without it, what is read can be encoded to what is there.
+    /// The checksum detects every wrong byte; without it, a parsed index encodes to the same bytes.
     #[test]
     fn one_byte_off(cells in any_cells(), at: prop::sample::Index, flip in 1..=255_u8) {
         let mut bytes = encode_index(&cells, true).unwrap();
         *at.get_mut(&mut bytes) ^= flip;
         let n = cells.len() as u64;
         prop_assert_eq!(ShardIndex::parse(&bytes, n, true).unwrap_err().class, Class::Checksum);
-        let bare = &bytes[..bytes.len() - 4];
-        if let Ok(index) = ShardIndex::parse(bare, n, false) {
-            let again = encode_index(&index.iter().collect::<Vec<_>>(), false).unwrap();
-            prop_assert_eq!(&again, bare);
+        let without_checksum = &bytes[..bytes.len() - 4];
+        if let Ok(index) = ShardIndex::parse(without_checksum, n, false) {
+            let encoded = encode_index(&index.iter().collect::<Vec<_>>(), false).unwrap();
+            prop_assert_eq!(&encoded, without_checksum);
             if index.check_spans(1 << 40, IndexLocation::End).is_ok() {
                 prop_assert!(index.iter().flatten().all(|span| span.end <= 1 << 40));
             }

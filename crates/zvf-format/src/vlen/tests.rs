@@ -56,7 +56,7 @@ fn every_check_of_a_cell_has_its_message() {
         let head = &bytes[..bytes.len().min(8)];
         assert_eq!(VlenCell::payload_span(head, total).unwrap_err().to_string(), message);
     }
-    // The caller's length is not believed to hold the header either.
+    // The length from the caller may be too short for the header.
     let error = VlenCell::payload_span(b"\x01\0\0\0\x01\0\0\0", 3).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -82,7 +82,7 @@ fn every_check_of_rows_has_its_message() {
 }
 
 #[test]
-fn bytes_after_the_end_are_accepted_and_said() {
+fn bytes_after_the_end_are_accepted_with_a_lint() {
     let (cell, rows) = (hex("01000000 01000000 61 00"), hex("01000000 01000000 61 0000"));
     let message = "Trailing in vlen cell, bytes after the end at byte 9: expected 0, found 1";
     assert_eq!(VlenCell::parse(&cell).unwrap().payload(), b"a");
@@ -94,7 +94,7 @@ fn bytes_after_the_end_are_accepted_and_said() {
 }
 
 #[test]
-fn encoders_refuse_what_has_no_encoding() {
+fn encoders_refuse_unencodable_rows() {
     assert_eq!(
         cell_header(1 << 32).unwrap_err().to_string(),
         "LimitExceeded in vlen cell, length at byte 4: expected at most 4294967295, found 4294967296"
@@ -111,7 +111,7 @@ fn any_rows() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 proptest! {
-    /// What was put in comes out, walked or looked up.
+    /// Encoded rows are read back, by iteration and by index.
     #[test]
     fn round_trip(stored in any_rows(), padding in 0..4_u32) {
         let slices: Vec<_> = stored.iter().map(Vec::as_slice).collect();
@@ -128,12 +128,12 @@ proptest! {
         prop_assert_eq!(offsets.span(rows.len()), None);
     }
 
-    /// Rows know their own length.
+    /// Rows determine their own length.
     #[test]
-    fn every_prefix_is_refused(stored in any_rows(), cut: prop::sample::Index) {
+    fn every_prefix_is_refused(stored in any_rows(), end: prop::sample::Index) {
         let slices: Vec<_> = stored.iter().map(Vec::as_slice).collect();
         let bytes = encode_rows(&slices, stored.len() as u32).unwrap();
-        let error = VlenRows::parse(&bytes[..cut.index(bytes.len())], stored.len() as u64);
+        let error = VlenRows::parse(&bytes[..end.index(bytes.len())], stored.len() as u64);
         prop_assert_eq!(error.unwrap_err().class, Class::Truncated);
     }
 
@@ -144,9 +144,10 @@ proptest! {
         let mut bytes = encode_rows(&slices, stored.len() as u32).unwrap();
         *at.get_mut(&mut bytes) = byte;
         if let Ok(rows) = VlenRows::parse(&bytes, stored.len() as u64) {
-            let again = encode_rows(&rows.iter().collect::<Vec<_>>(), stored.len() as u32).unwrap();
-            prop_assert!(bytes.starts_with(&again));
-            prop_assert_eq!(rows.lints().is_empty(), again == bytes);
+            let encoded =
+                encode_rows(&rows.iter().collect::<Vec<_>>(), stored.len() as u32).unwrap();
+            prop_assert!(bytes.starts_with(&encoded));
+            prop_assert_eq!(rows.lints().is_empty(), encoded == bytes);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Stores in repositories, against the same stores in folders.
+//! Compares stores in repositories with the same stores in folders.
 
 mod editing;
 mod reading;
@@ -11,30 +11,30 @@ use futures_util::stream::{self, StreamExt as _};
 use tempfile::TempDir;
 use zvf_store::{CommitNote, ObjectStream, OpenOptions, Store, Versions};
 
-/// How stores are opened here.
+/// Returns the options with which the tests open stores.
 pub(crate) fn options() -> OpenOptions {
     OpenOptions { versions: Some(zvf_icechunk::hook()), ..OpenOptions::default() }
 }
 
-/// A repository in a folder that goes away.
+/// A repository in a temporary folder.
 pub(crate) struct Repository {
     folder: TempDir,
 }
 
 impl Repository {
-    /// A new one that holds the archived store `id` in its root.
+    /// Creates a repository that holds the archived store `id` in its root.
     pub(crate) async fn with_store(id: &str) -> Self {
-        let own = Self { folder: archives::scratch() };
-        own.versions("").create(streamed(&objects(id)), note("first")).await.unwrap();
-        own
+        let repository = Self { folder: archives::scratch() };
+        repository.versions("").create(streamed(&objects(id)), note("first")).await.unwrap();
+        repository
     }
 
-    /// The folder that no repository is in yet.
+    /// Creates a folder without a repository.
     pub(crate) fn empty() -> Self {
         Self { folder: archives::scratch() }
     }
 
-    /// The address with what comes after the `?`.
+    /// Returns the address with `query` after the `?`.
     pub(crate) fn address(&self, query: &str) -> String {
         let mark = if query.is_empty() { "" } else { "?" };
         format!("icechunk+file://{}/repository{mark}{query}", self.folder.path().display())
@@ -44,7 +44,7 @@ impl Repository {
         Store::versions(&self.address(query), &options()).unwrap().unwrap()
     }
 
-    /// The same through icechunk itself.
+    /// Opens the repository with icechunk itself.
     pub(crate) async fn as_icechunk(&self) -> icechunk::Repository {
         let path = self.folder.path().join("repository");
         let storage = icechunk::new_local_filesystem_storage(&path).await.unwrap();
@@ -52,12 +52,12 @@ impl Repository {
     }
 }
 
-/// The objects of an archived store.
+/// Returns the objects of an archived store.
 pub(crate) fn objects(id: &str) -> BTreeMap<String, Bytes> {
     archives::files(id).into_iter().map(|(key, bytes)| (key, bytes.into())).collect()
 }
 
-/// Objects as a repository is made of them: documents first.
+/// Streams objects in the order in which a repository is created: documents first.
 pub(crate) fn streamed(objects: &BTreeMap<String, Bytes>) -> ObjectStream<'static> {
     let mut objects: Vec<_> = objects.clone().into_iter().collect();
     objects.sort_by_key(|(key, _)| (!key.ends_with("zarr.json"), key.matches('/').count()));

@@ -9,10 +9,10 @@ use zvf_store::Store;
 
 use crate::{Repository, note, objects, options, streamed};
 
-/// A document as the archives have it, with another attribute.
-fn marked(document: &Bytes, word: &str) -> Bytes {
+/// Returns a document with `mark` as an additional attribute.
+fn marked(document: &Bytes, mark: &str) -> Bytes {
     let mut document: serde_json::Value = serde_json::from_slice(document).unwrap();
-    document["attributes"]["mark"] = word.into();
+    document["attributes"]["mark"] = mark.into();
     serde_json::to_vec(&document).unwrap().into()
 }
 
@@ -23,13 +23,13 @@ async fn mark(address: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_archived_store_is_read_as_from_its_folder() {
-    let mut read = 0;
+async fn every_archived_store_reads_like_its_folder() {
+    let mut count = 0;
     for id in archives::ids() {
-        let all = objects(&id);
+        let source = objects(&id);
         let repository = Repository::empty();
-        if let Err(error) = repository.versions("").create(streamed(&all), note("first")).await {
-            // Stores as other programs left them, with what is no part of them.
+        if let Err(error) = repository.versions("").create(streamed(&source), note("first")).await {
+            // Some archived stores contain files that are not part of a store.
             assert_eq!(error.class(), Class::Unsupported, "{id}: {error}");
             assert!(error.to_string().contains("icechunk cannot hold"), "{id}: {error}");
             continue;
@@ -44,34 +44,34 @@ async fn every_archived_store_is_read_as_from_its_folder() {
             .map(|(key, size)| (key.to_string(), size))
             .collect();
         let expected: BTreeMap<String, u64> =
-            all.iter().map(|(key, bytes)| (key.clone(), bytes.len() as u64)).collect();
+            source.iter().map(|(key, bytes)| (key.clone(), bytes.len() as u64)).collect();
         assert_eq!(listed, expected, "{id}");
         let folder = archives::Unpacked::new(&id);
-        let (one, other) = (Reader::new(folder.open().await), Reader::new(store));
-        let (one, other) = (one.run(&Query::all()).await, other.run(&Query::all()).await);
+        let (left, right) = (Reader::new(folder.open().await), Reader::new(store));
+        let (left, right) = (left.run(&Query::all()).await, right.run(&Query::all()).await);
         let text = |answer: &Result<_, _>| format!("{answer:?}");
-        match (&one, &other) {
-            (Ok(one), Ok(other)) => {
-                assert_eq!(format!("{:?}", one.batch), format!("{:?}", other.batch), "{id}");
-                read += 1;
+        match (&left, &right) {
+            (Ok(left), Ok(right)) => {
+                assert_eq!(format!("{:?}", left.batch), format!("{:?}", right.batch), "{id}");
+                count += 1;
             }
-            (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string(), "{id}"),
-            _ => panic!("{id}: {} is not {}", text(&one), text(&other)),
+            (Err(left), Err(right)) => assert_eq!(left.to_string(), right.to_string(), "{id}"),
+            _ => panic!("{id}: {} differs from {}", text(&left), text(&right)),
         }
     }
-    assert!(read > 30, "{read} stores");
+    assert!(count > 30, "{count} stores");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn branches_tags_and_snapshots_are_read_and_a_handle_stays() {
+async fn reads_branches_tags_and_snapshots_and_keeps_open_handles() {
     let repository = Repository::with_store("ln3_basic").await;
     let first = repository.versions("").latest().await.unwrap();
-    let own = repository.as_icechunk().await;
+    let native = repository.as_icechunk().await;
     let id = icechunk::format::SnapshotId::try_from(first.as_str()).unwrap();
-    own.create_tag("v1", &id).await.unwrap();
-    own.create_branch("fix/one", &id).await.unwrap();
+    native.create_tag("v1", &id).await.unwrap();
+    native.create_branch("fix/one", &id).await.unwrap();
     let document = &objects("ln3_basic")["zarr.json"];
-    let open = Store::open(&repository.address(""), options()).await.unwrap();
+    let store = Store::open(&repository.address(""), options()).await.unwrap();
     for (branch, word) in [("main", "a"), ("fix/one", "b")] {
         let changes = [("zarr.json".to_owned(), Some(marked(document, word)))].into();
         let versions = repository.versions(&format!("branch={branch}"));
@@ -87,8 +87,8 @@ async fn branches_tags_and_snapshots_are_read_and_a_handle_stays() {
     ] {
         assert_eq!(mark(&repository.address(query)).await, expected, "{query}");
     }
-    assert!(open.revalidate().await.unwrap().is_none(), "the handle keeps its snapshot");
-    let answer = Reader::new(open).run(&Query::all()).await.unwrap();
+    assert!(store.revalidate().await.unwrap().is_none(), "the handle keeps its snapshot");
+    let answer = Reader::new(store).run(&Query::all()).await.unwrap();
     assert!(!answer.batch.is_empty());
 }
 
@@ -107,11 +107,11 @@ async fn a_store_may_be_a_group_of_a_repository() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_named_with_what_is() {
+async fn missing_versions_are_named_with_the_existing_ones() {
     let repository = Repository::with_store("ln3_basic").await;
     let first = repository.versions("").latest().await.unwrap();
-    let other = if first.starts_with('A') { "B" } else { "A" };
-    let unknown = format!("snapshot={other}{}", &first[1..]);
+    let letter = if first.starts_with('A') { "B" } else { "A" };
+    let unknown = format!("snapshot={letter}{}", &first[1..]);
     for (query, class, message) in [
         (
             "branch=x",
@@ -126,11 +126,11 @@ async fn what_is_not_there_is_named_with_what_is() {
         assert_eq!(error.class(), class, "{error}");
         assert!(error.to_string().contains(message), "{error}");
     }
-    let none = Repository::empty();
-    let error = Store::open(&none.address(""), options()).await.unwrap_err();
+    let empty = Repository::empty();
+    let error = Store::open(&empty.address(""), options()).await.unwrap_err();
     assert_eq!(error.class(), Class::NotFound);
     assert!(error.to_string().contains("expected an icechunk repository, found none"), "{error}");
-    assert!(archives::tree(none.folder.path()).is_empty(), "looking makes nothing");
+    assert!(archives::tree(empty.folder.path()).is_empty(), "opening creates no files");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,24 +143,24 @@ async fn single_objects_are_never_written() {
     let build = zvf_store::BuildOptions { store: options(), ..Default::default() };
     let error = zvf_store::Build::begin(&address, build).await.unwrap_err();
     assert_eq!(error.class(), Class::Unsupported);
-    let plain = zvf_store::OpenOptions::default();
-    let error = Store::open(&address, plain).await.unwrap_err();
+    let without_hook = zvf_store::OpenOptions::default();
+    let error = Store::open(&address, without_hook).await.unwrap_err();
     assert!(error.to_string().contains("built with the feature \"icechunk\""), "{error}");
     let error = zvf_store::RangedFile::open(&address, &options()).await.unwrap_err();
     assert_eq!(error.class(), Class::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_array_of_a_repository_is_read_as_such() {
+async fn reads_a_single_array_of_a_repository() {
     let repository = Repository::with_store("ln3_basic").await;
     let folder = archives::Unpacked::new("ln3_basic");
     let name = "0/object_attributes/len";
-    let plain = folder.path().join(name).to_string_lossy().into_owned();
-    let own = repository.address(&format!("path={name}"));
-    let one = zvf_store::LoneArray::open(&plain, &options()).await.unwrap();
-    let other = zvf_store::LoneArray::open(&own, &options()).await.unwrap();
-    let first = [vec![0]];
-    let chunk = one.chunks(&first).await.unwrap();
+    let path = folder.path().join(name).to_string_lossy().into_owned();
+    let address = repository.address(&format!("path={name}"));
+    let expected = zvf_store::LoneArray::open(&path, &options()).await.unwrap();
+    let actual = zvf_store::LoneArray::open(&address, &options()).await.unwrap();
+    let index = [vec![0]];
+    let chunk = expected.chunks(&index).await.unwrap();
     assert!(chunk[0].is_some());
-    assert_eq!(chunk, other.chunks(&first).await.unwrap());
+    assert_eq!(chunk, actual.chunks(&index).await.unwrap());
 }

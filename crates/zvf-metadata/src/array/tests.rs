@@ -1,4 +1,4 @@
-//! Array documents that writers left behind, and one row per check.
+//! Array documents of writers, and one row per check.
 
 use std::string::ToString as _;
 use std::vec;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-fn good() -> Value {
+fn valid_document() -> Value {
     json!({
         "shape": [4, 6], "data_type": "float32",
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 3]}},
@@ -23,7 +23,7 @@ fn read(value: &Value) -> Result<ArrayDoc, MetadataError> {
 
 #[test]
 fn sizes_are_counted_and_never_trusted() {
-    let array = read(&good()).unwrap();
+    let array = read(&valid_document()).unwrap();
     assert_eq!((array.rank(), array.items(), array.chunk_items()), (2, Some(24), Some(6)));
     assert_eq!((array.chunk_bytes(), array.inner_chunk_shape()), (Some(24), &[2, 3][..]));
     for (shape, items) in [
@@ -32,7 +32,7 @@ fn sizes_are_counted_and_never_trusted() {
         (json!([u64::MAX, 0]), Some(0)),
         (json!([1e18, 2.0]), Some(2_000_000_000_000_000_000)),
     ] {
-        let mut value = good();
+        let mut value = valid_document();
         value["shape"] = shape.clone();
         value["chunk_grid"]["configuration"]["chunk_shape"] = json!([1_u64 << 62, 1]);
         let array = read(&value).unwrap();
@@ -46,8 +46,8 @@ fn sizes_are_counted_and_never_trusted() {
 }
 
 #[test]
-fn key_encodings_are_told_apart() {
-    for (encoding, want) in [
+fn key_encodings_are_distinguished() {
+    for (encoding, expected) in [
         (json!({"name": "default"}), ChunkKeyEncoding::Default),
         (json!("default"), ChunkKeyEncoding::Default),
         (
@@ -57,34 +57,34 @@ fn key_encodings_are_told_apart() {
         (json!({"name": "v2"}), ChunkKeyEncoding::V2Dots),
         (json!({"name": "v2", "configuration": {"separator": "/"}}), ChunkKeyEncoding::V2Slashes),
     ] {
-        let mut value = good();
+        let mut value = valid_document();
         value["chunk_key_encoding"] = encoding;
         let array = read(&value).unwrap();
-        assert_eq!(array.chunk_key_encoding, want);
-        assert_eq!(array.chunk_key_encoding.is_usual(), want == ChunkKeyEncoding::Default);
+        assert_eq!(array.chunk_key_encoding, expected);
+        assert_eq!(array.chunk_key_encoding.is_usual(), expected == ChunkKeyEncoding::Default);
         assert_eq!(ArrayDoc::parse(array.print().as_bytes()).unwrap(), array);
     }
 }
 
 #[test]
 fn shards_have_inner_chunks() {
-    let mut value = good();
+    let mut value = valid_document();
     value["codecs"] = json!([{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 3],
         "codecs": [], "index_codecs": []}}]);
     let array = read(&value).unwrap();
     assert_eq!(array.inner_chunk_shape(), [1, 3]);
-    // Behind another codec nothing can be read in parts.
+    // Shards behind another codec cannot be read in parts.
     value["codecs"].as_array_mut().unwrap().push(json!({"name": "zstd"}));
     assert!(read(&value).unwrap().sharding().is_none());
 }
 
 #[test]
-fn every_check_has_its_message() {
+fn each_check_has_its_message() {
     let shards = |shape: Value| {
         json!([{"name": "sharding_indexed", "configuration": {"chunk_shape": shape, "codecs": [],
             "index_codecs": []}}])
     };
-    for (place, with, message) in [
+    for (place, replacement, message) in [
         (
             "/zarr_format",
             json!(2),
@@ -148,14 +148,14 @@ fn every_check_has_its_message() {
              shard, found 2",
         ),
     ] {
-        let mut value = good();
-        *value.pointer_mut(place).unwrap() = with;
+        let mut value = valid_document();
+        *value.pointer_mut(place).unwrap() = replacement;
         assert_eq!(read(&value).unwrap_err().to_string(), message);
     }
     for key in
         ["zarr_format", "node_type", "shape", "data_type", "chunk_grid", "fill_value", "codecs"]
     {
-        let mut value = good();
+        let mut value = valid_document();
         value.as_object_mut().unwrap().remove(key);
         let message = std::format!("BadTag in metadata, {key}: expected a value, found nothing");
         assert_eq!(read(&value).unwrap_err().to_string(), message);

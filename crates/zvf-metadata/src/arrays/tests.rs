@@ -31,10 +31,10 @@ fn object(value: &Value) -> Object {
     value.as_object().unwrap().clone()
 }
 
-/// Every key that the specification gives a kind of array, in the order it is written, and one that
-/// nobody knows.
+/// Every key that the specification defines for a kind of array, in written order, and one
+/// unknown key.
 #[test]
-fn every_key_both_ways() {
+fn every_key_round_trips() {
     for (parse, text) in [
         (
             VERTICES,
@@ -91,8 +91,8 @@ fn every_key_both_ways() {
         ),
     ] {
         let value: Value = serde_json::from_str(text).unwrap();
-        let again = parse(object(&value)).unwrap();
-        assert_eq!(print(&Value::Object(again)), text);
+        let reparsed = parse(object(&value)).unwrap();
+        assert_eq!(print(&Value::Object(reparsed)), text);
     }
 }
 
@@ -178,7 +178,7 @@ fn element_types_have_the_defaults_of_their_arrays() {
 }
 
 #[test]
-fn cross_chunk_links_are_undirected_and_stored_once_unless_said() {
+fn cross_chunk_links_are_undirected_and_stored_once_by_default() {
     let family = object(&json!({"level_delta": 0, "link_width": 2}));
     let family = LinksFamily::parse_cross_chunk(family).unwrap();
     assert_eq!((family.directed, family.store.as_str()), (false, "canonical"));
@@ -255,15 +255,15 @@ fn columns_are_named_or_shaped() {
         let attribute = LinkAttribute::parse(object(&attributes)).unwrap();
         assert_eq!(attribute.declared_columns(), columns, "{attributes}");
     }
-    let one = Column::new("attribute", "w", Dtype::INT64, 1, vec![0]);
+    let single_column = Column::new("attribute", "w", Dtype::INT64, 1, vec![0]);
     assert_eq!(
-        (one.row_shape, one.channel_names, one.chunk_grid_origin),
+        (single_column.row_shape, single_column.channel_names, single_column.chunk_grid_origin),
         (Some(vec![]), None, None)
     );
 }
 
 #[test]
-fn tags_count_in_both_spellings() {
+fn tags_are_read_in_both_spellings() {
     let old = object(&json!({"zvf_array": "vertices", "encoding": "raw"}));
     assert_eq!(tag(&old), Some("vertices"));
     let vertices = Vertices::parse(old).unwrap();

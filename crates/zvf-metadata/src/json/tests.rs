@@ -1,4 +1,4 @@
-//! JSON: limits, depth, and what is not JSON though writers print it.
+//! JSON: limits, depth, and invalid JSON that writers print.
 
 use std::string::{String, ToString as _};
 
@@ -11,8 +11,8 @@ fn read(text: &str) -> Result<Value, MetadataError> {
 }
 
 #[test]
-fn values_of_every_kind() {
-    for (text, want) in [
+fn parses_values_of_every_kind() {
+    for (text, expected) in [
         ("null", json!(null)),
         (" \t\r\n true ", json!(true)),
         ("false", json!(false)),
@@ -35,7 +35,7 @@ fn values_of_every_kind() {
         ("[1, [2, []], {}]", json!([1, [2, []], {}])),
         (r#"{"a": {"b": [1]}, "": 2}"#, json!({"a": {"b": [1]}, "": 2})),
     ] {
-        assert_eq!(read(text).unwrap(), want, "{text}");
+        assert_eq!(read(text).unwrap(), expected, "{text}");
     }
     let keys: Vec<_> =
         read(r#"{"b": 1, "a": 2}"#).unwrap().as_object().unwrap().keys().cloned().collect();
@@ -43,7 +43,7 @@ fn values_of_every_kind() {
 }
 
 #[test]
-fn every_fault_is_told_with_its_place() {
+fn every_fault_is_reported_with_its_location() {
     for (text, message) in [
         ("", "Truncated in metadata, document: expected a value, found the end of the text"),
         (
@@ -152,11 +152,11 @@ fn every_fault_is_told_with_its_place() {
 }
 
 #[test]
-fn limits_hold_before_anything_is_made() {
-    let deep = |n: usize| "[".repeat(n) + &"]".repeat(n);
-    read(&deep(64)).unwrap();
+fn limits_apply_before_allocation() {
+    let nested = |n: usize| "[".repeat(n) + &"]".repeat(n);
+    read(&nested(64)).unwrap();
     for n in [65, 100_000] {
-        let error = read(&deep(n)).unwrap_err();
+        let error = read(&nested(n)).unwrap_err();
         assert_eq!((error.class(), error.error.offset), (Class::LimitExceeded, 64));
         assert_eq!(error.error.found, Found::Int(65));
     }
@@ -184,8 +184,8 @@ fn limits_hold_before_anything_is_made() {
             Some(message) => assert_eq!(found.unwrap_err(), message),
         }
     }
-    let long = std::format!("{:>65}", "1");
-    let error = parse(long.as_bytes(), &narrow, false).unwrap_err();
+    let padded = std::format!("{:>65}", "1");
+    let error = parse(padded.as_bytes(), &narrow, false).unwrap_err();
     assert_eq!(
         error.to_string(),
         "LimitExceeded in metadata, document: expected at most 64, found 65"
@@ -193,7 +193,7 @@ fn limits_hold_before_anything_is_made() {
 }
 
 #[test]
-fn a_presence_list_costs_no_values() {
+fn a_presence_list_allocates_no_values() {
     let limits = Limits { bytes: 1 << 20, depth: 4, values: 32 };
     let keys: Vec<_> = (0..1000).map(|i| std::format!("\"{i}.0\"")).collect();
     let list = keys.join(", ");
@@ -215,15 +215,19 @@ fn a_presence_list_costs_no_values() {
         assert_eq!(error.path, "attributes.nonempty_chunks[1]", "{found}");
         assert_eq!(error.class(), Class::BadTag);
     }
-    let other = parse(br#"{"attributes": {"nonempty_chunks": "x"}}"#, &limits, true).unwrap();
-    assert_eq!((other.1, &other.0["attributes"]["nonempty_chunks"]), (None, &json!("x")));
+    let other_document =
+        parse(br#"{"attributes": {"nonempty_chunks": "x"}}"#, &limits, true).unwrap();
+    assert_eq!(
+        (other_document.1, &other_document.0["attributes"]["nonempty_chunks"]),
+        (None, &json!("x"))
+    );
 }
 
-/// Text beside which the values must stay small.
+/// Text whose values must stay small in comparison.
 #[test]
 fn hostile_documents_are_refused_early() {
-    let many: String = "[".to_string() + &"0,".repeat(1 << 20) + "0]";
-    assert_eq!(read(&many).unwrap_err().class(), Class::LimitExceeded);
+    let text: String = "[".to_string() + &"0,".repeat(1 << 20) + "0]";
+    assert_eq!(read(&text).unwrap_err().class(), Class::LimitExceeded);
     let digits = "9".repeat(1 << 20);
     assert_eq!(read(&digits).unwrap_err().class(), Class::Overflow);
 }

@@ -1,4 +1,4 @@
-//! Outlines of documents, cut anywhere.
+//! Outlines of documents, cut at any position.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::{CodecSpec, DataType, KeyList};
 
-fn long() -> ArrayDoc {
+fn long_document() -> ArrayDoc {
     let mut array = ArrayDoc::new(vec![40, 40], vec![1, 1], DataType::variable_length_bytes());
     array.codecs.push(CodecSpec::vlen_bytes());
     array.attributes.insert("dtype".to_string(), json!("float32"));
@@ -19,20 +19,20 @@ fn long() -> ArrayDoc {
     array
 }
 
-/// The outline from the ends of `text`, so many bytes each.
+/// Returns the outline from the first and last `ends` bytes of `text`.
 fn outline(text: &str, ends: usize) -> Option<ArrayDoc> {
     let text = text.as_bytes();
     ArrayDoc::outline(text.get(..ends)?, text.get(text.len().checked_sub(ends)?..)?)
 }
 
 #[test]
-fn an_outline_is_the_document_without_its_list_or_none() {
-    let whole = long();
-    let text = whole.print();
+fn an_outline_is_absent_or_the_document_without_its_list() {
+    let document = long_document();
+    let text = document.print();
     let mut found = 0;
     for ends in 0..text.len() {
         if let Some(outline) = outline(&text, ends) {
-            assert!(whole.has_outline(&outline), "{ends}");
+            assert!(document.has_outline(&outline), "{ends}");
             assert_eq!(outline.nonempty_chunks, None, "{ends}");
             found += 1;
         }
@@ -42,8 +42,8 @@ fn an_outline_is_the_document_without_its_list_or_none() {
 }
 
 #[test]
-fn what_is_not_the_inside_of_a_list_has_no_outline() {
-    let text = long().print();
+fn texts_cut_outside_of_the_list_have_no_outline() {
+    let text = long_document().print();
     let broken: [(&str, String); 7] = [
         ("another list", text.replace("nonempty_chunks", "nonempty_things")),
         ("a key twice", text.replace("\"zarr_format\"", "\"shape\"")),
@@ -54,9 +54,9 @@ fn what_is_not_the_inside_of_a_list_has_no_outline() {
         ("a number for a key", text.replacen("\"32.38\"", "32", 1)),
     ];
     assert!(outline(&text, 700).is_some());
-    for (what, broken) in broken {
-        assert_ne!(broken, text, "{what}");
-        assert!(outline(&broken, 700).is_none(), "{what}");
+    for (label, broken) in broken {
+        assert_ne!(broken, text, "{label}");
+        assert!(outline(&broken, 700).is_none(), "{label}");
     }
     assert!(ArrayDoc::outline(b"", b"").is_none());
     assert!(ArrayDoc::outline(b"\",", b"\",").is_none());
@@ -64,14 +64,14 @@ fn what_is_not_the_inside_of_a_list_has_no_outline() {
 }
 
 #[test]
-fn what_lies_between_is_compared_with_the_whole() {
-    // The list ends and another one begins, where nobody looks at first.
-    let text = long().print();
+fn an_outline_is_compared_with_the_full_document() {
+    // The list ends and another one starts in the part that the outline skips.
+    let text = long_document().print();
     let split = text.replacen("\"3.3\", ", "\"3.3\"], \"hidden\": [", 1);
     let outline = outline(&split, 700).unwrap();
-    let whole = ArrayDoc::parse(split.as_bytes()).unwrap();
-    assert!(whole.attributes.contains_key("hidden") && !whole.has_outline(&outline));
-    assert!(long().has_outline(&outline));
-    let bare = ArrayDoc { nonempty_chunks: None, ..long() };
-    assert!(!bare.has_outline(&outline));
+    let document = ArrayDoc::parse(split.as_bytes()).unwrap();
+    assert!(document.attributes.contains_key("hidden") && !document.has_outline(&outline));
+    assert!(long_document().has_outline(&outline));
+    let without_list = ArrayDoc { nonempty_chunks: None, ..long_document() };
+    assert!(!without_list.has_outline(&outline));
 }

@@ -1,4 +1,4 @@
-//! Validation: one document per rule that breaks it.
+//! Validation: for each rule one document that breaks it.
 
 use std::string::{String, ToString as _};
 use std::vec;
@@ -8,8 +8,8 @@ use serde_json::json;
 use super::*;
 use crate::{Axis, Dataset, GeometryType, ZarrVectors};
 
-/// A store of two levels without a fault.
-fn good() -> (Root, [LevelDoc; 2]) {
+/// Returns a store of two levels without a fault.
+fn valid_store() -> (Root, [LevelDoc; 2]) {
     let block = ZarrVectors {
         geometry_types: vec![GeometryType::PointCloud.into()],
         base_bin_shape: Some(vec![5.0, 5.0]),
@@ -35,15 +35,15 @@ fn check_messages(root: &Root, levels: &[LevelDoc; 2]) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_told_of_a_good_store() {
-    let (root, levels) = good();
+fn a_valid_store_has_no_findings() {
+    let (root, levels) = valid_store();
     assert_eq!(check_messages(&root, &levels), [""; 0]);
     root.open_checks().unwrap();
 }
 
 type Harm = fn(&mut Root, &mut [LevelDoc; 2]);
 
-/// What is wrong, what is told of it, and whether a reader refuses to open.
+/// The change, the expected messages, and whether a reader refuses to open.
 const CASES: &[(Harm, &[&str], bool)] = &[
     (
         |root, _| root.zarr_vectors.chunk_shape = vec![10.0],
@@ -472,9 +472,9 @@ const CASES: &[(Harm, &[&str], bool)] = &[
 ];
 
 #[test]
-fn each_rule_is_told_and_open_refuses_its_own() {
+fn each_rule_is_reported_and_its_opening_faults_refused() {
     for (harm, messages, refused) in CASES {
-        let (mut root, mut levels) = good();
+        let (mut root, mut levels) = valid_store();
         harm(&mut root, &mut levels);
         assert_eq!(check_messages(&root, &levels), *messages);
         assert_eq!(root.open_checks().is_err(), *refused, "{messages:?}");
@@ -486,7 +486,7 @@ fn each_rule_is_told_and_open_refuses_its_own() {
 
 #[test]
 fn a_store_without_axes_or_with_too_many_is_refused() {
-    let (mut root, _) = good();
+    let (mut root, _) = valid_store();
     root.multiscales[0].axes.clear();
     let message = "BadShape in metadata, multiscales[0].axes: expected at least 1, found 0";
     assert_eq!(root.open_checks().unwrap_err().to_string(), message);
@@ -497,8 +497,8 @@ fn a_store_without_axes_or_with_too_many_is_refused() {
 }
 
 #[test]
-fn names_of_attributes() {
-    for (name, good) in [
+fn names_of_attributes_are_checked() {
+    for (name, is_valid) in [
         ("a", true),
         ("cell_type9", true),
         ("", false),
@@ -506,7 +506,7 @@ fn names_of_attributes() {
         ("../x", false),
         ("é", false),
     ] {
-        assert_eq!(validate_attribute_name(name).is_none(), good, "{name}");
+        assert_eq!(validate_attribute_name(name).is_none(), is_valid, "{name}");
     }
     assert_eq!(
         (MetadataRule::M1.id(), MetadataRule::M13.id(), MetadataRule::M19.id()),

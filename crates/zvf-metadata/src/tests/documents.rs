@@ -1,6 +1,6 @@
-//! Documents as writers left them, and such documents with one fault each.
+//! Documents of writers, and such documents with one fault each.
 
-/// Name and text.
+/// The name and text of a document.
 pub(super) type Document = (&'static str, &'static str);
 
 #[rustfmt::skip]

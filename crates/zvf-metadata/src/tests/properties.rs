@@ -1,5 +1,5 @@
-//! Documents with something wrong at random: nothing panics, and what is read is printed and read
-//! again as the same.
+//! Documents with random faults: no call panics, and parsed documents are printed and parsed
+//! to the same.
 
 use std::string::String;
 use std::vec::Vec;
@@ -48,10 +48,10 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The places of a value, depth first.
-fn places(value: &Value, here: &str, all: &mut Vec<String>) {
-    all.push(here.into());
-    let step = |key: &str| std::format!("{here}/{}", key.replace('~', "~0").replace('/', "~1"));
+/// Collects the paths of all parts of a value, depth first.
+fn places(value: &Value, path: &str, all: &mut Vec<String>) {
+    all.push(path.into());
+    let step = |key: &str| std::format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
     match value {
         Value::Array(items) => {
             for (i, item) in items.iter().enumerate() {
@@ -67,17 +67,17 @@ fn places(value: &Value, here: &str, all: &mut Vec<String>) {
     }
 }
 
-/// A good document with one value replaced, or one key taken out.
+/// Returns a valid document with one value replaced, or one key removed.
 fn mutated() -> impl Strategy<Value = String> {
-    let good = prop::sample::select(&documents::GOOD[..]);
-    (good, any::<prop::sample::Index>(), prop::option::of(any_value())).prop_map(
-        |((_, text), at, with)| {
+    let document = prop::sample::select(&documents::GOOD[..]);
+    (document, any::<prop::sample::Index>(), prop::option::of(any_value())).prop_map(
+        |((_, text), at, replacement)| {
             let mut value: Value = serde_json::from_str(text).unwrap();
             let mut all = Vec::new();
             places(&value, "", &mut all);
             let place = at.get(&all);
-            match (with, place.rsplit_once('/')) {
-                (Some(with), _) => *value.pointer_mut(place).unwrap() = with,
+            match (replacement, place.rsplit_once('/')) {
+                (Some(replacement), _) => *value.pointer_mut(place).unwrap() = replacement,
                 (None, Some((parent, key))) => match value.pointer_mut(parent).unwrap() {
                     Value::Object(object) => drop(object.remove(key)),
                     Value::Array(items) => drop(items.pop()),
@@ -90,7 +90,7 @@ fn mutated() -> impl Strategy<Value = String> {
     )
 }
 
-/// Reads a text as everything there is and asks what can be asked.
+/// Parses a text as every type and calls every method.
 fn walk(text: &[u8]) {
     let _node = Node::parse(text);
     let _array = ArrayDoc::parse(text).map(|array| {
@@ -98,8 +98,8 @@ fn walk(text: &[u8]) {
     });
     let level = LevelDoc::parse(text);
     let points = documents::GOOD.iter().find(|(name, _)| *name == "root_points").unwrap().1;
-    let sound = Root::parse(points.as_bytes()).unwrap();
-    for root in [Root::parse(text), Ok(sound)].into_iter().flatten() {
+    let valid_root = Root::parse(points.as_bytes()).unwrap();
+    for root in [Root::parse(text), Ok(valid_root)].into_iter().flatten() {
         let _open = root.open_checks();
         let _findings = validate(&root, &[("0", &LevelDoc::new(0))]);
         if let Ok(level) = &level {
@@ -111,7 +111,7 @@ fn walk(text: &[u8]) {
 }
 
 proptest! {
-    /// One value of a good document is another one: it is refused in one line, or read and printed.
+    /// A document with one changed value is refused in one line, or read and printed.
     #[test]
     fn one_value_off(text in mutated()) {
         walk(text.as_bytes());
@@ -125,26 +125,26 @@ proptest! {
         }
     }
 
-    /// Bytes of a good document are others, or missing.
+    /// Bytes of a valid document are changed or missing.
     #[test]
     fn some_bytes_off(
         (_, text) in prop::sample::select(&documents::GOOD[..]),
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-        cut in prop::option::of(any::<prop::sample::Index>()),
+        end in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let mut text = text.as_bytes().to_vec();
         for (at, byte) in edits {
             *at.get_mut(&mut text) = byte;
         }
-        if let Some(cut) = cut {
-            text.truncate(cut.index(text.len()));
+        if let Some(end) = end {
+            text.truncate(end.index(text.len()));
         }
         walk(&text);
     }
 
-    /// What is printed is read as it was, to the last bit of a number.
+    /// Printed values are read back, to the last bit of a number.
     #[test]
-    fn any_json_reads_as_it_is(value in any_value()) {
+    fn any_json_is_read_back(value in any_value()) {
         let document = json!({"zarr_format": 3, "node_type": "group", "attributes": {"v": &value}});
         let text = print(&document);
         let group = GroupDoc::parse(text.as_bytes()).unwrap();
@@ -152,9 +152,9 @@ proptest! {
         prop_assert_eq!(group.print(), text);
     }
 
-    /// Any text is answered, whatever it is.
+    /// Any text is parsed or refused without a panic.
     #[test]
-    fn any_text_is_answered(text in "[\\[\\]{}\",:0-9eE+\\-. a-z\\\\NIu]{0,64}") {
+    fn any_text_is_parsed_or_refused(text in "[\\[\\]{}\",:0-9eE+\\-. a-z\\\\NIu]{0,64}") {
         let strict = GroupDoc::parse_within(
             std::format!(r#"{{"zarr_format": 3, "node_type": "group", "attributes": {{"v": {text}}}}}"#)
                 .as_bytes(),
@@ -162,7 +162,7 @@ proptest! {
         );
         let lenient = serde_json::from_str::<Value>(&text);
         if strict.is_ok() && lenient.is_err() {
-            // Only what closes the brackets around it may be more than one value.
+            // More than one value is possible only if the text closes the enclosing brackets.
             prop_assert!(text.contains([',', '}']), "{}", text);
         }
     }

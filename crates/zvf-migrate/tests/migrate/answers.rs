@@ -10,12 +10,12 @@ pub(crate) async fn same(id: &str, old: &Store, new: &Store) {
     let readers = [Reader::new(old.clone()), Reader::new(new.clone())];
     for number in old.list_levels().await.unwrap() {
         let level = LevelReader::open(old, LevelId(number)).await.unwrap();
-        for (query, cuts) in questions(&level).await {
+        for (query, has_cuts) in queries_of(&level).await {
             let mut answers = Vec::new();
             for reader in &readers {
                 let answer = reader.run(&query).await;
                 answers.push(match answer {
-                    Ok(answer) => (true, facts(&answer.batch, cuts), answer.complete),
+                    Ok(answer) => (true, facts(&answer.batch, has_cuts), answer.complete),
                     Err(error) => (false, vec![error.to_string()], false),
                 });
             }
@@ -27,7 +27,7 @@ pub(crate) async fn same(id: &str, old: &Store, new: &Store) {
 
 /// Returns the queries of a level, each with whether the answer may have new vertices: those come in the order of the
 /// cut elements.
-async fn questions(level: &LevelReader) -> Vec<(Query, bool)> {
+async fn queries_of(level: &LevelReader) -> Vec<(Query, bool)> {
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let all = || Query::all().at_level(level.level()).of_kind(kind).columns(Columns::All);
     let mut queries = vec![all().with_owners(), all().increment_only()];
@@ -45,33 +45,33 @@ async fn questions(level: &LevelReader) -> Vec<(Query, bool)> {
     let [low, high] = &level.store().root().zarr_vectors.bounds;
     let axes: Vec<(f64, f64)> = low.iter().copied().zip(high.iter().copied()).collect();
     for step in 0..12_u32 {
-        // Boxes of many sizes in many places, the same in every run.
+        // Boxes of many sizes and positions, deterministic.
         let part = |axis: usize| f64::from((step * 7 + axis as u32 * 5) % 12) / 12.0;
         let size = 0.05 + f64::from(step % 4) * 0.2;
         let from = |(axis, (low, high)): (usize, &(f64, f64))| low + part(axis) * (high - low);
         let corner: Vec<f64> = axes.iter().enumerate().map(from).collect();
-        let far: Vec<f64> =
+        let opposite: Vec<f64> =
             corner.iter().zip(&axes).map(|(x, (low, high))| x + size * (high - low)).collect();
-        let bounds = Bounds::new(&corner, &far).unwrap();
+        let bounds = Bounds::new(&corner, &opposite).unwrap();
         let boxed = Query::within(bounds).at_level(level.level()).of_kind(kind);
         let boxed = boxed.columns(Columns::All);
-        let cuts = step % 3 == 0;
-        let boxed = if cuts { boxed.mode(Mode::Clip) } else { boxed };
-        queries.push((boxed, cuts && kind.has_links()));
+        let is_clipped = step % 3 == 0;
+        let boxed = if is_clipped { boxed.mode(Mode::Clip) } else { boxed };
+        queries.push((boxed, is_clipped && kind.has_links()));
     }
     queries
 }
 
 /// Formats an answer, a line for each part. Elements are a set: versions differ in their order. So are vertices of
 /// answers with cuts, and elements then name them by position.
-fn facts(batch: &Batch, cuts: bool) -> Vec<String> {
+fn facts(batch: &Batch, has_cuts: bool) -> Vec<String> {
     let values = |field: &Field| {
         let column = &field.column;
-        let each = (0..column.len()).map(|row| {
+        let texts = (0..column.len()).map(|row| {
             let row = (0..column.width() as usize).map(|c| format!("{:?}", field.value(row, c)));
             row.collect::<Vec<_>>().join(" ")
         });
-        each.collect::<Vec<_>>()
+        texts.collect::<Vec<_>>()
     };
     let mut facts = vec![
         format!("positions {:?} {:?}", batch.positions().dtype(), batch.positions().bytes()),
@@ -86,14 +86,14 @@ fn facts(batch: &Batch, cuts: bool) -> Vec<String> {
         .map(|row| {
             let fields = batch.fields().iter().map(|field| format!("{:?}", field.value(row, 0)));
             let fields: Vec<String> = fields.collect();
-            if cuts {
+            if has_cuts {
                 format!("{:?} {fields:?}", batch.positions().row(row))
             } else {
                 row.to_string()
             }
         })
         .collect();
-    if cuts {
+    if has_cuts {
         facts.clear();
         facts.extend(vertices.iter().cloned());
         facts.sort();

@@ -50,10 +50,10 @@ async fn parts(level: &LevelReader) -> Vec<String> {
 }
 
 async fn table(values: &RowAttribute) -> String {
-    let some = values.range(0..values.len()).await.unwrap();
+    let column = values.range(0..values.len()).await.unwrap();
     let width = values.width() as usize;
-    let cells = (0..some.column().len()).map(|row| (0..width).map(move |c| (row, c)));
-    let cells: Vec<_> = cells.flatten().map(|(row, c)| some.value(row, c)).collect();
+    let cells = (0..column.column().len()).map(|row| (0..width).map(move |c| (row, c)));
+    let cells: Vec<_> = cells.flatten().map(|(row, c)| column.value(row, c)).collect();
     format!("{} {:?} {cells:?}", values.name(), values.dtype())
 }
 
@@ -78,7 +78,7 @@ async fn links(level: &LevelReader, delta: Delta) -> Vec<String> {
                 let ends: Vec<_> = cell.endpoints(i).map(|(c, row)| format!("{c}/{row}")).collect();
                 let values: Vec<_> = values
                     .iter()
-                    .map(|of| of[place].as_ref().unwrap().as_ref().map(|of| of.row(i).to_vec()))
+                    .map(|v| v[place].as_ref().unwrap().as_ref().map(|v| v.row(i).to_vec()))
                     .map(|row| row.unwrap_or_else(|| f32::NAN.to_le_bytes().to_vec())) // the only type in these stores
                     .collect();
                 all.push(format!("{delta} {ends:?} {values:?}"));
@@ -103,7 +103,7 @@ async fn bridges_name_rows() {
     let level = LevelReader::open(&new, LevelId(0)).await.unwrap();
     assert_eq!(level.kinds(), [Kind::Streamline]);
     let links = links(&level, Delta::SAME).await;
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     let index = level.objects().await.unwrap().unwrap();
     let rows: Vec<u64> = (0..index.slots()).collect();
     for manifest in index.manifests(&rows).await.unwrap() {
@@ -112,7 +112,7 @@ async fn bridges_name_rows() {
             let found = level.fragments(&[chunk]).await.pop().unwrap().unwrap();
             let rows: Vec<u64> = found.view().unwrap().get(fragment).unwrap().rows().collect();
             if let Some((from, row)) = before.filter(|(from, _)| *from != chunk) {
-                wanted.push(format!(
+                expected.push(format!(
                     "0 {:?} []",
                     [format!("{from}/{row}"), format!("{chunk}/{}", rows[0])]
                 ));
@@ -120,7 +120,7 @@ async fn bridges_name_rows() {
             before = Some((chunk, *rows.last().unwrap()));
         }
     }
-    wanted.sort();
+    expected.sort();
     assert!(links.len() > 20);
-    assert_eq!(links, wanted);
+    assert_eq!(links, expected);
 }

@@ -53,7 +53,7 @@ async fn all_stores(migration: Migration) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn plain() {
+async fn default_migration() {
     all_stores(Migration::default()).await;
 }
 
@@ -72,16 +72,16 @@ async fn from_memory_to_memory() {
     let build = Build::in_object_store(to.clone(), "a/b", options).await.unwrap();
     let mut last_cells = 0;
     let plan = Plan::build(&old).await.unwrap();
-    let done =
-        plan.apply(&Migration::default(), build, |done| last_cells = done.cells).await.unwrap();
-    assert_eq!((done.levels, done.objects, done.cells), (3, 60, last_cells));
+    let report =
+        plan.apply(&Migration::default(), build, |step| last_cells = step.cells).await.unwrap();
+    assert_eq!((report.levels, report.objects, report.cells), (3, 60, last_cells));
     let new = Store::from_object_store(to, &"a/b".into(), OpenOptions::default()).await.unwrap();
     answers::same("memory", &old, &new).await;
 }
 
-/// Migrates stores that the test suites of other writers leave behind.
+/// Migrates stores of the test suites of other writers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stores_of_other_writers() {
+async fn migrates_stores_of_other_writers() {
     for (name, width, links) in [
         ("mesh06", 3, 2),
         ("mesh06_refused", 3, 1),
@@ -127,7 +127,7 @@ async fn stores_of_other_writers() {
 }
 
 #[tokio::test]
-async fn what_is_not_of_the_format_comes_along() {
+async fn foreign_nodes_are_copied() {
     let mut files = archives::files("v060_sl3_pyramid");
     let group = br#"{"zarr_format": 3, "node_type": "group", "attributes": {"mine": [1, 2]}}"#;
     files.push(("notes/zarr.json".to_owned(), group.to_vec()));
@@ -170,7 +170,7 @@ fn tiny(path: &str, bytes: Vec<u8>) -> [(String, Vec<u8>); 2] {
 }
 
 #[tokio::test]
-async fn parametric_objects_come_along() {
+async fn parametric_objects_are_migrated() {
     let mut files = archives::files("v060_ln3");
     for (path, attributes) in [
         (

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_noted_is_known() {
+    fn only_recorded_counts_are_returned() {
         let key = |x| ChunkKey::new(&[x]).unwrap();
         let chunks = KeyTable::new(1, [key(-1), key(4)]).unwrap();
         let counts = Counts::default();

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_by_fragment_or_why_not() {
+    fn rows_by_fragment_or_an_error() {
         let column =
             Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![10, 11, 12].into()).unwrap();
         for (ranges, rows) in [

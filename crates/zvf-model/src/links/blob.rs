@@ -45,7 +45,7 @@ mod tests {
         let records = [[0_i64, 2, 1, 0], [5, 1, 0, 0], [0, 3, 1, 4]];
         let bytes: Vec<u8> = records.iter().flatten().flat_map(|n| n.to_le_bytes()).collect();
         let blob = Blob::new(&bytes, 2, 1).unwrap();
-        let shown: Vec<_> = blob
+        let found: Vec<_> = blob
             .cells
             .iter()
             .flat_map(|cell| (0..cell.len()).map(move |i| (cell, i)))
@@ -55,7 +55,7 @@ mod tests {
             })
             .collect();
         let expected = [(0, "0/2 1/0"), (2, "0/3 1/4"), (1, "5/1 0/0")];
-        assert_eq!(shown, expected.map(|(row, ends)| (row, ends.to_owned())));
+        assert_eq!(found, expected.map(|(row, ends)| (row, ends.to_owned())));
         assert!(Blob::new(&bytes[..40], 2, 1).is_err());
     }
 }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_believed_when_it_is_true() {
+    fn a_true_claim_is_accepted() {
         let chunk = ChunkKey::new(&[0]).unwrap();
         let mut records = LinkRecords::new(&[chunk, chunk], 2);
         for rows in [[0, 1], [3, 2], [1, 0]] {
@@ -174,9 +174,9 @@ mod tests {
     fn neighbouring_rows_are_one_range() {
         let groups = index(&[&[4, 5, 6], &[7, 2, 3, 9], &[]]);
         let view = groups.view().unwrap();
-        let shown: Vec<_> = view.iter().map(ranges).collect();
+        let found: Vec<_> = view.iter().map(ranges).collect();
         assert_eq!(
-            shown,
+            found,
             [std::iter::once(4..7).collect::<Vec<_>>(), vec![7..8, 2..4, 9..10], vec![]]
         );
     }

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_come_as_they_were_given() {
+    fn endpoints_keep_their_order() {
         let mut records = LinkRecords::new(&[key(0), key(5)], 2);
         records.push(&LinkRecord::new(&[1, 2], None).unwrap());
         let swapped = Permutation::new(&[1, 0]).unwrap();
@@ -190,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn one_copy_leads() {
+    fn a_single_copy_leads() {
         let swapped = Some(Permutation::new(&[1, 0]).unwrap());
         for (chunks, rows, order, leads) in [
             ([0, 5], [9, 1], None, true),
             ([0, 5], [9, 1], swapped, true),
             ([5, 0], [1, 9], None, false),
             ([5, 0], [1, 9], swapped, false),
-            ([5, 5], [9, 1], None, true), // both ends in one chunk: stored once, as given
+            ([5, 5], [9, 1], None, true), // both ends in the same chunk: stored once, in order
         ] {
             let mut records = LinkRecords::new(&chunks.map(key), 2).with_duplicated(true);
             records.push(&LinkRecord::new(&rows, order).unwrap());

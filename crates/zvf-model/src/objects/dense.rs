@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn spans_lie_inside_the_blocks() {
-        for (start, count, want) in [
+        for (start, count, expected) in [
             (0, 0, Ok(0..0)),
             (3, 2, Ok(3..5)),
             (5, 0, Ok(5..5)),
@@ -169,7 +169,7 @@ mod tests {
             (1, -7, Err("Negative: span of blocks: expected at least 0, found -7")),
         ] {
             let found = span(start, count, 5).map_err(|error| error.to_string());
-            assert_eq!(found, want.map_err(str::to_owned));
+            assert_eq!(found, expected.map_err(str::to_owned));
         }
         assert!(span(i64::MAX, i64::MAX, u64::MAX).is_ok(), "2^64 - 2 is below the blocks claimed");
     }

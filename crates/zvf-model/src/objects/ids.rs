@@ -245,12 +245,12 @@ mod tests {
             (&[7, 2, 7, 7, 2, 1], 1, Ok(Some(5)), &[2, 7]),
             (&[4, 4], 4, Err(2), &[4]), // ascending, but not strictly
         ];
-        for (ids, id, row, twice) in table {
+        for (ids, id, row, repeated_ids) in table {
             let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
             let table = IdTable::new(bytes.into()).unwrap();
             assert_eq!(table.find(ObjectId(id)), row, "{id} in {ids:?}");
             let found: Vec<i64> = table.duplicates().iter().map(|id| id.0).collect();
-            assert_eq!(found, twice);
+            assert_eq!(found, repeated_ids);
         }
     }
 

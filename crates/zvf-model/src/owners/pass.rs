@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn fragments_past_the_chunk_are_refused() {
         let list = [4.into(), 1.into()];
-        for (fragments, have, want) in [
+        for (fragments, have, expected) in [
             (BlockFragments::Single(3), 4, None),
             (BlockFragments::Single(4), 4, Some(4_u64)),
             (BlockFragments::Range { start: 2, count: 2 }, 4, None),
@@ -247,7 +247,7 @@ mod tests {
             (BlockFragments::Explicit(&list), 5, None),
             (BlockFragments::Explicit(&list), 4, Some(4)),
         ] {
-            let message = want.map(|found| {
+            let message = expected.map(|found| {
                 format!("OutOfBounds: fragment: expected at most {}, found {found}", have - 1)
             });
             assert_eq!(check(&fragments, have).err().map(|error| error.to_string()), message);

@@ -207,18 +207,18 @@ mod tests {
     }
 
     #[test]
-    fn crossings_are_asked_about_once_a_step() {
+    fn crossings_are_tested_once_per_step() {
         let chunks = KeyTable::new(1, [0, 4, 9].map(|x| ChunkKey::new(&[x]).unwrap())).unwrap();
         let step = |from, to, row| Crossing { from, to, row };
         let crossings =
             vec![step(0, 2, 8), step(0, 1, 5), step(0, 2, 5), step(2, 0, 1), step(0, 2, 8)];
         let table = Table::new(3, Vec::new(), crossings);
-        let asked = std::sync::Mutex::new(Vec::new());
+        let calls = std::sync::Mutex::new(Vec::new());
         let rows = table.crossing(&chunks, &|from, to| {
-            asked.lock().unwrap().push((from[0], to[0]));
+            calls.lock().unwrap().push((from[0], to[0]));
             to[0] == 9
         });
         assert_eq!(rows, [5, 8]);
-        assert_eq!(*asked.lock().unwrap(), [(0, 4), (0, 9), (9, 0)]);
+        assert_eq!(*calls.lock().unwrap(), [(0, 4), (0, 9), (9, 0)]);
     }
 }

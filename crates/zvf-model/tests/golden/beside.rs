@@ -1,14 +1,14 @@
-//! What lies beside levels: composite geometry, parametric objects, headers.
+//! Arrays outside of levels: composite geometry, parametric objects, headers.
 
 use serde_json::{Value, json};
 use zvf_model::{ColumnBuilder, Members, Parametric, header, header_names};
 use zvf_store::Caching;
 
-use crate::objects::shown;
+use crate::objects::values_as_json;
 use crate::told::{LevelCase, same_rows};
 use archives::inline;
 
-pub(crate) fn everything(case: &LevelCase) -> usize {
+pub(crate) fn count_all(case: &LevelCase) -> usize {
     composite(case) + parametric(case) + headers(case)
 }
 
@@ -63,12 +63,12 @@ fn parametric(case: &LevelCase) -> usize {
     let [names, group_names] = inline(parametric.attribute_names()).unwrap();
     for name in &names.names {
         let attribute = inline(parametric.object_attribute(name)).unwrap().unwrap();
-        let values = shown(&attribute, attribute.len());
+        let values = values_as_json(&attribute, attribute.len());
         assert_eq!(json!(values), expected["object_attributes"][name]["values"], "{name}");
     }
     for name in &group_names.names {
         let attribute = inline(parametric.group_attribute(name)).unwrap().unwrap();
-        let values = shown(&attribute, attribute.len());
+        let values = values_as_json(&attribute, attribute.len());
         assert_eq!(json!(values), expected["group_attributes"][name]["values"], "{name}");
     }
     let groups = inline(parametric.groups()).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Stores with one fault each: refused where the list of them says so, and never a panic.
+//! Stores with one fault each are refused as their list says, without a panic.
 
 use zvf_format::Class;
 use zvf_format::key::Delta;
@@ -7,7 +7,7 @@ use zvf_store::{Caching, OpenOptions, Store};
 
 use archives::{Unpacked, inline, json};
 
-/// The faults of this layer: class, and where.
+/// The faults of this layer: class and location.
 const PLACES: [(&str, Class, &str); 37] = [
     ("attr_code_out_of_range", Class::OutOfBounds, "0/vertex_attributes/cell_type 0.0.0"),
     ("attr_short_cell", Class::CountMismatch, "0/vertex_attributes/label 0.0.0"),
@@ -48,7 +48,7 @@ const PLACES: [(&str, Class, &str); 37] = [
     ("vx_partial_row", Class::CountMismatch, "0/vertices 0.0.0"),
 ];
 
-/// Reads everything there is at every level, in every way, and gives the first fault.
+/// Reads everything of every level in every way, and returns the first fault.
 fn read_everything(path: &str) -> Result<(), ModelError> {
     let store = inline(Store::open(path, OpenOptions::default()))?;
     for number in store.level_numbers() {
@@ -102,21 +102,21 @@ fn broken_stores_are_refused_where_their_list_says() {
     let (mut refused, mut accepted, mut explained, mut failed) = (0, 0, 0, Vec::new());
     for fault in faults["faults"].as_array().unwrap() {
         let text = |key: &str| fault[key].as_str().unwrap_or_default();
-        let (id, want, at) = (text("id"), text("want"), text("detect_at"));
+        let (id, expectation, at) = (text("id"), text("want"), text("detect_at"));
         let unpacked = Unpacked::new(&format!("broken/{id}"));
         let found = read_everything(unpacked.path().to_str().unwrap());
-        let must = want == "error" && matches!(at, "open" | "read");
-        if must {
+        let must_fail = expectation == "error" && matches!(at, "open" | "read");
+        if must_fail {
             refused += 1;
             if found.is_ok() {
                 failed.push(format!("{id} ({}): read without a fault", fault["fault"]));
             }
         }
-        if want == "accept" {
+        if expectation == "accept" {
             accepted += 1;
             failed.extend(found.as_ref().err().map(|error| format!("{id}: {error}")));
         }
-        let Some((_, class, place)) = PLACES.iter().find(|(known, ..)| *known == id) else {
+        let Some((_, class, place)) = PLACES.iter().find(|(listed_id, ..)| *listed_id == id) else {
             continue;
         };
         explained += 1;

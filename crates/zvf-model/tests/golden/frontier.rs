@@ -1,4 +1,4 @@
-//! What newer and rarer stores hold: made from stores of the archive by changing some of their files.
+//! Newer and rarer forms of stores, derived from archived stores by changing some of their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use zvf_store::{Caching, Store};
 
 type Files = Vec<(String, Vec<u8>)>;
 
-/// A level of a store made of files, which stay as long as this does.
-struct Made {
+/// A level of a store of files, which exist as long as this value.
+struct LevelFixture {
     _dir: Unpacked,
     store: Store,
 }
 
-impl Made {
+impl LevelFixture {
     fn new(files: &Files) -> Self {
         let dir = Unpacked::from_files(files);
         let store = inline(dir.open());
@@ -40,8 +40,8 @@ fn attributes(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
     edit(files, &format!("{path}/zarr.json"), |doc| change(&mut doc["attributes"]));
 }
 
-fn remove(files: &mut Files, below: &str) {
-    files.retain(|(path, _)| !path.starts_with(&format!("{below}/")));
+fn remove(files: &mut Files, folder: &str) {
+    files.retain(|(path, _)| !path.starts_with(&format!("{folder}/")));
 }
 
 /// An array of numbers, all in one chunk.
@@ -61,15 +61,15 @@ fn int64(numbers: impl IntoIterator<Item = i64>) -> Vec<u8> {
     numbers.into_iter().flat_map(i64::to_le_bytes).collect()
 }
 
-/// Every reference of every object.
+/// Returns every reference of every object.
 fn references(index: &ObjectIndex) -> Vec<Vec<(ChunkKey, u64)>> {
     let rows: Vec<u64> = (0..index.slots()).collect();
     let manifests = inline(index.manifests(&rows)).unwrap();
     manifests.iter().map(|manifest| manifest.references().unwrap().collect()).collect()
 }
 
-/// The files of a store whose object index was turned into numbers: spans from the last object to the
-/// first, with a row between them that belongs to nobody.
+/// Returns the files of a store with a dense object index: spans from the last object to the
+/// first, with an unused row between them.
 fn dense(files: &Files, level: &LevelReader) -> Files {
     let index = inline(level.objects()).unwrap().unwrap();
     let (mut spans, mut blocks) = (Vec::new(), Vec::new());
@@ -84,42 +84,45 @@ fn dense(files: &Files, level: &LevelReader) -> Files {
         spans.push([start, i64::try_from(references.len()).unwrap()]);
     }
     spans.reverse();
-    let mut made = files.clone();
-    remove(&mut made, "0/object_index/manifests");
+    let mut changed = files.clone();
+    remove(&mut changed, "0/object_index/manifests");
     let (n, m) = (spans.len(), blocks.len() / 4);
-    numbers(&mut made, "0/object_index/manifest_spans", "int64", &[n, 2], int64(spans.concat()));
-    numbers(&mut made, "0/object_index/manifest_blocks", "int64", &[m, 4], int64(blocks));
-    made
+    numbers(&mut changed, "0/object_index/manifest_spans", "int64", &[n, 2], int64(spans.concat()));
+    numbers(&mut changed, "0/object_index/manifest_blocks", "int64", &[m, 4], int64(blocks));
+    changed
 }
 
 #[test]
 fn object_indexes_of_numbers() {
     let blobs = files("pc3_objects");
-    let base = Made::new(&blobs);
-    let truth = references(&inline(base.level().objects()).unwrap().unwrap());
+    let base = LevelFixture::new(&blobs);
+    let expected = references(&inline(base.level().objects()).unwrap().unwrap());
     for layout in ["dense_manifests_v1", "vlen_manifests_v2"] {
-        // With the second, the arrays that are there decide against what is declared.
+        // In the second case the stored arrays decide against the declared layout.
         let mut files = dense(&blobs, &base.level());
         attributes(&mut files, "0/object_index", |object| object["layout"] = json!(layout));
-        let made = Made::new(&files);
-        let index = inline(made.level().objects()).unwrap().unwrap();
-        assert_eq!(references(&index), truth, "{layout}");
+        let case = LevelFixture::new(&files);
+        let index = inline(case.level().objects()).unwrap().unwrap();
+        assert_eq!(references(&index), expected, "{layout}");
         assert_eq!(inline(index.find(&[ObjectId(34)])).unwrap(), [Some(34)]);
         let rows: Vec<u64> = (0..index.slots()).rev().collect();
-        assert_eq!(inline(made.level().follow(&index, &rows)).unwrap().objects.len(), truth.len());
+        assert_eq!(
+            inline(case.level().follow(&index, &rows)).unwrap().objects.len(),
+            expected.len()
+        );
     }
     let mut files = blobs.clone();
     attributes(&mut files, "0/object_index", |object| {
         object["layout"] = json!("dense_manifests_v1")
     });
-    let made = Made::new(&files);
-    assert_eq!(references(&inline(made.level().objects()).unwrap().unwrap()), truth);
+    let case = LevelFixture::new(&files);
+    assert_eq!(references(&inline(case.level().objects()).unwrap().unwrap()), expected);
 }
 
 #[test]
 fn spans_past_the_blocks_name_the_object() {
     let blobs = files("pc3_objects");
-    let base = Made::new(&blobs);
+    let base = LevelFixture::new(&blobs);
     let mut files = dense(&blobs, &base.level());
     attributes(&mut files, "0/object_index", |object| {
         object["layout"] = json!("dense_manifests_v1")
@@ -127,13 +130,13 @@ fn spans_past_the_blocks_name_the_object() {
     let (_, spans) =
         files.iter_mut().find(|(path, _)| path == "0/object_index/manifest_spans/c/0/0").unwrap();
     spans[8..16].copy_from_slice(&i64::MAX.to_le_bytes());
-    let made = Made::new(&files);
-    let index = inline(made.level().objects()).unwrap().unwrap();
+    let fixture = LevelFixture::new(&files);
+    let index = inline(fixture.level().objects()).unwrap().unwrap();
     assert!(inline(index.manifests(&[1, 2])).is_ok());
     let error = inline(index.manifests(&[2, 0])).unwrap_err();
     assert_eq!((error.class(), error.object()), (Class::OutOfBounds, Some(ObjectId(0))), "{error}");
     remove(&mut files, "0/object_index/manifest_blocks");
-    let error = inline(Made::new(&files).level().objects()).unwrap_err();
+    let error = inline(LevelFixture::new(&files).level().objects()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "NotFound: array: expected the arrays that the layout of the object index has, found nothing \
@@ -142,18 +145,18 @@ fn spans_past_the_blocks_name_the_object() {
 }
 
 #[test]
-fn the_layout_says_where_ids_are() {
+fn the_declared_layout_locates_ids() {
     let mut files = files("pc3_sparse_ids");
-    let sparse = Made::new(&files);
+    let sparse = LevelFixture::new(&files);
     let index = inline(sparse.level().objects()).unwrap().unwrap();
     let ids = inline(index.ids(0..index.slots())).unwrap();
     assert!(ids.last().unwrap().0 > 9);
-    // A table of ids that a later writer left behind.
+    // A stale table of ids of a later writer.
     attributes(&mut files, "0/object_index", |object| {
         object["layout"] = json!("vlen_manifests_v1")
     });
-    let made = Made::new(&files);
-    let index = inline(made.level().objects()).unwrap().unwrap();
+    let fixture = LevelFixture::new(&files);
+    let index = inline(fixture.level().objects()).unwrap().unwrap();
     let rows: Vec<ObjectId> = (0..10).map(ObjectId).collect();
     assert_eq!(inline(index.ids(0..10)).unwrap(), rows);
     assert_eq!(inline(index.find(&[ids[9]])).unwrap(), [None]);
@@ -164,10 +167,11 @@ fn ascending_ids_are_found_by_a_table_by_runs_and_by_blocks() {
     let mut files = files("pc3_sparse_ids");
     let ids: [i64; 10] = [i64::MIN, -5, -4, 3, 8, 17, 18, 19, 900, i64::MAX];
     numbers(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
-    let made = Made::new(&files);
+    let fixture = LevelFixture::new(&files);
     // A table takes 120 bytes, the seven runs 112.
     for index_bytes in [120, 112, 0] {
-        let level = inline(LevelReader::open_within(&made.store, LevelId(0), index_bytes)).unwrap();
+        let level =
+            inline(LevelReader::open_within(&fixture.store, LevelId(0), index_bytes)).unwrap();
         let index = inline(level.objects()).unwrap().unwrap();
         let rows: Vec<u64> = (0..10).collect();
         let ids = ids.map(ObjectId);
@@ -182,31 +186,32 @@ fn ascending_ids_are_found_by_a_table_by_runs_and_by_blocks() {
 }
 
 #[test]
-fn ids_in_any_order_and_ids_that_are_there_twice() {
+fn unordered_ids_are_found_and_repeated_ids_reported() {
     let mut files = files("pc3_sparse_ids");
     let ids: [i64; 10] = [900, -5, 17, 3, i64::MAX, 17, i64::MIN, 8, 17, 3];
     numbers(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
-    let made = Made::new(&files);
+    let fixture = LevelFixture::new(&files);
     for index_bytes in [1 << 20, 0] {
-        let level = inline(LevelReader::open_within(&made.store, LevelId(0), index_bytes)).unwrap();
+        let level =
+            inline(LevelReader::open_within(&fixture.store, LevelId(0), index_bytes)).unwrap();
         let index = inline(level.objects()).unwrap().unwrap();
-        let asked = [i64::MIN, 900, 901, -5, i64::MAX, 8].map(ObjectId);
+        let requested = [i64::MIN, 900, 901, -5, i64::MAX, 8].map(ObjectId);
         let rows = [Some(6), Some(0), None, Some(1), Some(4), Some(7)];
-        assert_eq!(inline(index.find(&asked)).unwrap(), rows);
+        assert_eq!(inline(index.find(&requested)).unwrap(), rows);
         assert_eq!(inline(index.ids_of(&[4, 0])).unwrap(), [i64::MAX, 900].map(ObjectId));
         assert_eq!(
             inline(index.find(&[ObjectId(8), ObjectId(17)])).unwrap_err().to_string(),
             "Duplicate: rows of one id: expected 1, found 3 (in 0/object_index/object_ids, object 17)"
         );
         match inline(index.duplicates()) {
-            Ok(twice) => assert_eq!((twice, index_bytes > 0), ([3, 17].map(ObjectId).into(), true)),
+            Ok(equal) => assert_eq!((equal, index_bytes > 0), ([3, 17].map(ObjectId).into(), true)),
             Err(error) => assert_eq!((error.class(), index_bytes), (Class::LimitExceeded, 0)),
         }
         let past = inline(index.manifests(&[10])).unwrap_err();
         assert_eq!(past.class(), Class::OutOfBounds);
     }
     numbers(&mut files, "0/object_index/object_ids", "int64", &[9], int64(ids[..9].to_vec()));
-    let error = inline(Made::new(&files).level().objects()).unwrap_err();
+    let error = inline(LevelFixture::new(&files).level().objects()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "CountMismatch: rows: expected at least 10, found 9 (in 0/object_index/object_ids)"
@@ -214,22 +219,25 @@ fn ids_in_any_order_and_ids_that_are_there_twice() {
 }
 
 #[test]
-fn owners_are_the_same_with_and_without_room_for_a_table() {
+fn owners_do_not_depend_on_the_memory_for_a_table() {
     for id in ["pl2_negative", "sl3_by_attribute", "pc3_objects", "pc3_pyramid_sparsity"] {
-        for (made, stamped) in [(Made::new(&files(id)), false), (stamped(id, |_, _| {}), true)] {
-            let wide = made.level();
+        for (fixture, stamped) in
+            [(LevelFixture::new(&files(id)), false), (stamped(id, |_, _| {}), true)]
+        {
+            let wide = fixture.level();
             let keys: Vec<ChunkKey> = inline(wide.chunks()).unwrap().iter().collect();
             let all = inline(wide.owners(&keys, Some(&|_, _| true))).unwrap().unwrap();
             let bytes = 12 * all.chunks.iter().map(|chunk| chunk.all().len()).sum::<usize>();
             // No room at all, and room for the crossings alone.
             for cap in [0, u64::try_from(bytes).unwrap() - 1] {
                 let narrow =
-                    inline(LevelReader::open_within(&made.store, LevelId(0), cap)).unwrap();
+                    inline(LevelReader::open_within(&fixture.store, LevelId(0), cap)).unwrap();
                 let mut crossed = 0;
                 for key in keys.chunks(3) {
-                    let near = |from: &[i64], to: &[i64]| from < key[0].components() || to[0] == 1;
+                    let may_cross =
+                        |from: &[i64], to: &[i64]| from < key[0].components() || to[0] == 1;
                     let owners = |level: &LevelReader| {
-                        let owners = inline(level.owners(key, Some(&near))).unwrap().unwrap();
+                        let owners = inline(level.owners(key, Some(&may_cross))).unwrap().unwrap();
                         let chunks = owners.chunks.iter();
                         (
                             chunks.map(|chunk| chunk.all().to_vec()).collect::<Vec<_>>(),
@@ -247,9 +255,9 @@ fn owners_are_the_same_with_and_without_room_for_a_table() {
 }
 
 /// A store with a stamped owner column, whose values `stamp` may change.
-fn stamped(id: &str, stamp: impl Fn(&ChunkKey, &mut Vec<i64>)) -> Made {
+fn stamped(id: &str, stamp: impl Fn(&ChunkKey, &mut Vec<i64>)) -> LevelFixture {
     let mut files = files(id);
-    let base = Made::new(&files);
+    let base = LevelFixture::new(&files);
     let keys: Vec<ChunkKey> = inline(base.level().chunks()).unwrap().iter().collect();
     let index = inline(base.level().objects()).unwrap().unwrap();
     let ids = inline(index.ids(0..index.slots())).unwrap();
@@ -286,43 +294,43 @@ fn stamped(id: &str, stamp: impl Fn(&ChunkKey, &mut Vec<i64>)) -> Made {
             key.components().iter().zip(&origin).map(|(c, o)| (c - o).to_string()).collect();
         files.push((format!("{path}/c/{}", place.join("/")), cell));
     }
-    Made::new(&files)
+    LevelFixture::new(&files)
 }
 
 #[test]
-fn an_owner_column_settles_what_it_can() {
+fn an_owner_column_is_used_where_it_is_valid() {
     let id = "pc3_sparse_ids";
-    let plain = Made::new(&files(id));
-    let keys: Vec<ChunkKey> = inline(plain.level().chunks()).unwrap().iter().collect();
+    let unchanged = LevelFixture::new(&files(id));
+    let keys: Vec<ChunkKey> = inline(unchanged.level().chunks()).unwrap().iter().collect();
     let all = |level: &LevelReader| {
         let owners = inline(level.owners(&keys, None)).unwrap().unwrap().chunks;
-        owners.iter().map(|one| one.all().to_vec()).collect::<Vec<_>>()
+        owners.iter().map(|chunk_owners| chunk_owners.all().to_vec()).collect::<Vec<_>>()
     };
-    let truth = all(&plain.level());
-    assert_eq!(all(&stamped(id, |_, _| {}).level()), truth);
-    // What the column says is taken, so a fragment without an owner loses it ...
+    let expected = all(&unchanged.level());
+    assert_eq!(all(&stamped(id, |_, _| {}).level()), expected);
+    // The column is trusted, so a fragment without an owner there loses it ...
     let first = keys[0];
-    let mut without = truth.clone();
-    without[0].remove(0);
-    let made = stamped(id, |key, column| {
+    let mut without_first = expected.clone();
+    without_first[0].remove(0);
+    let changed = stamped(id, |key, column| {
         if *key == first {
             column[0] = -1
         }
     });
-    assert_eq!(all(&made.level()), without);
-    // ... but where it says that there are several, or names nobody, the manifests are asked.
-    for other in [-2, 123_456_789] {
-        let made = stamped(id, |key, column| {
+    assert_eq!(all(&changed.level()), without_first);
+    // ... but where it says that there are several, or names no object, the manifests are read.
+    for invalid_id in [-2, 123_456_789] {
+        let changed = stamped(id, |key, column| {
             if *key == first {
-                column[0] = other
+                column[0] = invalid_id
             }
         });
-        assert_eq!(all(&made.level()), truth, "{other}");
+        assert_eq!(all(&changed.level()), expected, "{invalid_id}");
     }
 }
 
 #[test]
-fn levels_that_add_to_the_next() {
+fn additive_levels_form_a_chain() {
     let numbers = |levels: &[u32]| -> Result<Vec<u32>, ModelError> {
         let mut files = files("pc3_pyramid_explicit");
         for level in levels {
@@ -330,8 +338,8 @@ fn levels_that_add_to_the_next() {
                 all["zarr_vectors_level"]["refinement"] = json!("add");
             });
         }
-        let made = Made::new(&files);
-        let chain = inline(LevelReader::chain(&made.store, LevelId(0)))?;
+        let fixture = LevelFixture::new(&files);
+        let chain = inline(LevelReader::chain(&fixture.store, LevelId(0)))?;
         Ok(chain.iter().map(|level| level.level().0).collect())
     };
     assert_eq!(numbers(&[]).unwrap(), [0]);
@@ -344,7 +352,7 @@ fn levels_that_add_to_the_next() {
     );
 }
 
-/// Every record between chunks as text, endpoints in their order.
+/// Returns every record between chunks as text, with endpoints in their order.
 fn bridges(level: &LevelReader) -> Result<Vec<String>, ModelError> {
     let family = inline(level.links(Delta::SAME))?.unwrap();
     let mut all = Vec::new();
@@ -363,14 +371,14 @@ fn bridges(level: &LevelReader) -> Result<Vec<String>, ModelError> {
 }
 
 #[test]
-fn side_roads_of_cross_chunk_links() {
+fn partitioned_cross_chunk_links_are_read() {
     let mut files = files("v070_gr3");
-    let base = Made::new(&files);
-    let truth = bridges(&base.level()).unwrap();
-    assert_eq!(truth.len(), 109);
-    // The same records below the chunks they touch: slots, then rows.
-    let mut leaves: BTreeMap<Vec<String>, Vec<u8>> = BTreeMap::new();
-    for record in &truth {
+    let base = LevelFixture::new(&files);
+    let expected = bridges(&base.level()).unwrap();
+    assert_eq!(expected.len(), 109);
+    // The same records under the chunks that they touch: slots, then rows.
+    let mut links_by_chunks: BTreeMap<Vec<String>, Vec<u8>> = BTreeMap::new();
+    for record in &expected {
         let ends: Vec<(&str, i64)> = record
             .split(' ')
             .map(|end| end.split_once('/').unwrap())
@@ -382,56 +390,56 @@ fn side_roads_of_cross_chunk_links() {
         chunks.dedup();
         let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();
         let slot = |chunk: &str| {
-            u8::try_from(chunks.iter().position(|one| one == chunk).unwrap()).unwrap()
+            u8::try_from(chunks.iter().position(|found| found == chunk).unwrap()).unwrap()
         };
         let mut bytes: Vec<u8> = ends.iter().map(|(chunk, _)| slot(chunk)).collect();
         bytes.extend(int64(ends.iter().map(|(_, row)| *row)));
-        leaves.entry(chunks).or_default().extend(bytes);
+        links_by_chunks.entry(chunks).or_default().extend(bytes);
     }
     let family = "0/cross_chunk_links/0";
     remove(&mut files, &format!("{family}/data"));
     attributes(&mut files, family, |family| family["layout"] = json!("partitioned_v1"));
-    for (chunks, bytes) in &leaves {
+    for (chunks, bytes) in &links_by_chunks {
         let path = format!("{family}/{}/data", chunks.join("/"));
         numbers(&mut files, &path, "uint8", &[bytes.len()], bytes.clone());
     }
-    let made = Made::new(&files);
-    assert_eq!(bridges(&made.level()).unwrap(), truth);
+    let fixture = LevelFixture::new(&files);
+    assert_eq!(bridges(&fixture.level()).unwrap(), expected);
     attributes(&mut files, family, |family| family["layout"] = json!("sharded_v1"));
-    let error = bridges(&Made::new(&files).level()).unwrap_err();
+    let error = bridges(&LevelFixture::new(&files).level()).unwrap_err();
     assert_eq!(error.class(), Class::Unsupported);
     assert!(error.to_string().contains("sharded_v1"), "{error}");
 }
 
 #[test]
 fn links_of_one_fragment_where_groups_follow_fragments() {
-    let claim = |id| {
+    let with_claim = |id| {
         let mut files = files(id);
         attributes(&mut files, "0", |all| {
             all["zarr_vectors_level"]["fragment_link_groups"] = json!(true)
         });
-        Made::new(&files)
+        LevelFixture::new(&files)
     };
-    // One object: one fragment and one group a chunk, and every link is inside.
-    let made = claim("gr2_f64");
-    let level = made.level();
+    // A single object: one fragment and one group per chunk, and every link is inside.
+    let fixture = with_claim("gr2_f64");
+    let level = fixture.level();
     let family = inline(level.links(Delta::SAME)).unwrap().unwrap();
     let within = family.segments().iter().find(|segment| segment.is_intra()).unwrap();
     let cells = inline(within.cells()).unwrap();
-    let mut seen = BTreeSet::new();
+    let mut chunks_with_parts = BTreeSet::new();
     for place in 0..cells.len() {
         let chunk = cells.source(place).unwrap();
-        let whole = inline(within.read(&[place], Caching::Once)).remove(0).unwrap();
+        let cell = inline(within.read(&[place], Caching::Once)).remove(0).unwrap();
         let rows = inline(level.links_of_fragment(&chunk, 0)).unwrap().unwrap();
         let part = inline(within.read_rows(&chunk, &rows)).unwrap();
-        assert_eq!(part.len(), whole.len());
+        assert_eq!(part.len(), cell.len());
         assert!(inline(level.links_of_fragment(&chunk, 1)).unwrap().is_none());
-        seen.insert(chunk.to_string());
+        chunks_with_parts.insert(chunk.to_string());
     }
-    assert!(!seen.is_empty());
-    // Without the claim, and where it is not true, nobody relies on it.
-    for made in [Made::new(&files("gr2_f64")), claim("gr3_links")] {
-        let level = made.level();
+    assert!(!chunks_with_parts.is_empty());
+    // Without the claim, or with a false one, readers do not rely on it.
+    for fixture in [LevelFixture::new(&files("gr2_f64")), with_claim("gr3_links")] {
+        let level = fixture.level();
         let chunk = inline(level.chunks()).unwrap().get(0).unwrap();
         assert!(inline(level.links_of_fragment(&chunk, 0)).unwrap().is_none());
     }

@@ -1,4 +1,4 @@
-//! Chunks, fragments, positions and attributes against what the reference found.
+//! Chunks, fragments, positions and attributes compared with the reference.
 
 use serde_json::{Value, json};
 use zvf_format::Class;
@@ -10,7 +10,7 @@ use zvf_store::Caching;
 use crate::told::{LevelCase, key, same_rows, sha256};
 use archives::inline;
 
-/// All chunks of a level, and each of `columns` by fragment.
+/// Returns all chunks of a level, and each of `columns` by fragment.
 fn in_order(
     case: &LevelCase,
     columns: Vec<Result<Column, ModelError>>,
@@ -40,7 +40,7 @@ pub(crate) fn positions(case: &LevelCase) -> usize {
     let positions = inline(level.positions(&keys, Caching::Once));
     if case.is_draco() {
         if cfg!(feature = "draco") {
-            // Streams in an order of their own: rows are counted, attributes refused.
+            // Streams have their own order: rows are counted, attributes refused.
             let counts = inline(level.row_counts(&keys));
             for (column, count) in positions.iter().zip(counts) {
                 assert_eq!(column.as_ref().unwrap().len() as u64, count.unwrap(), "{name}");
@@ -64,12 +64,12 @@ pub(crate) fn positions(case: &LevelCase) -> usize {
         let fragments = inline(level.fragments(&key)).pop().unwrap().unwrap();
         assert_eq!(fragments.len(), cell["fragments"].as_u64().unwrap());
         let view = fragments.view().unwrap();
-        let shown: Vec<Value> = view.iter().map(fragment_rows).collect();
+        let fragments_rows: Vec<Value> = view.iter().map(fragment_rows).collect();
         if let Some(row_lists) = cell["fragment_rows"].as_array() {
-            assert!(row_lists.len() == shown.len(), "{name} {}", key[0]);
-            for (rows, shown) in row_lists.iter().zip(&shown) {
+            assert!(row_lists.len() == fragments_rows.len(), "{name} {}", key[0]);
+            for (rows, found) in row_lists.iter().zip(&fragments_rows) {
                 if rows.get("range").is_some() {
-                    assert_eq!(shown, rows, "{name} {}", key[0]);
+                    assert_eq!(found, rows, "{name} {}", key[0]);
                 }
             }
         }
@@ -87,11 +87,11 @@ pub(crate) fn positions(case: &LevelCase) -> usize {
     cells.len()
 }
 
-/// Ranges of rows are the same rows as those of the whole chunk.
+/// Checks that ranges of rows equal the rows of the full chunk.
 fn some_rows(case: &LevelCase, keys: &[ChunkKey]) {
-    let whole = inline(case.level.positions(keys, Caching::Once));
+    let payloads = inline(case.level.positions(keys, Caching::Once));
     let counts = inline(case.level.row_counts(keys));
-    let asks: Vec<_> = keys
+    let reads: Vec<_> = keys
         .iter()
         .zip(&counts)
         .map(|(key, count)| {
@@ -99,12 +99,12 @@ fn some_rows(case: &LevelCase, keys: &[ChunkKey]) {
             (*key, vec![count / 2..count, 0..count.min(1)])
         })
         .collect();
-    let parts = inline(case.level.position_rows(&asks));
-    for ((whole, parts), (key, ranges)) in whole.iter().zip(parts).zip(asks) {
-        let (whole, parts) = (whole.as_ref().unwrap(), parts.unwrap());
+    let parts = inline(case.level.position_rows(&reads));
+    for ((payload, parts), (key, ranges)) in payloads.iter().zip(parts).zip(reads) {
+        let (payload, parts) = (payload.as_ref().unwrap(), parts.unwrap());
         for (part, range) in parts.iter().zip(ranges) {
             let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
-            assert_eq!(*part, whole.slice(range), "{} {key}", case.name);
+            assert_eq!(*part, payload.slice(range), "{} {key}", case.name);
         }
     }
 }
@@ -143,11 +143,13 @@ pub(crate) fn attributes(case: &LevelCase) -> usize {
             );
         }
         if let Some(categories) = expected["categories"].as_array() {
-            let known = reader.categories().unwrap();
-            let shown: Vec<String> = known.values().iter().map(ToString::to_string).collect();
-            let names: Vec<&str> = categories.iter().map(|one| one.as_str().unwrap()).collect();
-            assert_eq!(shown, names, "{context}");
-            assert_eq!(json!(known.missing()), expected["fill_code"], "{context}");
+            let found_categories = reader.categories().unwrap();
+            let labels: Vec<String> =
+                found_categories.values().iter().map(ToString::to_string).collect();
+            let names: Vec<&str> =
+                categories.iter().map(|category| category.as_str().unwrap()).collect();
+            assert_eq!(labels, names, "{context}");
+            assert_eq!(json!(found_categories.missing()), expected["fill_code"], "{context}");
         }
     }
     attributes.len()
@@ -159,7 +161,7 @@ fn expected_hash(expected: &Value) -> String {
 
 pub(crate) fn fragment_attributes(case: &LevelCase) -> usize {
     let Some(attributes) = case.expected["fragment_attributes"].as_object() else { return 0 };
-    let mut seen = 0;
+    let mut count = 0;
     for (name, expected) in attributes {
         let reader = inline(case.level.fragment_attribute(name)).unwrap().unwrap();
         assert_eq!(reader.width(), expected["ncols"], "{} {name}", case.name);
@@ -173,8 +175,8 @@ pub(crate) fn fragment_attributes(case: &LevelCase) -> usize {
             };
             assert_eq!((values.len()), cell["rows"], "{} {name}", case.name);
             assert_eq!(sha256(values.bytes()), cell["sha256"], "{} {name}", case.name);
-            seen += 1;
+            count += 1;
         }
     }
-    seen
+    count
 }

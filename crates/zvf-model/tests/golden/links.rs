@@ -12,7 +12,7 @@ use zvf_store::Caching;
 use crate::told::{LevelCase, same_rows, sha256, sha256_sorted};
 use archives::inline;
 
-/// All records of a family in its order, with the segment and the cell they are from.
+/// Returns all records of a family in order, with their segment and cell.
 fn all(family: &LinkFamily) -> Vec<(usize, usize, LinkRecords)> {
     let mut all = Vec::new();
     for (number, segment) in family.segments().iter().enumerate() {
@@ -29,7 +29,7 @@ fn all(family: &LinkFamily) -> Vec<(usize, usize, LinkRecords)> {
     all
 }
 
-/// The records as rows of numbers.
+/// Returns the records as rows of numbers.
 fn bytes(records: &LinkRecords, i: usize) -> Vec<u8> {
     let ends = records.endpoints(i).flat_map(|(chunk, row)| {
         chunk.components().iter().copied().chain([i64::try_from(row).unwrap()]).collect::<Vec<_>>()
@@ -45,7 +45,7 @@ fn stride(family: &LinkFamily) -> usize {
     family.link_width() * (family.policy().sid_ndim() + 1) * 8
 }
 
-/// Faces within the chunks of a mesh of streams: those between chunks name rows that nobody knows.
+/// Checks faces within the chunks of a mesh of streams: those between chunks name unknown rows.
 fn inner_faces(case: &LevelCase) {
     let family = inline(case.level.links(Delta::SAME));
     if !cfg!(feature = "draco") {
@@ -71,16 +71,16 @@ pub(crate) fn links(case: &LevelCase) -> usize {
         );
         return 0;
     };
-    let mut seen = 0;
-    for (text, expected) in families.iter().filter(|(_, one)| one.get("records").is_some()) {
+    let mut count = 0;
+    for (text, expected) in families.iter().filter(|(_, family)| family.get("records").is_some()) {
         let context = format!("{name} links {text}");
         let family = inline(level.links(delta(text))).unwrap().expect(&context);
         let policy = family.policy();
         let store =
             if policy.store() == LinkStorage::Duplicate { "duplicate" } else { "canonical" };
-        let shown = json!({"link_width": policy.link_width(), "sid_ndim": policy.sid_ndim(),
+        let found_policy = json!({"link_width": policy.link_width(), "sid_ndim": policy.sid_ndim(),
             "directed": policy.is_directed(), "store": store});
-        assert_eq!(shown, expected["policy"], "{context}");
+        assert_eq!(found_policy, expected["policy"], "{context}");
         assert!(family.is_complete());
         assert_eq!(json!(family.num_links()), expected["num_links"], "{context}");
         assert_eq!(
@@ -90,7 +90,7 @@ pub(crate) fn links(case: &LevelCase) -> usize {
         );
         assert_eq!(family.segments().len(), expected["offset_arrays"], "{context}");
         let names: Vec<String> =
-            family.segments().iter().map(|one| one.offsets().unwrap().to_string()).collect();
+            family.segments().iter().map(|part| part.offsets().unwrap().to_string()).collect();
         if let Some(offsets) = expected["offsets"].as_array() {
             assert_eq!(json!(names), json!(offsets), "{context}");
         }
@@ -107,17 +107,17 @@ pub(crate) fn links(case: &LevelCase) -> usize {
             .map(|(_, _, cell)| (0..cell.len()).filter(|i| cell.is_leading(*i)).count());
         assert_eq!(leading.sum::<usize>(), expected["num_links"], "{context}");
         some_rows(&family, &records);
-        seen += 1;
+        count += 1;
     }
-    seen
+    count
 }
 
-/// Rows of a cell within one chunk are the same rows as those of the whole cell.
+/// Checks that rows of a cell within one chunk equal the rows of the full cell.
 fn some_rows(family: &LinkFamily, records: &[(usize, usize, LinkRecords)]) {
-    for (segment, _, whole) in records {
+    for (segment, _, cell_records) in records {
         let segment = &family.segments()[*segment];
-        let chunk = &whole.chunks()[0];
-        let last = u64::try_from(whole.len()).unwrap().saturating_sub(1);
+        let chunk = &cell_records.chunks()[0];
+        let last = u64::try_from(cell_records.len()).unwrap().saturating_sub(1);
         let part = inline(segment.read_rows(chunk, &[last..last + 1, 0..1]));
         if !(segment.is_intra() && family.delta() == Delta::SAME) {
             assert!(part.is_err());
@@ -125,13 +125,13 @@ fn some_rows(family: &LinkFamily, records: &[(usize, usize, LinkRecords)]) {
         }
         let part = part.unwrap();
         assert_eq!((part.len(), part.stored_row(0), part.stored_row(1)), (2, last, 0));
-        assert_eq!(bytes(&part, 0), bytes(whole, whole.len() - 1));
-        assert_eq!(bytes(&part, 1), bytes(whole, 0));
+        assert_eq!(bytes(&part, 0), bytes(cell_records, cell_records.len() - 1));
+        assert_eq!(bytes(&part, 1), bytes(cell_records, 0));
     }
 }
 
 pub(crate) fn attributes(case: &LevelCase) -> usize {
-    let mut seen = 0;
+    let mut count = 0;
     for (text, expected) in case.expected["links"].as_object().into_iter().flatten() {
         let Some(attributes) = expected["attributes"].as_object() else { continue };
         let family = inline(case.level.links(delta(text))).unwrap().unwrap();
@@ -171,17 +171,17 @@ pub(crate) fn attributes(case: &LevelCase) -> usize {
             assert_eq!(sha256(&rows), expected["sha256"], "{context}");
             let hash = &expected["joined_with_record_sha256_sorted"];
             assert_eq!(sha256_sorted(&joined, width), *hash, "{context}");
-            seen += 1;
+            count += 1;
         }
         assert!(inline(family.attribute("no such attribute")).unwrap().is_none());
     }
-    seen
+    count
 }
 
 /// Families of the versions before 0.9: links within chunks, and those between.
 pub(crate) fn older(case: &LevelCase) -> usize {
     let LevelCase { name, level, expected, .. } = case;
-    let mut seen = 0;
+    let mut count = 0;
     for (text, expected) in expected["links"].as_object().into_iter().flatten() {
         let Some(within) = expected.get("intra") else { continue };
         let context = format!("{name} links {text}");
@@ -206,7 +206,7 @@ pub(crate) fn older(case: &LevelCase) -> usize {
             if !expected["sha256"].is_null() {
                 assert_eq!(sha256(&rows), expected["sha256"], "{context}");
             }
-            seen += 1;
+            count += 1;
         }
     }
     for (attribute, expected) in expected["link_attributes"].as_object().into_iter().flatten() {
@@ -230,22 +230,23 @@ pub(crate) fn older(case: &LevelCase) -> usize {
             expected["0"]["sha256_of_cells_in_chunk_order"],
             "{name} {attribute}"
         );
-        seen += 1;
+        count += 1;
     }
-    seen
+    count
 }
 
-/// Both ends of a level see the same links, whichever of them stores the records.
+/// Checks that both levels of a link return the same links, independent of which stores the
+/// records.
 pub(crate) fn levels(case: &LevelCase) -> usize {
     let LevelCase { name, level, expected, .. } = case;
-    let mut seen = 0;
+    let mut checked = 0;
     for (text, expected) in expected["links"].as_object().into_iter().flatten() {
         let delta = delta(text);
         if delta == Delta::SAME {
             continue;
         }
         let context = format!("{name} links {text}");
-        let here = inline(level.level_links(delta)).unwrap().expect(&context);
+        let level_links = inline(level.level_links(delta)).unwrap().expect(&context);
         let pairs = |links: Vec<zvf_model::LevelLink>, swap: bool| -> BTreeSet<String> {
             let text = |row: &VertexRow| format!("{}/{}", row.chunk, row.row);
             links
@@ -256,25 +257,26 @@ pub(crate) fn levels(case: &LevelCase) -> usize {
                 })
                 .collect()
         };
-        let down = inline(here.of_chunks(&chunk_keys(level))).unwrap();
-        if here.family().link_width() > 1 {
+        let down = inline(level_links.of_chunks(&chunk_keys(level))).unwrap();
+        if level_links.family().link_width() > 1 {
             let counts = ["records", "intra", "cross"].map(|part| expected[part]["count"].as_u64());
             let count: u64 = counts.into_iter().flatten().sum();
             assert_eq!(u64::try_from(down.len()).unwrap(), count, "{context}");
         }
-        let back = inline(here.other().level_links(Delta(-delta.0))).unwrap().unwrap();
-        let up = inline(back.of_chunks(&chunk_keys(here.other()))).unwrap();
+        let reverse_links =
+            inline(level_links.other().level_links(Delta(-delta.0))).unwrap().unwrap();
+        let up = inline(reverse_links.of_chunks(&chunk_keys(level_links.other()))).unwrap();
         assert_eq!(pairs(down, false), pairs(up, true), "{context}");
-        seen += 1;
+        checked += 1;
     }
-    seen
+    checked
 }
 
 fn chunk_keys(level: &zvf_model::LevelReader) -> Vec<zvf_format::key::ChunkKey> {
     inline(level.chunks()).unwrap().iter().collect()
 }
 
-/// Edges of skeletons by the positions of their ends, against those that were given to the writer.
+/// Compares edges of skeletons, by the positions of their ends, with the input of the writer.
 pub(crate) fn skeletons(case: &LevelCase) -> usize {
     let LevelCase { name, level, whole, .. } = case;
     if whole["truth"]["kind"] != "skeleton" {
@@ -282,9 +284,9 @@ pub(crate) fn skeletons(case: &LevelCase) -> usize {
     }
     let keys = case.chunks();
     let edges = inline(level.skeleton_edges(&keys)).unwrap();
-    let truth: &Value = &whole["truth"]["edges"];
-    if truth.is_null() {
-        // The streamed one: 97 vertices in 4 trees, as the note about it says.
+    let expected: &Value = &whole["truth"]["edges"];
+    if expected.is_null() {
+        // The streamed store: 97 vertices in 4 trees, according to its note.
         assert_eq!(edges.len(), 93, "{name}");
         let children: BTreeSet<String> =
             edges.iter().map(|edge| format!("{}/{}", edge.child.chunk, edge.child.row)).collect();
@@ -301,8 +303,8 @@ pub(crate) fn skeletons(case: &LevelCase) -> usize {
         .iter()
         .flat_map(|edge| [position(&edge.child), position(&edge.parent)].concat())
         .collect();
-    assert_eq!(edges.len(), truth["count"], "{name}");
+    assert_eq!(edges.len(), expected["count"], "{name}");
     let found = sha256_sorted(&rows, 2 * level.axes() * 8);
-    assert_eq!(found, truth["positions_f64_sha256_sorted"], "{name}");
+    assert_eq!(found, expected["positions_f64_sha256_sorted"], "{name}");
     1
 }

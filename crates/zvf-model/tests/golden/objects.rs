@@ -1,4 +1,4 @@
-//! Objects, their attributes, their owners turned round, and groups.
+//! Objects, their attributes, their owners by fragment, and groups.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use archives::inline;
 
 fn ids(objects: &Value) -> Vec<ObjectId> {
     let listed = objects["objects"].as_array().unwrap();
-    listed.iter().map(|one| ObjectId(one["id"].as_i64().unwrap())).collect()
+    listed.iter().map(|object| ObjectId(object["id"].as_i64().unwrap())).collect()
 }
 
 pub(crate) fn objects(case: &LevelCase) -> usize {
@@ -37,10 +37,10 @@ pub(crate) fn objects(case: &LevelCase) -> usize {
     assert!(inline(index.duplicates()).unwrap().is_empty());
     assert_eq!(inline(index.find(&[ObjectId(i64::MIN), ObjectId(1 << 50)])).unwrap(), [None, None]);
 
-    // The list of objects may leave some out.
-    let every: Vec<u64> = (0..index.slots()).collect();
+    // The list of objects may be incomplete.
+    let all_slots: Vec<u64> = (0..index.slots()).collect();
     let (mut bytes, mut entries) = (Vec::new(), 0);
-    for (manifest, id) in inline(index.manifests(&every)).unwrap().iter().zip(&listed) {
+    for (manifest, id) in inline(index.manifests(&all_slots)).unwrap().iter().zip(&listed) {
         for (chunk, fragment) in manifest.references().unwrap() {
             let numbers = [id.0].into_iter().chain(chunk.components().iter().copied());
             let numbers = numbers.chain([i64::try_from(fragment).unwrap()]);
@@ -66,7 +66,7 @@ pub(crate) fn objects(case: &LevelCase) -> usize {
     ids.len()
 }
 
-/// The vertices of each object, by its manifest.
+/// Checks the vertices of each object, by its manifest.
 fn vertices(case: &LevelCase, rows: &[u64]) {
     let LevelCase { name, level, expected, .. } = case;
     let index = inline(level.objects()).unwrap().unwrap();
@@ -109,17 +109,17 @@ pub(crate) fn owners(case: &LevelCase) -> usize {
         return 0;
     };
     let all = all.unwrap();
-    let (mut truth, mut crossing) = (BTreeSet::new(), BTreeSet::new());
+    let (mut expected, mut crossing) = (BTreeSet::new(), BTreeSet::new());
     let chain = level.kinds().iter().any(|kind| kind.is_chain());
     inline(index.scan(|manifest| {
         let mut before: Option<Vec<i64>> = None;
         for (chunk, fragment) in manifest.references()? {
-            truth.insert((chunk.to_string(), fragment, manifest.row()));
+            expected.insert((chunk.to_string(), fragment, manifest.row()));
             let space = chunk.spatial(level.axes()).unwrap().to_vec();
-            let apart = |before: &Vec<i64>| {
+            let is_distant = |before: &Vec<i64>| {
                 before.iter().zip(&space).map(|(a, b)| a.abs_diff(*b)).sum::<u64>() > 1
             };
-            if chain && before.as_ref().is_some_and(apart) {
+            if chain && before.as_ref().is_some_and(is_distant) {
                 crossing.insert(manifest.row());
             }
             before = Some(space);
@@ -134,20 +134,20 @@ pub(crate) fn owners(case: &LevelCase) -> usize {
             owners
                 .all()
                 .iter()
-                .map(|one| (key.to_string(), u64::from(one.fragment), u64::from(one.row)))
+                .map(|owner| (key.to_string(), u64::from(owner.fragment), u64::from(owner.row)))
         })
         .collect();
-    assert_eq!(found, truth, "{name}");
+    assert_eq!(found, expected, "{name}");
     assert_eq!(all.crossing, crossing.into_iter().collect::<Vec<_>>(), "{name}");
     let none = inline(level.owners(&[], Some(&|_, _| false))).unwrap().unwrap();
     assert!(none.chunks.is_empty() && none.crossing.is_empty());
     found.len()
 }
 
-/// Values as JSON, absent ones null.
-pub(crate) fn shown(attribute: &RowAttribute, rows: u64) -> Vec<Value> {
+/// Returns values as JSON, absent ones as null.
+pub(crate) fn values_as_json(attribute: &RowAttribute, rows: u64) -> Vec<Value> {
     let values = inline(attribute.range(0..rows)).unwrap();
-    let one = |i: usize, c: usize| match values.value(i, c) {
+    let value_of = |i: usize, c: usize| match values.value(i, c) {
         One::Null => Value::Null,
         One::Bool(b) => json!(b),
         One::Int(n) => json!(n),
@@ -157,8 +157,8 @@ pub(crate) fn shown(attribute: &RowAttribute, rows: u64) -> Vec<Value> {
     };
     let width = usize::try_from(attribute.width()).unwrap();
     let row = |i| match width {
-        1 => one(i, 0),
-        _ => Value::Array((0..width).map(|c| one(i, c)).collect()),
+        1 => value_of(i, 0),
+        _ => Value::Array((0..width).map(|c| value_of(i, c)).collect()),
     };
     (0..values.column().len()).map(row).collect()
 }
@@ -184,7 +184,7 @@ pub(crate) fn attributes(case: &LevelCase) -> usize {
         );
         let values = inline(reader.range(0..reader.len())).unwrap();
         if reader.dtype().kind == DtypeKind::Text {
-            let texts = serde_json::to_vec(&shown(&reader, reader.len())).unwrap();
+            let texts = serde_json::to_vec(&values_as_json(&reader, reader.len())).unwrap();
             assert_eq!(sha256(&texts), expected["sha256"], "{context}");
         } else {
             let dtype = expected["dtype"].as_str().unwrap();
@@ -195,12 +195,12 @@ pub(crate) fn attributes(case: &LevelCase) -> usize {
             assert_eq!(json!(values.absent()), json!(absent), "{context}");
         }
         let backwards: Vec<u64> = (0..reader.len() + 2).rev().collect();
-        let taken = inline(reader.rows(&backwards)).unwrap();
+        let read_rows = inline(reader.rows(&backwards)).unwrap();
         for (i, row) in backwards.iter().enumerate() {
             let row = usize::try_from(*row).unwrap();
-            assert_eq!(taken.is_present(i), values.is_present(row), "{context} {row}");
+            assert_eq!(read_rows.is_present(i), values.is_present(row), "{context} {row}");
             if values.is_present(row) {
-                assert_eq!(taken.column().row(i), values.column().row(row), "{context} {row}");
+                assert_eq!(read_rows.column().row(i), values.column().row(row), "{context} {row}");
             }
         }
     }
@@ -218,11 +218,11 @@ pub(crate) fn groups(case: &LevelCase) -> usize {
     let members = inline(groups.members(&(0..groups.len()).collect::<Vec<_>>())).unwrap();
     assert_eq!(members.len(), listed.len(), "{name}");
     for (group, (members, expected)) in (0..).zip(members.iter().zip(listed)) {
-        let shown = match members {
+        let found = match members {
             Members::Ids(ids) => json!(ids.iter().map(|id| id.0).collect::<Vec<_>>()),
             Members::Range { start, stop } => json!({"range": [start, stop]}),
         };
-        assert_eq!(shown, *expected, "{name} group {group}");
+        assert_eq!(found, *expected, "{name} group {group}");
         assert_eq!(groups.find(&groups.name(group).unwrap()), Some(group));
     }
     assert_eq!((groups.name(groups.len()), groups.find("no such group")), (None, None));
@@ -230,7 +230,7 @@ pub(crate) fn groups(case: &LevelCase) -> usize {
     for (attribute, expected) in attributes.into_iter().flatten() {
         let reader = inline(level.group_attribute(attribute)).unwrap().unwrap();
         let values = expected.get("values").unwrap_or(expected);
-        assert_eq!(json!(shown(&reader, reader.len())), *values, "{name} {attribute}");
+        assert_eq!(json!(found(&reader, reader.len())), *values, "{name} {attribute}");
     }
     listed.len()
 }

@@ -1,11 +1,11 @@
-//! Stores that the test suites of other writers leave behind: one of each class that was once read wrongly.
+//! Stores of the test suites of other writers: one of each class that was once read wrongly.
 
 use archives::{Unpacked, inline};
 use zvf_format::key::Delta;
 use zvf_model::{LevelId, LevelReader, Members, ObjectId, Parametric, Value};
 use zvf_store::{Caching, OpenOptions, Store};
 
-/// The store `name`, and what keeps it.
+/// Opens the store `name`; returns the folder that holds it too.
 fn open(name: &str) -> (Unpacked, Store) {
     let unpacked = Unpacked::new(&format!("suites/{name}"));
     let path = unpacked.path().to_str().unwrap();
@@ -23,7 +23,7 @@ fn rows(level: &LevelReader) -> usize {
     positions.into_iter().map(|rows| rows.unwrap().len()).sum()
 }
 
-/// The rows that each record within the level joins.
+/// Returns the rows that each record within the level joins.
 fn records(level: &LevelReader) -> Vec<Vec<u64>> {
     let family = inline(level.links(Delta::SAME)).unwrap().unwrap();
     let mut all = Vec::new();
@@ -77,7 +77,7 @@ fn widths_that_differ_are_refused_where_both_sides_hold_records() {
 }
 
 #[test]
-fn counts_of_links_before_0_9_are_all_or_not_known() {
+fn counts_of_links_before_0_9_are_complete_or_absent() {
     let (_unpacked, store) = open("info_links06");
     let level = level(&store, 0);
     let family = inline(level.links(Delta::SAME)).unwrap().unwrap();
@@ -205,7 +205,7 @@ fn counts_of_parametric_objects_that_differ_are_refused() {
 }
 
 #[test]
-fn an_attribute_without_cells_is_refused_with_what_to_do() {
+fn an_attribute_without_cells_is_refused_with_advice() {
     let (_unpacked, store) = open("attr_no_cells");
     let level = level(&store, 0);
     let keys: Vec<_> = inline(level.chunks()).unwrap().iter().collect();

@@ -1,4 +1,4 @@
-//! Test cases: every level of every store, and hashes as the expectations have them.
+//! Test cases: every level of every store, and hashes in the form of the expectations.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -71,7 +71,8 @@ impl LevelCase {
         inline(self.level.chunks()).unwrap().iter().collect()
     }
 
-    /// Whether the vertices are Draco streams in an order of their own, which the reference cannot read back.
+    /// Returns whether the vertices are Draco streams with their own order, which the reference
+    /// cannot read back.
     pub(crate) fn is_draco(&self) -> bool {
         self.name.starts_with("ms3_draco")
     }

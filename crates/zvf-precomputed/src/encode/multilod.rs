@@ -145,7 +145,7 @@ mod tests {
         bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect()
     }
 
-    /// Decodes a fragment as a viewer does.
+    /// Decodes a fragment like a viewer.
     fn decode(fragment: &[u8], lod: i32, manifest: &[f32]) -> Vec<f64> {
         let read = zvf_draco::decode(fragment, &zvf_draco::Limits::default()).unwrap();
         let places = read.attributes[0].values.as_chunks::<4>().0.iter();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_lod_comes_back_within_its_grid() {
+    fn every_lod_is_decoded_within_its_grid() {
         let lods = [mesh(0.0), mesh(3.0), mesh(2.0)];
         let MultiLod { manifest, data } = encode_multilod(&lods).unwrap();
         let head = floats(&manifest[..24]);
@@ -191,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn empty_meshes_and_wrong_ones_are_told_apart() {
+    fn empty_meshes_differ_from_invalid_ones() {
         let empty = encode_multilod(&[LodMesh::default()]).unwrap();
         assert!(empty.data.is_empty());
         assert_eq!(empty.manifest.len(), 24 + 4 + 4 + 12 + 4);
         let nan = LodMesh { positions: vec![f64::NAN; 3], ..mesh(1.0) };
         assert!(matches!(encode_multilod(&[nan]), Err(MultiLodError::NoPlace(_))));
-        let stray = LodMesh { faces: vec![[0, 1, 9]], ..mesh(1.0) };
-        assert!(matches!(encode_multilod(&[stray]), Err(MultiLodError::Fragment(_))));
+        let invalid = LodMesh { faces: vec![[0, 1, 9]], ..mesh(1.0) };
+        assert!(matches!(encode_multilod(&[invalid]), Err(MultiLodError::Fragment(_))));
     }
 }

@@ -369,7 +369,8 @@ mod tests {
         cross.iter().map(|x| x * x).sum::<f64>().sqrt() / 2.0
     }
 
-    /// A manifest as viewers read it: origin, size, and for each lod cells with their byte ranges.
+    /// A manifest in the form that viewers read: origin, size, and the cells of each lod with their
+    /// byte ranges.
     type Read = ([f64; 3], [f64; 3], Vec<Vec<([u32; 3], std::ops::Range<usize>)>>);
 
     fn read_manifest(bytes: &[u8]) -> Read {
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn every_lod_covers_the_mesh_and_cells_hang_together() {
+    fn every_lod_covers_the_mesh_with_connected_cells() {
         let lods = [sheet(40, 0.1), sheet(20, 0.3), sheet(7, 1.0)];
         let MultiLod { manifest, data } = encode_octree(&lods, [2.0, 2.0, 2.0]).unwrap();
         let (origin, size, all) = read_manifest(&manifest);
@@ -416,8 +417,8 @@ mod tests {
             for (cell, bytes) in all[lod].iter().filter(|(_, bytes)| !bytes.is_empty()) {
                 for face in read_fragment(&data[bytes.clone()]) {
                     let parts = [0, 1, 2].map(|axis| {
-                        let along = face.map(|place| place[axis]);
-                        (along.iter().all(|x| *x <= 32768), along.iter().all(|x| *x >= 32768))
+                        let coords = face.map(|place| place[axis]);
+                        (coords.iter().all(|x| *x <= 32768), coords.iter().all(|x| *x >= 32768))
                     });
                     assert!(
                         lod == 0 || parts.iter().all(|(low, high)| *low || *high),
@@ -454,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn crowded_cells_are_halved_and_many_cells_are_joined() {
+    fn large_cells_are_split_and_many_cells_merged() {
         let mesh = sheet(300, 0.1);
         let grid = choose_grid(std::slice::from_ref(&mesh), [1000.0; 3]).unwrap();
         assert!(grid.size[0] < 16.0 && find_most_faces(&grid, &mesh) <= MAX_FACES, "{grid:?}");
@@ -466,9 +467,9 @@ mod tests {
     }
 
     #[test]
-    fn wrong_meshes_are_refused_and_empty_ones_are_not() {
-        let stray = LodMesh { faces: vec![[0, 1, 9]], ..sheet(1, 1.0) };
-        assert!(matches!(encode_octree(&[stray], [1.0; 3]), Err(MultiLodError::NoVertex(9))));
+    fn invalid_meshes_are_refused_and_empty_ones_are_not() {
+        let invalid = LodMesh { faces: vec![[0, 1, 9]], ..sheet(1, 1.0) };
+        assert!(matches!(encode_octree(&[invalid], [1.0; 3]), Err(MultiLodError::NoVertex(9))));
         let nan = LodMesh { positions: vec![f64::NAN; 3], ..sheet(1, 1.0) };
         assert!(matches!(encode_octree(&[nan], [1.0; 3]), Err(MultiLodError::NoPlace(_))));
         let degenerate = LodMesh { faces: vec![[0, 1, 2]; 2000], ..sheet(1, 1.0) };

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_come_by_width_under_names_that_viewers_take() {
+    fn properties_are_sorted_by_width_with_valid_names() {
         let attributes = [
             attribute("RGB colour", DtypeKind::UInt, 1, 3),
             attribute("Mass", DtypeKind::Float, 8, 1),
@@ -239,14 +239,14 @@ mod tests {
         property.push(&column, 0, 0, &mut bytes).unwrap();
         property.push(&column, 1, 0, &mut bytes).unwrap();
         assert_eq!(bytes, [0xfe, 0xff, 5, 0]);
-        let long = attribute("x", DtypeKind::Int, 8, 1);
-        let column = Column::new(long.dtype, 1, 3_i64.to_le_bytes().to_vec().into()).unwrap();
+        let int64 = attribute("x", DtypeKind::Int, 8, 1);
+        let column = Column::new(int64.dtype, 1, 3_i64.to_le_bytes().to_vec().into()).unwrap();
         let mut bytes = Vec::new();
-        long.push(&column, 0, 0, &mut bytes).unwrap();
+        int64.push(&column, 0, 0, &mut bytes).unwrap();
         assert_eq!(bytes, 3.0_f32.to_le_bytes());
         // A coarser level with another type.
         let small = attribute("n", DtypeKind::UInt, 1, 1);
-        let column = Column::new(long.dtype, 1, 256_i64.to_le_bytes().to_vec().into()).unwrap();
+        let column = Column::new(int64.dtype, 1, 256_i64.to_le_bytes().to_vec().into()).unwrap();
         let refused = small.push(&column, 0, 0, &mut bytes);
         assert!(refused.unwrap_err().to_string().contains("n is 256"));
     }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_goes_first() {
+    fn unused_entries_are_evicted_first() {
         const MAX_BYTES: usize = 1 << 20;
         let cache = Cache::new(MAX_BYTES);
         let large = Bytes::from(vec![0; MAX_BYTES / 5]);

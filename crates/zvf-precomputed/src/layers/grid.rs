@@ -457,9 +457,9 @@ mod tests {
         let shares = [0, 1, 2].map(|number| Share { number, count: 3 });
         let mut found = [0_u64; 3];
         for id in 0..64_000 {
-            let of: Vec<usize> = (0..3).filter(|n| shares[*n].has(id)).collect();
-            assert_eq!(of.len(), 1, "{id}");
-            found[of[0]] += 1;
+            let shares_of_row: Vec<usize> = (0..3).filter(|n| shares[*n].has(id)).collect();
+            assert_eq!(shares_of_row.len(), 1, "{id}");
+            found[shares_of_row[0]] += 1;
         }
         assert!((800..1200).contains(&found[0]), "{found:?}");
         assert!((6500..7500).contains(&found[1]), "{found:?}");
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_nest_or_do_not() {
+    fn nesting_of_sizes_is_detected() {
         assert_eq!(whole_ratio(&[8.0, 4.0], &[2.0, 4.0]), Some(vec![4, 1]));
         assert_eq!(whole_ratio(&[0.3], &[0.1]), Some(vec![3]));
         assert_eq!(whole_ratio(&[5.0], &[2.0]), None);

@@ -431,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_folders_are_read() {
+    fn names_of_folders_are_parsed() {
         let form = |name: &str| LayerName::parse(name).map(|name| (name.form, name.level));
         assert_eq!(form("point_cloud"), Some((LayerForm::Annotations, None)));
         assert_eq!(form("mesh@2"), Some((LayerForm::Meshes, Some(2))));

@@ -314,8 +314,8 @@ mod tests {
 
     #[test]
     fn bins_are_numbered_by_their_bytes() {
-        let found = sort_numbers(&[0, 1, 2, 255, 256, 257, 511, 512, 513]);
-        assert_eq!(found, [0, 256, 512, 1, 257, 513, 2, 255, 511]);
+        let actual = sort_numbers(&[0, 1, 2, 255, 256, 257, 511, 512, 513]);
+        assert_eq!(actual, [0, 256, 512, 1, 257, 513, 2, 255, 511]);
         assert_eq!(sort_numbers(&[-1, -2, -257, -258]), [-258, -2, -257, -1]);
         let pairs = [[0, 5], [256, 0], [1, 2], [-1, 3]];
         let bins = pairs.map(|[x, y]| Bin([x, y, 0, 0, 0, 0, 0, 0]));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_go_down_below_zero() {
+    fn bins_have_negative_numbers_below_zero() {
         let bin = Bin::containing(&[-0.5, 0.0, 3.9, 4.0], &[2.0; 4]);
         assert_eq!(bin.0[..4], [-1, 0, 1, 2]);
     }
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_has_neither_bins_nor_rows() {
+    fn dropped_objects_have_neither_bins_nor_rows() {
         let (coarse, parent) = coarsen(&example(), &[2], vec![4.0; 2], vec![16.0; 2]).unwrap();
         assert_eq!((coarse.rows(), coarse.keys.len(), coarse.objects()), (1, 1, 3));
         assert_eq!([0, 1, 2].map(|o| coarse.object(o).len()), [0, 0, 1]);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn revisits_stay_and_repeats_go() {
+    fn revisits_are_kept_and_repeats_removed() {
         let mut level = example();
         (level.offsets, level.references) = (vec![0, 5], vec![0, 1, 3, 2, 0]);
         level.ids = Some(vec![7]);

@@ -216,11 +216,11 @@ mod tests {
 
     #[test]
     fn a_forest_has_no_rings_and_one_parent_for_each_vertex() {
-        // A ring of three with a tail, and two more vertices that are joined.
+        // A ring of three with a tail, and a separate edge.
         let edges = Elements::new(2, vec![1, 0, 2, 1, 0, 2, 3, 2, 5, 4]).unwrap();
-        let made = forest(&edges, 6, &[2, 5]).unwrap();
-        assert_eq!(made.rows(), [0, 1, 1, 2, 3, 2, 4, 5]);
-        let made = forest(&edges, 6, &[]).unwrap();
-        assert_eq!(made.rows(), [1, 0, 2, 1, 3, 2, 5, 4]);
+        let result = forest(&edges, 6, &[2, 5]).unwrap();
+        assert_eq!(result.rows(), [0, 1, 1, 2, 3, 2, 4, 5]);
+        let result = forest(&edges, 6, &[]).unwrap();
+        assert_eq!(result.rows(), [1, 0, 2, 1, 3, 2, 5, 4]);
     }
 }

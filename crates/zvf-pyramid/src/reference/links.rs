@@ -196,14 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parents_of_parents() {
+    fn composes_parents_over_levels() {
         assert_eq!(compose_steps(&[vec![1, 0, NONE], vec![5, 6]]), [6, 5, NONE]);
         assert_eq!(compose_steps(&[vec![1, NONE], vec![5]]), [NONE, NONE]);
         assert!(compose_steps(&[]).is_empty());
     }
 
     #[test]
-    fn links_of_a_chunk_by_the_chunk_they_lead_to() {
+    fn links_of_a_chunk_are_grouped_by_target_chunk() {
         let level = |starts: &[usize]| ReferenceLevel {
             starts: starts.to_vec(),
             ..ReferenceLevel::default()
@@ -215,8 +215,8 @@ mod tests {
         );
         let pair = Pair { root: &root, fine: &fine, coarse: &coarse, at: 0, gap: 1 };
         let parents = [0, 0, 4, NONE, 1, 0, 2];
-        let found: Vec<_> = pair.targets(&parents, 1).into_iter().collect();
-        assert_eq!(found, [(0, vec![[2, 1], [3, 0]]), (2, vec![[0, 2], [4, 0]])]);
+        let actual: Vec<_> = pair.targets(&parents, 1).into_iter().collect();
+        assert_eq!(actual, [(0, vec![[2, 1], [3, 0]]), (2, vec![[0, 2], [4, 0]])]);
         assert_eq!(pair.targets(&parents, 0)[&0], [[0, 0], [1, 0]]);
     }
 }

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_kept_as_the_reference_keeps_them() {
+    fn keeps_the_same_objects_as_the_reference() {
         assert_eq!(kept_rows(4, 2.0, 0), [2, 3]);
         assert_eq!(kept_rows(3, 1.0, 0), [0, 1, 2]);
         assert_eq!(kept_rows(1, 9.0, 0), [0]);
@@ -253,13 +253,13 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_mean_nothing_are_refused() {
-        let with =
+    fn invalid_settings_are_refused() {
+        let with_factors =
             |bins, objects| Reference { factors: vec![(bins, objects)], ..Reference::default() };
         let table = [
-            (with(0.0, 1.0), "factor of bins: expected more than 0, found 0"),
-            (with(f64::NAN, 1.0), "factor of bins: expected more than 0, found NaN"),
-            (with(2.0, 0.5), "factor of objects: expected 1 or more, found 0.5"),
+            (with_factors(0.0, 1.0), "factor of bins: expected more than 0, found 0"),
+            (with_factors(f64::NAN, 1.0), "factor of bins: expected more than 0, found NaN"),
+            (with_factors(2.0, 0.5), "factor of objects: expected 1 or more, found 0.5"),
             (
                 Reference { chunk_scales: vec![2, 0], ..Reference::default() },
                 "factor of chunks: expected 1 or more, found 0",
@@ -272,13 +272,13 @@ mod tests {
         for (reference, message) in table {
             assert_eq!(reference.check().unwrap_err().to_string(), message);
         }
-        assert!(with(0.5, 1.0).check().is_ok());
+        assert!(with_factors(0.5, 1.0).check().is_ok());
     }
 
     #[test]
-    fn depth_and_storage_say_which_levels_are_linked() {
-        let three = Reference { factors: vec![(2.0, 1.0); 3], ..Reference::default() };
-        let gaps = |depth, storage| Reference { depth, storage, ..three.clone() }.gaps().count();
+    fn depth_and_storage_determine_the_linked_levels() {
+        let base = Reference { factors: vec![(2.0, 1.0); 3], ..Reference::default() };
+        let gaps = |depth, storage| Reference { depth, storage, ..base.clone() }.gaps().count();
         assert_eq!([-1, 0, 1, 2, 9].map(|d| gaps(d, CrossLevelStorage::Explicit)), [3, 0, 1, 2, 3]);
         assert_eq!(gaps(2, CrossLevelStorage::None), 0);
     }

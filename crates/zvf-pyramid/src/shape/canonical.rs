@@ -169,42 +169,42 @@ mod tests {
     use super::*;
     use crate::columns::{column, floats};
 
-    /// A root with three arms, two of them alike but for their tips; the third is a copy of the second.
+    /// Returns a root with three arms: the first two differ in their tips, the third is a copy of the second.
     fn tree(order: &[usize]) -> Batch {
         let at = [0.0, 1.0, 2.0, 1.0, 3.0, 1.0, 3.0];
         let parents = [usize::MAX, 0, 1, 0, 3, 0, 5];
-        let place = |row: usize| order.iter().position(|placed| *placed == row).unwrap();
-        let moved: Vec<f64> = order.iter().map(|row| at[*row]).collect();
+        let new_row = |row: usize| order.iter().position(|old_row| *old_row == row).unwrap();
+        let reordered: Vec<f64> = order.iter().map(|row| at[*row]).collect();
         let edges: Vec<usize> = order
             .iter()
             .filter(|row| parents[**row] != usize::MAX)
-            .flat_map(|row| [place(*row), place(parents[*row])])
+            .flat_map(|row| [new_row(*row), new_row(parents[*row])])
             .collect();
-        let weight = edges.chunks(2).map(|edge| moved[edge[0]] * 2.0).collect::<Vec<_>>();
+        let weight = edges.chunks(2).map(|edge| reordered[edge[0]] * 2.0).collect::<Vec<_>>();
         let weight = Field::new("w", column(Dtype::FLOAT32, 1, &weight).unwrap());
-        Batch::new(Kind::Skeleton, column(Dtype::FLOAT32, 1, &moved).unwrap())
+        Batch::new(Kind::Skeleton, column(Dtype::FLOAT32, 1, &reordered).unwrap())
             .with_elements(Elements::new(2, edges).unwrap().with_field(weight).unwrap())
             .unwrap()
     }
 
     #[test]
-    fn content_alone_decides_the_order() {
-        let given = [
+    fn canonical_order_depends_on_content_only() {
+        let orders = [
             [0, 1, 2, 3, 4, 5, 6],
             [0, 5, 6, 3, 4, 1, 2],
             [6, 4, 2, 1, 3, 5, 0],
             [2, 0, 6, 5, 1, 4, 3],
         ];
-        for order in given {
-            let made = order_canonically(Coarsened::from_batch(tree(&order))).unwrap();
-            assert_eq!(floats(made.batch.positions()), [0.0, 1.0, 2.0, 1.0, 3.0, 1.0, 3.0]);
-            let edges = made.batch.elements().unwrap();
+        for order in orders {
+            let result = order_canonically(Coarsened::from_batch(tree(&order))).unwrap();
+            assert_eq!(floats(result.batch.positions()), [0.0, 1.0, 2.0, 1.0, 3.0, 1.0, 3.0]);
+            let edges = result.batch.elements().unwrap();
             assert_eq!(edges.rows(), [1, 0, 2, 1, 3, 0, 4, 3, 5, 0, 6, 5], "{order:?}");
             assert_eq!(floats(&edges.fields()[0].column), [2.0, 4.0, 2.0, 6.0, 2.0, 6.0]);
-            let before = floats(tree(&order).positions());
-            let after = floats(made.batch.positions());
-            for (row, to) in made.vertex_map.iter().enumerate() {
-                assert_eq!(before[row], after[*to as usize]);
+            let input = floats(tree(&order).positions());
+            let output = floats(result.batch.positions());
+            for (row, to) in result.vertex_map.iter().enumerate() {
+                assert_eq!(input[row], output[*to as usize]);
             }
         }
     }

@@ -155,22 +155,22 @@ mod tests {
         simplify_chains(&zigzag(), thin, &rules).unwrap()
     }
 
-    fn values(made: &Coarsened) -> Vec<f64> {
-        floats(&made.batch.field("t").unwrap().column)
+    fn values(coarsened: &Coarsened) -> Vec<f64> {
+        floats(&coarsened.batch.field("t").unwrap().column)
     }
 
     #[test]
-    fn what_lies_near_the_line_goes() {
-        for (thin, want) in [
+    fn removes_vertices_within_the_tolerance() {
+        for (thin, expected) in [
             (Thin::Not, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..]),
             (Thin::Within(0.0), &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
             (Thin::Within(0.5), &[0.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
             (Thin::Within(10.0), &[0.0, 4.0, 5.0, 6.0]),
             (Thin::Every(3), &[0.0, 3.0, 4.0, 5.0, 6.0]),
         ] {
-            let made = simplify(thin, &[]);
-            assert_eq!(values(&made), want, "{thin:?}");
-            assert_eq!(made.batch.parts().objects(), [ObjectId(3), ObjectId(8)]);
+            let coarsened = simplify(thin, &[]);
+            assert_eq!(values(&coarsened), expected, "{thin:?}");
+            assert_eq!(coarsened.batch.parts().objects(), [ObjectId(3), ObjectId(8)]);
         }
         let error = simplify(Thin::Within(10.0), &[]).error;
         assert!((error - 5.0).abs() < 1e-9, "{error}");
@@ -178,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn rules_see_what_goes() {
+    fn rules_aggregate_removed_vertices() {
         let sums = [("t".to_owned(), Aggregation::Sum)];
         assert_eq!(values(&simplify(Thin::Within(10.0), &sums)), [6.0, 4.0, 5.0, 6.0]);
     }
 
     #[test]
-    fn a_chain_that_goes_back_is_measured_to_its_segments() {
+    fn distances_are_measured_to_segments() {
         let at = [0.0, 9.0, 4.0];
         assert_eq!(douglas_peucker(&at, 1, &[0, 1, 2], 4.9), (vec![0, 1, 2], 0.0));
         assert_eq!(douglas_peucker(&at, 1, &[0, 1, 2], 5.0), (vec![0, 2], 5.0));

@@ -159,7 +159,7 @@ mod tests {
         Batch::new(kind, positions).with_elements(elements).unwrap()
     }
 
-    /// A grid of nodes at whole numbers, joined to their neighbours.
+    /// Returns a grid of nodes with unit spacing, joined to their neighbours.
     fn grid(side: usize) -> Batch {
         let at: Vec<f64> = (0..side * side)
             .flat_map(|i| [(i / side) as f64 + 0.5, (i % side) as f64 + 0.5])
@@ -177,52 +177,52 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_becomes_a_grid() {
-        let made = contract_cells(&grid(20), 2.0, false, &[], &rules()).unwrap();
-        assert_eq!((made.batch.len(), made.batch.elements().unwrap().len()), (100, 180));
-        assert!((made.error - 0.5_f64.sqrt()).abs() < 1e-6, "{}", made.error);
-        let counted = floats(&made.batch.field("count").unwrap().column);
-        assert_eq!(counted, [4.0; 100]);
+    fn a_grid_is_contracted_to_a_coarser_grid() {
+        let coarsened = contract_cells(&grid(20), 2.0, false, &[], &rules()).unwrap();
+        assert_eq!((coarsened.batch.len(), coarsened.batch.elements().unwrap().len()), (100, 180));
+        assert!((coarsened.error - 0.5_f64.sqrt()).abs() < 1e-6, "{}", coarsened.error);
+        let counts = floats(&coarsened.batch.field("count").unwrap().column);
+        assert_eq!(counts, [4.0; 100]);
     }
 
     #[test]
-    fn pieces_stay_apart_and_parallel_edges_are_one() {
-        // Two edges side by side in one cell, and two between cells.
+    fn components_stay_apart_and_parallel_edges_are_merged() {
+        // Two parallel edges in one cell, and two between cells.
         let at = [0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 1.1, 0.1, 1.2, 0.1];
         let batch = batch(Kind::Graph, &at, 2, &[0, 1, 0, 3, 4, 1, 3, 4, 2, 2]);
         let weight = column(Dtype::FLOAT32, 1, &[1.0, 2.0, 4.0, 8.0, 16.0]).unwrap();
         let elements = batch.elements().unwrap().clone();
         let elements = elements.with_field(Field::new("w", weight)).unwrap();
         let batch = batch.with_elements(elements).unwrap();
-        let both = |directed, rule| {
+        let contract = |directed, rule| {
             let mut rules = rules();
             rules.named.push(("w".to_owned(), rule));
-            let made = contract_cells(&batch, 1.0, directed, &[], &rules).unwrap().batch;
-            let elements = made.elements().unwrap().clone();
-            (made.len(), elements.rows().to_vec(), floats(&elements.fields()[0].column))
+            let coarsened = contract_cells(&batch, 1.0, directed, &[], &rules).unwrap().batch;
+            let elements = coarsened.elements().unwrap().clone();
+            (coarsened.len(), elements.rows().to_vec(), floats(&elements.fields()[0].column))
         };
         use crate::rule::Aggregation;
-        assert_eq!(both(false, Aggregation::Sum), (3, vec![0, 2], vec![6.0]));
-        assert_eq!(both(false, Aggregation::Mean), (3, vec![0, 2], vec![3.0]));
-        assert_eq!(both(true, Aggregation::Sum), (3, vec![0, 2, 2, 0], vec![2.0, 4.0]));
+        assert_eq!(contract(false, Aggregation::Sum), (3, vec![0, 2], vec![6.0]));
+        assert_eq!(contract(false, Aggregation::Mean), (3, vec![0, 2], vec![3.0]));
+        assert_eq!(contract(true, Aggregation::Sum), (3, vec![0, 2, 2, 0], vec![2.0, 4.0]));
     }
 
     #[test]
-    fn faces_that_become_the_same_are_one_unless_they_face_each_other() {
+    fn equal_faces_are_merged_unless_their_orientation_differs() {
         let at = [0.0, 0.0, 0.1, 0.1, 2.0, 0.0, 4.0, 0.0, 2.5, 0.5];
         let rows = [0, 2, 3, 3, 1, 2, 3, 2, 1, 0, 1, 2, 2, 4, 3];
-        let made =
+        let coarsened =
             contract_cells(&batch(Kind::Mesh, &at, 3, &rows), 1.0, false, &[], &rules()).unwrap();
-        assert_eq!(made.batch.len(), 3);
-        assert_eq!(made.batch.elements().unwrap().rows(), [0, 1, 2, 2, 1, 0]);
+        assert_eq!(coarsened.batch.len(), 3);
+        assert_eq!(coarsened.batch.elements().unwrap().rows(), [0, 1, 2, 2, 1, 0]);
     }
 
     #[test]
-    fn objects_are_not_joined() {
+    fn vertices_of_different_objects_are_not_merged() {
         let owners = [ObjectId(1), ObjectId(2)].map(Some);
-        let two = batch(Kind::Graph, &[0.1, 0.1, 0.2, 0.2], 2, &[0, 1]);
-        assert_eq!(contract_cells(&two, 1.0, false, &[], &rules()).unwrap().batch.len(), 1);
-        let two = two.with_vertex_objects(owners.to_vec()).unwrap();
-        assert_eq!(contract_cells(&two, 1.0, false, &[], &rules()).unwrap().batch.len(), 2);
+        let graph = batch(Kind::Graph, &[0.1, 0.1, 0.2, 0.2], 2, &[0, 1]);
+        assert_eq!(contract_cells(&graph, 1.0, false, &[], &rules()).unwrap().batch.len(), 1);
+        let graph = graph.with_vertex_objects(owners.to_vec()).unwrap();
+        assert_eq!(contract_cells(&graph, 1.0, false, &[], &rules()).unwrap().batch.len(), 2);
     }
 }

@@ -94,42 +94,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_place_of_the_largest_error_counts_in_any_order() {
-        let all = [(1.0, 7), (3.0, 5), (0.0, 1), (3.0, 2), (2.0, 0)];
-        for first in 0..all.len() {
-            let found = (0..all.len()).fold(Farthest::default(), |found, n| {
-                let (error, id) = all[(first + n) % all.len()];
-                found.max(error, Some(Spot::Object(id)))
+    fn max_takes_the_lowest_spot_of_the_largest_error() {
+        let errors = [(1.0, 7), (3.0, 5), (0.0, 1), (3.0, 2), (2.0, 0)];
+        for start in 0..errors.len() {
+            let max = (0..errors.len()).fold(Farthest::default(), |max, n| {
+                let (error, id) = errors[(start + n) % errors.len()];
+                max.max(error, Some(Spot::Object(id)))
             });
-            assert_eq!(found.to_json(), json!({"error": 3.0, "object": 2}));
-            for (error, id, is_so) in
+            assert_eq!(max.to_json(), json!({"error": 3.0, "object": 2}));
+            for (error, id, expected) in
                 [(3.0, 2, true), (3.0, 1, false), (3.0, 5, true), (2.0, 5, false)]
             {
                 let other = Farthest { error, at: Some(Spot::Object(id)) };
-                assert_eq!(found.is_as_far_at_or_before(&other), is_so, "{error} {id}");
+                assert_eq!(max.is_as_far_at_or_before(&other), expected, "{error} {id}");
             }
         }
         let points = [vec![1.0, 2.0], vec![1.0, -2.0], vec![3.0, -9.0]];
-        let found = points
+        let max = points
             .iter()
-            .fold(Farthest::default(), |found, at| found.max(0.1, Some(Spot::Vertex(at.clone()))));
-        assert_eq!(found.to_json(), json!({"error": 0.1, "vertex": [1.0, -2.0]}));
+            .fold(Farthest::default(), |max, at| max.max(0.1, Some(Spot::Vertex(at.clone()))));
+        assert_eq!(max.to_json(), json!({"error": 0.1, "vertex": [1.0, -2.0]}));
     }
 
     #[test]
-    fn what_is_on_record_is_read_again() {
-        let none = Farthest::default();
-        let at = Farthest { error: 0.1 + 0.2, at: Some(Spot::Vertex(vec![-0.1, 1e-300])) };
+    fn records_round_trip_as_json() {
+        let empty = Farthest::default();
+        let vertex = Farthest { error: 0.1 + 0.2, at: Some(Spot::Vertex(vec![-0.1, 1e-300])) };
         let object = Farthest { error: 2.0, at: Some(Spot::Object(i64::MIN)) };
-        for found in [none, at, object] {
-            let text = found.to_json().to_string();
-            let again = Farthest::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
-            assert_eq!(again.to_json().to_string(), text);
-            assert_eq!(again.error.to_bits(), found.error.to_bits());
+        for farthest in [empty, vertex, object] {
+            let text = farthest.to_json().to_string();
+            let parsed = Farthest::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+            assert_eq!(parsed.to_json().to_string(), text);
+            assert_eq!(parsed.error.to_bits(), farthest.error.to_bits());
         }
         let unknown = Farthest { error: 2.0, at: None };
-        let far = Farthest { error: f64::INFINITY, at: None };
-        for record in [unknown.to_json(), far.to_json(), json!({"error": 1.0})] {
+        let infinite = Farthest { error: f64::INFINITY, at: None };
+        for record in [unknown.to_json(), infinite.to_json(), json!({"error": 1.0})] {
             assert!(Farthest::from_json(&record).is_none(), "{record}");
         }
     }

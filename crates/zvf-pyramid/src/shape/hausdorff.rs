@@ -227,30 +227,31 @@ mod tests {
         (at, faces)
     }
 
-    /// The bound with some triangle to begin with and, where there is none, as far as it differs at all.
+    /// Returns the bound; checks that start triangles change it by little or not at all.
     fn directed_hausdorff_bound(from: &[Triangle], to: &[Triangle]) -> f64 {
         let ((from_at, from), (to_at, to)) = (index_points(from), index_points(to));
         let rows = 0..u32::try_from(from.len()).unwrap();
         let (from, to) = (Net::new(&from_at, from), Net::new(&to_at, to));
         let bound = |start: &dyn Fn(u32) -> u32| {
-            let some: Vec<[u32; 2]> = rows.clone().map(|row| [row, start(row)]).collect();
-            super::directed_hausdorff_bound((&from, &some), &to, &Stop::default())
+            let starts: Vec<[u32; 2]> = rows.clone().map(|row| [row, start(row)]).collect();
+            super::directed_hausdorff_bound((&from, &starts), &to, &Stop::default())
         };
-        let [nowhere, somewhere] = [bound(&|_| u32::MAX), bound(&|row| row % 7)];
-        let same = nowhere == somewhere || (nowhere / somewhere - 1.0).abs() < 0.05;
-        assert!(same || nowhere.max(somewhere) < 1e-6, "{nowhere}, {somewhere}");
-        somewhere
+        let [without_start, with_start] = [bound(&|_| u32::MAX), bound(&|row| row % 7)];
+        let is_close =
+            without_start == with_start || (without_start / with_start - 1.0).abs() < 0.05;
+        assert!(is_close || without_start.max(with_start) < 1e-6, "{without_start}, {with_start}");
+        with_start
     }
 
     const FLAT: Triangle = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]];
 
     #[test]
-    fn what_lies_over_an_edge_is_cut_there() {
-        let other = [[4.0, 0.0, 0.0], [4.0, 4.0, 0.0], [0.0, 4.0, 0.0]];
+    fn triangles_are_split_at_edges_of_the_target() {
+        let neighbour = [[4.0, 0.0, 0.0], [4.0, 4.0, 0.0], [0.0, 4.0, 0.0]];
         let fine = [[1.0, 1.0, 0.5], [3.0, 3.0, 0.5], [1.0, 3.0, 0.5]];
-        let alone = directed_hausdorff_bound(&[fine], &[FLAT]);
-        let both = directed_hausdorff_bound(&[fine], &[FLAT, other]);
-        assert!((1.5..1.58).contains(&alone) && both == 0.5, "{alone} {both}");
+        let over_one = directed_hausdorff_bound(&[fine], &[FLAT]);
+        let over_two = directed_hausdorff_bound(&[fine], &[FLAT, neighbour]);
+        assert!((1.5..1.58).contains(&over_one) && over_two == 0.5, "{over_one} {over_two}");
         assert_eq!(
             (directed_hausdorff_bound(&[fine], &[]), directed_hausdorff_bound(&[], &[fine])),
             (0.0, 0.0)
@@ -258,19 +259,19 @@ mod tests {
     }
 
     #[test]
-    fn one_way_is_not_the_other_and_far_away_is_found() {
+    fn the_bound_is_directed_and_covers_large_distances() {
         let peak = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [2.0, 2.0, 7.0]];
-        // All of the small one is near the large one, but not the other way round.
-        let small = [[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.0, 0.1, 0.0]];
-        assert!(directed_hausdorff_bound(&[small], &[FLAT]) < 1e-9);
-        assert!((directed_hausdorff_bound(&[FLAT], &[small]) - 15.21_f64.sqrt()).abs() < 0.15);
+        // The small triangle is near the large one, but not the other way round.
+        let small_face = [[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.0, 0.1, 0.0]];
+        assert!(directed_hausdorff_bound(&[small_face], &[FLAT]) < 1e-9);
+        assert!((directed_hausdorff_bound(&[FLAT], &[small_face]) - 15.21_f64.sqrt()).abs() < 0.15);
         assert!((7.0..7.35).contains(&directed_hausdorff_bound(&[peak], &[FLAT])));
         let moved = FLAT.map(|[x, y, z]| [x + 1000.0, y, z]);
-        let found = directed_hausdorff_bound(&[moved], &[FLAT]);
-        assert!((1000.0..1050.0).contains(&found), "{found}");
+        let bound = directed_hausdorff_bound(&[moved], &[FLAT]);
+        assert!((1000.0..1050.0).contains(&bound), "{bound}");
     }
 
-    /// A hill of so many triangles on each side.
+    /// Returns a hill of `count` by `count` squares, each of two triangles.
     fn hill(count: u32) -> Vec<Triangle> {
         let size = 8.0 / f64::from(count);
         let at = |x: u32, y: u32| {
@@ -285,12 +286,12 @@ mod tests {
         cells.flat_map(pair).collect()
     }
 
-    /// The distance of many points tells what is too small, and what is much too large.
+    /// The distance of sampled points is a lower bound, and the result may exceed it by little.
     #[test]
-    fn a_hill_is_as_far_from_a_coarser_one_as_its_points_are() {
+    fn the_bound_is_close_to_the_sampled_distance() {
         let (fine, coarse) = (hill(40), hill(9));
         for (from, to) in [(&fine, &coarse), (&coarse, &fine)] {
-            let inside = |[a, b, c]: &Triangle| {
+            let sample = |[a, b, c]: &Triangle| {
                 let weights = (0..=12).flat_map(|u| (0..=12 - u).map(move |v| (u, v)));
                 let points = weights.map(|(u, v)| {
                     let (u, v) = (f64::from(u) / 12.0, f64::from(v) / 12.0);
@@ -299,50 +300,50 @@ mod tests {
                 });
                 points.collect::<Vec<_>>()
             };
-            let off = |point| {
+            let distance_sq = |point| {
                 to.iter().map(|triangle| nearest_sq(triangle, point)).fold(f64::INFINITY, f64::min)
             };
-            let least = from.iter().flat_map(inside).map(off).fold(0.0, f64::max).sqrt();
-            let found = directed_hausdorff_bound(from, to);
-            assert!(found >= least && found < least * 1.06, "{found} of {least}");
+            let lower = from.iter().flat_map(sample).map(distance_sq).fold(0.0, f64::max).sqrt();
+            let bound = directed_hausdorff_bound(from, to);
+            assert!(bound >= lower && bound < lower * 1.06, "{bound} of {lower}");
         }
     }
 
     #[test]
-    fn the_same_surface_is_no_way_off_and_one_face_may_lie_over_thousands() {
+    fn equal_surfaces_have_distance_zero_and_large_faces_are_bounded() {
         let fine = hill(40);
         assert!(directed_hausdorff_bound(&fine, &fine) < 1e-6);
         let flat: Vec<Triangle> =
             fine.iter().map(|triangle| triangle.map(|[x, y, _]| [x, y, 0.0])).collect();
         let wide = [[0.0, 0.0, 0.25], [8.0, 0.0, 0.25], [8.0, 8.0, 0.25]];
-        let found = directed_hausdorff_bound(&[wide], &flat);
-        assert!((0.25..0.263).contains(&found), "{found}");
+        let bound = directed_hausdorff_bound(&[wide], &flat);
+        assert!((0.25..0.263).contains(&bound), "{bound}");
     }
-    /// Soup, and many triangles in one place: it ends, and is right.
+    /// Random triangles, and many equal ones: the search ends with a correct bound.
     #[test]
-    fn triangles_that_lie_anyhow_take_no_longer_than_they_may() {
+    fn random_equal_and_invalid_triangles_are_bounded() {
         let mut state = 7_u64;
-        let mut next = || {
+        let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             f64::from(u32::try_from(state >> 40).unwrap()) / f64::from(1 << 24)
         };
         let mut soup = || -> Vec<Triangle> {
-            (0..40).map(|_| std::array::from_fn(|_| std::array::from_fn(|_| next()))).collect()
+            (0..40).map(|_| std::array::from_fn(|_| std::array::from_fn(|_| random()))).collect()
         };
         let (first, second) = (soup(), soup());
-        let found = directed_hausdorff_bound(&first, &second);
+        let bound = directed_hausdorff_bound(&first, &second);
         let (at, faces) = index_points(&second);
         let net = Net::new(&at, faces);
         let surface = Surface::new(&net);
-        let least =
+        let lower_bound =
             first.iter().flatten().map(|at| surface.distance_sq(*at)).fold(0.0, f64::max).sqrt();
-        assert!(found >= least && found < 1.0, "{found} of {least}");
-        let lot = vec![FLAT; 300];
-        assert_eq!(directed_hausdorff_bound(&lot, &lot), 0.0);
-        for nowhere in [f64::NAN, f64::INFINITY, -1e300] {
-            let other = [[0.0; 3], [nowhere; 3], [1.0; 3]];
-            assert_eq!(directed_hausdorff_bound(&[other], &[FLAT]), f64::INFINITY);
-            assert_eq!(directed_hausdorff_bound(&[FLAT], &[other]), f64::INFINITY);
+        assert!(bound >= lower_bound && bound < 1.0, "{bound} of {lower_bound}");
+        let copies = vec![FLAT; 300];
+        assert_eq!(directed_hausdorff_bound(&copies, &copies), 0.0);
+        for coordinate in [f64::NAN, f64::INFINITY, -1e300] {
+            let invalid = [[0.0; 3], [coordinate; 3], [1.0; 3]];
+            assert_eq!(directed_hausdorff_bound(&[invalid], &[FLAT]), f64::INFINITY);
+            assert_eq!(directed_hausdorff_bound(&[FLAT], &[invalid]), f64::INFINITY);
         }
     }
 }

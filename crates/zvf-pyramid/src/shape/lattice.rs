@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_hold_whole_cells_or_cells_whole_chunks() {
+    fn chunks_are_multiples_of_cells_or_cells_of_chunks() {
         for (size, chunks, cells) in [
             (4.0, 1, 3),
             (10.0, 1, 1),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_has_a_unit_and_a_cell_of_it() {
+    fn positions_are_mapped_to_units_and_cells() {
         let lattice = Lattice::new(&[10.0, 4.0], 5.0).unwrap();
         assert_eq!(
             (lattice.chunks(), lattice.cells(), lattice.is_within_chunks()),
@@ -150,8 +150,8 @@ mod tests {
             ([-10.0, -4.0], [-1, -1], 0),
             ([19.999, 8.0], [1, 2], 1),
         ] {
-            let found = lattice.unit(&at);
-            assert_eq!((&found[..2], lattice.cell(&found, &at)), (&unit[..], cell), "{at:?}");
+            let actual = lattice.unit(&at);
+            assert_eq!((&actual[..2], lattice.cell(&actual, &at)), (&unit[..], cell), "{at:?}");
         }
         let wide = Lattice::new(&[10.0, 4.0], 12.0).unwrap();
         assert_eq!((wide.chunks(), wide.is_within_chunks()), (vec![1, 3], false));

@@ -134,16 +134,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn triangles_know_what_lies_across_their_sides() {
-        // Two side by side, three on one edge, and one whose corners are the same.
+    fn triangles_have_neighbours_across_edges() {
+        // Two adjacent triangles, three that share an edge, and a degenerate one.
         let at: Vec<[f64; 3]> =
             (0..8).map(|i| [f64::from(i % 2), f64::from(i / 2), f64::from(i * i)]).collect();
         let faces = vec![[0, 1, 2], [2, 1, 3], [2, 3, 4], [3, 2, 5], [6, 6, 7]];
         let edges = Edges::new(&faces, at.len());
-        let all: Vec<(u32, u32, usize)> =
-            edges.iter().map(|(low, high, around)| (low, high, around.len())).collect();
+        let counts: Vec<(u32, u32, usize)> =
+            edges.iter().map(|(low, high, faces_around)| (low, high, faces_around.len())).collect();
         assert_eq!(
-            all,
+            counts,
             [
                 (0, 1, 1),
                 (0, 2, 1),
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(net.neighbours(2), [NONE; 3]);
         assert_eq!((net.neighbours(9), net.triangle(9)), ([NONE; 3], None));
         assert_eq!(net.triangle(0), Some([at[0], at[1], at[2]]));
-        // Flat triangles have an upright wall between them.
+        // The wall between coplanar triangles is perpendicular to them.
         let flat = [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]];
         let net = Net::new(&flat, vec![[0, 1, 2], [2, 1, 3]]);
         assert_eq!(net.inward_normal(0, 1, [-1.0, 1.0, 0.0]), [-2.0, -2.0, 0.0]);

@@ -109,7 +109,7 @@ mod tests {
     use crate::columns::{column, floats};
 
     #[test]
-    fn objects_come_apart_and_together() {
+    fn objects_are_split_and_joined() {
         let numbers = |values: &[f64]| column(Dtype::FLOAT32, 1, values).unwrap();
         let owners = [7, -2, 7, -2, 7].map(|id| Some(ObjectId(id)));
         let weight = Field::new("w", numbers(&[1.0, 2.0, 3.0]));
@@ -119,11 +119,11 @@ mod tests {
             .unwrap()
             .with_elements(edges)
             .unwrap();
-        let found = coarsen_each(&batch, |single| Ok(Coarsened::from_batch(single))).unwrap();
-        let ids: Vec<i64> = found.iter().map(|object| object.id).collect();
+        let coarsened = coarsen_each(&batch, |single| Ok(Coarsened::from_batch(single))).unwrap();
+        let ids: Vec<i64> = coarsened.iter().map(|object| object.id).collect();
         assert_eq!(ids, [-2, 7]);
-        assert_eq!(vertex_map(&found, 5), [2, 0, 3, 1, 4]);
-        let batches: Vec<&Batch> = found.iter().map(|object| &object.made.batch).collect();
+        assert_eq!(vertex_map(&coarsened, 5), [2, 0, 3, 1, 4]);
+        let batches: Vec<&Batch> = coarsened.iter().map(|object| &object.made.batch).collect();
         let joined = join_objects(&batches).unwrap().unwrap();
         assert_eq!(floats(joined.positions()), [1.0, 3.0, 0.0, 2.0, 4.0]);
         let owners: Vec<i64> =

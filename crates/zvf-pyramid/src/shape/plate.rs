@@ -263,30 +263,30 @@ mod tests {
     const FLAT: Triangle = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]];
 
     fn area(face: &Face) -> f64 {
-        let Some(first) = face.corners().first() else { return 0.0 };
+        let Some(origin) = face.corners().first() else { return 0.0 };
         let fan = face.corners().windows(2).map(|pair| {
-            let normal = cross(subtract(pair[0], *first), subtract(pair[1], *first));
+            let normal = cross(subtract(pair[0], *origin), subtract(pair[1], *origin));
             dot(normal, normal).sqrt() / 2.0
         });
         fan.sum()
     }
 
     #[test]
-    fn points_are_above_beside_or_on() {
+    fn distances_are_those_to_the_triangle() {
         let plate = Plate::new(&FLAT);
-        for (point, want) in [
+        for (point, expected) in [
             ([1.0, 1.0, 3.0], 9.0),
             ([-3.0, 0.0, 4.0], 25.0),
             ([4.0, 4.0, 0.0], 8.0),
             ([0.0, 0.0, 0.0], 0.0),
         ] {
-            let found = plate.distance_sq(point);
-            assert!((found - want).abs() < 1e-12, "{point:?}: {found}");
+            let actual = plate.distance_sq(point);
+            assert!((actual - expected).abs() < 1e-12, "{point:?}: {actual}");
         }
-        // Both ways to measure agree wherever a point is.
+        // Both distance functions agree at every point.
         let steps = || (-6..=12).map(|step| f64::from(step) * 0.5);
-        let odd = [[0.0, 0.5, 0.0], [4.0, 0.0, 1.0], [1.0, 4.0, -0.5]];
-        for triangle in [FLAT, odd] {
+        let tilted = [[0.0, 0.5, 0.0], [4.0, 0.0, 1.0], [1.0, 4.0, -0.5]];
+        for triangle in [FLAT, tilted] {
             let plate = Plate::new(&triangle);
             for point in
                 steps().flat_map(|x| steps().flat_map(move |y| steps().map(move |z| [x, y, z])))
@@ -304,30 +304,30 @@ mod tests {
     }
 
     #[test]
-    fn a_face_falls_into_what_is_over_a_triangle_and_beside_it() {
+    fn clipping_splits_a_face_into_inside_and_outside() {
         let (plate, mut outside) = (Plate::new(&FLAT), Vec::new());
         let face = Face::from_triangle(&[[1.0, 1.0, 1.0], [5.0, 1.0, 1.0], [1.0, 5.0, 1.0]]);
-        let over = face.clip_to(&plate, &mut outside).unwrap();
-        assert!((area(&over) - 2.0).abs() < 1e-12, "{over:?}");
-        let rest: f64 = outside.iter().map(area).sum();
-        assert!((area(&over) + rest - area(&face)).abs() < 1e-12);
-        assert_eq!(plate.farthest(&over, 9.0), 1.0);
+        let inside = face.clip_to(&plate, &mut outside).unwrap();
+        assert!((area(&inside) - 2.0).abs() < 1e-12, "{inside:?}");
+        let outside_area: f64 = outside.iter().map(area).sum();
+        assert!((area(&inside) + outside_area - area(&face)).abs() < 1e-12);
+        assert_eq!(plate.farthest(&inside, 9.0), 1.0);
 
-        let far = Face::from_triangle(&[[9.0, 9.0, 0.0], [8.0, 9.0, 0.0], [9.0, 8.0, 0.0]]);
-        let before = outside.len();
-        assert!(far.clip_to(&plate, &mut outside).is_none() && outside.len() == before);
+        let distant = Face::from_triangle(&[[9.0, 9.0, 0.0], [8.0, 9.0, 0.0], [9.0, 8.0, 0.0]]);
+        let count = outside.len();
+        assert!(distant.clip_to(&plate, &mut outside).is_none() && outside.len() == count);
     }
 
     #[test]
-    fn halves_are_as_much_as_the_whole() {
+    fn halves_have_the_area_of_the_face() {
         let mut faces = vec![Face::from_triangle(&FLAT)];
         for _ in 0..6 {
             faces = faces.iter().flat_map(Face::halves).collect();
         }
         assert!(faces.len() == 64 && faces.iter().all(|face| area(face) > 0.0));
-        let all: f64 = faces.iter().map(area).sum();
-        assert!((all - 8.0).abs() < 1e-12);
-        // One without any size stays what it is.
+        let total: f64 = faces.iter().map(area).sum();
+        assert!((total - 8.0).abs() < 1e-12);
+        // A degenerate face is not split.
         let point = Face::from_triangle(&[[1.0; 3]; 3]);
         assert_eq!(point.halves().count(), 1);
     }

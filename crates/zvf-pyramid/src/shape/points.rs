@@ -211,45 +211,45 @@ mod tests {
     }
 
     #[test]
-    fn means_are_weighted_by_what_points_stand_for() {
+    fn means_are_weighted_by_counts() {
         let batch = points(&[0.0, 0.0, 1.0, 1.0, -0.5, 3.0]);
         let clustered = cluster_points(&batch, &cells(2.0), &rules()).unwrap();
         assert_eq!(floats(clustered.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
         assert_eq!(floats(&clustered.batch.field("count").unwrap().column), [2.0, 1.0]);
         assert!((clustered.error - 0.5_f64.sqrt()).abs() < 1e-12);
-        let two = cluster_points(&clustered.batch, &cells(100.0), &rules()).unwrap();
-        assert_eq!(floats(two.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
+        let clustered_again = cluster_points(&clustered.batch, &cells(100.0), &rules()).unwrap();
+        assert_eq!(floats(clustered_again.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
         let batch = points(&[0.0, 0.0, 6.0, 3.0]);
         let weights = column("uint64".parse::<Dtype>().unwrap(), 1, &[2.0, 1.0]).unwrap();
         let batch = batch.with_field(Field::new("count", weights)).unwrap();
-        let three = cluster_points(&batch, &cells(100.0), &rules()).unwrap();
-        assert_eq!(floats(three.batch.positions()), [2.0, 1.0]);
-        assert_eq!(floats(&three.batch.field("count").unwrap().column), [3.0]);
+        let weighted = cluster_points(&batch, &cells(100.0), &rules()).unwrap();
+        assert_eq!(floats(weighted.batch.positions()), [2.0, 1.0]);
+        assert_eq!(floats(&weighted.batch.field("count").unwrap().column), [3.0]);
     }
 
     #[test]
-    fn objects_are_not_mixed() {
+    fn points_of_different_objects_are_not_merged() {
         let owners = [Some(ObjectId(4)), None, Some(ObjectId(4))];
         let batch = points(&[0.0; 6]).with_vertex_objects(owners.to_vec()).unwrap();
-        let made = cluster_points(&batch, &cells(1.0), &rules()).unwrap().batch;
-        assert_eq!(made.vertex_objects().unwrap(), [Some(ObjectId(4)), None]);
+        let clustered = cluster_points(&batch, &cells(1.0), &rules()).unwrap().batch;
+        assert_eq!(clustered.vertex_objects().unwrap(), [Some(ObjectId(4)), None]);
     }
 
     #[test]
-    fn a_part_does_not_depend_on_how_points_are_batched() {
-        let all: Vec<f64> = (0..2000).map(f64::from).collect();
-        let keep = |batch: &Batch, first| {
+    fn subsets_do_not_depend_on_batches() {
+        let at: Vec<f64> = (0..2000).map(f64::from).collect();
+        let keep = |batch: &Batch, offset| {
             floats(
-                select_subset(batch, 0.25, (7, 1, first), &|_| true, &rules())
+                select_subset(batch, 0.25, (7, 1, offset), &|_| true, &rules())
                     .unwrap()
                     .batch
                     .positions(),
             )
         };
-        let whole = keep(&points(&all), 0);
-        let halves = [keep(&points(&all[..900]), 0), keep(&points(&all[900..]), 450)].concat();
-        assert_eq!(whole, halves);
-        assert!((400..600).contains(&whole.len()), "{}", whole.len());
-        assert!(whole.is_sorted());
+        let expected = keep(&points(&at), 0);
+        let halves = [keep(&points(&at[..900]), 0), keep(&points(&at[900..]), 450)].concat();
+        assert_eq!(expected, halves);
+        assert!((400..600).contains(&expected.len()), "{}", expected.len());
+        assert!(expected.is_sorted());
     }
 }

@@ -97,20 +97,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_branches_go_and_a_stem_stays() {
+    fn short_branches_are_pruned_and_a_stem_is_kept() {
         // A stem 0-1-2-3 with a twig of 1 at 1, and two twigs at its end, of 2 and of 3.
         let at = [0.0, 0.0, 5.0, 0.0, 9.0, 0.0, 10.0, 0.0, 5.0, 1.0, 10.0, 2.0, 10.0, -3.0];
         let parents = [NONE, 0, 1, 2, 1, 3, 3];
-        let gone = |length| -> Vec<usize> {
-            let gone = find_short_branches(&at, 2, &parents, length);
-            (0..7).filter(|row| gone[*row]).collect()
+        let pruned = |length| -> Vec<usize> {
+            let is_pruned = find_short_branches(&at, 2, &parents, length);
+            (0..7).filter(|row| is_pruned[*row]).collect()
         };
-        assert_eq!(gone(0.5), [0_usize; 0]);
-        assert_eq!(gone(1.0), [0_usize; 0]);
-        assert_eq!(gone(1.5), [4]);
-        assert_eq!(gone(2.5), [4, 5]);
+        assert_eq!(pruned(0.5), [0_usize; 0]);
+        assert_eq!(pruned(1.0), [0_usize; 0]);
+        assert_eq!(pruned(1.5), [4]);
+        assert_eq!(pruned(2.5), [4, 5]);
         // The twig of 3 is now the end of the stem.
-        assert_eq!(gone(100.0), [4, 5]);
+        assert_eq!(pruned(100.0), [4, 5]);
         assert_eq!(find_short_branches(&at[..4], 2, &[NONE, 0], 100.0), [false, false]);
     }
 }

@@ -88,13 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_planes_meet_in_a_point() {
+    fn the_minimum_of_three_planes_is_their_intersection() {
         let planes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-        let corner = planes.iter().fold(Quadric::default(), |all, normal| {
-            all.add(&Quadric::plane(*normal, [1.0, 2.0, 3.0], 2.0))
+        let corner = planes.iter().fold(Quadric::default(), |sum, normal| {
+            sum.add(&Quadric::plane(*normal, [1.0, 2.0, 3.0], 2.0))
         });
-        let least = corner.minimum().unwrap();
-        assert!(subtract(least, [1.0, 2.0, 3.0]).iter().all(|x| x.abs() < 1e-12));
+        let minimum = corner.minimum().unwrap();
+        assert!(subtract(minimum, [1.0, 2.0, 3.0]).iter().all(|x| x.abs() < 1e-12));
         assert_eq!(corner.at([1.0, 2.0, 3.0]), 0.0);
         assert_eq!(corner.at([2.0, 2.0, 1.0]), 10.0);
         let edge = Quadric::plane(planes[0], [1.0, 2.0, 3.0], 1.0);

@@ -90,37 +90,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_out_is_what_a_heap_gives() {
+    fn pops_edges_in_the_order_of_a_heap() {
         let mut state = 3_u64;
-        let mut next = |below: u64| {
+        let mut random = |end: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % below
+            (state >> 33) % end
         };
         let mut stamps = vec![0_u32; 500];
         let (mut queue, mut heap) = (Queue::with_capacity(9), BinaryHeap::new());
-        let mut found = 0;
+        let mut popped = 0;
         for round in 0..60_000 {
-            // Few costs, so that many are the same.
+            // Few costs, so that many are equal.
             let vertex = |number: u64| u32::try_from(number).unwrap();
-            let (a, b) = (vertex(next(500)), vertex(next(500)));
+            let (a, b) = (vertex(random(500)), vertex(random(500)));
             let stamp = |vertex: u32, stamps: &[u32]| stamps[vertex as usize];
-            let edge = (next(300), a, b, stamp(a, &stamps), stamp(b, &stamps));
+            let edge = (random(300), a, b, stamp(a, &stamps), stamp(b, &stamps));
             queue.push(edge);
             heap.push(Reverse(edge));
-            if next(100) == 0 {
-                stamps[next(500) as usize] += 1;
+            if random(100) == 0 {
+                stamps[random(500) as usize] += 1;
             }
             if round > 20_000 && round % 3 > 0 {
-                let want = std::iter::from_fn(|| heap.pop()).map(|Reverse(edge)| edge);
-                let want = want.into_iter().find(|edge| is_current(edge, &stamps));
-                assert_eq!(queue.pop(&stamps), want, "round {round}");
-                found += usize::from(want.is_some());
+                let expected = std::iter::from_fn(|| heap.pop()).map(|Reverse(edge)| edge);
+                let expected = expected.into_iter().find(|edge| is_current(edge, &stamps));
+                assert_eq!(queue.pop(&stamps), expected, "round {round}");
+                popped += usize::from(expected.is_some());
             }
         }
-        assert!(found > 10_000, "{found}");
+        assert!(popped > 10_000, "{popped}");
         while let Some(edge) = queue.pop(&stamps) {
-            let want = std::iter::from_fn(|| heap.pop()).map(|Reverse(edge)| edge);
-            assert_eq!(want.into_iter().find(|edge| is_current(edge, &stamps)), Some(edge));
+            let expected = std::iter::from_fn(|| heap.pop()).map(|Reverse(edge)| edge);
+            assert_eq!(expected.into_iter().find(|edge| is_current(edge, &stamps)), Some(edge));
         }
         assert!(!heap.into_iter().any(|Reverse(edge)| is_current(&edge, &stamps)));
     }

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::columns::column;
 
-    /// A stem of five, a fork with two arms of three, one of them bent.
+    /// Returns a stem of five vertices and a fork with two arms of three, one of them bent.
     fn tree() -> Batch {
         #[rustfmt::skip]
         let at = [
@@ -157,21 +157,21 @@ mod tests {
     }
 
     #[test]
-    fn roots_forks_and_tips_stay() {
+    fn roots_forks_and_tips_are_kept() {
         let rules = Rules { named: Vec::new(), weight: "count".to_owned() };
         for (tolerance, vertices, edges) in [
             (100.0, &[0.0, 0.0, 4.0, 0.0, 7.0, 3.0, 7.0, -3.0][..], &[1, 0, 2, 1, 3, 1][..]),
             (0.5, &[0.0, 0.0, 4.0, 0.0, 7.0, 3.0, 6.0, -4.0, 7.0, -3.0], &[1, 0, 2, 1, 3, 1, 4, 3]),
         ] {
-            let made = simplify_skeletons(&tree(), tolerance, 0.0, &rules).unwrap();
-            assert_eq!(floats(made.batch.positions()), vertices);
-            assert_eq!(made.batch.elements().unwrap().rows(), edges);
-            assert!(made.error <= tolerance);
+            let coarsened = simplify_skeletons(&tree(), tolerance, 0.0, &rules).unwrap();
+            assert_eq!(floats(coarsened.batch.positions()), vertices);
+            assert_eq!(coarsened.batch.elements().unwrap().rows(), edges);
+            assert!(coarsened.error <= tolerance);
         }
     }
 
     #[test]
-    fn what_goes_belongs_to_what_is_above_it() {
+    fn removed_vertices_belong_to_the_nearest_kept_ancestor() {
         assert_eq!(nearest_heads(&[NONE, 0, 1, 2, 3], &[0, 3]), [0, 0, 0, 1, 1]);
     }
 }

@@ -122,32 +122,32 @@ const MAX_STEPS: u32 = 256;
 mod tests {
     use super::*;
 
-    /// A strip of squares along x, bent up by `rise` a square after the middle.
+    /// Returns a strip of squares along x, which rises by `rise` per square after the middle.
     fn strip(rise: f64) -> (Vec<[f64; 3]>, Vec<[u32; 3]>) {
         let at = (0..=8_u32).flat_map(|x| {
             let z = f64::from(x.max(4) - 4) * rise;
             [[f64::from(x), 0.0, z], [f64::from(x), 1.0, z]]
         });
         let faces = (0..8_u32).flat_map(|x| {
-            let [a, b, c, d] = [0, 2, 3, 1].map(|more| x * 2 + more);
+            let [a, b, c, d] = [0, 2, 3, 1].map(|offset| x * 2 + offset);
             [[a, b, c], [a, c, d]]
         });
         (at.collect(), faces.collect())
     }
 
     #[test]
-    fn what_lies_under_is_found_from_afar() {
+    fn walking_finds_the_nearest_face_from_any_start() {
         let (at, faces) = strip(0.5);
         let net = Net::new(&at, faces);
         for start in 0..16 {
-            let (face, off) = walk_to(&net, start, [0.25, 0.5, 0.125]).unwrap();
-            assert_eq!((face, off), (1, 0.125 * 0.125), "from {start}");
+            let (face, distance_sq) = walk_to(&net, start, [0.25, 0.5, 0.125]).unwrap();
+            assert_eq!((face, distance_sq), (1, 0.125 * 0.125), "from {start}");
         }
         assert_eq!(walk_to(&net, 99, [0.0; 3]), None);
     }
 
     #[test]
-    fn a_triangle_over_many_is_as_far_as_its_farthest_part() {
+    fn a_large_triangle_is_bounded_by_its_farthest_part() {
         let (at, faces) = strip(0.0);
         let net = Net::new(&at, faces);
         let wide = [[0.5, 0.25, 0.25], [7.5, 0.25, 0.5], [4.0, 0.75, 0.25]];
@@ -155,32 +155,32 @@ mod tests {
             let bound = |limit| bound_nearby(&net, start, &wide, (0.0, limit), &mut Vec::new());
             assert_eq!((bound(0.25), bound(0.24)), (Some(0.25), None), "from {start}");
         }
-        // What lies beside the strip is no farther than its corners are from what is taken to be nearest.
-        let beside = wide.map(|[x, y, _]| [x, y + 1.0, 0.0]);
-        let bound = |limit| bound_nearby(&net, 0, &beside, (0.0, limit), &mut Vec::new());
+        // For a triangle next to the strip the bound is at most the distance of its corners from the start face.
+        let shifted = wide.map(|[x, y, _]| [x, y + 1.0, 0.0]);
+        let bound = |limit| bound_nearby(&net, 0, &shifted, (0.0, limit), &mut Vec::new());
         assert!((0.75 * 0.75..1.2).contains(&bound(2.0).unwrap()));
         assert_eq!(bound(0.5), None);
     }
 
     #[test]
-    fn over_a_bend_nothing_is_lost() {
+    fn the_bound_covers_a_bent_surface() {
         for rise in [-2.0, -0.5, 0.5, 2.0] {
             let (at, faces) = strip(rise);
             let net = Net::new(&at, faces);
-            let over = [[3.0, 0.5, 0.0], [5.0, 0.5, rise], [4.0, 0.75, 0.125]];
-            let found = bound_nearby(&net, 5, &over, (0.0, 1.0), &mut Vec::new()).unwrap();
-            let middles = (0..=64).flat_map(|u| (0..=64 - u).map(move |v| (u, v)));
-            let least = middles.map(|(u, v)| {
+            let triangle = [[3.0, 0.5, 0.0], [5.0, 0.5, rise], [4.0, 0.75, 0.125]];
+            let bound = bound_nearby(&net, 5, &triangle, (0.0, 1.0), &mut Vec::new()).unwrap();
+            let weights = (0..=64).flat_map(|u| (0..=64 - u).map(move |v| (u, v)));
+            let lower = weights.map(|(u, v)| {
                 let (u, v) = (f64::from(u) / 64.0, f64::from(v) / 64.0);
-                let [a, b, c] = over;
+                let [a, b, c] = triangle;
                 let point: [f64; 3] =
                     std::array::from_fn(|i| a[i] + (b[i] - a[i]) * u + (c[i] - a[i]) * v);
                 net.triangles()
                     .map(|triangle| nearest_sq(&triangle, point))
                     .fold(f64::INFINITY, f64::min)
             });
-            let least = least.fold(0.0, f64::max);
-            assert!(found >= least && found <= least * 1.2, "{rise}: {found} of {least}");
+            let lower = lower.fold(0.0, f64::max);
+            assert!(bound >= lower && bound <= lower * 1.2, "{rise}: {bound} of {lower}");
         }
     }
 }

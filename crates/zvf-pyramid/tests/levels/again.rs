@@ -1,4 +1,4 @@
-//! Levels made again in part, of stores in which nothing changed: they come out as they were.
+//! Partial rebuilds of levels: without changes in the store they give the same files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use zvf_model::{Batch, Elements, Kind, ObjectId};
 use zvf_pyramid::{Method, Options, PyramidEvent, Rebuilt, Stale, Unit, refresh};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use crate::blocks::{combs, room};
-use crate::made::{build, floats, level, quick, sheet, values, walks, with_objects};
+use crate::blocks::{combs, memory_for};
+use crate::made::{build, floats, level, sheet, unsynced, values, walks, with_objects};
 
-/// A store with chunks of 8, in shards or not, and its levels.
+/// Writes a store with chunks of side 8, sharded or not, and builds its levels.
 async fn store(path: &Path, batch: &Batch, shard: Option<&[u64]>, options: &Options) -> String {
     let address = path.join("store.zarrvectors").to_str().unwrap().to_owned();
     let axes = batch.positions().width() as usize;
@@ -33,15 +33,15 @@ async fn store(path: &Path, batch: &Batch, shard: Option<&[u64]>, options: &Opti
     address
 }
 
-async fn refreshed(address: &str, options: &Options, stale: &Stale) -> Vec<Rebuilt> {
-    let mut found = Vec::new();
+async fn refresh_levels(address: &str, options: &Options, stale: &Stale) -> Vec<Rebuilt> {
+    let mut reports = Vec::new();
     let note = |event: PyramidEvent<'_>| {
         if let PyramidEvent::Rebuilt(rebuilt) = event {
-            found.push(rebuilt.clone());
+            reports.push(rebuilt.clone());
         }
     };
-    refresh(address, options, stale, &quick(), note).await.unwrap();
-    found
+    refresh(address, options, stale, &unsynced(), note).await.unwrap();
+    reports
 }
 
 #[cfg(unix)]
@@ -57,20 +57,20 @@ fn grid() -> Batch {
     Batch::new(Kind::PointCloud, floats(at, 2))
 }
 
-/// So many sheets above each other, one object each; as meshes, or as graphs of their longest sides.
+/// Returns `count` sheets above each other, one object each, as meshes or as graphs of their longest sides.
 fn sheets(kind: Kind, count: i64) -> Batch {
-    let one = sheet(12);
-    let (at, faces) = (values(one.positions()), one.elements().unwrap().rows());
-    let (mut all, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+    let single = sheet(12);
+    let (at, faces) = (values(single.positions()), single.elements().unwrap().rows());
+    let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
     for id in 0..count {
         let first = owners.len();
-        all.extend(at.chunks(3).flat_map(|at| [at[0], at[1], at[2] + id as f64 * 2.5]));
-        owners.resize(first + one.len(), Some(ObjectId(id)));
+        positions.extend(at.chunks(3).flat_map(|at| [at[0], at[1], at[2] + id as f64 * 2.5]));
+        owners.resize(first + single.len(), Some(ObjectId(id)));
         let ends = |face: &[usize]| face[..if kind == Kind::Mesh { 3 } else { 2 }].to_vec();
         rows.extend(faces.chunks(3).flat_map(ends).map(|row| first + row));
     }
     let width = if kind == Kind::Mesh { 3 } else { 2 };
-    Batch::new(kind, floats(all, 3))
+    Batch::new(kind, floats(positions, 3))
         .with_vertex_objects(owners)
         .unwrap()
         .with_elements(Elements::new(width, rows).unwrap())
@@ -79,13 +79,13 @@ fn sheets(kind: Kind, count: i64) -> Batch {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn cells_of_chunks_that_did_not_change_are_not_written_again() {
+async fn refresh_does_not_rewrite_cells_of_unchanged_chunks() {
     let dir = archives::scratch();
     let options = Options { levels: Some(2), size: Some(2.5), ..Options::default() };
     let address = store(dir.path(), &grid(), None, &options).await;
     let (before, files) = (inodes(&address), archives::tree(Path::new(&address)));
     let stale = Stale { boxes: vec![[vec![16.0, 8.0], vec![24.0, 16.0]]], objects: Vec::new() };
-    let found = refreshed(&address, &options, &stale).await;
+    let actual = refresh_levels(&address, &options, &stale).await;
     let rebuilt = |level, all| Rebuilt {
         level,
         kind: Kind::PointCloud,
@@ -94,7 +94,7 @@ async fn cells_of_chunks_that_did_not_change_are_not_written_again() {
         all,
         reason: None,
     };
-    assert_eq!(found, [rebuilt(1, 9), rebuilt(2, 4)]);
+    assert_eq!(actual, [rebuilt(1, 9), rebuilt(2, 4)]);
     assert!(archives::tree(Path::new(&address)) == files);
     let after = inodes(&address);
     let written: Vec<&str> = after
@@ -104,17 +104,17 @@ async fn cells_of_chunks_that_did_not_change_are_not_written_again() {
         .collect();
     let arrays = ["vertex_attributes/count", "vertex_fragments", "vertices"];
     let cells = [("1", "1/0"), ("2", "0/0")].into_iter();
-    let wanted: Vec<String> = cells
+    let expected: Vec<String> = cells
         .flat_map(|(level, cell)| arrays.map(|array| format!("{level}/{array}/c/{cell}")))
         .collect();
-    assert_eq!(written, wanted);
+    assert_eq!(written, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn levels_of_which_nothing_changed_come_out_as_they_were() {
+async fn refresh_of_unchanged_levels_gives_the_same_files() {
     let sized = |size| Options { levels: Some(2), size: Some(size), ..Options::default() };
     let collapse = Options { levels: Some(2), keep: Some(0.5), ..Options::default() };
-    for (what, batch, shard, options) in [
+    for (name, batch, shard, options) in [
         ("shards", grid(), Some(&[2, 3][..]), sized(2.5)),
         ("walks", walks(9, 60), None, sized(0.4)),
         ("walks in shards", walks(9, 60), Some(&[2, 2, 4][..]), sized(0.4)),
@@ -126,74 +126,79 @@ async fn levels_of_which_nothing_changed_come_out_as_they_were() {
         let dir = archives::scratch();
         let address = store(dir.path(), &batch, shard, &options).await;
         let files = archives::tree(Path::new(&address));
-        // Of combs nothing is left to go at level 2.
+        // Level 2 of the combs would not be smaller than level 1.
         let levels = if batch.kind() == Kind::Skeleton { 1 } else { 2 };
         let axes = batch.positions().width() as usize;
         let boxes = vec![[vec![8.0; axes], vec![16.0; axes]]];
         for stale in [Stale { boxes, objects: vec![3] }, Stale::default()] {
-            let found = refreshed(&address, &options, &stale).await;
-            assert_eq!(found.len(), levels, "{what}");
-            let odd = found.iter().find(|one| one.reason.is_some() || one.built > 1);
-            assert_eq!(odd, None, "{what}");
-            let empty = stale == Stale::default();
-            assert_eq!(found.iter().all(|one| one.built == 0), empty, "{what}: {found:?}");
-            assert!(archives::tree(Path::new(&address)) == files, "{what} {empty}");
+            let rebuilt = refresh_levels(&address, &options, &stale).await;
+            assert_eq!(rebuilt.len(), levels, "{name}");
+            let odd = rebuilt.iter().find(|level| level.reason.is_some() || level.built > 1);
+            assert_eq!(odd, None, "{name}");
+            let is_unchanged = stale == Stale::default();
+            let is_empty = rebuilt.iter().all(|level| level.built == 0);
+            assert_eq!(is_empty, is_unchanged, "{name}: {rebuilt:?}");
+            assert!(archives::tree(Path::new(&address)) == files, "{name} {is_unchanged}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn levels_that_were_made_in_another_way_are_made_anew() {
+async fn refresh_with_other_options_rebuilds_whole_levels() {
     let dir = archives::scratch();
     let sized = |size| Options { levels: Some(2), size: Some(size), ..Options::default() };
     let address = store(dir.path(), &grid(), None, &sized(2.5)).await;
-    let found = refreshed(&address, &sized(4.0), &Stale::default()).await;
-    let reasons: Vec<_> = found.iter().map(|one| (one.built == one.all, one.reason)).collect();
-    let below = "all of the level below was built again";
-    assert_eq!(reasons, [(true, Some("the level was made in another way")), (true, Some(below))]);
+    let rebuilt = refresh_levels(&address, &sized(4.0), &Stale::default()).await;
+    let reasons: Vec<_> =
+        rebuilt.iter().map(|level| (level.built == level.all, level.reason)).collect();
+    let below_reason = "all of the level below was built again";
+    let level_reason = "the level was made in another way";
+    assert_eq!(reasons, [(true, Some(level_reason)), (true, Some(below_reason))]);
     let files = archives::tree(Path::new(&address));
     build(&address, &sized(4.0)).await;
     assert!(archives::tree(Path::new(&address)) == files);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_the_same_however_many_are_made_together() {
+async fn objects_do_not_depend_on_how_many_fit_in_memory() {
     let sized = |size| Options { levels: Some(1), size: Some(size), ..Options::default() };
     let collapse =
         Options { method: Some(Method::Collapse), levels: Some(1), ..Options::default() };
-    for (what, batch, options) in [
+    for (name, batch, options) in [
         ("combs", combs(9), sized(0.2)),
         ("webs", sheets(Kind::Graph, 6), sized(2.0)),
         ("sheets", sheets(Kind::Mesh, 6), collapse),
     ] {
-        let mut known = None;
-        // Half of the memory is for what is being made: room for all of them, or for two.
+        let mut expected = None;
+        // Half of the memory is for the objects being built: it holds all of them, or two.
         for vertices in [1_000_000, batch.len() as u64] {
             let dir = archives::scratch();
-            let memory = room(batch.kind(), vertices * 2 / 3);
+            let memory = memory_for(batch.kind(), vertices * 2 / 3);
             let address =
                 store(dir.path(), &batch, None, &Options { memory, ..options.clone() }).await;
             let coarse = level(&address, 1).await;
             let rows = coarse.elements().unwrap().rows().to_vec();
-            let found =
+            let actual =
                 (values(coarse.positions()), rows, coarse.vertex_objects().unwrap().to_vec());
-            assert!(found == *known.get_or_insert_with(|| found.clone()), "{what} {vertices}");
+            assert!(actual == *expected.get_or_insert_with(|| actual.clone()), "{name} {vertices}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_that_do_not_fit_in_memory_are_made_in_blocks() {
+async fn refresh_builds_objects_larger_than_memory_in_blocks() {
     let dir = archives::scratch();
     let options = Options { levels: Some(2), size: Some(2.0), ..Options::default() };
     let address = store(dir.path(), &sheets(Kind::Graph, 3), None, &options).await;
-    let little = Options { memory: room(Kind::Graph, 150), ..options };
-    let found = refreshed(&address, &little, &Stale { boxes: Vec::new(), objects: vec![1] }).await;
-    let reasons: Vec<_> = found.iter().map(|one| (one.built == one.all, one.reason)).collect();
-    let below = "all of the level below was built again";
-    let why = "an object has more vertices than fit in memory";
-    assert_eq!(reasons, [(true, Some(why)), (true, Some(below))]);
+    let low_memory = Options { memory: memory_for(Kind::Graph, 150), ..options };
+    let stale = Stale { boxes: Vec::new(), objects: vec![1] };
+    let rebuilt = refresh_levels(&address, &low_memory, &stale).await;
+    let reasons: Vec<_> =
+        rebuilt.iter().map(|level| (level.built == level.all, level.reason)).collect();
+    let below_reason = "all of the level below was built again";
+    let object_reason = "an object has more vertices than fit in memory";
+    assert_eq!(reasons, [(true, Some(object_reason)), (true, Some(below_reason))]);
     let files = archives::tree(Path::new(&address));
-    build(&address, &little).await;
+    build(&address, &low_memory).await;
     assert!(archives::tree(Path::new(&address)) == files);
 }

@@ -1,4 +1,4 @@
-//! Chains of levels that are larger than memory.
+//! Levels of chains that do not fit in memory.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use zvf_pyramid::Options;
 
 use crate::made::{build, store, walks, with_objects};
 
-/// Some bytes of the document of a store name the moment at which it was written; levels have nothing of that kind.
+/// Returns the files of a store without its root document, which holds the time of writing.
 fn levels(address: &str) -> Vec<(String, Vec<u8>)> {
     let files = archives::tree(Path::new(address)).into_iter();
     files.filter(|(name, _)| !name.starts_with("zarr.json")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn chains_beyond_memory_become_the_same_levels() {
-    // Chains that leave chunks and come back to them, some of which share a name with no vertex.
+async fn levels_of_chains_do_not_depend_on_the_memory_limit() {
+    // Chains leave chunks and come back to them; some objects have no vertices.
     let batch = walks(400, 30);
-    let of = |links, sparsity| Options {
+    let with_links = |links, sparsity| Options {
         levels: Some(2),
         size: Some(0.2),
         links,
@@ -25,18 +25,21 @@ async fn chains_beyond_memory_become_the_same_levels() {
         ..Options::default()
     };
     for options in [
-        of(CrossLevelStorage::None, 1.0),
-        of(CrossLevelStorage::None, 3.0),
-        of(CrossLevelStorage::Explicit, 1.0),
+        with_links(CrossLevelStorage::None, 1.0),
+        with_links(CrossLevelStorage::None, 3.0),
+        with_links(CrossLevelStorage::Explicit, 1.0),
     ] {
-        let mut known: Option<Vec<(String, Vec<u8>)>> = None;
-        // All at once, and one at a time.
+        let mut expected: Option<Vec<(String, Vec<u8>)>> = None;
+        // The memory holds all chains, or one at a time.
         for memory in [512 << 20, 1 << 14] {
             let dir = archives::scratch();
             let address = store(dir.path(), 7.0, &batch, with_objects(410)).await;
             build(&address, &Options { memory, ..options.clone() }).await;
-            let found = levels(&address);
-            assert!(found == *known.get_or_insert_with(|| found.clone()), "{options:?} {memory}");
+            let files = levels(&address);
+            assert!(
+                files == *expected.get_or_insert_with(|| files.clone()),
+                "{options:?} {memory}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Full levels: vertices and objects as the reference, with attributes, edges, faces and groups.
+//! Full levels: vertices and objects as in the reference, with attributes, edges, faces and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use zvf_pyramid::{LevelContent, LevelReport, Reference, build_reference};
 use zvf_validate::{Observer, Severity, validate_at};
 use zvf_write::Writer;
 
-use crate::additive::of_kind;
-use crate::made::{floats, level, open, quick, sheet, store, values, walks};
+use crate::additive::batch_of_kind;
+use crate::made::{floats, level, open, sheet, store, unsynced, values, walks};
 
 const OBJECTS: i64 = 24;
 /// The side of chunks and bins of level 0.
@@ -26,27 +26,27 @@ fn integers(values: impl IntoIterator<Item = i32>) -> Column {
     Column::new("int32".parse::<Dtype>().unwrap(), 1, bytes.into()).unwrap()
 }
 
-/// The batch with the first coordinate as an attribute, labels, codes, and a weight of edges or faces.
-fn described(batch: &Batch) -> Batch {
+/// Adds the first coordinate as an attribute, labels, codes, and a weight of edges or faces.
+fn with_attributes(batch: &Batch) -> Batch {
     let (rows, at) = (batch.len() as i32, values(batch.positions()));
     let codes = integers((0..rows).map(|row| row / 5 % 3 - 1));
     let names = ["axon", "soma"].map(Value::from).to_vec();
-    let mut made = batch.clone();
+    let mut result = batch.clone();
     for field in [
         Field::new("x", floats(at.chunks(3).map(|at| at[0]), 1)),
         Field::new("label", integers((0..rows).map(|row| row * row % 7))),
         Field::new("part", codes).with_categories(Categories::new(names, Some(-1))),
     ] {
-        made = made.with_field(field).unwrap();
+        result = result.with_field(field).unwrap();
     }
     if let Some(elements) = batch.elements() {
         let weight = Field::new("w", floats((0..elements.len()).map(|i| i as f64), 1));
-        made = made.with_elements(elements.clone().with_field(weight).unwrap()).unwrap();
+        result = result.with_elements(elements.clone().with_field(weight).unwrap()).unwrap();
     }
-    made
+    result
 }
 
-/// Attributes of objects, groups and an attribute of these.
+/// Writes attributes of objects, groups and an attribute of groups.
 fn with_groups(writer: &mut Writer) {
     let ids: Vec<ObjectId> = (0..OBJECTS).map(ObjectId).collect();
     let mass = Field::new("mass", floats((0..OBJECTS).map(|id| id as f64), 1));
@@ -61,15 +61,19 @@ fn reference(content: LevelContent, factors: &[(f64, f64)]) -> Reference {
     Reference { factors: factors.to_vec(), chunk_scales, seed: 7, content, ..Reference::default() }
 }
 
-async fn built(folder: &Path, batch: &Batch, reference: &Reference) -> (String, Vec<LevelReport>) {
+async fn build_store(
+    folder: &Path,
+    batch: &Batch,
+    reference: &Reference,
+) -> (String, Vec<LevelReport>) {
     let objects = batch.vertex_objects().is_some() || !batch.parts().is_empty();
-    let more = |writer: &mut Writer| {
+    let prepare = |writer: &mut Writer| {
         if objects {
             with_groups(writer);
         }
     };
-    let address = store(folder, BIN, batch, more).await;
-    let reports = build_reference(&address, reference, &quick()).await.unwrap();
+    let address = store(folder, BIN, batch, prepare).await;
+    let reports = build_reference(&address, reference, &unsynced()).await.unwrap();
     (address, reports)
 }
 
@@ -80,7 +84,7 @@ async fn faults(address: &str) -> Vec<String> {
     faults.map(|finding| format!("{} {finding:?}", finding.rule.id)).collect()
 }
 
-/// Every file of a store by its path in it.
+/// Returns every file of a store by its relative path.
 fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let paths = crate::replacing::files(root).into_iter();
     let read = |path: PathBuf| {
@@ -90,44 +94,48 @@ fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     paths.map(read).collect()
 }
 
-/// Something of every kind, with objects and without.
-fn all() -> Vec<Batch> {
-    let mut all = vec![walks(OBJECTS as usize, 50)];
+/// Returns batches of every kind, with and without objects.
+fn all_batches() -> Vec<Batch> {
+    let mut batches = vec![walks(OBJECTS as usize, 50)];
     for kind in [Kind::Graph, Kind::Mesh, Kind::PointCloud, Kind::Skeleton] {
-        all.push(of_kind(kind, Some(OBJECTS)));
+        batches.push(batch_of_kind(kind, Some(OBJECTS)));
     }
     let sheet = sheet(20);
     let owner = |row: usize| Some(ObjectId(row as i64 * OBJECTS / sheet.len() as i64));
-    all.push(sheet.clone().with_vertex_objects((0..sheet.len()).map(owner).collect()).unwrap());
-    all.extend([of_kind(Kind::PointCloud, None), of_kind(Kind::Graph, None), sheet]);
-    all.iter().map(described).collect()
+    batches.push(sheet.clone().with_vertex_objects((0..sheet.len()).map(owner).collect()).unwrap());
+    batches.extend([
+        batch_of_kind(Kind::PointCloud, None),
+        batch_of_kind(Kind::Graph, None),
+        sheet,
+    ]);
+    batches.iter().map(with_attributes).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vertices_and_objects_are_those_of_the_reference() {
+async fn full_levels_hold_the_files_of_the_reference() {
     let factors = [(1.0, 1.0), (2.0, 2.0), (2.0, 1.0)];
-    for batch in all() {
+    for batch in all_batches() {
         let kind = batch.kind();
         let dirs = [archives::scratch(), archives::scratch()];
-        let bare = reference(LevelContent::AsReference, &factors);
-        let (bare, _) = built(dirs[0].path(), &batch, &bare).await;
+        let plain = reference(LevelContent::AsReference, &factors);
+        let (plain, _) = build_store(dirs[0].path(), &batch, &plain).await;
         let full = reference(LevelContent::Full, &factors);
-        let (full, reports) = built(dirs[1].path(), &batch, &full).await;
+        let (full, reports) = build_store(dirs[1].path(), &batch, &full).await;
         assert_eq!(faults(&full).await, [""; 0], "{kind}");
-        let (bare, found) = (contents(Path::new(&bare)), contents(Path::new(&full)));
+        let (plain_files, full_files) = (contents(Path::new(&plain)), contents(Path::new(&full)));
         let documents = ["1/zarr.json", "2/zarr.json", "3/zarr.json"];
-        for (name, bytes) in &bare {
-            let same = found.get(name) == Some(bytes);
-            assert!(same || documents.contains(&name.to_str().unwrap()), "{kind}: {name:?}");
+        for (name, bytes) in &plain_files {
+            let is_same = full_files.get(name) == Some(bytes);
+            assert!(is_same || documents.contains(&name.to_str().unwrap()), "{kind}: {name:?}");
         }
-        let more = |level: u32, family: &str| {
+        let has_files = |level: u32, family: &str| {
             let folder = Path::new(&level.to_string()).join(family);
-            found.keys().any(|name| name.starts_with(&folder))
+            full_files.keys().any(|name| name.starts_with(&folder))
         };
         for (level, report) in (1_u32..).zip(&reports) {
             assert_eq!(report.elements > 0, kind.has_links(), "{kind} {level}");
-            assert!(more(level, "vertex_attributes/part/c"), "{kind} {level}");
-            assert_eq!(more(level, "links/0"), kind.has_links(), "{kind} {level}");
+            assert!(has_files(level, "vertex_attributes/part/c"), "{kind} {level}");
+            assert_eq!(has_files(level, "links/0"), kind.has_links(), "{kind} {level}");
         }
     }
 }
@@ -144,7 +152,7 @@ fn numbers(batch: &Batch, name: &str) -> Vec<f64> {
     values(&batch.field(name).unwrap().column)
 }
 
-/// The value that is there most often, the first of those that are.
+/// Returns the most frequent value; of several, the first.
 fn most_often(values: &[f64]) -> f64 {
     let count = |x: &f64| values.iter().filter(|y| *y == x).count();
     let max_count = values.iter().map(count).max().unwrap();
@@ -152,45 +160,45 @@ fn most_often(values: &[f64]) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn attributes_are_those_of_what_lies_in_a_bin() {
-    for batch in all() {
+async fn attributes_summarize_the_vertices_of_each_bin() {
+    for batch in all_batches() {
         let kind = batch.kind();
         let dir = archives::scratch();
         let factors = [(1.0, 1.0), (2.0, 1.0)];
         let (address, _) =
-            built(dir.path(), &batch, &reference(LevelContent::Full, &factors)).await;
+            build_store(dir.path(), &batch, &reference(LevelContent::Full, &factors)).await;
         let (fine, coarse) = (level(&address, 0).await, level(&address, 1).await);
         let mut rows: BTreeMap<Bin, BTreeSet<usize>> = BTreeMap::new();
         for (row, bin) in bins(&fine, BIN).into_iter().enumerate() {
             rows.entry(bin).or_default().insert(row);
         }
-        let own = bins(&coarse, BIN);
-        assert_eq!(own.iter().collect::<BTreeSet<_>>(), rows.keys().collect(), "{kind}");
-        // Of chains, rows come object by object; of others, as they are stored. With one object for each the order is the same.
+        let coarse_bins = bins(&coarse, BIN);
+        assert_eq!(coarse_bins.iter().collect::<BTreeSet<_>>(), rows.keys().collect(), "{kind}");
+        // Rows of chains are in the order of objects, other rows in stored order.
         let stored = !kind.is_chain();
         for name in ["label", "part"] {
             let (from, to) = (numbers(&fine, name), numbers(&coarse, name));
-            for (bin, found) in own.iter().zip(&to).filter(|_| stored) {
+            for (bin, value) in coarse_bins.iter().zip(&to).filter(|_| stored) {
                 let values: Vec<f64> = rows[bin].iter().map(|row| from[*row]).collect();
-                assert_eq!(*found, most_often(&values), "{kind} {name} {bin:?}");
+                assert_eq!(*value, most_often(&values), "{kind} {name} {bin:?}");
             }
         }
         assert_eq!(
             coarse.field("part").unwrap().categories,
             batch.field("part").unwrap().categories
         );
-        // An attribute that is a coordinate stays that coordinate.
+        // The attribute that equals a coordinate still equals it.
         for number in [1, 2] {
-            let made = level(&address, number).await;
-            let at = values(made.positions());
-            for (x, at) in numbers(&made, "x").iter().zip(at.chunks(3)) {
+            let coarse = level(&address, number).await;
+            let at = values(coarse.positions());
+            for (x, at) in numbers(&coarse, "x").iter().zip(at.chunks(3)) {
                 assert!((x - at[0]).abs() < 1e-4, "{kind} {number}: {x} {at:?}");
             }
         }
     }
 }
 
-/// The ends of elements as bins: faces from their lowest bin on, edges in any order.
+/// Returns the ends of elements as bins, each rotated to start at its lowest bin.
 fn ends(elements: &Elements, bins: &[Bin]) -> Vec<Vec<Bin>> {
     let canonical = |rows: &[usize]| {
         let mut ends: Vec<Bin> = rows.iter().map(|row| bins[*row]).collect();
@@ -203,53 +211,59 @@ fn ends(elements: &Elements, bins: &[Bin]) -> Vec<Vec<Bin>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn edges_and_faces_join_the_bins_of_their_ends() {
-    for batch in all().into_iter().filter(|batch| batch.kind().has_links()) {
+    for batch in all_batches().into_iter().filter(|batch| batch.kind().has_links()) {
         let kind = batch.kind();
         let dir = archives::scratch();
         let factors = [(1.0, 1.0), (2.0, 1.0)];
         let (address, reports) =
-            built(dir.path(), &batch, &reference(LevelContent::Full, &factors)).await;
+            build_store(dir.path(), &batch, &reference(LevelContent::Full, &factors)).await;
         let fine = level(&address, 0).await;
         for (number, size) in [(1, BIN), (2, 2.0 * BIN)] {
-            let made = level(&address, number).await;
-            let elements = made.elements().unwrap();
-            let found = ends(elements, &bins(&made, size));
-            let once: BTreeSet<Vec<Bin>> = found.iter().cloned().collect();
-            assert_eq!(once.len(), found.len(), "{kind} {number}: each once");
-            assert_eq!(reports[number as usize - 1].elements, found.len() as u64, "{kind}");
-            let apart = |ends: &Vec<Bin>| ends.iter().collect::<BTreeSet<_>>().len() == ends.len();
-            let all: Vec<Vec<Bin>> = ends(fine.elements().unwrap(), &bins(&fine, size));
-            let wanted: BTreeSet<Vec<Bin>> = all.iter().filter(|e| apart(e)).cloned().collect();
+            let coarse = level(&address, number).await;
+            let elements = coarse.elements().unwrap();
+            let actual = ends(elements, &bins(&coarse, size));
+            let unique: BTreeSet<Vec<Bin>> = actual.iter().cloned().collect();
+            assert_eq!(unique.len(), actual.len(), "{kind} {number}: duplicates");
+            assert_eq!(reports[number as usize - 1].elements, actual.len() as u64, "{kind}");
+            let distinct =
+                |ends: &Vec<Bin>| ends.iter().collect::<BTreeSet<_>>().len() == ends.len();
+            let fine_ends: Vec<Vec<Bin>> = ends(fine.elements().unwrap(), &bins(&fine, size));
+            let expected: BTreeSet<Vec<Bin>> =
+                fine_ends.iter().filter(|e| distinct(e)).cloned().collect();
             if kind != Kind::Skeleton {
-                assert_eq!(once, wanted, "{kind} {number}");
+                assert_eq!(unique, expected, "{kind} {number}");
                 let field = |elements: &Elements| values(&elements.fields()[0].column);
                 let weights = field(fine.elements().unwrap());
-                for (own, weight) in found.iter().zip(field(elements)) {
-                    let same = all.iter().zip(&weights).filter(|(ends, _)| *ends == own);
-                    let same: Vec<f64> = same.map(|(_, weight)| *weight).collect();
-                    let mean = same.iter().sum::<f64>() / same.len() as f64;
-                    assert!((mean - weight).abs() < 1e-3, "{kind} {own:?} {weight} {same:?}");
+                for (edge, weight) in actual.iter().zip(field(elements)) {
+                    let matches = fine_ends.iter().zip(&weights).filter(|(ends, _)| *ends == edge);
+                    let matches: Vec<f64> = matches.map(|(_, weight)| *weight).collect();
+                    let mean = matches.iter().sum::<f64>() / matches.len() as f64;
+                    assert!((mean - weight).abs() < 1e-3, "{kind} {edge:?} {weight} {matches:?}");
                 }
                 continue;
             }
-            assert!(once.is_subset(&wanted), "{kind} {number}");
+            assert!(unique.is_subset(&expected), "{kind} {number}");
             let children: BTreeSet<usize> = elements.iter().map(|edge| edge[0]).collect();
-            assert_eq!(children.len(), elements.len(), "one parent each");
-            assert_eq!(pieces(&wanted, once.len()), pieces(&once, once.len()), "{number}");
+            assert_eq!(children.len(), elements.len(), "each vertex has one parent");
+            assert_eq!(
+                count_components(&expected, unique.len()),
+                count_components(&unique, unique.len()),
+                "{number}"
+            );
         }
     }
 }
 
-/// How many bins are joined to none or others, and that edges make trees: as many pieces less than bins.
-fn pieces(edges: &BTreeSet<Vec<Bin>>, joins: usize) -> usize {
-    let mut piece: BTreeMap<Bin, Bin> = edges.iter().flatten().map(|bin| (*bin, *bin)).collect();
+/// Returns the number of components of the bins; checks that the edges form trees.
+fn count_components(edges: &BTreeSet<Vec<Bin>>, joins: usize) -> usize {
+    let mut label: BTreeMap<Bin, Bin> = edges.iter().flatten().map(|bin| (*bin, *bin)).collect();
     for edge in edges {
-        let (from, to) = (piece[&edge[0]], piece[&edge[1]]);
-        piece.values_mut().filter(|piece| **piece == from).for_each(|piece| *piece = to);
+        let (from, to) = (label[&edge[0]], label[&edge[1]]);
+        label.values_mut().filter(|label| **label == from).for_each(|label| *label = to);
     }
-    let pieces = piece.values().collect::<BTreeSet<_>>().len();
-    assert_eq!(piece.len() - pieces, joins, "no ring is left and nothing falls apart");
-    pieces
+    let count = label.values().collect::<BTreeSet<_>>().len();
+    assert_eq!(label.len() - count, joins, "edges form trees");
+    count
 }
 
 async fn reader(address: &str, number: u32) -> LevelReader {
@@ -257,51 +271,52 @@ async fn reader(address: &str, number: u32) -> LevelReader {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_kept_is_in_no_group_and_leaves_no_edge() {
-    let batch = described(&of_kind(Kind::Graph, Some(OBJECTS)));
+async fn dropped_objects_leave_no_members_and_no_edges() {
+    let batch = with_attributes(&batch_of_kind(Kind::Graph, Some(OBJECTS)));
     let dir = archives::scratch();
-    let kept = |rows: &[usize]| Some(rows.to_vec());
-    let half: Vec<usize> = (0..OBJECTS as usize).filter(|row| row % 2 == 1).collect();
+    let select = |rows: &[usize]| Some(rows.to_vec());
+    let odd_rows: Vec<usize> = (0..OBJECTS as usize).filter(|row| row % 2 == 1).collect();
     let reference = Reference {
-        kept: vec![kept(&half), kept(&[2, 3, 9])],
+        kept: vec![select(&odd_rows), select(&[2, 3, 9])],
         ..reference(LevelContent::Full, &[(1.0, 2.0), (1.0, 2.0)])
     };
-    let (address, reports) = built(dir.path(), &batch, &reference).await;
+    let (address, reports) = build_store(dir.path(), &batch, &reference).await;
     assert_eq!(faults(&address).await, [""; 0]);
-    for (number, few, all) in [(1, vec![5, 9], half.len()), (2, vec![9], 2)] {
-        let own = reader(&address, number).await;
-        let groups = own.groups().await.unwrap().unwrap();
+    for (number, few_members, all_count) in [(1, vec![5, 9], odd_rows.len()), (2, vec![9], 2)] {
+        let level = reader(&address, number).await;
+        let groups = level.groups().await.unwrap().unwrap();
         assert_eq!(
             [0, 1].map(|group| groups.name(group)),
             ["few", "group_1"].map(|n| Some(n.into()))
         );
         let members = groups.members(&[0, 1]).await.unwrap();
-        assert_eq!(members[0], Members::Ids(few.into_iter().map(ObjectId).collect()));
-        assert_eq!(members[1].len(), all as u64);
-        let side = own.group_attribute("side").await.unwrap().unwrap();
+        assert_eq!(members[0], Members::Ids(few_members.into_iter().map(ObjectId).collect()));
+        assert_eq!(members[1].len(), all_count as u64);
+        let side = level.group_attribute("side").await.unwrap().unwrap();
         assert_eq!(values(side.range(0..2).await.unwrap().column()), [1.0, 2.0]);
     }
-    // Level 2 has what objects 3 and 9 have: object 2 was gone before.
+    // Level 2 has the edges of objects 3 and 9: object 2 was dropped at level 1.
     let fine = level(&address, 0).await;
     let owners = fine.vertex_objects().unwrap();
-    let own = |edge: &&[usize]| [Some(ObjectId(3)), Some(ObjectId(9))].contains(&owners[edge[0]]);
-    let rows = fine.elements().unwrap().iter().filter(own).flatten().copied().collect();
+    let kept_ids = [Some(ObjectId(3)), Some(ObjectId(9))];
+    let is_kept = |edge: &&[usize]| kept_ids.contains(&owners[edge[0]]);
+    let rows = fine.elements().unwrap().iter().filter(is_kept).flatten().copied().collect();
     let edges = Elements::new(2, rows).unwrap();
-    let wanted: BTreeSet<Vec<Bin>> = ends(&edges, &bins(&fine, BIN)).into_iter().collect();
-    let wanted: BTreeSet<_> = wanted.into_iter().filter(|ends| ends[0] != ends[1]).collect();
-    let made = level(&address, 2).await;
-    let found = ends(made.elements().unwrap(), &bins(&made, BIN));
-    assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), wanted);
+    let expected: BTreeSet<Vec<Bin>> = ends(&edges, &bins(&fine, BIN)).into_iter().collect();
+    let expected: BTreeSet<_> = expected.into_iter().filter(|ends| ends[0] != ends[1]).collect();
+    let coarse = level(&address, 2).await;
+    let actual = ends(coarse.elements().unwrap(), &bins(&coarse, BIN));
+    assert_eq!(actual.into_iter().collect::<BTreeSet<_>>(), expected);
     assert!(reports[1].elements < reports[0].elements);
 }
 
-/// What is wrong at coarser levels.
+/// Returns the faults of coarser levels.
 async fn faults_above(address: &str) -> Vec<String> {
     faults(address).await.into_iter().filter(|fault| !fault.contains("path: \"0/")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stores_of_the_reference_have_sound_full_levels() {
+async fn reference_stores_get_valid_full_levels() {
     for id in [
         "gr2_f64",
         "gr3_links",
@@ -319,17 +334,17 @@ async fn stores_of_the_reference_have_sound_full_levels() {
         let path = archives::unpack_cached(dir.path(), id);
         let address = path.to_str().unwrap().to_owned();
         let factors = vec![(2.0, 1.0), (2.0, 1.0)];
-        for (content, more) in [(LevelContent::AsReference, false), (LevelContent::Full, true)] {
+        for (content, is_full) in [(LevelContent::AsReference, false), (LevelContent::Full, true)] {
             let reference = Reference { factors: factors.clone(), content, ..Reference::default() };
-            build_reference(&address, &reference, &quick()).await.unwrap();
-            assert_eq!(faults_above(&address).await, [""; 0], "{id} {more}");
+            build_reference(&address, &reference, &unsynced()).await.unwrap();
+            assert_eq!(faults_above(&address).await, [""; 0], "{id} {is_full}");
             let fine = level(&address, 0).await;
-            let made = level(&address, 1).await;
+            let coarse = level(&address, 1).await;
             let names = |batch: &Batch| -> BTreeSet<String> {
                 batch.fields().iter().map(|field| field.name.to_string()).collect()
             };
-            let wanted = if more { names(&fine) } else { BTreeSet::new() };
-            assert_eq!(names(&made), wanted, "{id} {more}");
+            let expected = if is_full { names(&fine) } else { BTreeSet::new() };
+            assert_eq!(names(&coarse), expected, "{id} {is_full}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Links between levels: each vertex has one that stands for it, and the way back leads to it.
+//! Links between levels: each vertex has one parent, and the parent links back to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,18 +31,18 @@ pub(crate) fn points() -> Batch {
     Batch::new(Kind::PointCloud, floats(at, 3))
 }
 
-/// The vertices of a level with their positions.
+/// Returns the vertices of a level with their positions.
 async fn rows(reader: &Reader, level: u32) -> Vec<(VertexRow, Vec<f64>)> {
     let chunks = reader.level(LevelId(level)).await.unwrap().chunks().await.unwrap();
     let keys: Vec<ChunkKey> = chunks.iter().collect();
     let batch =
         reader.run(&Query::all().at_level(LevelId(level)).with_places()).await.unwrap().batch;
-    let (places, at) =
+    let (locations, at) =
         (batch.field(LOCATION_FIELD).unwrap().column.clone(), values(batch.positions()));
     let row = |row: usize| {
-        let Value::UInt(place) = places.value(row, 0) else { panic!("no place") };
+        let Value::UInt(location) = locations.value(row, 0) else { panic!("no location") };
         let at = at[row * 3..row * 3 + 3].to_vec();
-        (VertexRow { chunk: keys[(place >> 32) as usize], row: place & 0xffff_ffff }, at)
+        (VertexRow { chunk: keys[(location >> 32) as usize], row: location & 0xffff_ffff }, at)
     };
     (0..batch.len()).map(row).collect()
 }
@@ -63,8 +63,8 @@ async fn related(reader: &Reader, from: u32, to: u32) -> Option<Vec<LevelLink>> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_vertex_has_one_parent_and_is_its_child() {
-    for (what, batch, size, scale) in [
+async fn every_vertex_has_one_parent_that_links_back() {
+    for (name, batch, size, scale) in [
         ("points", points(), 9.0, 2),
         ("walks", walks(4, 100), 0.4, 3),
         ("graph", graph(), 2.0, 2),
@@ -84,7 +84,7 @@ async fn every_vertex_has_one_parent_and_is_its_child() {
         };
         let reports = build(&address, &options).await;
         let reader = Reader::new(open(&address).await);
-        let mut above: Vec<BTreeMap<Key, Key>> = Vec::new();
+        let mut parents_of: Vec<BTreeMap<Key, Key>> = Vec::new();
         for report in &reports {
             let fine = rows(&reader, report.level - 1).await;
             let coarse: BTreeMap<Key, Vec<f64>> = rows(&reader, report.level)
@@ -93,44 +93,50 @@ async fn every_vertex_has_one_parent_and_is_its_child() {
                 .map(|(row, at)| (key(row), at.clone()))
                 .collect();
             let links = related(&reader, report.level - 1, report.level).await.unwrap();
-            assert_eq!(links.len(), fine.len(), "{what} {report}");
+            assert_eq!(links.len(), fine.len(), "{name} {report}");
             let parents: BTreeMap<Key, Key> =
                 links.iter().map(|link| (key(&link.row), key(&link.linked_row))).collect();
-            assert_eq!(parents.len(), fine.len(), "{what} {report}");
-            let taken: BTreeSet<&Key> = parents.values().collect();
-            assert_eq!(taken.len(), coarse.len(), "{what} {report}: each stands for something");
+            assert_eq!(parents.len(), fine.len(), "{name} {report}");
+            let used_parents: BTreeSet<&Key> = parents.values().collect();
+            assert_eq!(
+                used_parents.len(),
+                coarse.len(),
+                "{name} {report}: every coarse vertex has a child"
+            );
             for (row, at) in &fine {
                 let to = &coarse[&parents[&key(row)]];
-                let off: f64 = at.iter().zip(to).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
-                let near = if what == "points" { report.error.unwrap() } else { 60.0 };
-                assert!(off <= near + 1e-3, "{what} {report}: {off}");
+                let distance: f64 =
+                    at.iter().zip(to).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                let max_distance = if name == "points" { report.error.unwrap() } else { 60.0 };
+                assert!(distance <= max_distance + 1e-3, "{name} {report}: {distance}");
             }
-            let back = related(&reader, report.level, report.level - 1).await.unwrap();
-            let back: BTreeSet<(Key, Key)> =
-                pairs(&back).into_iter().map(|(a, b)| (b, a)).collect();
-            assert_eq!(back, pairs(&links), "{what} {report}");
-            above.push(parents);
+            let children = related(&reader, report.level, report.level - 1).await.unwrap();
+            let children: BTreeSet<(Key, Key)> =
+                pairs(&children).into_iter().map(|(a, b)| (b, a)).collect();
+            assert_eq!(children, pairs(&links), "{name} {report}");
+            parents_of.push(parents);
         }
-        // Links over several levels are stored, and are those of each level put together.
-        let far = pairs(&related(&reader, 0, 3).await.unwrap());
-        let climbed =
-            above[0].iter().map(|(own, up)| (own.clone(), above[2][&above[1][up]].clone()));
-        assert_eq!(far, climbed.collect(), "{what}");
+        // Links over several levels are stored and equal the composed links of each level.
+        let across = pairs(&related(&reader, 0, 3).await.unwrap());
+        let climbed = parents_of[0]
+            .iter()
+            .map(|(child, up)| (child.clone(), parents_of[2][&parents_of[1][up]].clone()));
+        assert_eq!(across, climbed.collect(), "{name}");
         let store = reader.store();
         assert!(store.nodes().group("0/links/+3").await.unwrap().is_some());
         assert!(store.nodes().group("3/links/-3").await.unwrap().is_some());
         assert_eq!(store.root().zarr_vectors.cross_level_depth, Some(-1));
         let capabilities = &store.root().zarr_vectors.format_capabilities;
-        assert!(capabilities.iter().any(|token| token.as_str() == "multiscale_links"), "{what}");
+        assert!(capabilities.iter().any(|token| token.as_str() == "multiscale_links"), "{name}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn links_are_those_that_were_asked_for() {
+async fn options_determine_the_stored_links() {
     let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
-    let mut known = None;
-    for (links, depth, there, missing) in [
+    let mut expected = None;
+    for (links, depth, present, missing) in [
         (
             CrossLevelStorage::Explicit,
             1,
@@ -145,7 +151,7 @@ async fn links_are_those_that_were_asked_for() {
             Options { levels: Some(2), size: Some(0.2), links, depth, ..Options::default() };
         build(&address, &options).await;
         let store = open(&address).await;
-        for group in there {
+        for group in present {
             assert!(
                 store.nodes().group(group).await.unwrap().is_some(),
                 "{links:?} {depth}: {group}"
@@ -157,19 +163,23 @@ async fn links_are_those_that_were_asked_for() {
         );
         let reader = Reader::new(store);
         let (up, down) = (related(&reader, 0, 2).await, related(&reader, 2, 0).await);
-        if there.is_empty() {
+        if present.is_empty() {
             assert_eq!((up, down), (None, None));
             continue;
         }
         let (up, down) = (pairs(&up.unwrap()), pairs(&down.unwrap()));
         assert_eq!(up, down.into_iter().map(|(a, b)| (b, a)).collect());
-        assert_eq!(&up, known.get_or_insert_with(|| up.clone()), "the same, stored or worked out");
-        // The rows of an object lead to rows of the same object.
-        let own = reader.object_rows(LevelId(0), ObjectId(3)).await.unwrap();
+        assert_eq!(
+            &up,
+            expected.get_or_insert_with(|| up.clone()),
+            "stored and computed links are equal"
+        );
+        // The rows of an object link to rows of the same object.
+        let rows = reader.object_rows(LevelId(0), ObjectId(3)).await.unwrap();
         let to: BTreeSet<Key> =
             reader.object_rows(LevelId(2), ObjectId(3)).await.unwrap().iter().map(key).collect();
-        let links = reader.related(LevelId(0), LevelId(2), &own).await.unwrap().unwrap();
-        assert_eq!((own.len(), links.len()), (100, 100));
+        let links = reader.related(LevelId(0), LevelId(2), &rows).await.unwrap().unwrap();
+        assert_eq!((rows.len(), links.len()), (100, 100));
         assert!(links.iter().all(|link| to.contains(&key(&link.linked_row))));
     }
     let reader = Reader::new(open(&address).await);
@@ -178,20 +188,20 @@ async fn links_are_those_that_were_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn little_memory_gives_the_same_links() {
+async fn links_do_not_depend_on_the_memory_limit() {
     let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
-    let mut known = None;
+    let mut expected = None;
     for memory in [512 << 20, 1 << 12] {
         let links = CrossLevelStorage::Explicit;
         let options =
             Options { levels: Some(2), size: Some(0.2), links, memory, ..Options::default() };
         build(&address, &options).await;
         let reader = Reader::new(open(&address).await);
-        let found = [
+        let actual = [
             pairs(&related(&reader, 0, 1).await.unwrap()),
             pairs(&related(&reader, 2, 1).await.unwrap()),
         ];
-        assert_eq!(&found, known.get_or_insert_with(|| found.clone()));
+        assert_eq!(&actual, expected.get_or_insert_with(|| actual.clone()));
     }
 }

@@ -1,4 +1,4 @@
-//! Stores to build levels of, and what a level holds.
+//! Functions that write stores, build levels and read them.
 
 use std::path::Path;
 
@@ -23,12 +23,12 @@ pub(crate) fn values(column: &Column) -> Vec<f64> {
         .collect()
 }
 
-/// Writes a store with chunks of this side.
+/// Writes a store with chunks of `side`; `prepare` changes the writer first.
 pub(crate) async fn store(
     path: &Path,
     side: f64,
     batch: &Batch,
-    more: impl FnOnce(&mut Writer),
+    prepare: impl FnOnce(&mut Writer),
 ) -> String {
     let address = path.join("store.zarrvectors").to_str().unwrap().to_owned();
     let axes = batch.positions().width() as usize;
@@ -37,31 +37,31 @@ pub(crate) async fn store(
     let mut options = WriteOptions::default();
     options.build.sync = false;
     let mut writer = Writer::create(&address, schema, options).await.unwrap();
-    more(&mut writer);
+    prepare(&mut writer);
     writer.push(batch).unwrap();
     writer.finish().await.unwrap();
     address
 }
 
-pub(crate) fn quick() -> BuildOptions {
+pub(crate) fn unsynced() -> BuildOptions {
     BuildOptions { sync: false, ..BuildOptions::default() }
 }
 
 pub(crate) async fn build(address: &str, options: &Options) -> Vec<LevelReport> {
-    zvf_pyramid::build(address, options, &quick(), |_| {}).await.unwrap()
+    zvf_pyramid::build(address, options, &unsynced(), |_| {}).await.unwrap()
 }
 
 pub(crate) async fn open(address: &str) -> Store {
     Store::open(address, OpenOptions::default()).await.unwrap()
 }
 
-/// All of a level.
+/// Reads all rows of a level.
 pub(crate) async fn level(address: &str, number: u32) -> Batch {
     let reader = Reader::new(open(address).await);
     reader.run(&Query::all().at_level(LevelId(number)).with_owners()).await.unwrap().batch
 }
 
-/// Walks through space, one object each, with an attribute that counts along them.
+/// Returns curves in space, one object each, with an attribute that counts their vertices.
 pub(crate) fn walks(count: usize, length: usize) -> Batch {
     let mut at = Vec::new();
     for walk in 0..count {
@@ -80,7 +80,7 @@ pub(crate) fn walks(count: usize, length: usize) -> Batch {
         .unwrap()
 }
 
-/// A sheet of triangles over a square, with a hole in it: one piece with two borders.
+/// Returns triangles over a square with a hole in it: one component with two borders.
 pub(crate) fn sheet(side: usize) -> Batch {
     let hole = |x: usize, y: usize| {
         let inner = side / 3..side / 2;
@@ -100,18 +100,19 @@ pub(crate) fn sheet(side: usize) -> Batch {
             }
         }
     }
-    // Vertices inside the hole belong to nothing; leave them out.
+    // Leaves out the vertices inside the hole, which no face uses.
     let mut used: Vec<usize> = rows.clone();
     used.sort_unstable();
     used.dedup();
     let number = |row: &usize| used.binary_search(row).unwrap();
-    let all = values(&positions);
-    let kept = floats(used.iter().flat_map(|row| all[row * 3..row * 3 + 3].to_vec()), 3);
+    let coordinates = values(&positions);
+    let used_positions =
+        floats(used.iter().flat_map(|row| coordinates[row * 3..row * 3 + 3].to_vec()), 3);
     let faces = Elements::new(3, rows.iter().map(number).collect()).unwrap();
-    Batch::new(Kind::Mesh, kept).with_elements(faces).unwrap()
+    Batch::new(Kind::Mesh, used_positions).with_elements(faces).unwrap()
 }
 
-/// Groups of three objects, and an attribute of objects.
+/// Writes an attribute of objects, and a group of three objects.
 pub(crate) fn with_objects(count: i64) -> impl FnOnce(&mut Writer) {
     move |writer| {
         let ids: Vec<ObjectId> = (0..count).map(ObjectId).collect();

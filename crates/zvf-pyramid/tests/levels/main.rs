@@ -1,4 +1,4 @@
-//! Levels of stores that were written for it: what they must still be.
+//! Levels of written stores and the properties they must have.
 
 mod additive;
 mod again;

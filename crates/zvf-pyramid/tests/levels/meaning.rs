@@ -1,4 +1,4 @@
-//! What a coarser level must keep of a finer one, kind by kind.
+//! Properties that a coarser level keeps of a finer one, for each kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, LevelId, LevelReader, Obje
 use zvf_pyramid::{Aggregation, Method, Options, Strategy};
 
 use crate::made::{build, floats, level, open, sheet, store, values, walks, with_objects};
-use crate::shapes::{borders, components, euler, off_surface};
+use crate::shapes::{borders, components, euler, surface_distance};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn points_keep_sums_counts_and_the_mean() {
@@ -31,29 +31,30 @@ async fn points_keep_sums_counts_and_the_mean() {
             .collect()
     };
     let fine = level(&address, 0).await;
-    let mut below = fine.len();
+    let mut finer_len = fine.len();
     for report in &reports {
         let coarse = level(&address, report.level).await;
-        assert!(coarse.len() < below && coarse.len() as u64 == report.vertices);
+        assert!(coarse.len() < finer_len && coarse.len() as u64 == report.vertices);
         assert_eq!(values(&coarse.field("count").unwrap().column).iter().sum::<f64>(), 3000.0);
         assert_eq!(values(&coarse.field("mass").unwrap().column).iter().sum::<f64>(), 4_498_500.0);
-        let apart = mean(&fine).into_iter().zip(mean(&coarse)).map(|(a, b)| (a - b).abs());
-        assert!(apart.fold(0.0, f64::max) < 1e-3);
-        // Every point of level 0 has one of the level within the error that it states.
+        let differences = mean(&fine).into_iter().zip(mean(&coarse)).map(|(a, b)| (a - b).abs());
+        assert!(differences.fold(0.0, f64::max) < 1e-3);
+        // Every point of level 0 has a point of the coarse level within its stated error.
         let (from, to) = (values(fine.positions()), values(coarse.positions()));
-        let far = from.chunks(3).map(|a| {
-            let off = |b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-            to.chunks(3).map(off).fold(f64::INFINITY, f64::min)
+        let distances_sq = from.chunks(3).map(|a| {
+            let distance_sq =
+                |b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+            to.chunks(3).map(distance_sq).fold(f64::INFINITY, f64::min)
         });
-        let far = far.fold(0.0, f64::max).sqrt();
-        assert!(far <= report.error.unwrap() + 1e-4, "{far} {:?}", report.error);
-        below = coarse.len();
+        let distance = distances_sq.fold(0.0, f64::max).sqrt();
+        assert!(distance <= report.error.unwrap() + 1e-4, "{distance} {:?}", report.error);
+        finer_len = coarse.len();
     }
     assert_eq!(reports.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_subset_is_nested() {
+async fn subsets_of_points_are_nested() {
     let dir = archives::scratch();
     let at: Vec<f64> = (0..8000).map(|i| f64::from(i * 7919 % 30011) / 300.11).collect();
     let points = Batch::new(Kind::PointCloud, floats(at, 2));
@@ -64,18 +65,18 @@ async fn a_subset_is_nested() {
     let rows = |batch: &Batch| -> BTreeSet<Vec<u8>> {
         batch.positions().rows().map(<[u8]>::to_vec).collect()
     };
-    let all = [
+    let levels = [
         rows(&level(&address, 0).await),
         rows(&level(&address, 1).await),
         rows(&level(&address, 2).await),
     ];
-    assert!(all[1].is_subset(&all[0]) && all[2].is_subset(&all[1]));
-    assert!(!all[2].is_empty() && all[2].len() < all[1].len() && all[1].len() < 2000);
+    assert!(levels[1].is_subset(&levels[0]) && levels[2].is_subset(&levels[1]));
+    assert!(!levels[2].is_empty() && levels[2].len() < levels[1].len() && levels[1].len() < 2000);
     assert_eq!(reports[0].error, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn points_of_objects_stay_theirs() {
+async fn points_keep_their_objects() {
     let dir = archives::scratch();
     let at: Vec<f64> = (0..4000).map(|i| f64::from(i * 7919 % 30011) / 300.11).collect();
     let owners = (0..2000).map(|i| Some(ObjectId(i % 5))).collect();
@@ -86,17 +87,17 @@ async fn points_of_objects_stay_theirs() {
         Options { sparsity: 2.0, strategy: Strategy::Largest("mass".to_owned()), ..options };
     let reports = build(&address, &options).await;
     let coarse = level(&address, 1).await;
-    let found: BTreeSet<i64> =
+    let ids: BTreeSet<i64> =
         coarse.vertex_objects().unwrap().iter().map(|o| o.unwrap().0).collect();
-    assert_eq!((found, reports[0].objects), (BTreeSet::from([2, 3, 4]), 3));
-    let sum: f64 = values(&coarse.field("count").unwrap().column).iter().sum();
-    assert_eq!(sum, 1200.0);
+    assert_eq!((ids, reports[0].objects), (BTreeSet::from([2, 3, 4]), 3));
+    let count: f64 = values(&coarse.field("count").unwrap().column).iter().sum();
+    assert_eq!(count, 1200.0);
     let reader = LevelReader::open(&open(&address).await, LevelId(1)).await.unwrap();
     assert_eq!(reader.objects().await.unwrap().unwrap().slots(), 6);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_names_vertices_is_compressed_and_they_are_not() {
+async fn index_arrays_are_compressed_and_vertices_are_not() {
     let dir = archives::scratch();
     let address = store(dir.path(), 10.0, &walks(5, 100), |_| {}).await;
     build(&address, &Options { levels: Some(1), ..Options::default() }).await;
@@ -109,7 +110,7 @@ async fn what_names_vertices_is_compressed_and_they_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn chains_stay_within_what_they_state() {
+async fn chains_stay_within_the_stated_error() {
     let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(12, 400), with_objects(12)).await;
     let options = Options { levels: Some(3), size: Some(0.05), ..Options::default() };
@@ -121,21 +122,25 @@ async fn chains_stay_within_what_they_state() {
             |rows: std::ops::Range<usize>| rows.map(|r| at[r * 3..r * 3 + 3].to_vec()).collect();
         batch.parts().iter().map(|part| (part.object.0, points(part.rows))).collect()
     };
-    let full = chains(&fine);
-    let mut below = fine.len();
+    let fine_chains = chains(&fine);
+    let mut finer_len = fine.len();
     for report in &reports {
         let coarse = level(&address, report.level).await;
-        assert!(coarse.len() < below, "{report}");
-        below = coarse.len();
-        let thin = chains(&coarse);
-        assert_eq!(thin.keys().collect::<Vec<_>>(), full.keys().collect::<Vec<_>>());
-        for (id, chain) in &full {
-            let other = &thin[id];
-            assert_eq!((chain.first(), chain.last()), (other.first(), other.last()));
+        assert!(coarse.len() < finer_len, "{report}");
+        finer_len = coarse.len();
+        let coarse_chains = chains(&coarse);
+        assert_eq!(
+            coarse_chains.keys().collect::<Vec<_>>(),
+            fine_chains.keys().collect::<Vec<_>>()
+        );
+        for (id, chain) in &fine_chains {
+            let coarse_chain = &coarse_chains[id];
+            assert_eq!((chain.first(), chain.last()), (coarse_chain.first(), coarse_chain.last()));
             for point in chain {
-                let off = |s: &[Vec<f64>]| crate::shapes::off_segment(point, &s[0], &s[1]);
-                let off = other.windows(2).map(off).fold(f64::INFINITY, f64::min);
-                assert!(off <= report.error.unwrap() + 1e-4, "{off} {report}");
+                let distance =
+                    |s: &[Vec<f64>]| crate::shapes::distance_to_segment(point, &s[0], &s[1]);
+                let distance = coarse_chain.windows(2).map(distance).fold(f64::INFINITY, f64::min);
+                assert!(distance <= report.error.unwrap() + 1e-4, "{distance} {report}");
             }
         }
     }
@@ -154,11 +159,11 @@ async fn dropped_objects_keep_their_rows_and_levels_drop_more() {
     let options = Options { levels: Some(3), method: Some(Method::Keep), ..Options::default() };
     let reports = build(&address, &Options { sparsity: 2.0, ..options }).await;
     assert_eq!(reports.iter().map(|report| report.objects).collect::<Vec<_>>(), [10, 5, 3]);
-    let mut below: BTreeSet<i64> = (0..20).collect();
+    let mut finer_ids: BTreeSet<i64> = (0..20).collect();
     for report in reports {
         let coarse = level(&address, report.level).await;
         let ids: BTreeSet<i64> = coarse.parts().objects().iter().map(|id| id.0).collect();
-        assert!(ids.is_subset(&below) && ids.len() as u64 == report.objects);
+        assert!(ids.is_subset(&finer_ids) && ids.len() as u64 == report.objects);
         assert_eq!(coarse.len() as u64, 30 * report.objects);
         let reader = LevelReader::open(&open(&address).await, LevelId(report.level)).await.unwrap();
         let index = reader.objects().await.unwrap().unwrap();
@@ -168,14 +173,14 @@ async fn dropped_objects_keep_their_rows_and_levels_drop_more() {
         for id in 0..20 {
             assert_eq!(mass.is_present(id as usize), ids.contains(&id), "{id}");
         }
-        below = ids;
+        finer_ids = ids;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn graphs_hang_together_as_before() {
+async fn graphs_keep_their_components() {
     let dir = archives::scratch();
-    // Forty rings of fifty nodes, near each other and not joined.
+    // Forty rings of fifty nodes lie near each other and are not joined.
     let at = (0..2000).flat_map(|i| {
         let (ring, turn) = (f64::from(i / 50), f64::from(i % 50) * 0.125_66);
         [10.0 + 8.0 * turn.cos() + ring * 0.3, 10.0 + 8.0 * turn.sin(), ring * 0.2]
@@ -187,21 +192,21 @@ async fn graphs_hang_together_as_before() {
     let address = store(dir.path(), 6.0, &graph, |_| {}).await;
     let options = Options { levels: Some(3), ..Options::default() };
     let reports = build(&address, &options).await;
-    let mut below = (2000, 2000);
+    let mut finer_size = (2000, 2000);
     for report in reports {
         let coarse = level(&address, report.level).await;
         assert_eq!(components(&coarse), 40, "{report}");
         let size = (coarse.len(), coarse.elements().unwrap().len());
-        assert!(size.0 < below.0 && size.1 < below.1, "{size:?}");
+        assert!(size.0 < finer_size.0 && size.1 < finer_size.1, "{size:?}");
         assert!(coarse.elements().unwrap().fields().iter().any(|field| *field.name == *"weight"));
-        below = size;
+        finer_size = size;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skeletons_keep_roots_forks_and_tips() {
     let dir = archives::scratch();
-    // Two trees: a stem with a twig at every tenth vertex.
+    // Two trees have a stem with a twig at every tenth vertex.
     let (mut at, mut edges) = (Vec::new(), Vec::new());
     for tree in 0..2 {
         let first = at.len() / 3;
@@ -212,11 +217,11 @@ async fn skeletons_keep_roots_forks_and_tips() {
             }
         }
         for twig in 1..9 {
-            let mut above = first + twig * 10;
+            let mut parent = first + twig * 10;
             for i in 1..6 {
                 at.extend([twig as f64 * 10.0, f64::from(tree) * 9.0 + f64::from(i) * 0.5, 2.0]);
-                edges.extend([at.len() / 3 - 1, above]);
-                above = at.len() / 3 - 1;
+                edges.extend([at.len() / 3 - 1, parent]);
+                parent = at.len() / 3 - 1;
             }
         }
     }
@@ -268,16 +273,16 @@ async fn meshes_keep_holes_and_borders() {
     for report in reports {
         let coarse = level(&address, report.level).await;
         assert_eq!((euler(&coarse), borders(&coarse), components(&coarse)), (0, 2, 1), "{report}");
-        let left = coarse.elements().unwrap().len();
-        assert!(left < faces * 2 / 5, "{left} of {faces}");
-        faces = left;
-        let (off, stated) = (off_surface(&fine, &coarse), report.error.unwrap());
-        assert!(off <= stated + 1e-5 && stated < 4.0, "{off} {stated}");
+        let face_count = coarse.elements().unwrap().len();
+        assert!(face_count < faces * 2 / 5, "{face_count} of {faces}");
+        faces = face_count;
+        let (distance, stated) = (surface_distance(&fine, &coarse), report.error.unwrap());
+        assert!(distance <= stated + 1e-5 && stated < 4.0, "{distance} {stated}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clustered_meshes_stay_in_one_piece() {
+async fn clustered_meshes_stay_connected() {
     let dir = archives::scratch();
     let address = store(dir.path(), 9.0, &sheet(30), |_| {}).await;
     let method = Some(Method::Cluster);
@@ -303,7 +308,7 @@ async fn lines_are_dropped_by_length() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_without_numbers_take_the_most_frequent_one() {
+async fn values_that_are_not_numbers_take_the_mode() {
     let dir = archives::scratch();
     let text =
         |word: &str| -> Vec<u8> { word.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect() };
@@ -321,7 +326,7 @@ async fn values_without_numbers_take_the_most_frequent_one() {
     assert_eq!(words, ["b", "c"]);
     let rules = vec![("word".to_owned(), Aggregation::Mean)];
     let options = Options { levels: Some(1), size: Some(2.0), rules, ..Options::default() };
-    let error = zvf_pyramid::build(&address, &options, &crate::made::quick(), |_| {}).await;
+    let error = zvf_pyramid::build(&address, &options, &crate::made::unsynced(), |_| {}).await;
     assert!(error.unwrap_err().to_string().ends_with("found mean for word"));
-    assert_eq!(level(&address, 1).await.len(), 2); // as it was
+    assert_eq!(level(&address, 1).await.len(), 2); // unchanged
 }

@@ -1,22 +1,22 @@
-//! Levels as the reference builds them: how they give way to others, and what is refused.
+//! Levels as the reference builds them: how other levels replace them, and which stores are refused.
 
 use std::path::Path;
 
 use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{LevelContent, Options, Reference, build_reference};
 
-use crate::additive::adding;
-use crate::made::{build, open, quick, store, walks, with_objects};
+use crate::additive::additive_options;
+use crate::made::{build, open, store, unsynced, walks, with_objects};
 use crate::replacing::files;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_level_or_link_of_another_generation_is_left() {
+async fn building_removes_the_levels_and_links_of_the_reference() {
     let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
     let before = files(Path::new(&address));
-    let all = vec![(2.0, 1.0), (2.0, 1.0), (2.0, 2.0)];
-    let reference = Reference { factors: all, depth: -1, ..Reference::default() };
-    let reports = build_reference(&address, &reference, &quick()).await.unwrap();
+    let factors = vec![(2.0, 1.0), (2.0, 1.0), (2.0, 2.0)];
+    let reference = Reference { factors, depth: -1, ..Reference::default() };
+    let reports = build_reference(&address, &reference, &unsynced()).await.unwrap();
     assert_eq!(reports.len(), 3);
     let linked = open(&address).await;
     assert_eq!(linked.level_numbers(), [0, 1, 2, 3]);
@@ -34,8 +34,8 @@ async fn no_level_or_link_of_another_generation_is_left() {
     let storage = root.zarr_vectors.cross_level_storage().known();
     assert_eq!(storage, Some(CrossLevelStorage::None));
     let capabilities = &root.zarr_vectors.format_capabilities;
-    let words: Vec<&str> = capabilities.iter().map(|token| token.as_str()).collect();
-    assert_eq!(words, ["preserved_object_ids"]);
+    let names: Vec<&str> = capabilities.iter().map(|token| token.as_str()).collect();
+    assert_eq!(names, ["preserved_object_ids"]);
 
     build(&address, &Options { until: 1_000_000, ..Options::default() }).await;
     assert_eq!(files(Path::new(&address)), before);
@@ -43,12 +43,12 @@ async fn no_level_or_link_of_another_generation_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_reference_would_lose_is_refused() {
+async fn stores_that_the_reference_would_damage_are_refused() {
     let dir = archives::scratch();
-    let address = crate::kinds::mixture(dir.path()).await;
+    let address = crate::kinds::mixed_store(dir.path()).await;
     let before = files(Path::new(&address));
     let reference = Reference { factors: vec![(2.0, 1.0)], ..Reference::default() };
-    let error = build_reference(&address, &reference, &quick()).await.unwrap_err();
+    let error = build_reference(&address, &reference, &unsynced()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "kinds of geometry: expected one: the reference makes levels of the first and loses the others, \
@@ -58,8 +58,8 @@ async fn what_the_reference_would_lose_is_refused() {
 
     let dir = archives::scratch();
     let address = store(dir.path(), 8.0, &walks(12, 50), with_objects(12)).await;
-    build(&address, &adding(1)).await;
-    let error = build_reference(&address, &Reference::default(), &quick()).await.unwrap_err();
+    build(&address, &additive_options(1)).await;
+    let error = build_reference(&address, &Reference::default(), &unsynced()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "level 0: expected one that is read alone: put it together first, by building 0 levels that \
@@ -68,22 +68,22 @@ async fn what_the_reference_would_lose_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_lost_their_order_are_not_linked() {
+async fn draco_vertices_are_not_linked() {
     let dir = archives::scratch();
     let address = archives::unpack_cached(dir.path(), "ms3_draco").display().to_string();
     let before = files(Path::new(&address));
-    let refused = "vertices of level 0: expected the order that links between chunks mean, or levels would lose these: \
+    let expected = "vertices of level 0: expected the order that links between chunks mean, or levels would lose these: \
                    write what can be read as a new store first, with zvf convert, found Draco streams with an order \
                    of their own";
     for content in [LevelContent::AsReference, LevelContent::Full] {
         let factors = vec![(1.5, 1.0), (2.0, 1.0)];
         let reference = Reference { factors, content, ..Reference::default() };
-        let error = build_reference(&address, &reference, &quick()).await.unwrap_err();
-        assert_eq!(error.to_string(), refused);
+        let error = build_reference(&address, &reference, &unsynced()).await.unwrap_err();
+        assert_eq!(error.to_string(), expected);
         assert_eq!(files(Path::new(&address)), before);
     }
     let options = Options { levels: Some(1), ..Options::default() };
-    let error = zvf_pyramid::build(&address, &options, &quick(), |_| {}).await.unwrap_err();
-    assert_eq!(error.to_string(), refused);
+    let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
+    assert_eq!(error.to_string(), expected);
     assert_eq!(files(Path::new(&address)), before);
 }

@@ -1,4 +1,4 @@
-//! Levels take the place of levels, in one step.
+//! New levels replace old ones atomically.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{Options, PyramidError};
 
-use crate::made::{build, level, open, quick, store, walks, with_objects};
+use crate::made::{build, level, open, store, unsynced, walks, with_objects};
 
 pub(super) fn files(at: &Path) -> BTreeSet<PathBuf> {
-    let mut all = BTreeSet::new();
+    let mut paths = BTreeSet::new();
     for entry in std::fs::read_dir(at).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            all.extend(files(&path));
+            paths.extend(files(&path));
         } else {
-            all.insert(path);
+            paths.insert(path);
         }
     }
-    all
+    paths
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_leaves_the_store_as_it_was() {
+async fn a_failed_build_leaves_the_store_unchanged() {
     let dir = archives::scratch();
     let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
     build(&address, &Options { levels: Some(2), size: Some(0.1), ..Options::default() }).await;
@@ -30,7 +30,7 @@ async fn what_fails_leaves_the_store_as_it_was() {
     let missing = zvf_pyramid::Strategy::Largest("none".to_owned());
     let options =
         Options { levels: Some(2), sparsity: 2.0, strategy: missing, ..Options::default() };
-    let error = zvf_pyramid::build(&address, &options, &quick(), |_| {}).await.unwrap_err();
+    let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
     assert!(matches!(error, PyramidError::Setting { .. }));
     assert_eq!(
         error.to_string(),
@@ -41,14 +41,14 @@ async fn what_fails_leaves_the_store_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_in_shards_gets_levels_in_shards() {
+async fn levels_of_a_sharded_store_are_sharded() {
     let dir = archives::scratch();
     let address = dir.path().join("s.zarrvectors").to_str().unwrap().to_owned();
     let chunk = zvf_format::grid::ChunkShape::new(&[8.0; 3]).unwrap();
     let axes = zvf_metadata::Axis::spatial(3).unwrap();
     let schema = zvf_write::Schema::new(zvf_model::Kind::Polyline, axes, chunk).unwrap();
     let schema = schema.sharded(&[4; 3]).unwrap().with_codecs(zvf_store::CodecPipeline::zstd(3));
-    let options = zvf_write::WriteOptions { build: quick(), ..Default::default() };
+    let options = zvf_write::WriteOptions { build: unsynced(), ..Default::default() };
     let mut writer = zvf_write::Writer::create(&address, schema, options).await.unwrap();
     writer.push(&walks(6, 100)).unwrap();
     writer.finish().await.unwrap();
@@ -72,7 +72,7 @@ async fn levels_are_compressed_as_level_0_or_not_built() {
     let axes = zvf_metadata::Axis::spatial(3).unwrap();
     let schema = zvf_write::Schema::new(zvf_model::Kind::Polyline, axes, chunk).unwrap();
     let schema = schema.with_codecs(zvf_store::CodecPipeline::zstd(3));
-    let options = zvf_write::WriteOptions { build: quick(), ..Default::default() };
+    let options = zvf_write::WriteOptions { build: unsynced(), ..Default::default() };
     let mut writer = zvf_write::Writer::create(&address, schema, options).await.unwrap();
     writer.push(&walks(6, 100)).unwrap();
     writer.finish().await.unwrap();
@@ -84,7 +84,7 @@ async fn levels_are_compressed_as_level_0_or_not_built() {
     let names: Vec<&str> = doc.codecs.iter().map(zvf_metadata::CodecSpec::name).collect();
     assert_eq!(names, ["vlen-bytes", "zstd"]);
 
-    // A reader needs no level of zstd; a writer needs one that there is.
+    // A reader ignores the compression level of zstd; a writer needs a valid one.
     let path = Path::new(&address).join("0/vertices/zarr.json");
     let mut doc: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -92,7 +92,7 @@ async fn levels_are_compressed_as_level_0_or_not_built() {
     doc["codecs"][1]["configuration"]["level"] = serde_json::json!(1_u64 << 40);
     std::fs::write(&path, doc.to_string()).unwrap();
     let before = files(Path::new(&address));
-    let error = zvf_pyramid::build(&address, &options, &quick(), |_| {}).await.unwrap_err();
+    let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
     assert!(matches!(error, PyramidError::Unsupported { .. }), "{error}");
     assert!(
         error.to_string().starts_with("0/vertices, codecs: expected codecs that zvf writes"),

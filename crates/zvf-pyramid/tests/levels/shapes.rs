@@ -1,4 +1,4 @@
-//! Measures of graphs and surfaces, written without looking at how levels are made.
+//! Measures of graphs and surfaces, implemented independently of the library.
 
 use std::collections::BTreeMap;
 
@@ -16,33 +16,33 @@ fn sides(batch: &Batch) -> Vec<[usize; 2]> {
     elements.rows().chunks(width).flat_map(face).collect()
 }
 
-/// Pieces that hang together.
+/// Returns the number of connected components.
 pub(crate) fn components(batch: &Batch) -> usize {
-    pieces(batch.len(), &sides(batch))
+    count_components(batch.len(), &sides(batch))
 }
 
-fn pieces(count: usize, edges: &[[usize; 2]]) -> usize {
-    let mut of: Vec<usize> = (0..count).collect();
+fn count_components(count: usize, edges: &[[usize; 2]]) -> usize {
+    let mut roots: Vec<usize> = (0..count).collect();
     loop {
         let mut changed = false;
         for [a, b] in edges {
-            let least = of[*a].min(of[*b]);
-            changed |= of[*a] != least || of[*b] != least;
-            (of[*a], of[*b]) = (least, least);
+            let least = roots[*a].min(roots[*b]);
+            changed |= roots[*a] != least || roots[*b] != least;
+            (roots[*a], roots[*b]) = (least, least);
         }
         if !changed {
-            return (0..count).filter(|row| of[*row] == *row).count();
+            return (0..count).filter(|row| roots[*row] == *row).count();
         }
     }
 }
 
-/// Vertices less edges plus faces.
+/// Returns the Euler characteristic: vertices minus edges plus faces.
 pub(crate) fn euler(batch: &Batch) -> i64 {
-    let edges: BTreeMap<[usize; 2], u32> = counted(batch);
+    let edges: BTreeMap<[usize; 2], u32> = count_faces(batch);
     batch.len() as i64 - edges.len() as i64 + batch.elements().unwrap().len() as i64
 }
 
-fn counted(batch: &Batch) -> BTreeMap<[usize; 2], u32> {
+fn count_faces(batch: &Batch) -> BTreeMap<[usize; 2], u32> {
     let mut counts = BTreeMap::new();
     for [a, b] in sides(batch) {
         *counts.entry([a.min(b), a.max(b)]).or_insert(0) += 1;
@@ -50,33 +50,33 @@ fn counted(batch: &Batch) -> BTreeMap<[usize; 2], u32> {
     counts
 }
 
-/// Loops of edges with one face.
+/// Returns the number of borders: loops of edges with one face.
 pub(crate) fn borders(batch: &Batch) -> usize {
-    let counts = counted(batch);
+    let counts = count_faces(batch);
     assert!(counts.values().all(|count| *count < 3));
-    let once: Vec<[usize; 2]> =
+    let border: Vec<[usize; 2]> =
         counts.into_iter().filter(|(_, n)| *n == 1).map(|(e, _)| e).collect();
-    let mut on: Vec<usize> = once.iter().flatten().copied().collect();
-    on.sort_unstable();
-    on.dedup();
-    let number = |row: usize| on.binary_search(&row).unwrap();
-    let edges: Vec<[usize; 2]> = once.iter().map(|[a, b]| [number(*a), number(*b)]).collect();
-    pieces(on.len(), &edges)
+    let mut border_vertices: Vec<usize> = border.iter().flatten().copied().collect();
+    border_vertices.sort_unstable();
+    border_vertices.dedup();
+    let number = |row: usize| border_vertices.binary_search(&row).unwrap();
+    let edges: Vec<[usize; 2]> = border.iter().map(|[a, b]| [number(*a), number(*b)]).collect();
+    count_components(border_vertices.len(), &edges)
 }
 
-pub(crate) fn off_segment(at: &[f64], from: &[f64], to: &[f64]) -> f64 {
-    let (mut along, mut length) = (0.0, 0.0);
+pub(crate) fn distance_to_segment(at: &[f64], from: &[f64], to: &[f64]) -> f64 {
+    let (mut projection, mut length) = (0.0, 0.0);
     for c in 0..at.len() {
-        along += (at[c] - from[c]) * (to[c] - from[c]);
+        projection += (at[c] - from[c]) * (to[c] - from[c]);
         length += (to[c] - from[c]).powi(2);
     }
-    let share = if length > 0.0 { (along / length).clamp(0.0, 1.0) } else { 0.0 };
+    let share = if length > 0.0 { (projection / length).clamp(0.0, 1.0) } else { 0.0 };
     (0..at.len()).map(|c| (at[c] - from[c] - share * (to[c] - from[c])).powi(2)).sum::<f64>().sqrt()
 }
 
-/// The farthest of many points of one surface from another one, which is sampled as well: never too small by
-/// more than the samples are apart, so only used where that is little.
-pub(crate) fn off_surface(fine: &Batch, coarse: &Batch) -> f64 {
+/// Returns the largest distance of sampled points of `fine` from `coarse`: a lower bound, too small by at most
+/// the spacing of the samples.
+pub(crate) fn surface_distance(fine: &Batch, coarse: &Batch) -> f64 {
     let corners = |batch: &Batch| -> Vec<[Vec<f64>; 3]> {
         let at = values(batch.positions());
         let point = |row: usize| at[row * 3..row * 3 + 3].to_vec();
@@ -84,20 +84,21 @@ pub(crate) fn off_surface(fine: &Batch, coarse: &Batch) -> f64 {
         faces.map(|face| [point(face[0]), point(face[1]), point(face[2])]).collect()
     };
     let target = corners(coarse);
-    let mut worst = 0.0_f64;
+    let mut max_distance = 0.0_f64;
     for [a, b, c] in corners(fine) {
         for (u, v) in [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.5, 0.5), (0.33, 0.33), (0.5, 0.0)] {
             let at: Vec<f64> =
                 (0..3).map(|i| a[i] + u * (b[i] - a[i]) + v * (c[i] - a[i])).collect();
-            let off = target.iter().map(|face| off_face(&at, face)).fold(f64::INFINITY, f64::min);
-            worst = worst.max(off);
+            let distance =
+                target.iter().map(|face| distance_to_face(&at, face)).fold(f64::INFINITY, f64::min);
+            max_distance = max_distance.max(distance);
         }
     }
-    worst
+    max_distance
 }
 
-/// The distance to a triangle, by solving for the nearest point of its plane.
-fn off_face(at: &[f64], [a, b, c]: &[Vec<f64>; 3]) -> f64 {
+/// Returns the distance to a triangle, by solving for the nearest point of its plane.
+fn distance_to_face(at: &[f64], [a, b, c]: &[Vec<f64>; 3]) -> f64 {
     let subtract =
         |p: &[f64], q: &[f64]| -> Vec<f64> { p.iter().zip(q).map(|(p, q)| p - q).collect() };
     let dot = |p: &[f64], q: &[f64]| -> f64 { p.iter().zip(q).map(|(p, q)| p * q).sum() };
@@ -107,11 +108,11 @@ fn off_face(at: &[f64], [a, b, c]: &[Vec<f64>; 3]) -> f64 {
     let (s, t) = ((vv * wu - uv * wv) / determinant, (uu * wv - uv * wu) / determinant);
     if s >= 0.0 && t >= 0.0 && s + t <= 1.0 {
         let foot: Vec<f64> = (0..3).map(|i| a[i] + s * u[i] + t * v[i]).collect();
-        let off = subtract(at, &foot);
-        return dot(&off, &off).sqrt();
+        let offset = subtract(at, &foot);
+        return dot(&offset, &offset).sqrt();
     }
     [(a, b), (b, c), (c, a)]
         .iter()
-        .map(|(p, q)| off_segment(at, p, q))
+        .map(|(p, q)| distance_to_segment(at, p, q))
         .fold(f64::INFINITY, f64::min)
 }

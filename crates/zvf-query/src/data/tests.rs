@@ -1,4 +1,4 @@
-//! Each field of a question, there and back; and what is refused.
+//! Round trips of each field of a query, and queries that are rejected.
 
 use serde_json::{from_str, to_string};
 
@@ -14,7 +14,7 @@ fn key(text: &str) -> Option<ChunkKey> {
 }
 
 #[test]
-fn every_field_goes_both_ways() {
+fn every_field_round_trips() {
     let infinite = f64::INFINITY;
     let square = bounds(&[0.0, -1.5], &[4.0, infinite]);
     let ball = Region::ball(&[1.0, 0.5], 2.0).unwrap();
@@ -92,12 +92,12 @@ fn every_field_goes_both_ways() {
     }
     let implied = from_str::<Query>(r#"{"first_chunk":"3"}"#).unwrap();
     assert_eq!(implied, Query::all().in_chunks(key("3"), None));
-    let whole = from_str::<Query>(r#"{"region":{"box":{"low":[0],"high":[9]}}}"#).unwrap();
-    assert_eq!(whole, Query::within(bounds(&[0.0], &[9.0])));
+    let region_query = from_str::<Query>(r#"{"region":{"box":{"low":[0],"high":[9]}}}"#).unwrap();
+    assert_eq!(region_query, Query::within(bounds(&[0.0], &[9.0])));
 }
 
 #[test]
-fn conditions_are_texts_where_they_have_one() {
+fn conditions_are_written_as_text_where_possible() {
     let radius = || ColumnRef { scope: Scope::Vertex, name: "radius".into(), index: 0 };
     let mass = ColumnRef { scope: Scope::Object, name: "ma`ss\\".into(), index: 2 };
     let at_least = |value| Predicate::Compare(radius(), Comparison::AtLeast, value);
@@ -147,7 +147,7 @@ fn conditions_are_texts_where_they_have_one() {
 }
 
 #[test]
-fn what_constructors_refuse_is_refused() {
+fn rejects_what_constructors_reject() {
     for (text, message) in [
         (r#"{"regoin":1}"#, "unknown field `regoin`"),
         (r#"{"kind":"voxels"}"#, "unknown geometry type \"voxels\": expected point_cloud"),
@@ -200,6 +200,6 @@ fn what_constructors_refuse_is_refused() {
         let error = from_str::<Query>(text).unwrap_err().to_string();
         assert!(error.contains(message), "{text}: {error}");
     }
-    let deep = format!("{}\"a = 1\"{}", r#"{"not":"#.repeat(200), "}".repeat(200));
-    assert!(from_str::<Predicate>(&deep).is_err());
+    let nested = format!("{}\"a = 1\"{}", r#"{"not":"#.repeat(200), "}".repeat(200));
+    assert!(from_str::<Predicate>(&nested).is_err());
 }

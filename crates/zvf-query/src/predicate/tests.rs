@@ -1,4 +1,4 @@
-//! The grammar as a table, the messages as a table, and what rows satisfy.
+//! The grammar and the messages as tables, and the rows that satisfy a predicate.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn parse(text: &str) -> Predicate {
 }
 
 #[test]
-fn texts_and_what_they_mean() {
+fn parses_texts_to_predicates() {
     for (text, printed) in [
         ("a=1", "a = 1"),
         ("a == -1.5e3", "a = -1500.0"),
@@ -37,7 +37,7 @@ fn texts_and_what_they_mean() {
 }
 
 #[test]
-fn messages_name_the_place() {
+fn messages_name_the_position() {
     for (text, at, expected) in [
         ("", 0, "the name of a column"),
         ("a", 1, "a comparison, in, or is null"),
@@ -64,9 +64,9 @@ fn messages_name_the_place() {
         "a = ".parse::<Predicate>().unwrap_err().to_string(),
         "cannot read the condition at character 4: expected a number, a text in quotes, true or false"
     );
-    let deep = "not ".repeat(65) + "a = 1";
+    let nested = "not ".repeat(65) + "a = 1";
     let expected = "at most 64 conditions inside each other";
-    assert_eq!(deep.parse::<Predicate>().unwrap_err().expected, expected);
+    assert_eq!(nested.parse::<Predicate>().unwrap_err().expected, expected);
     let wide = "(a = 1) or ".repeat(200) + "a = 1";
     assert!(wide.parse::<Predicate>().is_ok(), "width is not depth");
     assert!("x".repeat(70_000).parse::<Predicate>().is_err());
@@ -74,7 +74,7 @@ fn messages_name_the_place() {
 
 #[test]
 fn rows_that_satisfy() {
-    for (text, value, holds) in [
+    for (text, value, expected) in [
         ("a > 2", Value::Int(3), true),
         ("a > 2", Value::Float(2.0), false),
         ("a >= 2", Value::Float(2.0), true),
@@ -91,7 +91,7 @@ fn rows_that_satisfy() {
         ("true", Value::Null, true),
         ("false", Value::Null, false),
     ] {
-        assert_eq!(parse(text).holds(&mut |_| value.clone()), holds, "{text}, {value}");
+        assert_eq!(parse(text).holds(&mut |_| value.clone()), expected, "{text}, {value}");
     }
 }
 
@@ -104,7 +104,7 @@ fn columns_are_listed_once() {
 }
 
 proptest! {
-    /// Any text is answered; what is read prints to something that means the same.
+    /// Any text is parsed or rejected, and a parsed predicate prints to an equivalent text.
     #[test]
     fn any_text(text in "[a-c0-9 .=<>!()'\"`,\\[\\]andortui]{0,40}") {
         if let Ok(condition) = text.parse::<Predicate>() {

@@ -1,4 +1,4 @@
-//! Tests of every operation on every region, most against sampled points.
+//! Tests of every operation on every region, most of them against sampled points.
 
 use proptest::prelude::*;
 
@@ -45,31 +45,31 @@ fn segments_that_touch_count() {
 #[test]
 fn flat_boxes_are_cut_on_their_plane() {
     let flat = Region::from(Bounds::new(&[2.0, 1.0, 3.0], &[4.0, 3.0, 3.0]).unwrap());
-    let through: [&[f64]; 3] = [&[20.0, 17.0, -9.0], &[0.0, -2.0, -2.0], &[0.0, -1.0, 24.0]];
-    assert!(flat.meets_face(&through));
-    let above = Region::from(Bounds::new(&[2.0, 1.0, 24.5], &[4.0, 3.0, 24.5]).unwrap());
-    assert!(!above.meets_face(&through));
+    let crossing_face: [&[f64]; 3] = [&[20.0, 17.0, -9.0], &[0.0, -2.0, -2.0], &[0.0, -1.0, 24.0]];
+    assert!(flat.meets_face(&crossing_face));
+    let box_above = Region::from(Bounds::new(&[2.0, 1.0, 24.5], &[4.0, 3.0, 24.5]).unwrap());
+    assert!(!box_above.meets_face(&crossing_face));
 }
 
 #[test]
 fn faces_without_a_corner_inside_are_found() {
     let cube = Region::from(Bounds::new(&[0.0; 3], &[1.0; 3]).unwrap());
     let ball = Region::ball(&[0.5; 3], 0.5).unwrap();
-    let around: [&[f64]; 3] = [&[-9.0, -9.0, 0.5], &[9.0, -9.0, 0.5], &[0.0, 9.0, 0.5]];
-    let beside: [&[f64]; 3] = [&[-9.0, -9.0, 1.5], &[9.0, -9.0, 1.5], &[0.0, 9.0, 1.5]];
+    let cutting: [&[f64]; 3] = [&[-9.0, -9.0, 0.5], &[9.0, -9.0, 0.5], &[0.0, 9.0, 0.5]];
+    let disjoint: [&[f64]; 3] = [&[-9.0, -9.0, 1.5], &[9.0, -9.0, 1.5], &[0.0, 9.0, 1.5]];
     let quad: [&[f64]; 4] =
         [&[2.0, 0.5, 0.5], &[3.0, 0.5, 0.5], &[3.0, 0.6, 0.5], &[-1.0, 0.6, 0.5]];
     for region in [&cube, &ball] {
-        assert!(region.meets_face(&around) && !region.meets_face(&beside));
+        assert!(region.meets_face(&cutting) && !region.meets_face(&disjoint));
         assert!(region.meets_face(&quad));
-        assert!(region.meets_face(&around[..2]) == region.meets_segment(around[0], around[1]));
+        assert!(region.meets_face(&cutting[..2]) == region.meets_segment(cutting[0], cutting[1]));
         assert!(!region.meets_face(&[]));
     }
-    let [piece] = <[_; 1]>::try_from(cube.clip_face(&around).unwrap()).unwrap();
+    let [piece] = <[_; 1]>::try_from(cube.clip_face(&cutting).unwrap()).unwrap();
     let area: f64 = shoelace(&piece);
     assert!((area - 1.0).abs() < 1e-12, "the cut is the whole section of the cube, {area}");
-    assert_eq!(ball.clip_face(&around), Err(BadRegion::CurvedCut));
-    assert!(cube.clip_face(&beside).unwrap().is_empty());
+    assert_eq!(ball.clip_face(&cutting), Err(BadRegion::CurvedCut));
+    assert!(cube.clip_face(&disjoint).unwrap().is_empty());
 }
 
 fn shoelace(loop_: &[Corner]) -> f64 {
@@ -150,7 +150,7 @@ fn interpolate(a: &[f64; 2], b: &[f64; 2], t: f64) -> [f64; 2] {
 proptest! {
     /// A sampled point of a segment is inside exactly when one of the parts covers it.
     #[test]
-    fn parts_are_what_is_inside(region in any_region(), a in any_point(), b in any_point()) {
+    fn parts_hold_points_inside(region in any_region(), a in any_point(), b in any_point()) {
         let mut parts = Vec::new();
         region.clip_segment(&a, &b, &mut parts);
         for step in 0..=20_u8 {
@@ -192,10 +192,10 @@ proptest! {
                     corners[0][k] * (1.0 - s - t) + corners[1][k] * s + corners[2][k] * t
                 });
                 // One step inside, so that rounding of the sample does not decide.
-                let deep = [[-1e-9, 0.0], [1e-9, 0.0], [0.0, -1e-9], [0.0, 1e-9]]
+                let is_interior = [[-1e-9, 0.0], [1e-9, 0.0], [0.0, -1e-9], [0.0, 1e-9]]
                     .iter()
                     .all(|d| region.contains(&[point[0] + d[0], point[1] + d[1]]));
-                prop_assert!(meets || !deep, "{point:?}");
+                prop_assert!(meets || !is_interior, "{point:?}");
             }
         }
         for piece in region.clip_face(&face).unwrap_or_default() {
@@ -208,10 +208,10 @@ proptest! {
     }
 }
 
-/// Whether rounding of a sample may decide on which side of the boundary it lies.
+/// Returns whether rounding of a sample may decide on which side of the boundary it lies.
 fn on_the_edge(region: &Region, [x, y]: [f64; 2]) -> bool {
-    let around = [[-1e-9, 0.0], [1e-9, 0.0], [0.0, -1e-9], [0.0, 1e-9]];
-    around.iter().any(|[dx, dy]| region.contains(&[x + dx, y + dy]) != region.contains(&[x, y]))
+    let offsets = [[-1e-9, 0.0], [1e-9, 0.0], [0.0, -1e-9], [0.0, 1e-9]];
+    offsets.iter().any(|[dx, dy]| region.contains(&[x + dx, y + dy]) != region.contains(&[x, y]))
 }
 
 fn near_hull(region: &Region, at: &[f64; 8]) -> bool {

@@ -216,19 +216,19 @@ mod tests {
         Comparison::Greater,
     ];
 
-    /// Numbers where rounding and the ends of types matter, as stored bytes of `dtype`.
+    /// Numbers where rounding and the limits of types matter, as stored bytes of `dtype`.
     fn column(dtype: &str, width: u32) -> Column {
         let dtype = dtype.parse::<Dtype>().unwrap();
         let ends = [i64::MIN, i64::MAX, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1, 255, 127, -128, 3];
-        let wholes = ends.into_iter().chain(-70..70);
+        let integers = ends.into_iter().chain(-70..70);
         let floats = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 2.5, 1e300, 1e-320, -1e19];
-        let floats = floats.into_iter().chain(wholes.clone().map(|n| n as f64));
+        let floats = floats.into_iter().chain(integers.clone().map(|n| n as f64));
         let bytes: Vec<u8> = match (dtype.kind, dtype.size) {
             (DtypeKind::Float, 4) => floats.flat_map(|x| (x as f32).to_le_bytes()).collect(),
             (DtypeKind::Float, _) => floats.flat_map(f64::to_le_bytes).collect(),
             (_, size) => {
                 let size = usize::try_from(size).unwrap();
-                wholes.flat_map(|n| n.to_le_bytes()[..size].to_vec()).collect()
+                integers.flat_map(|n| n.to_le_bytes()[..size].to_vec()).collect()
             }
         };
         let stride = usize::try_from(dtype.size).unwrap() * usize::try_from(width).unwrap();
@@ -239,8 +239,8 @@ mod tests {
     fn check(test: &Predicate, column: &Column, component: usize, first: usize) {
         let len = column.len() - first;
         let found = Ranges::new(test).unwrap().verdicts(column, component, first, len).unwrap();
-        let holds = |row: usize| Ok::<_, ()>(test.holds(&mut |_| column.value(row, component)));
-        let expected = Bits::collect((first..column.len()).map(holds)).unwrap();
+        let matches = |row: usize| Ok::<_, ()>(test.holds(&mut |_| column.value(row, component)));
+        let expected = Bits::collect((first..column.len()).map(matches)).unwrap();
         assert_eq!(found, expected, "{test} of {:?}, value {component}", column.dtype());
     }
 
@@ -250,16 +250,16 @@ mod tests {
     ];
 
     #[test]
-    fn ranges_hold_what_values_compare_to() {
-        let odd = (1_u64 << 53) + 1;
+    fn ranges_agree_with_comparing_values() {
+        let odd_integer = (1_u64 << 53) + 1;
         let values = [
             Value::Int(3),
             Value::Int(-1),
             Value::Int(i64::MIN),
             Value::Int(i64::MAX),
             Value::UInt(u64::MAX),
-            Value::UInt(odd),
-            Value::UInt(odd + 2),
+            Value::UInt(odd_integer),
+            Value::UInt(odd_integer + 2),
             Value::Int(-128),
             Value::Float(2.5),
             Value::Float(-0.0),
@@ -303,8 +303,8 @@ mod tests {
             let column = Column::new(dtype, 1, vec![0; size].into()).unwrap();
             assert_eq!(ranges.verdicts(&column, 0, 0, 1), None);
         }
-        let short = column("int8", 1);
-        assert_eq!(ranges.verdicts(&short, 0, 0, short.len() + 1), None);
+        let int8_column = column("int8", 1);
+        assert_eq!(ranges.verdicts(&int8_column, 0, 0, int8_column.len() + 1), None);
         assert_eq!(Ranges::new(&"not x < 3".parse().unwrap()), None);
     }
 
@@ -314,8 +314,8 @@ mod tests {
             let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
             let column = Column::new(Dtype::FLOAT32, 1, bytes.into()).unwrap();
             let tested = ColumnRef { scope: crate::predicate::Scope::Vertex, name: "x".into(), index: 0 };
-            let near = f64::from(numbers[0]);
-            for value in [Value::Float(x), Value::Int(n), Value::Float(near), Value::Float(near.next_up())] {
+            let first = f64::from(numbers[0]);
+            for value in [Value::Float(x), Value::Int(n), Value::Float(first), Value::Float(first.next_up())] {
                 check(&Predicate::Compare(tested.clone(), COMPARISONS[at], value), &column, 0, 0);
             }
         }

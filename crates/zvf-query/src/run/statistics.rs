@@ -197,24 +197,24 @@ mod tests {
     }
 
     #[test]
-    fn values_are_summed_up_without_what_is_missing() {
+    fn summaries_skip_missing_values() {
         let floats = [3.0, -1.0, f64::NAN, 4.0].map(Value::Float);
-        let some = summary(floats.into_iter().chain([Value::Null]));
-        assert_eq!((some.count, some.nulls, some.nans), (3, 1, 1));
+        let numbers = summary(floats.into_iter().chain([Value::Null]));
+        assert_eq!((numbers.count, numbers.nulls, numbers.nans), (3, 1, 1));
         assert_eq!(
-            (some.min.clone(), some.max.clone()),
+            (numbers.min.clone(), numbers.max.clone()),
             (Some(Value::Float(-1.0)), Some(Value::Float(4.0)))
         );
-        assert_eq!(some.mean(), Some(2.0));
+        assert_eq!(numbers.mean(), Some(2.0));
         assert_eq!(summary([1e308; 3].map(Value::Float)).mean(), Some(1e308));
         let infinite = summary([1.0, f64::INFINITY, 2.0].map(Value::Float));
         assert_eq!(infinite.mean(), Some(f64::INFINITY));
-        let words = summary(["b", "a"].map(Value::from));
-        assert_eq!((words.min.clone(), words.mean()), (Some(Value::from("a")), None));
-        let mut both = summary([5_i64, 6, 7, 8, 9].map(Value::Int));
-        both.merge(&summary([-1_i64].map(Value::Int)));
-        both.merge(&Summary::default());
-        assert_eq!((both.count, both.mean()), (6, Some(34.0 / 6.0)));
-        assert_eq!((both.min, both.max), (Some(Value::Int(-1)), Some(Value::Int(9))));
+        let texts = summary(["b", "a"].map(Value::from));
+        assert_eq!((texts.min.clone(), texts.mean()), (Some(Value::from("a")), None));
+        let mut merged = summary([5_i64, 6, 7, 8, 9].map(Value::Int));
+        merged.merge(&summary([-1_i64].map(Value::Int)));
+        merged.merge(&Summary::default());
+        assert_eq!((merged.count, merged.mean()), (6, Some(34.0 / 6.0)));
+        assert_eq!((merged.min, merged.max), (Some(Value::Int(-1)), Some(Value::Int(9))));
     }
 }

@@ -95,6 +95,6 @@ mod tests {
         let mut context = std::task::Context::from_waker(Waker::noop());
         assert_eq!(yielding.as_mut().poll(&mut context), Poll::Pending);
         assert_eq!(yielding.as_mut().poll(&mut context), Poll::Ready(()));
-        futures_executor::block_on(yield_once()); // ends only if it is woken
+        futures_executor::block_on(yield_once()); // returns only if it is woken
     }
 }

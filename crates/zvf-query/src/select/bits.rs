@@ -126,10 +126,10 @@ mod tests {
                 assert_eq!(runs(&Bits::filled(len, verdict)), [(0, len, verdict)]);
             }
         }
-        let mut some = vec![false; 200];
-        some[60..131].fill(true);
+        let mut verdicts = vec![false; 200];
+        verdicts[60..131].fill(true);
         let expected = [(0, 60, false), (60, 71, true), (131, 69, false)];
-        assert_eq!(runs(&bits(&some)), expected);
+        assert_eq!(runs(&bits(&verdicts)), expected);
     }
 
     #[test]
@@ -142,20 +142,20 @@ mod tests {
         #[test]
         fn bits_are_verdicts(rows in prop::collection::vec(any::<[bool; 2]>(), 0..300)) {
             let (a, b): (Vec<bool>, Vec<bool>) = rows.iter().map(|[a, b]| (*a, *b)).unzip();
-            let joined = |of: fn(bool, bool) -> bool| -> Vec<bool> {
-                rows.iter().map(|[a, b]| of(*a, *b)).collect()
+            let joined = |combine: fn(bool, bool) -> bool| -> Vec<bool> {
+                rows.iter().map(|[a, b]| combine(*a, *b)).collect()
             };
-            let (mut and, mut or, mut not) = (bits(&a), bits(&a), bits(&a));
+            let (mut and, mut or, mut negated) = (bits(&a), bits(&a), bits(&a));
             and.and(&bits(&b));
             or.or(&bits(&b));
-            not.not();
+            negated.not();
             prop_assert_eq!(and, bits(&joined(|a, b| a && b)));
             prop_assert_eq!(or, bits(&joined(|a, b| a || b)));
-            prop_assert_eq!(&not, &bits(&joined(|a, _| !a)));
-            prop_assert_eq!(not.len(), rows.len());
-            let again: Vec<bool> =
+            prop_assert_eq!(&negated, &bits(&joined(|a, _| !a)));
+            prop_assert_eq!(negated.len(), rows.len());
+            let read_back: Vec<bool> =
                 runs(&bits(&a)).iter().flat_map(|(_, len, verdict)| vec![*verdict; *len]).collect();
-            prop_assert_eq!(again, a);
+            prop_assert_eq!(read_back, a);
         }
     }
 }

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn small_boxes_and_huge_ones_find_the_same_way() {
+    fn small_and_large_boxes_find_the_same_keys() {
         let all: Vec<ChunkKey> = (-3..20)
             .flat_map(|x| (-3..20).map(move |y| ChunkKey::new(&[x, y]).unwrap()))
             .filter(|key| key.components() != [1, 1])
@@ -95,7 +95,7 @@ mod tests {
         let table = KeyTable::new(2, all).unwrap();
         for (low, high, keys) in [
             ([1.0, 1.0], [2.0, 2.0], &["0.0"][..]),
-            ([1.0, 1.0], [10.0, 10.0], &["0.0", "0.1", "1.0"]), // closed, and 1.1 is not there
+            ([1.0, 1.0], [10.0, 10.0], &["0.0", "0.1", "1.0"]), // closed, and 1.1 does not exist
             ([-1e300, -25.0], [-25.0, 1.0], &["-3.-3", "-3.-2", "-3.-1", "-3.0"]),
             ([500.0, 0.0], [501.0, 1.0], &[]),
         ] {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_of_an_attribute_come_first_and_may_be_any() {
+    fn a_leading_attribute_bin_is_not_restricted() {
         let keys =
             ["0.0.0", "0.5.5", "1.0.0", "7.0.1"].map(|text| text.parse::<ChunkKey>().unwrap());
         let table = KeyTable::new(3, keys).unwrap();

@@ -61,7 +61,7 @@ mod tests {
                 .unwrap()
         };
         let parts = Held::Parts(vec![(2, bytes(2..5)), (7, bytes(7..9))]);
-        let whole = Held::Whole(bytes(0..9));
+        let held_column = Held::Whole(bytes(0..9));
         for (start, len, in_parts) in
             [(2, 3, true), (4, 1, true), (7, 2, true), (0, 1, false), (4, 2, false), (8, 2, false)]
         {
@@ -69,10 +69,10 @@ mod tests {
                 (start..start + len).map(|row| u8::try_from(row).unwrap()).collect();
             assert_eq!(parts.bytes(start, len), in_parts.then_some(&expected[..]), "{start} {len}");
             if start + len <= 9 {
-                assert_eq!(whole.bytes(start, len), Some(&expected[..]));
-                assert_eq!(whole.slice(start, len).unwrap().bytes()[..], expected);
+                assert_eq!(held_column.bytes(start, len), Some(&expected[..]));
+                assert_eq!(held_column.slice(start, len).unwrap().bytes()[..], expected);
             }
         }
-        assert!(whole.slice(8, 2).is_none() && Held::Nothing.bytes(0, 0).is_none());
+        assert!(held_column.slice(8, 2).is_none() && Held::Nothing.bytes(0, 0).is_none());
     }
 }

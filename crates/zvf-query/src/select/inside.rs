@@ -200,25 +200,25 @@ mod tests {
     }
 
     fn hits(region: &Region, column: &Column) -> Vec<u32> {
-        let (held, mut out) = (Held::Whole(column.clone()), Pieces::default());
+        let (held_column, mut pieces) = (Held::Whole(column.clone()), Pieces::default());
         let run = RowRun { start: 0, len: u32::try_from(column.len()).unwrap(), fragment: 0 };
-        Test::new(region).rows(&held, &[run], 0, &mut out);
-        out.list.iter().flat_map(|piece| piece.start..piece.end()).collect()
+        Test::new(region).rows(&held_column, &[run], 0, &mut pieces);
+        pieces.list.iter().flat_map(|piece| piece.start..piece.end()).collect()
     }
 
     #[test]
-    fn faces_count_as_float_64_says() {
+    fn faces_are_compared_as_float64() {
         // 0.1 as f32 is above 0.1, and 0.3 as f32 is above 0.3.
-        let tenths = column("float32", 1, &[0.1, 0.2, 0.3]);
+        let rounded = column("float32", 1, &[0.1, 0.2, 0.3]);
         let region = Region::from(Bounds::new(&[0.1], &[0.3]).unwrap());
-        assert_eq!(hits(&region, &tenths), [0, 1]);
+        assert_eq!(hits(&region, &rounded), [0, 1]);
         let exact = column("float64", 1, &[0.1, 0.2, 0.3]);
         assert_eq!(hits(&region, &exact), [0, 1, 2]);
         assert_eq!(hits(&region.half_open(), &exact), [0, 1]);
     }
 
     proptest! {
-        /// The fast way and the slow one agree, for every type and number of axes.
+        /// The fast and the slow implementation agree, for every type and number of axes.
         #[test]
         fn words_agree_with_points(
             axes in 1_usize..9,

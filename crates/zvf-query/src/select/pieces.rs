@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn rows_are_gathered_in_order() {
-        let held =
+        let held_columns =
             [Held::Whole(bytes(vec![0, 1, 2, 3])), Held::Parts(vec![(5, bytes(vec![5, 6]))])];
         let mut pieces = Pieces::default();
         for next in [piece(1, 6, 1), piece(0, 0, 2), piece(0, 2, 1), piece(0, 3, 0)] {
@@ -292,14 +292,14 @@ mod tests {
         }
         assert_eq!((pieces.list.len(), pieces.rows), (2, 4));
         let dtype = "uint8".parse::<Dtype>().unwrap();
-        assert_eq!(pieces.gather(&held, dtype, 1).unwrap().bytes()[..], [6, 0, 1, 2]);
+        assert_eq!(pieces.gather(&held_columns, dtype, 1).unwrap().bytes()[..], [6, 0, 1, 2]);
         pieces.truncate(3);
-        assert_eq!(pieces.gather(&held, dtype, 1).unwrap().bytes()[..], [6, 0, 1]);
+        assert_eq!(pieces.gather(&held_columns, dtype, 1).unwrap().bytes()[..], [6, 0, 1]);
         pieces.truncate(1);
-        assert_eq!(pieces.gather(&held, dtype, 1).unwrap().bytes()[..], [6]);
+        assert_eq!(pieces.gather(&held_columns, dtype, 1).unwrap().bytes()[..], [6]);
         pieces.push(piece(1, 7, 1));
         assert_eq!(
-            pieces.gather(&held, dtype, 1).unwrap_err().to_string(),
+            pieces.gather(&held_columns, dtype, 1).unwrap_err().to_string(),
             "OutOfBounds: row of a fragment or link: expected rows that the chunk has, found one past the end"
         );
     }
@@ -307,9 +307,9 @@ mod tests {
     #[test]
     fn batches_of_rows_are_assembled() {
         let dtype = "uint8".parse::<Dtype>().unwrap();
-        // Room for fewer, as many, and more.
-        for room in [0, 4, 9] {
-            let mut gathered = Gathered::new(dtype, 1, room).unwrap();
+        // Capacity for fewer rows, as many, and more.
+        for capacity in [0, 4, 9] {
+            let mut gathered = Gathered::new(dtype, 1, capacity).unwrap();
             let mut all = Pieces::default();
             for (first, read, next) in
                 [(0, [7, 8, 9], piece(0, 1, 2)), (5, [4, 5, 6], piece(0, 0, 2))]
@@ -319,21 +319,21 @@ mod tests {
                 gathered.add(&pieces, &[Held::Whole(bytes(read.to_vec()))]).unwrap();
                 all.extend_from(pieces, first);
             }
-            assert_eq!(gathered.finish().unwrap().bytes()[..], [8, 9, 4, 5], "{room}");
+            assert_eq!(gathered.finish().unwrap().bytes()[..], [8, 9, 4, 5], "{capacity}");
             assert_eq!((all.rows, &all.list), (4, &vec![piece(0, 1, 2), piece(5, 0, 2)]));
         }
     }
 
     #[test]
-    fn much_is_gathered_like_little() {
+    fn many_rows_are_gathered_like_few() {
         let column = bytes((0..=255).cycle().take(3 << 20).collect());
-        let held = [Held::Whole(column.clone())];
+        let held_columns = [Held::Whole(column.clone())];
         let mut pieces = Pieces::default();
         let n = 3 << 20;
         for start in (0..n).step_by(7) {
             pieces.push_apart(piece(0, start, 7.min(n - start)));
         }
-        assert_eq!(pieces.gather(&held, column.dtype(), 1).unwrap(), column);
+        assert_eq!(pieces.gather(&held_columns, column.dtype(), 1).unwrap(), column);
     }
 
     #[test]

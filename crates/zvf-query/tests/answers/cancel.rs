@@ -1,4 +1,4 @@
-//! Queries that are dropped, or left alone for a while: they hold nothing that others wait for.
+//! Queries that are dropped, or not polled for a while, hold nothing that others wait for.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use zvf_store::{OpenOptions, Store};
 
 use crate::made::{Data, Files, store};
 
-/// Vertices from 0 on, 8 to a chunk, in objects of 16 or with an edge from each to the next.
+/// Vertices 0 to `n - 1`, 8 to a chunk, in objects of 16 or with an edge from each to the next.
 fn line(kind: Kind, n: usize) -> Files {
     let mut data = Data::new(kind, 8.0, (0..n).map(|i| vec![i as f32, 0.0]).collect());
     if kind.has_links() {
@@ -31,7 +31,7 @@ fn line(kind: Kind, n: usize) -> Files {
 const KINDS: [Kind; 5] =
     [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
 
-/// A handle on which one request may be in progress, each of which takes a while.
+/// Opens a reader that allows one request at a time, each with a delay.
 async fn slow_reader(files: &Files) -> Reader {
     let faults = FaultStore::new();
     for (path, bytes) in files {
@@ -48,7 +48,7 @@ async fn slow_reader(files: &Files) -> Reader {
     Reader::new(store.unwrap())
 }
 
-/// The clock of tests goes on by itself when nothing else can happen: a query that hangs meets its end.
+/// The test clock advances when every task is idle, so a query that hangs reaches its timeout.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 async fn vertices(reader: &Reader, query: &Query, label: &str) -> usize {
@@ -76,13 +76,13 @@ async fn a_query_between_two_batches_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_nobody_waits_for_any_more_holds_nothing() {
+async fn an_abandoned_batch_holds_nothing() {
     for kind in KINDS {
         let reader = slow_reader(&line(kind, 128)).await;
         let mut batches = reader.stream(Query::all());
         let mut vertex_count = 0;
         loop {
-            // Gives up after every millisecond, and asks something else before it looks again.
+            // Times out after every millisecond, and runs another query before it polls again.
             match timeout(Duration::from_millis(1), batches.next()).await {
                 Ok(None) => break,
                 Ok(Some(batch)) => vertex_count += batch.unwrap().len(),
@@ -94,7 +94,7 @@ async fn a_batch_that_nobody_waits_for_any_more_holds_nothing() {
 }
 
 #[test]
-fn files_of_this_machine_are_streamed_beside_other_queries() {
+fn local_files_are_streamed_while_other_queries_run() {
     let folder = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let root = folder.path().join(kind.token());
@@ -103,7 +103,7 @@ fn files_of_this_machine_are_streamed_beside_other_queries() {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, bytes).unwrap();
         }
-        let ask = async || {
+        let run_concurrently = async || {
             let options = OpenOptions {
                 requests_in_flight: 1,
                 budget_bytes: 24 << 10,
@@ -121,12 +121,12 @@ fn files_of_this_machine_are_streamed_beside_other_queries() {
             vertex_count
         };
         let inside = Builder::new_current_thread().enable_all().build().unwrap();
-        assert!(inside.block_on(ask()) >= 128, "{kind} inside a runtime");
-        assert!(futures_executor::block_on(ask()) >= 128, "{kind} without one");
+        assert!(inside.block_on(run_concurrently()) >= 128, "{kind} inside a runtime");
+        assert!(futures_executor::block_on(run_concurrently()) >= 128, "{kind} without one");
     }
 }
 
-/// Returns the result of `future` if it is there after `polls` polls.
+/// Returns the result of `future` if it is ready after `polls` polls.
 async fn poll_times<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
     let mut future = pin!(future);
     let mut remaining = polls;
@@ -141,22 +141,22 @@ async fn poll_times<T>(future: impl Future<Output = T>, polls: usize) -> Option<
 }
 
 #[test]
-fn a_long_query_of_held_cells_is_pending_once_and_a_short_one_never() {
+fn only_a_long_query_of_cached_cells_yields() {
     let within = |high: f64| {
         let bounds = Bounds::new(&[-0.5, -1.0], &[high, 1.0]).unwrap();
         Query::within(bounds).columns(Columns::None)
     };
     for kind in [Kind::PointCloud, Kind::Polyline] {
-        let n = 1 << 20; // of 8 bytes each
+        let n = 1 << 20; // rows of 8 bytes
         let mut data = Data::new(kind, 8192.0, (0..n).map(|i| vec![i as f32, 0.0]).collect());
         if kind.is_chain() {
             data =
                 data.objects((0..n / 4096).map(|i| (4096 * i..4096 * (i + 1)).collect()).collect());
         }
         let fixture = data.fixture();
-        let few = if kind.is_chain() { 4096 } else { 100 }; // one object
-        for (query, polls, rows) in [(within(1e7), 2, n), (within(99.5), 1, few)] {
-            let counted = fixture.wait(fixture.reader.count(&query)).unwrap(); // opens and holds what it takes
+        let expected_few = if kind.is_chain() { 4096 } else { 100 }; // one object
+        for (query, polls, rows) in [(within(1e7), 2, n), (within(99.5), 1, expected_few)] {
+            let counted = fixture.wait(fixture.reader.count(&query)).unwrap(); // caches the cells
             assert_eq!(
                 (counted.vertices, fixture.run(&query).unwrap().batch.len()),
                 (rows as u64, rows)
@@ -165,7 +165,7 @@ fn a_long_query_of_held_cells_is_pending_once_and_a_short_one_never() {
             for polls in [polls - 1, polls] {
                 let answer = futures_executor::block_on(poll_times(reader.run(&query), polls));
                 let counts = futures_executor::block_on(poll_times(reader.count(&query), polls));
-                let expected = (polls > 0 && (polls > 1 || rows == few)).then_some(rows);
+                let expected = (polls > 0 && (polls > 1 || rows == expected_few)).then_some(rows);
                 assert_eq!(
                     answer.map(|answer| answer.unwrap().batch.len()),
                     expected,
@@ -187,12 +187,12 @@ async fn a_query_dropped_at_any_await_leaves_nothing_behind() {
         for query in [Query::within(bounds), Query::all().with_owners()] {
             for polls in 1.. {
                 let reader = slow_reader(&files).await;
-                let free = reader.store().budget().free_bytes();
+                let free_before = reader.store().budget().free_bytes();
                 let label = format!("{kind} {polls} {query:?}");
-                let done = poll_times(reader.run(&query), polls).await;
-                assert_eq!(reader.store().budget().free_bytes(), free, "{label}");
+                let finished = poll_times(reader.run(&query), polls).await;
+                assert_eq!(reader.store().budget().free_bytes(), free_before, "{label}");
                 assert!(vertices(&reader, &query, &label).await > 0);
-                if done.is_some() {
+                if finished.is_some() {
                     break;
                 }
                 awaits += 1;
@@ -209,17 +209,17 @@ async fn a_stream_dropped_at_any_await_leaves_nothing_behind() {
         let files = line(kind, 32);
         for step in 0.. {
             let reader = slow_reader(&files).await;
-            let free = reader.store().budget().free_bytes();
+            let free_before = reader.store().budget().free_bytes();
             let label = format!("{kind} {step}");
             let mut batches = reader.stream(Query::all());
             // Tasks do the work; each of their requests takes five milliseconds.
             let read = async { while batches.next().await.is_some() {} };
-            let done = timeout(Duration::from_millis(5 * step + 2), read).await;
+            let finished = timeout(Duration::from_millis(5 * step + 2), read).await;
             drop(batches);
             assert_eq!(vertices(&reader, &Query::all(), &label).await, 32);
-            // Tasks that were aborted are gone by now.
-            assert_eq!(reader.store().budget().free_bytes(), free, "{label}");
-            if done.is_ok() {
+            // Aborted tasks have ended by now.
+            assert_eq!(reader.store().budget().free_bytes(), free_before, "{label}");
+            if finished.is_ok() {
                 break;
             }
             awaits += 1;

@@ -1,4 +1,4 @@
-//! Stored vertices alone, and in parts by ranges of chunks.
+//! Stored vertices without elements, and queries split by ranges of chunks.
 
 use futures_util::TryStreamExt as _;
 use zvf_model::{Batch, Bounds, Kind, ObjectId};
@@ -23,20 +23,20 @@ fn parts_cover_every_vertex_once() {
                 Query::all().filter("x > 2 and v >= 3".parse().unwrap()),
             ] {
                 let query = query.vertices_only();
-                let full = fixture.run(&query).unwrap().batch;
-                assert!(full.elements().is_none() && full.parts().is_empty(), "{kind}");
+                let batch = fixture.run(&query).unwrap().batch;
+                assert!(batch.elements().is_none() && batch.parts().is_empty(), "{kind}");
                 let chunks = fixture.wait(fixture.reader.chunks(&query)).unwrap();
                 for at in 0..chunks.len() {
-                    let cut = chunks.get(at).copied();
-                    let below = fixture.run(&query.clone().in_chunks(None, cut)).unwrap().batch;
-                    let above = fixture.run(&query.clone().in_chunks(cut, None)).unwrap().batch;
-                    let parts = [numbers(&below), numbers(&above)].concat();
-                    assert_eq!(parts, numbers(&full), "{kind} {query:?} at {at}");
+                    let end = chunks.get(at).copied();
+                    let lower = fixture.run(&query.clone().in_chunks(None, end)).unwrap().batch;
+                    let upper = fixture.run(&query.clone().in_chunks(end, None)).unwrap().batch;
+                    let parts = [numbers(&lower), numbers(&upper)].concat();
+                    assert_eq!(parts, numbers(&batch), "{kind} {query:?} at {at}");
                     let next = chunks.get(at + 1).copied();
-                    let one = fixture.run(&query.clone().in_chunks(cut, next)).unwrap().batch;
-                    let rest = fixture.run(&query.clone().in_chunks(next, None)).unwrap().batch;
-                    let rest = if next.is_some() { rest.len() } else { 0 };
-                    assert_eq!(one.len() + rest, above.len(), "{kind} {query:?} at {at}");
+                    let middle = fixture.run(&query.clone().in_chunks(end, next)).unwrap().batch;
+                    let last = fixture.run(&query.clone().in_chunks(next, None)).unwrap().batch;
+                    let last_len = if next.is_some() { last.len() } else { 0 };
+                    assert_eq!(middle.len() + last_len, upper.len(), "{kind} {query:?} at {at}");
                 }
             }
         }
@@ -50,24 +50,24 @@ fn links_of_ranges_cover_every_link_once() {
         let mut numbers_of = Random::new(seed + 70);
         for (links, kind) in links.iter_mut().zip([Kind::Graph, Kind::Skeleton, Kind::Mesh]) {
             let fixture = random(kind, 2, &mut numbers_of).fixture();
-            let mut full = elements(&fixture.run(&Query::all()).unwrap().batch);
-            full.sort_unstable();
-            *links += full.len();
+            let mut all_links = elements(&fixture.run(&Query::all()).unwrap().batch);
+            all_links.sort_unstable();
+            *links += all_links.len();
             let chunks =
                 fixture.wait(fixture.reader.chunks(&Query::all().vertices_only())).unwrap();
-            let cuts = chunks.iter().copied().map(Some).chain([None]);
+            let split_keys = chunks.iter().copied().map(Some).chain([None]);
             let (mut answered, mut streamed, mut first) = (Vec::new(), Vec::new(), None);
-            for cut in cuts {
-                let query = Query::all().with_links_of_chunks(first, cut);
+            for split_key in split_keys {
+                let query = Query::all().with_links_of_chunks(first, split_key);
                 answered.extend(elements(&fixture.run(&query).unwrap().batch));
                 let batches: Vec<Batch> =
                     fixture.wait(fixture.reader.stream(query).try_collect()).unwrap();
                 streamed.extend(batches.iter().flat_map(elements));
-                first = cut;
+                first = split_key;
             }
             for mut parts in [answered, streamed] {
                 parts.sort_unstable();
-                assert_eq!(parts, full, "{kind}, seed {seed}");
+                assert_eq!(parts, all_links, "{kind}, seed {seed}");
             }
         }
     }
@@ -75,7 +75,7 @@ fn links_of_ranges_cover_every_link_once() {
 }
 
 #[test]
-fn vertices_alone_are_those_inside_and_come_as_stored() {
+fn vertices_only_are_returned_in_stored_order() {
     let bounds = Bounds::new(&[-4.0; 2], &[15.0; 2]).unwrap();
     let mut numbers_of = Random::new(3);
     for kind in KINDS {
@@ -94,14 +94,14 @@ fn vertices_alone_are_those_inside_and_come_as_stored() {
 }
 
 #[test]
-fn chunks_are_those_of_the_objects_asked_for() {
+fn chunks_are_those_of_the_requested_objects() {
     let points = (0..64).map(|i| vec![i as f32, 0.0]).collect();
     let objects = (0..8).map(|i| (8 * i..8 * (i + 1)).collect()).collect();
     let fixture = Data::new(Kind::Polyline, 8.0, points).objects(objects).fixture();
     let all = Query::all().vertices_only();
     assert_eq!(fixture.wait(fixture.reader.chunks(&all)).unwrap().len(), 8);
-    let one = all.of_objects([ObjectId(3)]);
-    let chunks = fixture.wait(fixture.reader.chunks(&one)).unwrap();
+    let query = all.of_objects([ObjectId(3)]);
+    let chunks = fixture.wait(fixture.reader.chunks(&query)).unwrap();
     assert_eq!(chunks.iter().map(ToString::to_string).collect::<Vec<_>>(), ["3.0"]);
-    assert_eq!(fixture.run(&one).unwrap().batch.len(), 8);
+    assert_eq!(fixture.run(&query).unwrap().batch.len(), 8);
 }

@@ -9,7 +9,7 @@ fn select(names: &[&str]) -> Columns {
     Columns::Named(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-fn ask(fixture: &Fixture, query: &Query) -> Batch {
+fn query_batch(fixture: &Fixture, query: &Query) -> Batch {
     fixture.run(query).unwrap_or_else(|error| panic!("{error}: {query:?}")).batch
 }
 
@@ -20,13 +20,13 @@ fn values(batch: &Batch, name: &str) -> Vec<f64> {
 }
 
 #[test]
-fn of_fragments_and_objects_with_each_vertex() {
+fn columns_of_fragments_and_objects_repeat_per_vertex() {
     let points = (0..6).map(|i| vec![i as f32 * 2.0, 0.0]).collect();
     let data = Data::new(Kind::Polyline, 4.0, points).objects(vec![vec![0, 1, 2], vec![3, 4, 5]]);
     let fixture = data.fixture();
     let query = Query::all().columns(select(&["object.mass", "v", "fragment.code", "vertex.at"]));
     for order in [Order::Objects, Order::Storage, Order::Original] {
-        let batch = ask(&fixture, &query.clone().order(order));
+        let batch = query_batch(&fixture, &query.clone().order(order));
         let names: Vec<&str> = batch.fields().iter().map(|field| &*field.name).collect();
         assert_eq!(names, ["v", "at", "fragment.code", "object.mass"]);
         assert_eq!(values(&batch, "v"), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
@@ -34,7 +34,7 @@ fn of_fragments_and_objects_with_each_vertex() {
         assert_eq!(values(&batch, "fragment.code"), [0.0, 0.0, 2.0, 3.0, 4.0, 4.0]);
     }
     let bounds = Bounds::new(&[1.0, 0.0], &[7.0, 0.0]).unwrap();
-    let batch = ask(&fixture, &query.in_region(bounds).mode(Mode::Clip).with_owners());
+    let batch = query_batch(&fixture, &query.in_region(bounds).mode(Mode::Clip).with_owners());
     assert_eq!(values(&batch, "at"), [1.0, 2.0, 4.0, 6.0, 7.0]);
     assert_eq!(values(&batch, "fragment.code"), [0.0, 0.0, 2.0, 3.0, 4.0]);
     assert_eq!(values(&batch, "object.mass"), [0.0, 0.0, 0.0, 10.0, 10.0]);
@@ -43,13 +43,13 @@ fn of_fragments_and_objects_with_each_vertex() {
 }
 
 #[test]
-fn of_edges_by_any_of_their_names() {
+fn columns_of_edges_have_several_names() {
     let points = (0..4).map(|i| vec![i as f32 * 2.0, 0.0]).collect();
     let mut data = Data::new(Kind::Graph, 4.0, points).objects(vec![vec![0, 1], vec![2, 3]]);
     data.elements = vec![vec![0, 1], vec![1, 2], vec![2, 3]];
     let fixture = data.fixture();
     for name in ["w", "link.w"] {
-        let batch = ask(&fixture, &Query::all().columns(select(&[name, "object.mass"])));
+        let batch = query_batch(&fixture, &Query::all().columns(select(&[name, "object.mass"])));
         let edges = batch.elements().unwrap();
         let w: Vec<f64> = (0..3).map(|i| edges.fields()[0].column.float(i, 0).unwrap()).collect();
         let first = |i: usize| edges.iter().nth(i).unwrap()[0] as f64;
@@ -58,17 +58,17 @@ fn of_edges_by_any_of_their_names() {
         assert_eq!(batch.fields().len(), 1);
     }
     assert!(
-        ask(&fixture, &Query::all().columns(select(&["v"])))
+        query_batch(&fixture, &Query::all().columns(select(&["v"])))
             .elements()
             .unwrap()
             .fields()
             .is_empty()
     );
-    // The vertices of cuts take what the nearer of the stored ones has.
+    // The vertices of cuts take the value of the nearer stored vertex.
     let bounds = Bounds::new(&[1.5, 0.0], &[5.0, 0.0]).unwrap();
     let columns = select(&["at", "w", "object.mass", "fragment.code"]);
     let query = Query::within(bounds).mode(Mode::Clip).columns(columns).with_owners();
-    let batch = ask(&fixture, &query);
+    let batch = query_batch(&fixture, &query);
     let mut rows: Vec<[i64; 3]> = (0..batch.len())
         .map(|row| {
             let [at, mass, code] = ["at", "object.mass", "fragment.code"]
@@ -78,7 +78,7 @@ fn of_edges_by_any_of_their_names() {
         })
         .collect();
     rows.sort_unstable();
-    // At 5 two stored vertices have the same share; which one counts is not said.
+    // At 5 two stored vertices have the same share; either may give the value.
     assert_eq!(rows, [[3, 0, 0], [4, 0, 0], [8, 10, 2], [10, 10, 2]]);
     assert_eq!(batch.elements().unwrap().len(), 3);
 }
@@ -91,19 +91,19 @@ fn missing_values_are_nan() {
     data.elements = vec![vec![1, 0], vec![2, 1]];
     let fixture = data.fixture();
     for columns in [Columns::All, select(&["w"])] {
-        let batch = ask(&fixture, &Query::all().columns(columns));
+        let batch = query_batch(&fixture, &Query::all().columns(columns));
         let w = &batch.elements().unwrap().fields()[0].column;
         assert!(w.float(0, 0) == Some(0.0) && w.float(1, 0).unwrap().is_nan());
     }
-    // Points that belong to nobody.
+    // Points that belong to no object.
     let points = vec![vec![0.0, 0.0], vec![1.0, 0.0]];
     let fixture = Data::new(Kind::PointCloud, 4.0, points).objects(vec![vec![1]]).fixture();
-    let batch = ask(&fixture, &Query::all().columns(select(&["object.mass"])));
+    let batch = query_batch(&fixture, &Query::all().columns(select(&["object.mass"])));
     assert_eq!(values(&batch, "object.mass"), [0.0]);
 }
 
 #[test]
-fn unknown_names_say_what_there_is() {
+fn unknown_names_list_the_columns() {
     let points = (0..4).map(|i| vec![i as f32, 0.0]).collect();
     let fixture = Data::new(Kind::Polyline, 4.0, points).one_object().fixture();
     for (name, message) in [

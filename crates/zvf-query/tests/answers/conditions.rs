@@ -1,4 +1,4 @@
-//! Conditions on values of every kind, on every path.
+//! Conditions on values of every kind, on every code path.
 
 use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::{Mode, Order, Query};
@@ -13,7 +13,7 @@ fn filtered(condition: &str) -> Query {
     Query::all().filter(condition.parse().unwrap())
 }
 
-fn ask(fixture: &Fixture, query: &Query) -> zvf_model::Batch {
+fn select(fixture: &Fixture, query: &Query) -> zvf_model::Batch {
     fixture.run(query).unwrap_or_else(|error| panic!("{error}: {query:?}")).batch
 }
 
@@ -27,10 +27,10 @@ fn chains() -> Data {
 }
 
 #[test]
-fn of_points() {
+fn conditions_on_points() {
     let points = (0..12).map(|i| vec![i as f32, 0.0]).collect();
-    let plain = Data::new(Kind::PointCloud, 4.0, points);
-    let with_objects = plain.clone().objects(vec![(0..6).collect(), (6..12).collect()]);
+    let unowned_points = Data::new(Kind::PointCloud, 4.0, points);
+    let with_objects = unowned_points.clone().objects(vec![(0..6).collect(), (6..12).collect()]);
     #[rustfmt::skip]
     let table: [(&str, &[usize]); 10] = [
         ("v < 2", &[0, 1]),
@@ -45,27 +45,27 @@ fn of_points() {
         ("fragment.code >= 4 and v != 5", &[4, 6, 7, 8, 9, 10, 11]),
     ];
     let boxed = Bounds::new(&[1.0, 0.0], &[8.0, 0.0]).unwrap();
-    let fixture = plain.fixture();
+    let fixture = unowned_points.fixture();
     for (condition, expected) in table {
-        assert_eq!(numbers(&ask(&fixture, &filtered(condition))), expected, "{condition}");
+        assert_eq!(numbers(&select(&fixture, &filtered(condition))), expected, "{condition}");
         let query = Query::within(boxed).filter(condition.parse().unwrap());
         let inside: Vec<usize> = expected.iter().copied().filter(|v| (1..9).contains(v)).collect();
-        assert_eq!(numbers(&ask(&fixture, &query)), inside, "{condition}");
+        assert_eq!(numbers(&select(&fixture, &query)), inside, "{condition}");
     }
     let fixture = with_objects.fixture();
     for (condition, expected) in table.into_iter().take(9) {
         for order in [Order::Storage, Order::Objects] {
             let query = filtered(condition).order(order);
-            assert_eq!(numbers(&ask(&fixture, &query)), expected, "{condition}");
+            assert_eq!(numbers(&select(&fixture, &query)), expected, "{condition}");
         }
     }
-    assert_eq!(numbers(&ask(&fixture, &filtered("object.mass > 0 and v > 9"))), [10, 11]);
+    assert_eq!(numbers(&select(&fixture, &filtered("object.mass > 0 and v > 9"))), [10, 11]);
     let query = filtered("object.mass > 0 and v > 9").order(Order::Storage);
-    assert_eq!(numbers(&ask(&fixture, &query)), [10, 11]);
+    assert_eq!(numbers(&select(&fixture, &query)), [10, 11]);
 }
 
 #[test]
-fn of_chains() {
+fn conditions_on_chains() {
     let fixture = chains().fixture();
     #[rustfmt::skip]
     let table: [(&str, &[Run<'_>]); 9] = [
@@ -83,31 +83,31 @@ fn of_chains() {
         all.iter().map(|(id, run)| (*id, run.to_vec())).collect()
     };
     for (condition, expected) in table {
-        assert_eq!(parts(&ask(&fixture, &filtered(condition))), owned(expected), "{condition}");
+        assert_eq!(parts(&select(&fixture, &filtered(condition))), owned(expected), "{condition}");
         let query = filtered(condition).order(Order::Storage);
         let mut rows: Vec<usize> =
             expected.iter().flat_map(|(_, run)| run.iter().copied()).collect();
         rows.sort_unstable();
-        assert_eq!(numbers(&ask(&fixture, &query)), rows, "{condition}");
+        assert_eq!(numbers(&select(&fixture, &query)), rows, "{condition}");
     }
-    // The region is asked of what the conditions leave.
+    // The region applies to the rows that the conditions select.
     let bounds = Bounds::new(&[2.5, 0.0], &[3.5, 0.0]).unwrap();
-    let near = |mode| Query::within(bounds).mode(mode).filter("v != 3".parse().unwrap());
-    assert_eq!(parts(&ask(&fixture, &near(Mode::Touch))), []);
-    assert_eq!(ask(&fixture, &near(Mode::Clip)).len(), 0);
+    let query_in_region = |mode| Query::within(bounds).mode(mode).filter("v != 3".parse().unwrap());
+    assert_eq!(parts(&select(&fixture, &query_in_region(Mode::Touch))), []);
+    assert_eq!(select(&fixture, &query_in_region(Mode::Clip)).len(), 0);
     let query = Query::within(bounds).mode(Mode::Clip).filter("v < 4".parse().unwrap());
-    assert_eq!(ask(&fixture, &query).len(), 2);
+    assert_eq!(select(&fixture, &query).len(), 2);
     let bounds = Bounds::new(&[0.0, 0.0], &[3.0, 0.0]).unwrap();
     let query = Query::within(bounds).mode(Mode::Inside).filter("v < 3".parse().unwrap());
-    assert_eq!(parts(&ask(&fixture, &query)), owned(&[(0, &[0, 1, 2])]));
+    assert_eq!(parts(&select(&fixture, &query)), owned(&[(0, &[0, 1, 2])]));
     let query = Query::all()
         .of_objects([2, 0].map(ObjectId))
         .filter("v > 3 and object.size > 4".parse().unwrap());
-    assert_eq!(parts(&ask(&fixture, &query)), owned(&[(0, &[4])]));
+    assert_eq!(parts(&select(&fixture, &query)), owned(&[(0, &[4])]));
 }
 
 #[test]
-fn of_edges_and_faces() {
+fn conditions_on_edges_and_faces() {
     let points = (0..12).map(|i| vec![i as f32, 0.0]).collect();
     let mut data = Data::new(Kind::Graph, 4.0, points);
     data = data.objects(vec![(0..6).collect(), (6..12).collect()]);
@@ -115,7 +115,7 @@ fn of_edges_and_faces() {
     let fixture = data.fixture();
     let edges = |query: &Query| {
         let mut all: Vec<usize> =
-            elements(&ask(&fixture, query)).iter().map(|edge| edge[0]).collect();
+            elements(&select(&fixture, query)).iter().map(|edge| edge[0]).collect();
         all.sort_unstable();
         all
     };
@@ -125,7 +125,7 @@ fn of_edges_and_faces() {
         ("link.w >= 8", &[8, 9, 10], &[8, 9]),
         ("link.w in (3, 4) or link.w > 9.5", &[3, 4, 10], &[3, 4]),
         ("link.w < 3 and v > 0", &[1, 2], &[1, 2]),
-        ("v < 3", &[0, 1], &[1]), // an edge goes with any of its vertices
+        ("v < 3", &[0, 1], &[1]), // an edge is removed with any of its vertices
         ("object.mass = 10", &[6, 7, 8, 9, 10], &[6, 7, 8, 9]),
         ("fragment.code = 0", &[0, 1, 2], &[1, 2]),
     ];
@@ -134,9 +134,9 @@ fn of_edges_and_faces() {
         let query = Query::within(bounds).filter(condition.parse().unwrap());
         assert_eq!(edges(&query), touching, "{condition}");
     }
-    // Vertices stay where only edges are asked about.
-    assert_eq!(ask(&fixture, &filtered("link.w > 100")).len(), 12);
-    assert_eq!(numbers(&ask(&fixture, &filtered("object.mass = 10"))), [6, 7, 8, 9, 10, 11]);
+    // A condition on edges keeps the vertices.
+    assert_eq!(select(&fixture, &filtered("link.w > 100")).len(), 12);
+    assert_eq!(numbers(&select(&fixture, &filtered("object.mass = 10"))), [6, 7, 8, 9, 10, 11]);
 }
 
 #[test]
@@ -161,9 +161,9 @@ fn impossible_conditions_are_refused_with_a_reason() {
     }
 }
 
-/// Rows that a condition leaves out are as good as not stored, in every mode.
+/// Rows that a condition excludes count as not stored, in every mode.
 #[test]
-fn conditions_leave_what_was_never_there() {
+fn conditions_equal_a_store_without_the_rows() {
     for seed in 0..12 {
         let mut all = Random::new(seed + 77);
         let kinds = [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Mesh];
@@ -175,25 +175,26 @@ fn conditions_leave_what_was_never_there() {
             let fixture = data.fixture();
             for &mode in Mode::ALL {
                 let query = Query::within(bounds).mode(mode);
-                let some = ask(&fixture, &query.clone().filter("label != \"b\"".parse().unwrap()));
-                let is_left = |v: &usize| v % 3 != 1;
+                let selected =
+                    select(&fixture, &query.clone().filter("label != \"b\"".parse().unwrap()));
+                let remains = |v: &usize| v % 3 != 1;
                 if kind == Kind::PointCloud {
                     let expected: Vec<usize> =
-                        numbers(&ask(&fixture, &query)).into_iter().filter(is_left).collect();
-                    assert_eq!(numbers(&some), expected, "{mode} {data:?}");
+                        numbers(&select(&fixture, &query)).into_iter().filter(remains).collect();
+                    assert_eq!(numbers(&selected), expected, "{mode} {data:?}");
                 } else if kind == Kind::Polyline && matches!(mode, Mode::Crop) {
-                    let whole = parts(&ask(&fixture, &query));
-                    let runs = whole.iter().flat_map(|(id, run)| {
-                        run.chunk_by(|a, b| is_left(a) == is_left(b))
-                            .filter(|run| is_left(&run[0]))
+                    let unfiltered_parts = parts(&select(&fixture, &query));
+                    let runs = unfiltered_parts.iter().flat_map(|(id, run)| {
+                        run.chunk_by(|a, b| remains(a) == remains(b))
+                            .filter(|run| remains(&run[0]))
                             .map(|run| (*id, run.to_vec()))
                     });
-                    assert_eq!(parts(&some), runs.collect::<Vec<_>>(), "{mode} {data:?}");
+                    assert_eq!(parts(&selected), runs.collect::<Vec<_>>(), "{mode} {data:?}");
                 } else if mode != Mode::Clip && kind != Kind::Polyline {
-                    let whole = elements(&ask(&fixture, &query));
+                    let all_elements = elements(&select(&fixture, &query));
                     let expected: Vec<_> =
-                        whole.into_iter().filter(|ends| ends.iter().all(is_left)).collect();
-                    assert_eq!(elements(&some), expected, "{mode} {data:?}");
+                        all_elements.into_iter().filter(|ends| ends.iter().all(remains)).collect();
+                    assert_eq!(elements(&selected), expected, "{mode} {data:?}");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Counts without answers, statistics, and conditions on axes.
+//! Counts without batches, statistics, and conditions on axes.
 
 use zvf_model::{Bounds, Kind, LevelId, ObjectId, Value};
 use zvf_query::predicate::Scope;
@@ -72,7 +72,7 @@ fn counts_of(summary: &Summary) -> (u64, u64, Option<String>, Option<String>, Op
 
 #[test]
 fn statistics_are_those_of_the_stored_values() {
-    let some = |text: &str| Some(text.to_owned());
+    let text_of = |text: &str| Some(text.to_owned());
     for kind in [Kind::PointCloud, Kind::Graph, Kind::Polyline] {
         let points = (0..12).map(|i| vec![i as f32, -2.0]).collect();
         let mut data = Data::new(kind, 4.0, points);
@@ -83,26 +83,26 @@ fn statistics_are_those_of_the_stored_values() {
         let fixture = data.fixture();
         let all = fixture.wait(fixture.reader.statistics(LevelId(0), None)).unwrap();
         assert_eq!((all.vertices, all.axes.len()), (12, 2), "{kind}");
-        assert_eq!(counts_of(&all.axes[0]), (12, 0, some("0"), some("11"), Some(5.5)));
-        assert_eq!(counts_of(&all.axes[1]), (12, 0, some("-2"), some("-2"), Some(-2.0)));
-        let (links, others): (Vec<_>, Vec<_>) =
-            all.attributes.iter().partition(|one| one.scope == Scope::Link);
+        assert_eq!(counts_of(&all.axes[0]), (12, 0, text_of("0"), text_of("11"), Some(5.5)));
+        assert_eq!(counts_of(&all.axes[1]), (12, 0, text_of("-2"), text_of("-2"), Some(-2.0)));
+        let (links, other_attributes): (Vec<_>, Vec<_>) =
+            all.attributes.iter().partition(|item| item.scope == Scope::Link);
         // Edge `i` of a graph has the value `i`.
-        let of_links = links.iter().map(|one| (one.name.as_str(), one.total().count));
+        let link_counts = links.iter().map(|item| (item.name.as_str(), item.total().count));
         let expected = (kind == Kind::Graph).then_some(("w", 11));
-        assert_eq!(of_links.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
+        assert_eq!(link_counts.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
         let names: Vec<(Scope, &str)> =
-            others.iter().map(|one| (one.scope, one.name.as_str())).collect();
+            other_attributes.iter().map(|item| (item.scope, item.name.as_str())).collect();
         let (vertex, object) = (Scope::Vertex, Scope::Object);
         assert_eq!(
             names,
             [(vertex, "at"), (vertex, "label"), (vertex, "v"), (object, "mass"), (object, "size")]
         );
-        let of = |at: usize| counts_of(&others[at].components[0]);
-        assert_eq!(of(1), (12, 0, some("a"), some("c"), None));
-        assert_eq!(of(2), (12, 0, some("0"), some("11"), Some(5.5)));
-        assert_eq!(of(3), (2, 0, some("0"), some("10"), Some(5.0)));
-        assert_eq!(of(4), (2, 0, some("4"), some("8"), Some(6.0)));
+        let counts_of_other = |at: usize| counts_of(&other_attributes[at].components[0]);
+        assert_eq!(counts_of_other(1), (12, 0, text_of("a"), text_of("c"), None));
+        assert_eq!(counts_of_other(2), (12, 0, text_of("0"), text_of("11"), Some(5.5)));
+        assert_eq!(counts_of_other(3), (2, 0, text_of("0"), text_of("10"), Some(5.0)));
+        assert_eq!(counts_of_other(4), (2, 0, text_of("4"), text_of("8"), Some(6.0)));
     }
     let empty = Data::new(Kind::PointCloud, 4.0, vec![vec![0.0, f32::NAN]]).fixture();
     let all = empty.wait(empty.reader.statistics(LevelId(0), None)).unwrap();
@@ -112,13 +112,13 @@ fn statistics_are_those_of_the_stored_values() {
     assert!(empty.wait(empty.reader.statistics(LevelId(0), Some(Kind::Mesh))).is_err());
 }
 
-/// What chunks a question looks into.
+/// Returns the number of cells that a query reads.
 fn cells(fixture: &Fixture, query: &Query) -> u64 {
     fixture.wait(fixture.reader.plan(query)).unwrap().cells
 }
 
 #[test]
-fn conditions_on_axes_narrow_what_is_read() {
+fn conditions_on_axes_reduce_the_cells_read() {
     let points = (0..32).map(|i| vec![i as f32, 0.0]).collect();
     let data = Data::new(Kind::PointCloud, 4.0, points);
     let fixture = data.fixture();
@@ -126,7 +126,7 @@ fn conditions_on_axes_narrow_what_is_read() {
     let table: [(&str, std::ops::Range<usize>, u64); 14] = [
         ("x >= 10 and x < 13", 10..13, 2),
         ("3 < x <= 6", 4..7, 2),
-        ("x > 3.5 and x < 8", 4..8, 3), // bounds are closed: 8 lies in a chunk that is looked into
+        ("x > 3.5 and x < 8", 4..8, 3), // bounds are closed: the chunk that holds 8 is read
         ("y > -3", 0..32, 8),
         ("y > 5", 0..0, 0),
         ("x = 5", 5..6, 1),
@@ -134,7 +134,7 @@ fn conditions_on_axes_narrow_what_is_read() {
         ("x > 20 and x < 10", 0..0, 0),
         ("x > 5.5 and x < 5.2", 0..0, 1),
         ("x > 10 and v < 12", 11..12, 6),
-        ("x < 2 or x > 40", 0..2, 8),     // nothing that holds for all
+        ("x < 2 or x > 40", 0..2, 8),     // no bound that holds for all rows
         ("not x >= 2", 0..2, 8),
         ("x = 'text'", 0..0, 8),
         ("x < 9223372036854775807", 0..32, 8),
@@ -150,16 +150,16 @@ fn conditions_on_axes_narrow_what_is_read() {
         assert_eq!(cells(&fixture, &query), looked_into, "{condition}");
     }
     let bounds = Bounds::new(&[0.0, -100.0], &[14.0, 100.0]).unwrap();
-    let both = Query::within(bounds).filter("x > 9".parse().unwrap());
-    assert_eq!(numbers(&fixture.run(&both).unwrap().batch), [10, 11, 12, 13, 14]);
-    assert_eq!(cells(&fixture, &both), 2);
+    let query = Query::within(bounds).filter("x > 9".parse().unwrap());
+    assert_eq!(numbers(&fixture.run(&query).unwrap().batch), [10, 11, 12, 13, 14]);
+    assert_eq!(cells(&fixture, &query), 2);
     let error = fixture.run(&filtered("x[1] > 3")).unwrap_err();
     assert_eq!(error.to_string(), "InvalidArgument: x has 1 values a row: there is no value 1");
 }
 
-/// Whatever else is asked, narrowing by axes leaves nothing out.
+/// Narrowing by axes excludes no row of the answer, in any query.
 #[test]
-fn axes_are_columns_like_others() {
+fn axes_are_columns_like_any_other() {
     for seed in 0..16 {
         let mut all = Random::new(seed + 900);
         for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {
@@ -180,11 +180,11 @@ fn axes_are_columns_like_others() {
             }
             for query in queries {
                 // `at` holds the first coordinate as an attribute, which narrows nothing.
-                let by = |name: &str| {
+                let query_by = |name: &str| {
                     let condition = format!("{name} >= {at} and {name} < {}", at + 9);
                     fixture.run(&query.clone().filter(condition.parse().unwrap())).unwrap().batch
                 };
-                let (axis, attribute) = (by("x"), by("at"));
+                let (axis, attribute) = (query_by("x"), query_by("at"));
                 let context = format!("{at} {query:?} {data:?}");
                 assert_eq!(axis.positions(), attribute.positions(), "{context}");
                 assert_eq!(parts(&axis), parts(&attribute), "{context}");

@@ -12,25 +12,29 @@ fn points(n: usize, chunk: f64) -> Data {
 }
 
 #[test]
-fn by_what_an_answer_may_be() {
+fn level_rules_bound_the_answer() {
     let fixture = Fixture::from_files(&store(&[points(64, 8.0), points(16, 8.0), points(4, 8.0)]));
     let corner = Bounds::new(&[0.0, 0.0], &[7.0, 1.0]).unwrap();
     let level = |query: Query| fixture.run(&query).unwrap().level.0;
-    for (rule, whole, near) in [
+    for (rule, expected, expected_within) in [
         (LevelRule::Number(LevelId(2)), 2, 2),
         (LevelRule::MaxVertices(64), 0, 0),
         (LevelRule::MaxVertices(63), 1, 0), // a corner has an eighth of the vertices
         (LevelRule::MaxVertices(7), 2, 2),
-        (LevelRule::MaxVertices(1), 2, 2), // the coarsest where none is small enough
+        (LevelRule::MaxVertices(1), 2, 2), // the coarsest level if none is small enough
     ] {
         let within = Query::within(corner).level(rule);
-        assert_eq!((level(Query::all().level(rule)), level(within)), (whole, near), "{rule:?}");
+        assert_eq!(
+            (level(Query::all().level(rule)), level(within)),
+            (expected, expected_within),
+            "{rule:?}"
+        );
     }
     // Positions of 8 bytes, two columns of 4 and one of 1.
-    for (bytes, whole, bare) in [(64 * 17, 0, 0), (64 * 17 - 1, 1, 0), (64 * 8 - 1, 1, 1)] {
+    for (bytes, expected, minimal) in [(64 * 17, 0, 0), (64 * 17 - 1, 1, 0), (64 * 8 - 1, 1, 1)] {
         let query = Query::all().level(LevelRule::MaxBytes(bytes));
-        assert_eq!(level(query.clone()), whole, "{bytes}");
-        assert_eq!(level(query.columns(Columns::None)), bare, "{bytes}");
+        assert_eq!(level(query.clone()), expected, "{bytes}");
+        assert_eq!(level(query.columns(Columns::None)), minimal, "{bytes}");
     }
 }
 
@@ -50,7 +54,7 @@ fn chain() -> Fixture {
 }
 
 #[test]
-fn that_add_to_the_next_one() {
+fn additive_levels_are_joined() {
     let fixture = chain();
     let ids = |query: &Query| -> Vec<i64> {
         let answer = fixture.run(query).unwrap_or_else(|e| panic!("{e} {query:?}"));
@@ -77,18 +81,18 @@ fn that_add_to_the_next_one() {
     assert_eq!(ids(&Query::all().in_groups([1])), [21]);
     assert_eq!(ids(&Query::all().in_groups([0])), [11, 20]);
     assert!(fixture.run(&Query::all().in_groups([2])).is_err());
-    let near = Bounds::new(&[3.0, -1.0], &[21.0, 30.0]).unwrap();
-    assert_eq!(ids(&Query::within(near)), [11, 12, 20]);
+    let bounds = Bounds::new(&[3.0, -1.0], &[21.0, 30.0]).unwrap();
+    assert_eq!(ids(&Query::within(bounds)), [11, 12, 20]);
     assert_eq!(ids(&Query::all().filter("object.mass > 0".parse().unwrap())), [11, 12, 21]);
     assert_eq!(ids(&Query::all().limit(7)), [10, 11, 12]);
-    let cut = fixture.run(&Query::all().limit(5)).unwrap();
-    assert!(cut.truncated && cut.batch.len() == 4);
+    let answer = fixture.run(&Query::all().limit(5)).unwrap();
+    assert!(answer.truncated && answer.batch.len() == 4);
     let plan = fixture.wait(fixture.reader.plan(&Query::all())).unwrap();
     assert_eq!(plan.rows, 12);
 }
 
 #[test]
-fn edges_of_levels_that_add() {
+fn additive_levels_keep_their_edges() {
     let row = |from: usize| (0..4).map(|i| vec![(from + i) as f32, 0.0]).collect();
     let mut fine = Data::new(Kind::Graph, 4.0, row(0)).one_object();
     fine.elements = vec![vec![0, 1], vec![3, 2]];

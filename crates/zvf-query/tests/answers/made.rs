@@ -1,9 +1,9 @@
 //! Small stores of format 0.9.2, built in memory from known values.
 //!
-//! Positions are `f32`. Every vertex has `v` (its number, `f32`), `at` (its first coordinate, so that what
-//! is interpolated can be distinguished from where it is) and `label` (a, b or c by its number). Every fragment has
-//! `code` (the number of its first vertex), every object `mass` (ten times its row) and `size` (how many
-//! vertices it has), every edge or face `w` (its number).
+//! Positions are `f32`. Every vertex has `v` (its number, `f32`), `at` (its first coordinate, so that an
+//! interpolated value can be distinguished from a position) and `label` (a, b or c by its number). Every
+//! fragment has `code` (the number of its first vertex), every object `mass` (ten times its row) and
+//! `size` (how many vertices it has), every edge or face `w` (its number).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ pub(crate) struct Data {
     pub(crate) groups: Vec<Vec<i64>>,
     /// Bins along each axis of a chunk, for points without objects.
     pub(crate) bins: usize,
-    /// Objects to which the fragments of another one belong as well.
+    /// Objects to which the fragments of another object belong as well.
     pub(crate) shared: Vec<(usize, usize)>,
     /// Whether the level adds to the next one.
     pub(crate) adds: bool,
@@ -61,7 +61,7 @@ struct Chunk {
 }
 
 impl Data {
-    /// Vertices and nothing else, in chunks of this size.
+    /// Vertices only, in chunks of this size.
     pub(crate) fn new(kind: Kind, chunk: f64, points: Vec<Vec<f32>>) -> Self {
         Self {
             kind,
@@ -77,7 +77,7 @@ impl Data {
         }
     }
 
-    /// With objects; their ids are their numbers.
+    /// Adds objects; their ids are their indices.
     pub(crate) fn objects(self, objects: Vec<Vec<usize>>) -> Self {
         let ids = (0..objects.len() as i64).collect();
         Self { objects, ids, ..self }
@@ -175,7 +175,7 @@ impl Fixture {
     }
 }
 
-/// The files of a store with these levels, all of one kind.
+/// Builds the files of a store with these levels, all of the same kind.
 pub(crate) fn store(levels: &[Data]) -> Files {
     let first = &levels[0];
     let axes = first.axes();
@@ -217,7 +217,7 @@ fn add_level(files: &mut Files, number: usize, data: &Data) {
         block["refinement"] = json!("add");
     }
     group(files, &number.to_string(), json!({"zarr_vectors_level": block}));
-    let of_rows = |bytes: &dyn Fn(usize) -> Vec<u8>| -> BTreeMap<Vec<i64>, Vec<u8>> {
+    let encode_chunks = |bytes: &dyn Fn(usize) -> Vec<u8>| -> BTreeMap<Vec<i64>, Vec<u8>> {
         chunks
             .iter()
             .map(|(key, chunk)| {
@@ -226,9 +226,9 @@ fn add_level(files: &mut Files, number: usize, data: &Data) {
             .collect()
     };
     let f32s = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-    let path = |rest: &str| format!("{number}/{rest}");
+    let path = |suffix: &str| format!("{number}/{suffix}");
     let rank = data.axes();
-    let positions = of_rows(&|row| f32s(&data.points[row]));
+    let positions = encode_chunks(&|row| f32s(&data.points[row]));
     cells(
         files,
         &path("vertices"),
@@ -249,15 +249,15 @@ fn add_level(files: &mut Files, number: usize, data: &Data) {
     group(files, &path("vertex_attributes"), json!({}));
     let attribute =
         |name: &str, dtype: &str| json!({"name": name, "dtype": dtype, "row_shape": []});
-    let v = of_rows(&|row| f32s(&[row as f32]));
+    let v = encode_chunks(&|row| f32s(&[row as f32]));
     cells(files, &path("vertex_attributes/v"), rank, attribute("v", "float32"), &v);
-    let at = of_rows(&|row| f32s(&data.points[row][..1]));
+    let at = encode_chunks(&|row| f32s(&data.points[row][..1]));
     cells(files, &path("vertex_attributes/at"), rank, attribute("at", "float32"), &at);
     let mut doc = attribute("label", "int8");
     doc["encoding"] = json!("dictionary");
     doc["categories"] = json!(["a", "b", "c"]);
     doc["_FillValue"] = json!(-1);
-    let labels = of_rows(&|row| vec![(row % 3) as u8]);
+    let labels = encode_chunks(&|row| vec![(row % 3) as u8]);
     cells(files, &path("vertex_attributes/label"), rank, doc, &labels);
     group(files, &path("fragment_attributes"), json!({}));
     let first = |chunk: &Chunk, (start, count): &(usize, usize)| {
@@ -279,7 +279,7 @@ fn add_level(files: &mut Files, number: usize, data: &Data) {
 
 fn add_objects(files: &mut Files, level: usize, data: &Data, manifests: &[Manifest]) {
     let n = manifests.len();
-    let path = |rest: &str| format!("{level}/{rest}");
+    let path = |suffix: &str| format!("{level}/{suffix}");
     let rank = data.axes();
     group(
         files,
@@ -351,7 +351,7 @@ fn add_links(files: &mut Files, level: usize, data: &Data, chunks: &BTreeMap<Vec
             cell.1.extend((number as f32).to_le_bytes());
         }
     }
-    let path = |rest: &str| format!("{level}/{rest}");
+    let path = |suffix: &str| format!("{level}/{suffix}");
     group(files, &path("links"), json!({}));
     group(
         files,
@@ -408,7 +408,7 @@ fn array(
         "fill_value": fill, "codecs": [codec], "attributes": attributes, "storage_transformers": []})
 }
 
-/// An array of one cell a chunk.
+/// Adds an array with one cell per chunk.
 fn cells(
     files: &mut Files,
     path: &str,
@@ -440,7 +440,7 @@ fn cells(
     }
 }
 
-/// An array of one blob a row, in one Zarr chunk.
+/// Adds an array with one blob per row, in a single Zarr chunk.
 fn rows(files: &mut Files, path: &str, attributes: Value, all: &[Vec<u8>]) {
     let shape = json!([all.len()]);
     let codec = json!({"name": "vlen-bytes", "configuration": {}});

@@ -1,4 +1,4 @@
-//! Answers to questions about small stores, of which everything is known.
+//! Answers to queries of small stores with known content.
 
 mod cancel;
 mod chunks;

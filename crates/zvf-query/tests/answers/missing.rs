@@ -41,10 +41,10 @@ fn check(data: &Data, array: &str, query: &Query, check_batch: impl Fn(&zvf_mode
 const REMAINING: [usize; 8] = [0, 1, 2, 3, 8, 9, 10, 11];
 
 #[test]
-fn of_points() {
-    let whole = Bounds::new(&[-1.0, -1.0], &[20.0, 1.0]).unwrap();
+fn missing_cells_of_points() {
+    let bounds = Bounds::new(&[-1.0, -1.0], &[20.0, 1.0]).unwrap();
     for data in [row(Kind::PointCloud), row(Kind::PointCloud).one_object()] {
-        let mut queries = vec![Query::all(), Query::within(whole)];
+        let mut queries = vec![Query::all(), Query::within(bounds)];
         queries.push(Query::all().filter("v >= 0".parse().unwrap()));
         if !data.objects.is_empty() {
             queries.push(Query::all().order(Order::Objects));
@@ -61,34 +61,34 @@ fn of_points() {
 }
 
 #[test]
-fn of_chains() {
+fn missing_cells_of_chains() {
     let data = row(Kind::Polyline).one_object();
     let bounds = Bounds::new(&[1.0, -1.0], &[10.0, 1.0]).unwrap();
-    let two = |first: &[usize], second: &[usize]| vec![(0, first.to_vec()), (0, second.to_vec())];
-    let halves = two(&REMAINING[..4], &REMAINING[4..]);
+    let pair = |first: &[usize], second: &[usize]| vec![(0, first.to_vec()), (0, second.to_vec())];
+    let expected_halves = pair(&REMAINING[..4], &REMAINING[4..]);
     for array in ARRAYS {
-        // What is left is never joined over what is missing.
+        // The remaining runs are never joined across missing cells.
         let all = Query::all().with_owners();
-        check(&data, array, &all, |batch| assert_eq!(parts(batch), halves));
+        check(&data, array, &all, |batch| assert_eq!(parts(batch), expected_halves));
         let first_object = Query::all().of_objects([zvf_model::ObjectId(0)]);
-        check(&data, array, &first_object, |batch| assert_eq!(parts(batch), halves));
+        check(&data, array, &first_object, |batch| assert_eq!(parts(batch), expected_halves));
         let touch = Query::within(bounds).mode(Mode::Touch);
-        check(&data, array, &touch, |batch| assert_eq!(parts(batch), halves));
+        check(&data, array, &touch, |batch| assert_eq!(parts(batch), expected_halves));
         let crop = Query::within(bounds).mode(Mode::Crop);
-        let cropped = two(&[1, 2, 3], &[8, 9, 10]);
+        let cropped = pair(&[1, 2, 3], &[8, 9, 10]);
         check(&data, array, &crop, |batch| assert_eq!(parts(batch), cropped));
         let clip = Query::within(bounds).mode(Mode::Clip);
         check(&data, array, &clip, |batch| assert_eq!(parts(batch), cropped));
         let rows = Query::all().order(Order::Storage);
         check(&data, array, &rows, |batch| assert_eq!(numbers(batch), REMAINING));
-        let some = Query::all().filter("v != 9".parse().unwrap());
+        let filtered_query = Query::all().filter("v != 9".parse().unwrap());
         let runs = vec![(0, vec![0, 1, 2, 3]), (0, vec![8]), (0, vec![10, 11])];
-        check(&data, array, &some, |batch| assert_eq!(parts(batch), runs));
+        check(&data, array, &filtered_query, |batch| assert_eq!(parts(batch), runs));
     }
 }
 
 #[test]
-fn of_edges() {
+fn missing_cells_of_edges() {
     let mut data = row(Kind::Graph).one_object();
     data.elements = (1..12).map(|i| vec![i - 1, i]).collect();
     let bounds = Bounds::new(&[1.0, -1.0], &[10.0, 1.0]).unwrap();
@@ -119,8 +119,8 @@ fn of_edges() {
         check(&data, array, &clip, |batch| {
             assert_eq!(remaining(batch), (vec![1, 2, 3, 8, 9, 10], vec![1, 2, 8, 9]), "{array}");
         });
-        let some = Query::all().filter("v != 9".parse().unwrap());
-        check(&data, array, &some, |batch| {
+        let filtered_query = Query::all().filter("v != 9".parse().unwrap());
+        check(&data, array, &filtered_query, |batch| {
             assert_eq!(
                 remaining(batch),
                 (vec![0, 1, 2, 3, 8, 10, 11], vec![0, 1, 2, 10]),
@@ -128,7 +128,7 @@ fn of_edges() {
             );
         });
     }
-    // Edges themselves, and their values.
+    // The edges and their values.
     let files = store(&[data]);
     for (cell, edges) in [("0/links/0/0.0/c/1/0", 8), ("0/link_attributes/w/0/0.0/c/1/0", 11)] {
         let fixture = Fixture::from_files(&remove_cell(&files, cell));

@@ -25,15 +25,15 @@ impl Random {
         low + ((self.0 >> 11) % (high - low) as u64) as i64
     }
 
-    fn index(&mut self, below: usize) -> usize {
-        self.random_integer(0, below as i64) as usize
+    fn index(&mut self, end: usize) -> usize {
+        self.random_integer(0, end as i64) as usize
     }
 }
 
 const KINDS: [Kind; 6] =
     [Kind::PointCloud, Kind::Line, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
 
-/// Some geometry of `kind` at whole numbers.
+/// Returns random geometry of `kind` with integer coordinates.
 pub(crate) fn random(kind: Kind, axes: usize, random: &mut Random) -> Data {
     let n = 2 + random.index(22);
     let n = if kind == Kind::Line { n / 2 * 2 } else { n };
@@ -84,7 +84,8 @@ pub(crate) fn random(kind: Kind, axes: usize, random: &mut Random) -> Data {
 fn shape(axes: usize, random: &mut Random) -> Shape {
     let low: Vec<f64> = (0..axes).map(|_| random.random_integer(-10, 22) as f64).collect();
     if random.index(4) == 0 {
-        // No whole number lies on such a ball, so that no verdict hangs on the last bit of a root.
+        // No integer point lies on such a ball, so that no verdict depends on the last bit of a
+        // root.
         return Shape::Ball { centre: low, radius: random.random_integer(0, 12) as f64 + 0.31 };
     }
     let high = low.iter().map(|x| x + random.random_integer(0, 17) as f64).collect();
@@ -122,7 +123,7 @@ impl Data {
         self.points[vertex].iter().map(|x| f64::from(*x)).collect()
     }
 
-    /// Whether a vertex counts by itself: in the region, or in one of its chunks.
+    /// Returns whether a vertex is selected: in the region, or in one of its chunks.
     fn counts(&self, vertex: usize, shape: &Shape, mode: Mode) -> bool {
         if mode != Mode::Cells {
             return shape.contains(&self.point(vertex));
@@ -135,18 +136,18 @@ impl Data {
         })
     }
 
-    /// What of each object is asked for, whole or in runs; cuts are told elsewhere.
+    /// Returns the expected vertices of each object, all or in runs; `cut_chains` handles cuts.
     fn chains(&self, shape: &Shape, mode: Mode) -> Vec<(i64, Vec<usize>)> {
         let mut expected = Vec::new();
         for (object, id) in self.objects.iter().zip(&self.ids) {
             let inside = |vertex: &usize| self.counts(*vertex, shape, mode);
             let touches = || match object.as_slice() {
-                [one] => inside(one),
+                [single] => inside(single),
                 _ => object
                     .windows(2)
                     .any(|pair| shape.clip(&self.point(pair[0]), &self.point(pair[1])).is_some()),
             };
-            let whole = match mode {
+            let keeps_all = match mode {
                 Mode::Inside => object.iter().all(inside),
                 Mode::Touch => touches(),
                 Mode::Cells => object.iter().any(inside),
@@ -157,7 +158,7 @@ impl Data {
                     false
                 }
             };
-            if whole {
+            if keeps_all {
                 expected.push((*id, object.clone()));
             }
         }
@@ -169,8 +170,8 @@ impl Data {
         let mut all = Vec::new();
         for (object, id) in self.objects.iter().zip(&self.ids) {
             let points: Vec<Vec<f64>> = object.iter().map(|vertex| self.point(*vertex)).collect();
-            if let [one] = points.as_slice() {
-                all.extend(shape.contains(one).then(|| (*id, vec![one.clone()])));
+            if let [point] = points.as_slice() {
+                all.extend(shape.contains(point).then(|| (*id, vec![point.clone()])));
                 continue;
             }
             let mut run: Vec<Vec<f64>> = Vec::new();
@@ -202,7 +203,7 @@ impl Data {
 
     /// Returns the elements that are selected for certain, and those that only touch.
     fn select_elements(&self, shape: &Shape, mode: Mode) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
-        let (mut sure, mut grazing) = (Vec::new(), Vec::new());
+        let (mut certain, mut grazing) = (Vec::new(), Vec::new());
         for element in &self.elements {
             let points: Vec<Vec<f64>> = element.iter().map(|vertex| self.point(*vertex)).collect();
             let verdict = match (mode, points.len()) {
@@ -211,16 +212,16 @@ impl Data {
                 _ => Some(element.iter().all(|vertex| self.counts(*vertex, shape, mode))),
             };
             match verdict {
-                Some(true) => sure.push(element.clone()),
+                Some(true) => certain.push(element.clone()),
                 Some(false) => {}
                 None => grazing.push(element.clone()),
             }
         }
-        (sure, grazing)
+        (certain, grazing)
     }
 }
 
-/// Checks that the answer in `mode` is that of brute force.
+/// Checks the answer in `mode` against brute force.
 fn check(data: &Data, fixture: &Fixture, shape: &Shape, mode: Mode) {
     let context = || format!("{mode} {shape:?}\n{data:?}");
     let query = Query::all().in_region(shape.region()).mode(mode).with_owners();
@@ -232,12 +233,12 @@ fn check(data: &Data, fixture: &Fixture, shape: &Shape, mode: Mode) {
     let answer = fixture.run(&query).unwrap_or_else(|e| panic!("{e}\n{}", context()));
     assert!(answer.complete && !answer.truncated);
     let batch = &answer.batch;
-    let in_place = |row: usize| {
+    let matches_position = |row: usize| {
         let (at, x) = (batch.field("at").unwrap(), batch.positions().float(row, 0).unwrap());
         (at.column.float(row, 0).unwrap() - x).abs() < 1e-4
     };
     assert!(
-        (0..batch.len()).all(in_place),
+        (0..batch.len()).all(matches_position),
         "values that are not those of the place: {}",
         context()
     );
@@ -262,8 +263,12 @@ fn check(data: &Data, fixture: &Fixture, shape: &Shape, mode: Mode) {
         assert_eq!(found.len(), expected.len(), "{found:?}\n{expected:?}\n{}", context());
         for ((id, found), (object, expected)) in found.iter().zip(&expected) {
             assert_eq!((id, found.len()), (object, expected.len()), "{}", context());
-            let near = |(a, b): (&Vec<f64>, &Vec<f64>)| close(a, b);
-            assert!(found.iter().zip(expected).all(near), "{found:?}\n{expected:?}\n{}", context());
+            let is_near = |(a, b): (&Vec<f64>, &Vec<f64>)| close(a, b);
+            assert!(
+                found.iter().zip(expected).all(is_near),
+                "{found:?}\n{expected:?}\n{}",
+                context()
+            );
         }
     } else if data.kind.is_chain() {
         assert_eq!(parts(batch), data.chains(shape, mode), "{}", context());
@@ -274,10 +279,10 @@ fn check(data: &Data, fixture: &Fixture, shape: &Shape, mode: Mode) {
 
 fn check_elements(data: &Data, shape: &Shape, mode: Mode, batch: &Batch, selected: &[usize]) {
     let context = || format!("{mode} {shape:?}\n{data:?}");
-    let (sure, grazing) = data.select_elements(shape, mode);
+    let (expected_certain, grazing) = data.select_elements(shape, mode);
     if mode == Mode::Clip {
         if data.kind != Kind::Mesh {
-            let expected = sure.iter().filter_map(|edge| {
+            let expected = expected_certain.iter().filter_map(|edge| {
                 let (a, b) = (data.point(edge[0]), data.point(edge[1]));
                 let (from, to) = shape.clip(&a, &b)?;
                 let at =
@@ -293,7 +298,7 @@ fn check_elements(data: &Data, shape: &Shape, mode: Mode, batch: &Batch, selecte
             assert_eq!(found.len(), expected.len(), "{}", context());
             let mut unmatched = expected;
             for edge in &found {
-                let at = unmatched.iter().position(|one| close(one, edge));
+                let at = unmatched.iter().position(|candidate| close(candidate, edge));
                 unmatched.swap_remove(at.unwrap_or_else(|| panic!("{edge:?} {}", context())));
             }
         }
@@ -303,14 +308,14 @@ fn check_elements(data: &Data, shape: &Shape, mode: Mode, batch: &Batch, selecte
     let mut grazing = grazing;
     let mut certain = Vec::new();
     for element in &found {
-        match grazing.iter().position(|one| one == element) {
+        match grazing.iter().position(|grazed| grazed == element) {
             Some(at) => {
                 grazing.swap_remove(at);
             }
             None => certain.push(element.clone()),
         }
     }
-    assert_eq!(certain, sorted(sure), "{}", context());
+    assert_eq!(certain, sorted(expected_certain), "{}", context());
     let mut vertices: BTreeSet<usize> = selected.iter().copied().collect();
     vertices.extend(found.iter().flatten());
     assert_eq!(sorted(numbers(batch)), vertices.into_iter().collect::<Vec<_>>(), "{}", context());
@@ -339,10 +344,10 @@ proptest! {
         }
     }
 
-    /// Boxes side by side, each without its upper faces, share no vertex and leave none out; what they
+    /// Adjacent boxes, each without its upper faces, share no vertex and miss none; what they
     /// cut of a mesh adds up to its area.
     #[test]
-    fn tiles_add_up(seed: u64) {
+    fn tiles_sum_to_the_full_area(seed: u64) {
         let mut numbers_of = Random::new(seed);
         for kind in [Kind::PointCloud, Kind::Mesh] {
             let data = random(kind, 2, &mut numbers_of);
@@ -359,8 +364,8 @@ proptest! {
                 found += area(&clip.batch);
             }
             prop_assert_eq!(sorted(vertices), (0..data.points.len()).collect::<Vec<_>>());
-            let whole = area(&fixture.run(&Query::all()).unwrap().batch);
-            prop_assert!((found - whole).abs() < 1e-3 * (1.0 + whole), "{} of {}", found, whole);
+            let total = area(&fixture.run(&Query::all()).unwrap().batch);
+            prop_assert!((found - total).abs() < 1e-3 * (1.0 + total), "{} of {}", found, total);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Geometry by the book, for whole numbers: slow, obvious, and not the way the crate does it.
+//! Simple and slow geometry for integer coordinates, independent of the algorithms of the crate.
 
 use zvf_model::Bounds;
 use zvf_query::region::Region;
 
-/// A region, as the tests know it.
+/// A region as the tests represent it.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     Box { low: Vec<f64>, high: Vec<f64>, closed: bool },
@@ -60,9 +60,9 @@ impl Shape {
                         }
                         continue;
                     }
-                    let (enter, leave) = ((low - a) / step, (high - a) / step);
-                    from = from.max(enter.min(leave));
-                    to = to.min(enter.max(leave));
+                    let (enter, exit) = ((low - a) / step, (high - a) / step);
+                    from = from.max(enter.min(exit));
+                    to = to.min(enter.max(exit));
                 }
             }
             Self::Ball { centre, radius } => {
@@ -84,7 +84,7 @@ impl Shape {
         (from <= to).then_some((from, to))
     }
 
-    /// Whether a triangle meets the region; nothing where they only touch, or nearly.
+    /// Returns whether a triangle meets the region; `None` where they only touch, or nearly.
     pub(crate) fn meets_triangle(&self, corners: &[Vec<f64>]) -> Option<bool> {
         match self {
             Self::Box { low, high, .. } => {
@@ -122,15 +122,15 @@ fn separation(corners: &[Vec<f64>], low: &[f64], high: &[f64]) -> f64 {
     let mut widest = f64::NEG_INFINITY;
     for normal in normals.into_iter().filter(|n| n.iter().any(|x| *x != 0.0)) {
         let at: Vec<f64> = c.iter().map(|p| dot(*p, normal)).collect();
-        let (mut least, mut most) = (0.0, 0.0);
+        let (mut projected_min, mut projected_max) = (0.0, 0.0);
         for axis in 0..axes {
             let (a, b) = (normal[axis] * low[axis], normal[axis] * high[axis]);
-            least += a.min(b);
-            most += a.max(b);
+            projected_min += a.min(b);
+            projected_max += a.max(b);
         }
         let first = at.iter().copied().fold(f64::INFINITY, f64::min);
         let last = at.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        widest = widest.max((first - most).max(least - last));
+        widest = widest.max((first - projected_max).max(projected_min - last));
     }
     widest
 }
@@ -139,15 +139,15 @@ fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 }
 
-/// How far a point is from a triangle: by halving the triangle around the nearest corner again and again.
+/// Returns the distance from a point to a triangle by nested searches.
 fn distance(point: &[f64], corners: &[Vec<f64>]) -> f64 {
-    let far = |p: &[f64]| p.iter().zip(point).map(|(x, c)| (x - c) * (x - c)).sum::<f64>();
+    let distance_sq = |p: &[f64]| p.iter().zip(point).map(|(x, c)| (x - c) * (x - c)).sum::<f64>();
     let at = |u: f64, v: f64| -> Vec<f64> {
         let shares = [1.0 - u - v, u, v];
         (0..point.len()).map(|i| (0..3).map(|k| corners[k][i] * shares[k]).sum()).collect()
     };
-    // The distance is a convex function of u and v: nested searches for the least.
-    let least = |low: f64, high: f64, f: &dyn Fn(f64) -> f64| {
+    // The distance is a convex function of u and v: nested searches for the minimum.
+    let minimize = |low: f64, high: f64, f: &dyn Fn(f64) -> f64| {
         let (mut low, mut high) = (low, high);
         for _ in 0..80 {
             let (a, b) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
@@ -155,5 +155,5 @@ fn distance(point: &[f64], corners: &[Vec<f64>]) -> f64 {
         }
         f((low + high) / 2.0)
     };
-    least(0.0, 1.0, &|u| least(0.0, 1.0 - u, &|v| far(&at(u, v)))).sqrt()
+    minimize(0.0, 1.0, &|u| minimize(0.0, 1.0 - u, &|v| distance_sq(&at(u, v)))).sqrt()
 }

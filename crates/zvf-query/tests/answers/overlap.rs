@@ -1,4 +1,4 @@
-//! Fragments that share rows, links to rows that are not there, and edges that the order of rows implies.
+//! Fragments that share rows, links to missing rows, and edges that the order of rows implies.
 
 use zvf_format::Class;
 use zvf_format::fragment::FragmentIndexBuilder;
@@ -39,7 +39,7 @@ fn nine_points(kind: Kind) -> Data {
 }
 
 #[test]
-fn a_row_that_several_fragments_name_comes_once() {
+fn a_row_of_several_fragments_is_returned_once() {
     let bounds = Bounds::new(&[-1.0, -1.0], &[20.0, 1.0]).unwrap();
     for kind in [Kind::Graph, Kind::Mesh] {
         let mut data = nine_points(kind);
@@ -69,7 +69,7 @@ fn a_row_that_several_fragments_name_comes_once() {
 }
 
 #[test]
-fn a_shared_row_belongs_to_each_object_that_is_asked_for() {
+fn a_shared_row_belongs_to_each_requested_object() {
     let data =
         nine_points(Kind::PointCloud).objects(vec![vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8]]);
     let shared = fragments(&[(0, 4), (2, 4)]);
@@ -88,24 +88,24 @@ fn a_shared_row_belongs_to_each_object_that_is_asked_for() {
 }
 
 #[test]
-fn links_to_rows_that_are_not_there_are_refused_in_every_way_of_asking() {
-    let near = Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap();
+fn every_query_rejects_links_to_missing_rows() {
+    let bounds = Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap();
     for kind in [Kind::Graph, Kind::Skeleton, Kind::Mesh] {
         let mut data = nine_points(kind).objects(vec![(0..6).collect(), (6..9).collect()]);
         data.elements = match kind {
             Kind::Skeleton => vec![vec![5, 2]],
             _ => vec![vec![0, 1]],
         };
-        let whole = store(&[data]);
+        let sound = store(&[data]);
         for row in [6_i64, 77, 1 << 33, i64::MAX] {
             let links: Vec<u8> = [1, row].iter().flat_map(|n| n.to_le_bytes()).collect();
-            let fixture = Fixture::from_files(&with_cell(&whole, "0/links/0/0.0/c/0/0", &links));
+            let fixture = Fixture::from_files(&with_cell(&sound, "0/links/0/0.0/c/0/0", &links));
             for query in [
                 Query::all(),
-                Query::within(near),
-                Query::within(near).mode(Mode::Clip),
-                Query::within(near).mode(Mode::Cells),
-                Query::within(near).mode(Mode::Inside),
+                Query::within(bounds),
+                Query::within(bounds).mode(Mode::Clip),
+                Query::within(bounds).mode(Mode::Cells),
+                Query::within(bounds).mode(Mode::Inside),
                 Query::all().of_objects([ObjectId(0)]),
                 Query::all().with_owners(),
                 Query::all().filter("v < 4".parse().unwrap()),
@@ -122,13 +122,13 @@ fn links_to_rows_that_are_not_there_are_refused_in_every_way_of_asking() {
 }
 
 #[test]
-fn the_convention_says_whether_rows_follow_each_other() {
+fn the_convention_decides_whether_rows_are_joined() {
     let mut data = nine_points(Kind::Graph).objects(vec![(0..6).collect(), (6..9).collect()]);
     data.elements = vec![vec![0, 3], vec![5, 6]];
     let files = store(&[data]);
-    let words = ["explicit", "implicit_sequential", "implicit_sequential_with_branches"];
-    for (word, edges) in words.into_iter().zip([2, 2, 8]) {
-        let to = format!("\"links_convention\":\"{word}\"");
+    let conventions = ["explicit", "implicit_sequential", "implicit_sequential_with_branches"];
+    for (convention, edges) in conventions.into_iter().zip([2, 2, 8]) {
+        let to = format!("\"links_convention\":\"{convention}\"");
         let fixture = Fixture::from_files(&with_document(
             &files,
             "zarr.json",
@@ -140,22 +140,23 @@ fn the_convention_says_whether_rows_follow_each_other() {
             assert_eq!(
                 elements(&fixture.run(&query).unwrap().batch).len(),
                 edges,
-                "{word} {query:?}"
+                "{convention} {query:?}"
             );
         }
     }
 }
 
 #[test]
-fn fragments_without_vertices_are_refused_where_they_are_asked_for() {
+fn queries_reject_fragments_without_vertices() {
     for kind in [Kind::PointCloud, Kind::Graph] {
         let mut files = store(&[nine_points(kind)]);
         files.retain(|(path, _)| path != "0/vertices/c/1/0");
-        let gone = with_document(&files, "0/vertices/zarr.json", "[\"0.0\",\"1.0\"]", "[\"0.0\"]");
-        let fixture = Fixture::from_files(&gone);
-        let far = Bounds::new(&[7.0, -1.0], &[20.0, 1.0]).unwrap();
+        let removed =
+            with_document(&files, "0/vertices/zarr.json", "[\"0.0\",\"1.0\"]", "[\"0.0\"]");
+        let fixture = Fixture::from_files(&removed);
+        let far_bounds = Bounds::new(&[7.0, -1.0], &[20.0, 1.0]).unwrap();
         for query in
-            [Query::all(), Query::within(far), Query::all().filter("x > 1".parse().unwrap())]
+            [Query::all(), Query::within(far_bounds), Query::all().filter("x > 1".parse().unwrap())]
         {
             let error = fixture.run(&query).unwrap_err();
             assert_eq!(error.class(), Class::OutOfBounds, "{kind} {query:?}");
@@ -163,17 +164,17 @@ fn fragments_without_vertices_are_refused_where_they_are_asked_for() {
             let answer = fixture.run(&query.allow_missing()).unwrap();
             assert!(!answer.complete && answer.missing.len() == 1, "{kind}");
         }
-        let near = Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap();
-        assert_eq!(numbers(&fixture.run(&Query::within(near)).unwrap().batch), [0, 1, 2, 3]);
-        // An index without fragments says nothing.
-        let empty = with_cell(&gone, "0/vertex_fragments/c/1/0", &fragments(&[]));
+        let near_bounds = Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap();
+        assert_eq!(numbers(&fixture.run(&Query::within(near_bounds)).unwrap().batch), [0, 1, 2, 3]);
+        // An index without fragments causes no error.
+        let empty = with_cell(&removed, "0/vertex_fragments/c/1/0", &fragments(&[]));
         assert_eq!(Fixture::from_files(&empty).run(&Query::all()).unwrap().batch.len(), 6);
     }
 }
 
 #[test]
-fn empty_answers_have_the_columns_of_others() {
-    let nowhere = Bounds::new(&[500.0, 500.0], &[501.0, 501.0]).unwrap();
+fn empty_answers_have_all_columns() {
+    let empty_bounds = Bounds::new(&[500.0, 500.0], &[501.0, 501.0]).unwrap();
     for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {
         let mut data = nine_points(kind).objects(vec![(0..6).collect(), (6..9).collect()]);
         data.elements = match kind {
@@ -183,40 +184,40 @@ fn empty_answers_have_the_columns_of_others() {
             _ => Vec::new(),
         };
         let fixture = data.fixture();
-        let ask = |query: Query| fixture.run(&query.with_owners().with_places()).unwrap().batch;
-        let some = ask(Query::all());
+        let answer = |query: Query| fixture.run(&query.with_owners().with_places()).unwrap().batch;
+        let full_batch = answer(Query::all());
         for query in [
-            Query::within(nowhere),
-            Query::within(nowhere).mode(Mode::Cells),
+            Query::within(empty_bounds),
+            Query::within(empty_bounds).mode(Mode::Cells),
             Query::all().filter("v > 1000".parse().unwrap()),
             Query::all().filter("x > 1000".parse().unwrap()),
             Query::all().of_objects([ObjectId(55)]),
         ] {
-            let none = ask(query.clone());
+            let empty_batch = answer(query.clone());
             let columns = |batch: &zvf_model::Batch| -> Vec<_> {
                 let fields = batch
                     .fields()
                     .iter()
                     .chain(batch.elements().into_iter().flat_map(|all| all.fields()));
                 fields
-                    .map(|one| (one.name.clone(), one.column.dtype(), one.column.width()))
+                    .map(|field| (field.name.clone(), field.column.dtype(), field.column.width()))
                     .collect()
             };
-            assert!(none.is_empty(), "{kind} {query:?}");
-            assert_eq!(columns(&none), columns(&some), "{kind} {query:?}");
-            assert_eq!(none.positions().dtype(), some.positions().dtype());
+            assert!(empty_batch.is_empty(), "{kind} {query:?}");
+            assert_eq!(columns(&empty_batch), columns(&full_batch), "{kind} {query:?}");
+            assert_eq!(empty_batch.positions().dtype(), full_batch.positions().dtype());
             assert_eq!(
-                none.elements().map(zvf_model::Elements::width),
-                some.elements().map(zvf_model::Elements::width),
+                empty_batch.elements().map(zvf_model::Elements::width),
+                full_batch.elements().map(zvf_model::Elements::width),
                 "{kind} {query:?}"
             );
-            assert!(none.vertex_objects().is_some(), "{kind} {query:?}");
+            assert!(empty_batch.vertex_objects().is_some(), "{kind} {query:?}");
         }
     }
 }
 
 #[test]
-fn rows_that_do_not_exist_have_no_relatives() {
+fn missing_rows_have_no_relatives() {
     let fixture = nine_points(Kind::PointCloud).fixture();
     let row = |chunk: i64, row| zvf_model::VertexRow {
         chunk: zvf_format::key::ChunkKey::new(&[chunk, 0]).unwrap(),

@@ -1,7 +1,7 @@
-//! How often a question waits for a network, one answer after the other.
+//! The number of sequential network round trips of a query.
 //!
-//! Every request takes as long as all others on a clock that stands still otherwise, so that the time on it is the
-//! number of rounds.
+//! Every request takes the same time on a clock that stops otherwise, so that the elapsed time is
+//! the number of round trips.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,21 +24,22 @@ async fn behind_a_network(id: &str) -> Arc<FaultStore> {
     Arc::new(faults)
 }
 
-/// The rounds that opening and a box take, and the same box again; and what was asked for.
+/// Returns the rounds of opening and a box query, those of the same query repeated, and the
+/// requests.
 async fn rounds(id: &str) -> ([u128; 2], Vec<String>) {
     let faults = behind_a_network(id).await;
-    let begun = Instant::now();
+    let start = Instant::now();
     let store =
         Store::from_object_store(faults.clone(), &Path::default(), OpenOptions::default()).await;
     let reader = Reader::new(store.unwrap());
     let query = Query::within(Bounds::new(&[-1e3; 3], &[1e3; 3]).unwrap());
     let query = query.columns(Columns::None).uncached();
     let first = reader.run(&query).await.unwrap();
-    let first_time = begun.elapsed();
+    let first_time = start.elapsed();
     let second = reader.run(&query).await.unwrap();
     assert!(!first.batch.is_empty(), "{id}");
     assert_eq!(first.batch.positions(), second.batch.positions(), "{id}");
-    let times = [first_time, begun.elapsed() - first_time];
+    let times = [first_time, start.elapsed() - first_time];
     let requests = faults.requests().into_iter().map(|request| request.path).collect();
     (times.map(|time| time.as_millis() / ROUND.as_millis()), requests)
 }

@@ -1,4 +1,4 @@
-//! Answers batch by batch: the same as collected, in order, and no further than anybody looks.
+//! Streamed batches equal the collected answer, in order, and are only read on demand.
 
 use futures_util::StreamExt as _;
 use zvf_model::{Batch, Bounds, Kind};
@@ -42,7 +42,7 @@ fn long_line(kind: Kind) -> Data {
     data
 }
 
-/// The same vertices with edges or faces: neighbours in both directions, and some that lie far apart.
+/// The same vertices with edges or faces: neighbours in both directions, and some distant ones.
 fn linked_points(kind: Kind) -> Data {
     let mut data = long_line(Kind::PointCloud);
     data.kind = kind;
@@ -55,7 +55,7 @@ fn linked_points(kind: Kind) -> Data {
 }
 
 #[test]
-fn streams_are_what_is_collected() {
+fn streams_equal_collected_answers() {
     let bounds = Bounds::new(&[100.5, -1.0], &[1800.0, 1.0]).unwrap();
     for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton] {
         let fixture = low_memory_fixture(&store(&[long_line(kind)]));
@@ -70,21 +70,21 @@ fn streams_are_what_is_collected() {
         }
         for query in queries {
             let context = format!("{kind} {query:?}");
-            let full = fixture.run(&query).unwrap().batch;
+            let collected = fixture.run(&query).unwrap().batch;
             let batches = collect_batches(&fixture, &query);
             assert!(
                 batches.len() > 1 && batches.iter().all(|batch| !batch.is_empty()),
                 "{context}"
             );
             if kind.has_links() {
-                // A vertex comes again where its edges are in several batches; an edge never does.
+                // A vertex is repeated if its edges are in several batches; an edge never is.
                 let edges: Vec<_> = batches.iter().flat_map(positions).collect();
-                assert_eq!(sorted(edges), sorted(positions(&full)), "{context}");
+                assert_eq!(sorted(edges), sorted(positions(&collected)), "{context}");
             } else {
                 let rows: Vec<&[u8]> = batches.iter().flat_map(|b| b.positions().rows()).collect();
-                assert_eq!(rows, full.positions().rows().collect::<Vec<_>>(), "{context}");
+                assert_eq!(rows, collected.positions().rows().collect::<Vec<_>>(), "{context}");
                 let runs: Vec<_> = batches.iter().flat_map(parts).collect();
-                assert_eq!(runs, parts(&full), "{context}");
+                assert_eq!(runs, parts(&collected), "{context}");
             }
         }
     }
@@ -95,7 +95,7 @@ fn collecting_in_parts_changes_nothing() {
     let bounds = Bounds::new(&[100.5, -1.0], &[1800.0, 1.0]).unwrap();
     for kind in [Kind::Graph, Kind::Skeleton, Kind::Mesh] {
         let files = store(&[linked_points(kind)]);
-        let (parts, full) = (low_memory_fixture(&files), Fixture::from_files(&files));
+        let (parts, uncut) = (low_memory_fixture(&files), Fixture::from_files(&files));
         let mut queries = vec![
             Query::all(),
             Query::all().with_owners().with_places(),
@@ -105,27 +105,27 @@ fn collecting_in_parts_changes_nothing() {
         queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
         for query in queries {
             let context = format!("{kind} {query:?}");
-            let answers = [&parts, &full].map(|fixture| fixture.run(&query).unwrap());
+            let answers = [&parts, &uncut].map(|fixture| fixture.run(&query).unwrap());
             let counted =
-                [&parts, &full].map(|fixture| fixture.wait(fixture.reader.count(&query)).unwrap());
-            let [parts, full] = &answers;
+                [&parts, &uncut].map(|fixture| fixture.wait(fixture.reader.count(&query)).unwrap());
+            let [parts, uncut] = &answers;
             for counts in counted {
-                let elements = elements(&full.batch).len() as u64;
-                assert_eq!(counts.vertices, full.batch.len() as u64, "{context}");
+                let elements = elements(&uncut.batch).len() as u64;
+                assert_eq!(counts.vertices, uncut.batch.len() as u64, "{context}");
                 assert_eq!(counts.elements, Some(elements), "{context}");
-                assert_eq!(counts.truncated, full.truncated, "{context}");
+                assert_eq!(counts.truncated, uncut.truncated, "{context}");
             }
             if query.region().is_some() && context.contains("Clip") {
                 // The vertices of cuts are numbered wave by wave.
-                assert_eq!(parts.batch.len(), full.batch.len(), "{context}");
-                assert_eq!(elements(&parts.batch).len(), elements(&full.batch).len(), "{context}");
+                assert_eq!(parts.batch.len(), uncut.batch.len(), "{context}");
+                assert_eq!(elements(&parts.batch).len(), elements(&uncut.batch).len(), "{context}");
                 continue;
             }
-            assert_eq!(parts.batch.positions(), full.batch.positions(), "{context}");
-            assert_eq!(parts.batch.fields(), full.batch.fields(), "{context}");
-            assert_eq!(parts.batch.vertex_objects(), full.batch.vertex_objects(), "{context}");
-            assert_eq!(parts.batch.elements(), full.batch.elements(), "{context}");
-            assert_eq!(parts.truncated, full.truncated, "{context}");
+            assert_eq!(parts.batch.positions(), uncut.batch.positions(), "{context}");
+            assert_eq!(parts.batch.fields(), uncut.batch.fields(), "{context}");
+            assert_eq!(parts.batch.vertex_objects(), uncut.batch.vertex_objects(), "{context}");
+            assert_eq!(parts.batch.elements(), uncut.batch.elements(), "{context}");
+            assert_eq!(parts.truncated, uncut.truncated, "{context}");
         }
     }
 }
@@ -138,7 +138,7 @@ fn positions(batch: &Batch) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn elements_of_any_shape_come_once() {
+fn elements_of_any_shape_are_streamed_once() {
     for seed in 0..8 {
         let mut numbers_of = Random::new(seed + 5);
         for kind in [Kind::Graph, Kind::Skeleton, Kind::Mesh] {
@@ -150,13 +150,13 @@ fn elements_of_any_shape_come_once() {
                     None => Query::all(),
                     Some(mode) => Query::within(bounds).mode(mode),
                 };
-                let full = fixture.run(&query).unwrap().batch;
+                let expected_batch = fixture.run(&query).unwrap().batch;
                 let batches = collect_batches(&fixture, &query);
                 let found = sorted(batches.iter().flat_map(elements).collect());
-                assert_eq!(found, sorted(elements(&full)), "{mode:?} {data:?}");
-                let mut seen = sorted(batches.iter().flat_map(numbers).collect::<Vec<_>>());
-                seen.dedup();
-                assert_eq!(seen, sorted(numbers(&full)), "{mode:?} {data:?}");
+                assert_eq!(found, sorted(elements(&expected_batch)), "{mode:?} {data:?}");
+                let mut streamed = sorted(batches.iter().flat_map(numbers).collect::<Vec<_>>());
+                streamed.dedup();
+                assert_eq!(streamed, sorted(numbers(&expected_batch)), "{mode:?} {data:?}");
             }
         }
     }
@@ -178,9 +178,9 @@ fn dropped_streams_stop_reading() {
         drop(batches);
         tokio::task::yield_now().await;
     });
-    let some = reads(&fixture) - before;
-    assert!(some < all / 2, "{some} of {all}");
-    // A limit is such a reader.
+    let reads_of_stream = reads(&fixture) - before;
+    assert!(reads_of_stream < all / 2, "{reads_of_stream} of {all}");
+    // A limit stops reading as well.
     let before = reads(&fixture);
     let limited = collect_batches(&fixture, &query.clone().limit(5));
     assert_eq!(limited.iter().map(Batch::len).sum::<usize>(), 5);
@@ -192,7 +192,7 @@ fn numbered_parts_have_each_vertex_once() {
     let bounds = Bounds::new(&[100.5, -1.0], &[1800.0, 1.0]).unwrap();
     for kind in [Kind::Graph, Kind::Mesh] {
         let files = store(&[linked_points(kind)]);
-        let (fixture, full) = (low_memory_fixture(&files), Fixture::from_files(&files));
+        let (fixture, unsplit) = (low_memory_fixture(&files), Fixture::from_files(&files));
         let mut queries = vec![
             Query::all().with_owners(),
             Query::all().filter("v > 50 and label != \"a\"".parse().unwrap()),
@@ -200,7 +200,7 @@ fn numbered_parts_have_each_vertex_once() {
         queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
         for query in queries {
             let context = format!("{kind} {query:?}");
-            let expected = full.run(&query).unwrap().batch;
+            let expected = unsplit.run(&query).unwrap().batch;
             let (mut rows, mut ends) = (Vec::new(), Vec::new());
             let parts = fixture.wait(async {
                 let mut numbered =
@@ -226,7 +226,7 @@ fn numbered_parts_have_each_vertex_once() {
             let expected = expected.positions().rows().map(<[u8]>::to_vec).collect();
             assert_eq!(sorted(rows), sorted(expected), "{context}");
         }
-        let limited = full.wait(full.reader.numbered(&Query::all().limit(5))).unwrap();
+        let limited = unsplit.wait(unsplit.reader.numbered(&Query::all().limit(5))).unwrap();
         assert!(limited.is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Meshes whose chunks are Draco streams of the reference: positions and inner faces, and no more than that.
+//! Meshes whose chunks are Draco streams of the reference: only positions and inner faces are read.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use zvf_query::{Columns, Mode, Query, Reader};
 fn reader(name: &str) -> Reader {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/draco");
     let files = archives::read(&folder.join(format!("{name}.zarrvectors.tar.zst"))).unwrap();
-    let store = Box::leak(Box::new(Unpacked::from_files(&files))); // as long as the store is open
+    let store = Box::leak(Box::new(Unpacked::from_files(&files))); // lives as long as the store
     Reader::new(inline(store.open()))
 }
 
 #[test]
-fn inner_faces_are_answered_and_said_to_be_not_all() {
-    // What the stock decoder reads from all cells of the store.
+fn inner_faces_are_answered_as_incomplete() {
+    // The output of the stock decoder for all cells of the store.
     for (name, vertices, faces) in [("store_one_cell", 162, 122 + 152), ("store_cells", 156, 101)] {
         let reader = reader(name);
         let answer = inline(reader.run(&Query::all().columns(Columns::None))).unwrap();
@@ -28,7 +28,7 @@ fn inner_faces_are_answered_and_said_to_be_not_all() {
 }
 
 #[test]
-fn a_box_gives_what_lies_in_it() {
+fn a_box_selects_the_faces_inside() {
     let reader = reader("store_one_cell");
     let all = inline(reader.run(&Query::all().columns(Columns::None))).unwrap().batch;
     let cube = Bounds::new(&[96.0, -9.0, -3.0], &[104.0, -4.0, 3.0]).unwrap();

@@ -7,7 +7,7 @@ use zvf_query::{Columns, Mode, Query};
 use crate::reference::{bounds, every_level, sha, sorted_sha};
 use archives::inline;
 
-/// What the reference says of edges or faces, by a name that fits the kind.
+/// Returns the edges or faces of the reference, by the name that fits the kind.
 fn parse_reference(entry: &Value) -> Option<&Value> {
     ["edges", "faces"].into_iter().map(|name| &entry[name]).find(|reference| reference.is_object())
 }
@@ -21,24 +21,24 @@ fn numbers(batch: &Batch) -> Vec<u8> {
 /// The sum over the positions of each element, in the order of its vertices, as floats of 64 bits.
 fn positions(batch: &Batch) -> String {
     let axes = batch.positions().width() as usize;
-    let one = |element: &[usize]| -> Vec<u8> {
+    let element_bytes = |element: &[usize]| -> Vec<u8> {
         let values = element
             .iter()
             .flat_map(|row| (0..axes).map(|axis| batch.positions().float(*row, axis).unwrap()));
         values.flat_map(f64::to_le_bytes).collect()
     };
-    let rows: Vec<Vec<u8>> = batch.elements().unwrap().iter().map(one).collect();
+    let rows: Vec<Vec<u8>> = batch.elements().unwrap().iter().map(element_bytes).collect();
     sorted_sha(rows.iter().map(Vec::as_slice))
 }
 
-/// The elements of `whole` with all vertices in the box, as positions.
-fn induced(whole: &Batch, bounds: &Bounds) -> String {
-    let axes = whole.positions().width() as usize;
+/// Returns the elements of `batch` with all vertices in the box, as positions.
+fn induced(batch: &Batch, bounds: &Bounds) -> String {
+    let axes = batch.positions().width() as usize;
     let point = |row: &usize| -> Vec<f64> {
-        (0..axes).map(|axis| whole.positions().float(*row, axis).unwrap()).collect()
+        (0..axes).map(|axis| batch.positions().float(*row, axis).unwrap()).collect()
     };
     let inside = |element: &&[usize]| element.iter().all(|row| bounds.contains(&point(row)));
-    let rows: Vec<Vec<u8>> = whole
+    let rows: Vec<Vec<u8>> = batch
         .elements()
         .unwrap()
         .iter()
@@ -62,15 +62,15 @@ fn compare(name: &str, batch: &Batch, reference: &Value, order: bool, faults: &m
     }
 }
 
-/// What the writer was given where that is known, else what the reference read. The reference is wrong
-/// about skeletons that were streamed, that are of a version before 0.8, or cut by a box: it then takes
-/// vertices for neighbours that are none.
+/// Compares with the input of the writer where it is known, else with the reference. The reference
+/// is wrong about skeletons that were streamed, that are of a version before 0.8, or cut by a box: it
+/// then joins vertices that are not neighbours.
 #[test]
 fn elements_are_those_of_the_writer_or_the_reference() {
     let (mut all, mut boxes, mut faults) = (0, 0, Vec::new());
     every_level(|case| {
-        let whole = &case.reference["read_all"];
-        let Some(reference) = parse_reference(whole) else { return };
+        let read_all = &case.reference["read_all"];
+        let Some(reference) = parse_reference(read_all) else { return };
         let query = Query::all().columns(Columns::None).at_level(case.level);
         let answer =
             inline(case.reader.run(&query)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
@@ -82,7 +82,7 @@ fn elements_are_those_of_the_writer_or_the_reference() {
             None if case.id == "sk3_streamed" => assert_eq!(batch.elements().unwrap().len(), 93),
             None => compare(&case.name, &batch, reference, order, &mut faults),
         }
-        assert_eq!(sha(batch.positions().bytes()), whole["nodes"]["sha256"], "{}", case.name);
+        assert_eq!(sha(batch.positions().bytes()), read_all["nodes"]["sha256"], "{}", case.name);
         all += 1;
         for entry in case.reference["bbox"].as_array().into_iter().flatten() {
             let Some(bounds) = bounds(entry) else { continue };

@@ -1,4 +1,4 @@
-//! Stores of several kinds: each is asked for by name and answers as if it were alone.
+//! Stores of several kinds: a query names a kind, and its answer ignores the others.
 
 use archives::inline;
 use zvf_model::{Bounds, Kind, LevelId, LevelReader, ObjectId};
@@ -66,7 +66,7 @@ fn the_kinds_of_a_level_and_of_its_objects() {
 }
 
 #[test]
-fn a_geometry_without_fragments_is_told_from_one_with() {
+fn geometries_with_and_without_fragments_are_distinguished() {
     let reader = reader(&archives::files("composite"));
     let level = inline(reader.level(LevelId(0))).unwrap();
     assert_eq!((level.kinds(), level.extra_kinds().count()), (&[Kind::PointCloud][..], 1));

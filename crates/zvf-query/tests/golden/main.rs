@@ -1,4 +1,4 @@
-//! Questions to stores of every format version that other software wrote: boxes against brute force,
+//! Queries of stores of every format version that other software wrote: boxes against brute force,
 //! objects, groups, edges and faces.
 
 mod boxes;

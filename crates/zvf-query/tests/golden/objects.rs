@@ -8,7 +8,7 @@ use crate::reference::{bounds, every_level, sha};
 use archives::inline;
 
 #[test]
-fn each_object_is_what_its_manifest_says() {
+fn objects_have_the_vertices_of_their_manifests() {
     let mut objects = 0;
     every_level(|case| {
         let reference = case.reference["objects"]["objects"].as_array();
@@ -31,18 +31,19 @@ fn each_object_is_what_its_manifest_says() {
             }
             objects += 1;
         }
-        // All at once, the other way round, and one that is not there.
+        // All in one query, in reverse order, and one id that does not exist.
         if reference.is_none() || has_links {
             return;
         }
-        let back: Vec<ObjectId> = ids().collect::<Vec<_>>().into_iter().rev().collect();
-        // One store's attribute is shorter than its vertices: that is told when it is asked for.
-        let query = Query::all().of_objects(back.iter().copied().chain([ObjectId(i64::MIN)]));
+        let reversed: Vec<ObjectId> = ids().collect::<Vec<_>>().into_iter().rev().collect();
+        // In one store an attribute is shorter than the vertices: only a query of the attribute
+        // reports it.
+        let query = Query::all().of_objects(reversed.iter().copied().chain([ObjectId(i64::MIN)]));
         let query = query.columns(Columns::None);
         let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
         assert_eq!(answer.unknown_objects, [ObjectId(i64::MIN)], "{}", case.name);
         let parts: Vec<ObjectId> = answer.batch.parts().objects().to_vec();
-        let present: Vec<ObjectId> = back.into_iter().filter(|id| parts.contains(id)).collect();
+        let present: Vec<ObjectId> = reversed.into_iter().filter(|id| parts.contains(id)).collect();
         assert_eq!(parts, present, "{}", case.name);
     });
     assert!(objects > 800, "{objects} objects");
@@ -71,8 +72,8 @@ fn groups_are_their_members() {
     assert!(groups >= 30, "{groups} groups");
 }
 
-/// A chain is kept whole when one of its fragments is in a chunk that the box touches: what the
-/// reference does, and the mode that tests nothing.
+/// A chain is returned uncut when one of its fragments is in a chunk that the box touches, as in the
+/// reference and in the mode without tests.
 #[test]
 fn chains_by_chunk_are_those_of_the_reference() {
     let mut boxes = 0;

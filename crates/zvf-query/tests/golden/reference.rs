@@ -1,4 +1,4 @@
-//! What is expected of each store, and the sums by which it is told.
+//! The expected answers of each store, as checksums.
 
 use std::path::Path;
 
@@ -15,13 +15,13 @@ pub(crate) struct Case {
     pub(crate) id: String,
     pub(crate) reader: Reader,
     pub(crate) level: LevelId,
-    /// What the reference read.
+    /// The output of the reference.
     pub(crate) reference: Value,
-    /// What the writer was given, of level 0.
+    /// The input of the writer, of level 0.
     pub(crate) truth: Value,
 }
 
-/// Shows every level of every store whose vertices can be read.
+/// Calls `visit` for every level of every store whose vertices can be read.
 pub(crate) fn every_level(mut visit: impl FnMut(&Case)) {
     for id in ids() {
         let expected = json(&format!("{id}.expected.json"));
@@ -58,7 +58,7 @@ pub(crate) fn corner(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(number).collect()
 }
 
-/// The box of an entry; `None` when it is none.
+/// Returns the box of an entry; `None` if it is invalid.
 pub(crate) fn bounds(entry: &Value) -> Option<Bounds> {
     Bounds::new(&corner(&entry["lo"]), &corner(&entry["hi"])).ok()
 }

@@ -1,4 +1,4 @@
-//! Stores that the test suites of other writers leave behind, asked in every way.
+//! Stores of the test suites of other writers, read by every kind of query.
 
 use archives::Unpacked;
 use futures_util::StreamExt as _;
@@ -14,11 +14,11 @@ async fn open(name: &str) -> (Unpacked, Reader) {
     (unpacked, Reader::new(store))
 }
 
-/// Everything, asked in ways that should make no difference.
+/// Returns queries that select everything in different ways.
 fn unfiltered_queries(axes: usize) -> Vec<Query> {
-    let everywhere = Bounds::new(&vec![-1e9; axes], &vec![1e9; axes]).unwrap();
+    let bounds = Bounds::new(&vec![-1e9; axes], &vec![1e9; axes]).unwrap();
     let mut all = vec![Query::all(), Query::all().with_owners()];
-    all.extend([Mode::Inside, Mode::Touch, Mode::Cells].map(|m| Query::within(everywhere).mode(m)));
+    all.extend([Mode::Inside, Mode::Touch, Mode::Cells].map(|m| Query::within(bounds).mode(m)));
     all
 }
 
@@ -50,7 +50,7 @@ async fn fragments_with_missing_rows_are_refused() {
 }
 
 #[tokio::test]
-async fn rows_that_fragments_share_come_once_in_every_read() {
+async fn shared_rows_are_returned_once_in_every_read() {
     let (_unpacked, reader) = open("overlap").await;
     let level = reader.level(LevelId(0)).await.unwrap();
     let keys: Vec<_> = level.chunks().await.unwrap().iter().collect();
@@ -67,7 +67,7 @@ async fn rows_that_fragments_share_come_once_in_every_read() {
 }
 
 #[tokio::test]
-async fn boxes_find_points_of_coarse_levels_beside_their_chunk() {
+async fn boxes_find_points_of_coarse_levels_outside_their_chunk() {
     let (_unpacked, reader) = open("coarse_misplaced").await;
     for number in reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
         let all = reader.run(&Query::all().at_level(LevelId(number))).await.unwrap().batch;

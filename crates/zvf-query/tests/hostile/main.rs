@@ -1,5 +1,5 @@
-//! Stores that lie about themselves, asked in every way: each question is answered or refused, in memory
-//! that follows what is there and not what is claimed.
+//! Stores with false metadata, read by every kind of query: each query is answered or rejected,
+//! with memory in proportion to the stored bytes and not to the claimed sizes.
 
 #[path = "../answers/made.rs"]
 #[expect(dead_code, reason = "other tests make more of it")]
@@ -20,7 +20,7 @@ use zvf_store::{OpenOptions, Store};
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// What a question to a store of some kilobytes may take on top.
+/// Limits the additional memory of a query to a store of a few kilobytes.
 const MAX_BYTES: usize = 48 << 20;
 
 /// A store with everything in it: 24 vertices in six chunks, two objects, a group of both.
@@ -63,8 +63,8 @@ fn queries() -> Vec<Query> {
     all
 }
 
-/// Asks everything that can be asked; how many questions were answered.
-async fn ask(reader: &Reader) -> usize {
+/// Runs every kind of query and returns the number of answered ones.
+async fn run_queries(reader: &Reader) -> usize {
     let mut answered = 0;
     for query in queries() {
         answered += usize::from(reader.run(&query).await.is_ok());
@@ -256,14 +256,14 @@ fn corruptions() -> Vec<Corruption> {
 }
 
 #[test]
-fn every_question_to_a_store_that_lies_is_answered_or_refused() {
+fn every_query_of_a_corrupt_store_is_answered_or_rejected() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let kinds = [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
     let mut greedy = Vec::new();
     for kind in kinds {
         let files = full_store(kind);
         let fixture = Fixture::from_files(&files);
-        assert!(fixture.wait(ask(&fixture.reader)) > 50, "{kind}: without a lie");
+        assert!(fixture.wait(run_queries(&fixture.reader)) > 50, "{kind}: without a corruption");
         drop(fixture);
         for (name, corrupt) in corruptions() {
             let mut files = files.clone();
@@ -277,7 +277,7 @@ fn every_question_to_a_store_that_lies_is_answered_or_refused() {
                 let Ok(store) = Store::from_object_store(memory, &root, options).await else {
                     return;
                 };
-                ask(&Reader::new(store)).await;
+                run_queries(&Reader::new(store)).await;
             });
             let peak = HEAP.peak_usage().saturating_sub(before);
             if peak > MAX_BYTES {

@@ -1,4 +1,4 @@
-//! What a query takes of memory follows the budget, not the data.
+//! The memory of a query depends on the budget, not on the data.
 
 #[path = "../answers/made.rs"]
 #[expect(dead_code, reason = "other tests make more of it")]
@@ -21,7 +21,7 @@ const CHUNKS: usize = 96;
 const ROWS: usize = 64 << 10;
 const BUDGET: u64 = 8 << 20;
 
-/// Chunks with many more vertices than `data` has in them: on a line, each joined to the next.
+/// Fills the chunks of `data` with many more vertices on a line, each joined to the next.
 fn enlarge_chunks(data: &Data) -> Files {
     let mut builder = FragmentIndexBuilder::new();
     builder.range(0, ROWS as u64).unwrap();
@@ -48,7 +48,7 @@ fn enlarge_chunks(data: &Data) -> Files {
     files
 }
 
-/// Ten times more data than the budget goes by in less than the budget.
+/// Streams ten times more data than the budget allows with less memory than the budget.
 #[test]
 fn streams_stay_within_the_budget() {
     for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton] {

@@ -1,4 +1,4 @@
-//! `/api`: the same answers as the library gives.
+//! `/api`: gives the same answers as the library.
 
 use super::Served;
 
@@ -22,7 +22,7 @@ fn lists_and_describes_stores() {
 }
 
 #[test]
-fn answers_questions_in_each_format() {
+fn answers_queries_in_each_format() {
     let served = Served::start(|_| {});
     let csv = served.get("/api/three/query?format=csv", &[]);
     assert_eq!((csv.status, csv.is_whole), (200, true));
@@ -35,9 +35,10 @@ fn answers_questions_in_each_format() {
     assert_eq!(arrow.header("content-type"), Some("application/vnd.apache.arrow.stream"));
     assert!(arrow.body.starts_with(&[0xff; 4]) && arrow.is_whole);
     assert!(served.get("/api/three/query?format=parquet", &[]).body.starts_with(b"PAR1"));
-    let nothing = served.get("/api/three/query?format=csv&bbox=1e9,1e9:2e9,2e9", &[]);
-    assert_eq!(nothing.text().lines().count(), 1, "{}", nothing.text());
-    let posted = served.ask("POST", "/api/three/query", &[], r#"{"format": "csv", "limit": 1}"#);
+    let empty = served.get("/api/three/query?format=csv&bbox=1e9,1e9:2e9,2e9", &[]);
+    assert_eq!(empty.text().lines().count(), 1, "{}", empty.text());
+    let posted =
+        served.request("POST", "/api/three/query", &[], r#"{"format": "csv", "limit": 1}"#);
     assert_eq!(posted.text(), limited.text());
     let plan = served.get("/api/three/plan", &[]).json();
     assert!(plan["cells"].as_u64().unwrap() > 0);
@@ -49,9 +50,9 @@ fn lists_the_keys_of_a_store() {
     let top = served.get("/api/three/keys", &[]).json();
     assert!(top["keys"].as_array().unwrap().contains(&"zarr.json".into()), "{top}");
     assert!(top["folders"].as_array().unwrap().contains(&"0".into()), "{top}");
-    let all = served.get("/api/three/keys?prefix=0/vertices&deep=true", &[]).json();
-    let (keys, sizes) = (all["keys"].as_array().unwrap(), all["sizes"].as_array().unwrap());
-    assert!(keys.len() > 1 && keys.len() == sizes.len(), "{all}");
+    let listed = served.get("/api/three/keys?prefix=0/vertices&deep=true", &[]).json();
+    let (keys, sizes) = (listed["keys"].as_array().unwrap(), listed["sizes"].as_array().unwrap());
+    assert!(keys.len() > 1 && keys.len() == sizes.len(), "{listed}");
     for (key, size) in keys.iter().zip(sizes) {
         let file = served.get(&format!("/data/three/0/vertices/{}", key.as_str().unwrap()), &[]);
         assert_eq!((file.status, file.body.len() as u64), (200, size.as_u64().unwrap()), "{key}");
@@ -77,7 +78,7 @@ fn draws_pictures() {
 }
 
 #[test]
-fn faults_have_a_class_and_no_path() {
+fn errors_have_a_class_and_no_local_path() {
     let served = Served::start(|_| {});
     for (target, status) in [
         ("/api/four/info", 404),
@@ -95,13 +96,13 @@ fn faults_have_a_class_and_no_path() {
         let local = served.scratch.path().to_str().unwrap();
         assert!(!response.text().contains(local), "{target}: {}", response.text());
     }
-    let posted = served.ask("POST", "/api/stores", &[], "{}");
+    let posted = served.request("POST", "/api/stores", &[], "{}");
     assert_eq!((posted.status, posted.header("allow")), (405, Some("GET, HEAD")));
-    assert_eq!(served.ask("DELETE", "/data/three/zarr.json", &[], "").status, 405);
+    assert_eq!(served.request("DELETE", "/data/three/zarr.json", &[], "").status, 405);
 }
 
 #[test]
-fn counts_what_it_answers() {
+fn counts_answers() {
     let served = Served::start(|_| {});
     served.get("/nothing", &[]);
     let text = served.get("/metrics", &[]).text();

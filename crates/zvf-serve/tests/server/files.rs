@@ -1,4 +1,4 @@
-//! `/data`: files whole, by range, by version; nothing outside of the store.
+//! `/data`: whole files, ranges and entity tags; no file outside of the store.
 
 use super::Served;
 
@@ -14,9 +14,9 @@ fn serves_files_whole_and_by_range() {
     assert_eq!(whole.header("accept-ranges"), Some("bytes"));
     assert_eq!(whole.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(whole.header("content-length"), Some(stored.len().to_string().as_str()));
-    let part = served.get(CELL, &["Range: bytes=1-4"]);
-    assert_eq!((part.status, &part.body[..]), (206, &stored[1..5]));
-    assert_eq!(part.header("content-range"), Some(format!("bytes 1-4/{}", stored.len()).as_str()));
+    let range = served.get(CELL, &["Range: bytes=1-4"]);
+    assert_eq!((range.status, &range.body[..]), (206, &stored[1..5]));
+    assert_eq!(range.header("content-range"), Some(format!("bytes 1-4/{}", stored.len()).as_str()));
     let end = served.get(CELL, &["Range: bytes=-3"]);
     assert_eq!((end.status, &end.body[..]), (206, &stored[stored.len() - 3..]));
     for header in ["Range: bytes=999999-", "Range: bytes=0-1,3-4", "Range: bytes=-0"] {
@@ -27,31 +27,31 @@ fn serves_files_whole_and_by_range() {
             Some(format!("bytes */{}", stored.len()).as_str())
         );
     }
-    let head = served.ask("HEAD", CELL, &[], "");
+    let head = served.request("HEAD", CELL, &[], "");
     assert_eq!((head.status, head.body.len()), (200, 0));
     assert_eq!(head.header("content-length"), Some(stored.len().to_string().as_str()));
 }
 
 #[test]
-fn knows_versions_by_their_tags() {
+fn entity_tags_identify_versions() {
     let served = Served::start(|_| {});
     let tag = served.get(CELL, &[]).header("etag").unwrap().to_owned();
-    let ask =
+    let status =
         |header: &str| served.get(CELL, &[&format!("{header}: {tag}"), "Range: bytes=0-0"]).status;
     assert_eq!(served.get(CELL, &[&format!("If-None-Match: {tag}")]).status, 304);
     assert_eq!(served.get(CELL, &["If-None-Match: *"]).status, 304);
     assert_eq!(served.get(CELL, &["If-None-Match: \"x\""]).status, 200);
-    assert_eq!(ask("If-Range"), 206);
+    assert_eq!(status("If-Range"), 206);
     assert_eq!(served.get(CELL, &["If-Range: \"x\"", "Range: bytes=0-0"]).status, 200);
     let path = served.scratch.path().join("three.zarrvectors/zarr.json");
-    let changed = std::fs::read(&path).unwrap();
+    let content = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    std::fs::write(&path, changed).unwrap();
+    std::fs::write(&path, content).unwrap();
     assert_ne!(served.get(CELL, &[]).header("etag"), Some(tag.as_str()));
 }
 
 #[test]
-fn never_serves_what_is_outside() {
+fn never_serves_files_outside_of_the_store() {
     let served = Served::start(|config| {
         let store = config.addresses[0].clone();
         let store = std::path::Path::new(&store);
@@ -86,20 +86,20 @@ fn never_serves_what_is_outside() {
         assert!([400, 404].contains(&response.status), "{target}: {}", response.status);
         assert!(!response.text().contains("canary\n") && response.text() != "canary", "{target}");
         let local = served.scratch.path().to_str().unwrap();
-        assert!(!response.text().contains(local), "{target} shows a path of this machine");
+        assert!(!response.text().contains(local), "{target} shows a local path");
     }
 }
 
 #[test]
-fn serves_the_store_that_replaced_another() {
+fn serves_the_replacement_of_a_store() {
     let served = Served::start(|_| {});
-    let (root, other) =
+    let (root, replacement) =
         (served.scratch.path().join("three.zarrvectors"), served.scratch.path().join("other"));
-    super::copy(&root, &other);
-    std::fs::write(other.join("extra.json"), "{}").unwrap();
+    super::copy(&root, &replacement);
+    std::fs::write(replacement.join("extra.json"), "{}").unwrap();
     assert_eq!(served.get("/data/three/extra.json", &[]).status, 404);
     std::fs::rename(&root, served.scratch.path().join("old")).unwrap();
-    std::fs::rename(&other, &root).unwrap();
+    std::fs::rename(&replacement, &root).unwrap();
     assert_eq!(served.get("/data/three/extra.json", &[]).status, 200);
     assert_eq!(served.get("/api/three/info", &[]).status, 200);
 }

@@ -11,9 +11,9 @@ fn refuses_heads_that_are_too_large() {
     assert_eq!(served.get(&format!("/{long}"), &[]).status, 414);
     let header = format!("X-Long: {}", "a".repeat(17_000));
     assert_eq!(served.get("/healthz", &[&header]).status, 431);
-    let many: Vec<String> = (0..80).map(|n| format!("X-{n}: 1")).collect();
-    let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    assert_eq!(served.get("/healthz", &many).status, 431);
+    let headers: Vec<String> = (0..80).map(|n| format!("X-{n}: 1")).collect();
+    let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+    assert_eq!(served.get("/healthz", &headers).status, 431);
     let fields = vec!["a=1"; 201].join("&");
     assert_eq!(served.get(&format!("/api/three/query?{fields}"), &[]).status, 400);
     assert_eq!(served.get(&format!("/{}", "a/".repeat(33)), &[]).status, 400);
@@ -30,14 +30,14 @@ fn refuses_bodies_that_are_too_large_or_have_no_length() {
     assert_eq!(served.send(claimed.as_bytes()).status, 413);
     let chunked = b"POST /api/three/query HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     assert_eq!(served.send(chunked).status, 411);
-    let two = b"POST /api/three/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab";
-    assert_eq!(served.send(two).status, 400);
+    let two_lengths = b"POST /api/three/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab";
+    assert_eq!(served.send(two_lengths).status, 400);
     let body = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nab";
     assert_eq!(served.send(body).status, 400);
 }
 
 #[test]
-fn closes_connections_that_say_nothing() {
+fn closes_idle_connections() {
     let served = Served::start(impatient);
     for start in [
         "",
@@ -46,18 +46,18 @@ fn closes_connections_that_say_nothing() {
     ] {
         let mut stream = served.connect();
         stream.write_all(start.as_bytes()).unwrap();
-        let mut rest = Vec::new();
-        // Closed by the server, whatever it sends first; a hanging server fails by the read timeout.
-        stream.read_to_end(&mut rest).unwrap();
+        let mut answer = Vec::new();
+        // The server closes the connection, after any answer; a hanging server fails by the read timeout.
+        stream.read_to_end(&mut answer).unwrap();
     }
 }
 
 #[test]
 fn limits_connections_of_one_peer() {
     let served = Served::start(|config| config.limits.max_connections_per_peer = 2);
-    let mut held = [served.connect(), served.connect()];
-    for stream in &mut held {
-        // Each has received an answer, and so is counted.
+    let mut connections = [served.connect(), served.connect()];
+    for stream in &mut connections {
+        // Each connection has received an answer, so it is counted.
         stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut byte = [0];
         stream.read_exact(&mut byte).unwrap();

@@ -38,10 +38,10 @@ impl Served {
 
     /// Sends a GET of `target` with `headers`, one per line.
     fn get(&self, target: &str, headers: &[&str]) -> Response {
-        self.ask("GET", target, headers, "")
+        self.request("GET", target, headers, "")
     }
 
-    fn ask(&self, method: &str, target: &str, headers: &[&str], body: &str) -> Response {
+    fn request(&self, method: &str, target: &str, headers: &[&str], body: &str) -> Response {
         let mut request =
             format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
         for header in headers {
@@ -117,7 +117,7 @@ impl Response {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     fn text(&self) -> String {

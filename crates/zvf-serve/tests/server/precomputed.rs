@@ -23,20 +23,20 @@ fn serves_objects_whole_and_by_range() {
         .collect();
     let cells = (0..shape[0]).flat_map(|x| (0..shape[1]).map(move |y| format!("{x}_{y}")));
     let target = |cell: &str| format!("/precomputed/three/point_cloud/spatial0/{cell}");
-    let full = cells.map(|cell| target(&cell)).find(|target| served.get(target, &[]).status == 200);
-    let full = full.expect("a cell with points");
-    let whole = served.get(&full, &["Accept-Encoding: gzip"]);
+    let path = cells.map(|cell| target(&cell)).find(|target| served.get(target, &[]).status == 200);
+    let path = path.expect("a cell with points");
+    let whole = served.get(&path, &["Accept-Encoding: gzip"]);
     assert_eq!(whole.header("content-encoding"), None);
-    let part = served.get(&full, &["Range: bytes=0-7"]);
-    assert_eq!((part.status, &part.body[..]), (206, &whole.body[..8]));
+    let ranged = served.get(&path, &["Range: bytes=0-7"]);
+    assert_eq!((ranged.status, &ranged.body[..]), (206, &whole.body[..8]));
     let tag = whole.header("etag").unwrap();
-    assert_eq!(served.get(&full, &[&format!("If-None-Match: {tag}")]).status, 304);
-    let head = served.ask("HEAD", &full, &[], "");
+    assert_eq!(served.get(&path, &[&format!("If-None-Match: {tag}")]).status, 304);
+    let head = served.request("HEAD", &path, &[], "");
     assert_eq!((head.status, head.body.len()), (200, 0));
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn reports_missing_objects() {
     let served = served();
     for (target, status) in [
         ("/precomputed/four/point_cloud/info", 404),
@@ -57,13 +57,13 @@ fn what_is_not_there_is_told() {
         let answer = served.get(target, &[]);
         assert_eq!(answer.status, status, "{target}: {}", answer.text());
     }
-    let without = Served::start(|_| {});
-    assert_eq!(without.get("/precomputed/three/point_cloud/info", &[]).status, 404);
-    assert!(without.server.describe()["stores"][0].get("precomputed").is_none());
+    let disabled = Served::start(|_| {});
+    assert_eq!(disabled.get("/precomputed/three/point_cloud/info", &[]).status, 404);
+    assert!(disabled.server.describe()["stores"][0].get("precomputed").is_none());
 }
 
 #[test]
-fn names_the_view_of_the_client() {
+fn describes_the_view_of_the_client() {
     let served = served();
     let description = served.server.describe();
     assert_eq!(description["stores"][0]["precomputed"], "/precomputed/three/");
@@ -73,7 +73,7 @@ fn names_the_view_of_the_client() {
 }
 
 #[test]
-fn serves_a_client_out_of_its_folder() {
+fn serves_a_client_from_its_folder() {
     let folder = archives::scratch();
     std::fs::write(folder.path().join("index.html"), "<html></html>").unwrap();
     std::fs::write(folder.path().join("main.js"), "1").unwrap();

@@ -3,7 +3,7 @@
 use super::Served;
 
 #[test]
-fn sends_the_page_and_its_files_under_its_own_policy() {
+fn sends_the_page_and_its_files_with_its_policy() {
     let served = Served::start(|_| {});
     let moved = served.get("/view", &[]);
     assert_eq!((moved.status, moved.header("location")), (308, Some("/view/")));
@@ -26,7 +26,7 @@ fn sends_the_page_and_its_files_under_its_own_policy() {
 }
 
 #[test]
-fn names_the_page_of_each_store() {
+fn describes_the_page_of_each_store() {
     let served = Served::start(|_| {});
     let stores = served.server.describe();
     let page = stores["stores"][0]["page"].as_str().unwrap();
@@ -34,7 +34,7 @@ fn names_the_page_of_each_store() {
 }
 
 #[test]
-fn names_the_page_of_all_stores() {
+fn describes_the_page_of_all_stores() {
     let served = Served::start(|config| config.addresses.push(config.addresses[0].clone()));
     let page = served.server.describe()["page"].as_str().unwrap().to_owned();
     assert_eq!(page, "/view/#!{%22store%22:[%22../data/three/%22,%22../data/three-2/%22]}");

@@ -177,12 +177,12 @@ mod tests {
             ("0/vertex_attributes/age", json!({"dtype": "int8"})),
         ]);
         let specs = json!({"vertex": {"mass": {"dtype": "float32", "unit": "g"}}, "object": {}});
-        let both = json!({
+        let kept_and_added = json!({
             "vertex": {"mass": {"dtype": "float32", "unit": "g"}, "age": {"dtype": "int8"}},
             "object": {},
         });
         for (specs, expected) in [
-            (Some(specs), Some(both)),
+            (Some(specs), Some(kept_and_added)),
             (Some(json!([])), Some(json!([]))), // nothing that can be read
         ] {
             assert_eq!(declared.add_to(&root(specs)).zarr_vectors.attribute_specs, expected);

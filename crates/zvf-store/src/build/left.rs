@@ -131,19 +131,19 @@ mod tests {
     async fn leftovers_are_distinguished_from_live_builds() {
         let dir = tempfile::tempdir().unwrap();
         let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
-        let alive = Build::begin(&address, BuildOptions::default()).await.unwrap();
-        let dead = dir.path().join(".a.zv.zvf-build-1");
-        fs::create_dir_all(dead.join("store")).unwrap();
-        fs::write(dead.join("lock"), "").unwrap();
+        let live_build = Build::begin(&address, BuildOptions::default()).await.unwrap();
+        let dead_build = dir.path().join(".a.zv.zvf-build-1");
+        fs::create_dir_all(dead_build.join("store")).unwrap();
+        fs::write(dead_build.join("lock"), "").unwrap();
         fs::create_dir(dir.path().join(".b.zv.zvf-build-1")).unwrap();
-        assert_eq!(Build::list_abandoned(&address).unwrap(), std::slice::from_ref(&dead));
-        assert!(dead.exists(), "looking changes nothing");
+        assert_eq!(Build::list_abandoned(&address).unwrap(), std::slice::from_ref(&dead_build));
+        assert!(dead_build.exists(), "listing changes nothing");
         assert!(
             Build::remove_leftovers(&address).unwrap().is_empty(),
             "somebody changes the store"
         );
-        drop(alive);
-        assert_eq!(Build::remove_leftovers(&address).unwrap(), [dead]);
+        drop(live_build);
+        assert_eq!(Build::remove_leftovers(&address).unwrap(), [dead_build]);
         assert!(Build::remove_leftovers(&address).unwrap().is_empty());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "another store's stays");
         assert!(Build::list_abandoned("no/such/folder/a.zv").unwrap().is_empty());

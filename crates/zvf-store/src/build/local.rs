@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_nobody_are_told_from_those_of_the_store() {
+    fn foreign_files_are_distinguished_from_those_of_the_store() {
         let dir = tempfile::tempdir().unwrap();
         let group = r#"{"zarr_format":3,"node_type":"group","attributes":{}}"#;
         let array = include_str!("../../testdata/three.zarrvectors/0/vertices/zarr.json");

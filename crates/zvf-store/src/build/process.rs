@@ -81,13 +81,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_are_known_by_their_text() {
+    fn processes_are_parsed_from_text() {
         let text = "00000000000000ab-12-345";
         let process = Process { machine: 0xab, number: 12, start: 345 };
         assert_eq!(process.to_string(), text);
         assert_eq!(Process::parse(text), Some(process));
-        for wrong in ["", "ab", "ab-1", "ab-1-2-3", "x-1-2", "ab--2"] {
-            assert_eq!(Process::parse(wrong), None, "{wrong}");
+        for invalid_text in ["", "ab", "ab-1", "ab-1-2-3", "x-1-2", "ab--2"] {
+            assert_eq!(Process::parse(invalid_text), None, "{invalid_text}");
         }
         assert!(!process.has_ended(), "of another machine");
     }

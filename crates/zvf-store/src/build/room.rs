@@ -209,32 +209,32 @@ mod tests {
 
     #[test]
     fn held_bytes_are_refused_and_bytes_in_flight_are_waited_for() {
-        let room = MemoryLimiter::new(100, true);
-        let permit = room.try_acquire(60).unwrap();
+        let limiter = MemoryLimiter::new(100, true);
+        let permit = limiter.try_acquire(60).unwrap();
         assert_eq!(
-            room.try_acquire(41).unwrap_err().to_string(),
+            limiter.try_acquire(41).unwrap_err().to_string(),
             "LimitExceeded, bytes held: expected at most 100, found 101; \
              more than the limit allows: ask for less, or raise the limit",
         );
-        let leaving = room.acquire_blocking(40);
-        let (blocking_room, trying_room) = (room.clone(), room.clone());
+        let leaving = limiter.acquire_blocking(40);
+        let (blocking_room, trying_room) = (limiter.clone(), limiter.clone());
         let waits = std::thread::spawn(move || drop(blocking_room.acquire_blocking(50)));
         let keeps = std::thread::spawn(move || trying_room.try_acquire(40).map(drop));
         drop(leaving);
         waits.join().unwrap();
         keeps.join().unwrap().unwrap();
-        assert_eq!(room.held_bytes(), 60);
+        assert_eq!(limiter.held_bytes(), 60);
         drop(permit);
-        drop(room.acquire_blocking(1000));
-        assert_eq!(room.held_bytes(), 0);
+        drop(limiter.acquire_blocking(1000));
+        assert_eq!(limiter.held_bytes(), 0);
     }
 
     #[test]
     fn waiting_on_the_only_worker_lets_its_tasks_run() {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
         let runtime = threads.worker_threads(1).build().unwrap();
-        let room = MemoryLimiter::new(100, true);
-        let (leaving, shared_room) = (room.acquire_blocking(80), room.clone());
+        let limiter = MemoryLimiter::new(100, true);
+        let (leaving, shared_room) = (limiter.acquire_blocking(80), limiter.clone());
         let waits = runtime.spawn(async move {
             tokio::spawn(async move { drop(leaving) });
             let first = shared_room.acquire_blocking(90);
@@ -242,27 +242,27 @@ mod tests {
             shared_room.try_acquire(60).map(drop)
         });
         runtime.block_on(waits).unwrap().unwrap();
-        assert_eq!(room.held_bytes(), 0);
+        assert_eq!(limiter.held_bytes(), 0);
     }
 
     #[tokio::test]
     async fn tasks_wait_where_threads_do_not() {
-        let room = MemoryLimiter::new(100, false);
-        let (first, shared_room) = (room.acquire_blocking(80), room.clone());
+        let limiter = MemoryLimiter::new(100, false);
+        let (first, shared_room) = (limiter.acquire_blocking(80), limiter.clone());
         let waits = tokio::spawn(async move { shared_room.acquire(30).await });
         tokio::task::yield_now().await;
         assert!(!waits.is_finished());
         drop(first);
         drop(waits.await.unwrap());
-        assert_eq!(room.held_bytes(), 0);
+        assert_eq!(limiter.held_bytes(), 0);
     }
 
     #[test]
     fn single_threaded_runtimes_do_not_wait() {
-        let room = MemoryLimiter::new(100, false);
-        let all = [room.acquire_blocking(80), room.acquire_blocking(80)];
-        assert_eq!(room.held_bytes(), 160);
-        assert!(room.try_acquire(1).is_err());
+        let limiter = MemoryLimiter::new(100, false);
+        let all = [limiter.acquire_blocking(80), limiter.acquire_blocking(80)];
+        assert_eq!(limiter.held_bytes(), 160);
+        assert!(limiter.try_acquire(1).is_err());
         drop(all);
     }
 }

@@ -222,13 +222,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_of_a_shard() {
+    fn shards_have_the_expected_bytes() {
         // Two of four cells, the later one first.
-        let room = MemoryLimiter::new(1000, true);
+        let limiter = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2, 2], 2).unwrap();
         let cell = |text: &'static str| vec![Bytes::from_static(text.as_bytes())];
-        shards.keep(&[3, 4], cell("second"), room.try_acquire(6).unwrap()).unwrap();
-        shards.keep(&[2, 4], cell("one"), room.try_acquire(3).unwrap()).unwrap();
+        shards.keep(&[3, 4], cell("second"), limiter.try_acquire(6).unwrap()).unwrap();
+        shards.keep(&[2, 4], cell("one"), limiter.try_acquire(3).unwrap()).unwrap();
         let shard = shards.take(&[3, 5]).unwrap();
         assert_eq!(*shard.index, [1, 2]);
         let stored = shard.assemble().unwrap().concat();
@@ -242,17 +242,17 @@ mod tests {
             &[255; 16],
         ].concat());
         assert_eq!(sum, crc32c::crc32c(&bytes[9..]).to_le_bytes());
-        assert_eq!(room.held_bytes(), 0);
+        assert_eq!(limiter.held_bytes(), 0);
         assert!(shards.take_next().is_none());
     }
 
     #[test]
-    fn every_refusal_has_its_words() {
-        let room = MemoryLimiter::new(1000, true);
+    fn each_check_has_its_message() {
+        let limiter = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2], 1).unwrap();
         let mut keep = |i: u64, close: bool| {
             let result =
-                shards.keep(&[i], vec![Bytes::from_static(b"x")], room.try_acquire(1).unwrap());
+                shards.keep(&[i], vec![Bytes::from_static(b"x")], limiter.try_acquire(1).unwrap());
             if close {
                 shards.take(&[i]);
             }
@@ -266,10 +266,10 @@ mod tests {
             Err(format!("Duplicate, cell: {rule} \"one of a closed shard\""))
         );
         let plan = |shape: &[u64]| Shards::new(shape, 2).unwrap_err().to_string();
-        let what = "InvalidArgument, cells per shard: expected";
-        assert_eq!(plan(&[1]), format!("{what} one number for each axis, found \"another count\""));
+        let text = "InvalidArgument, cells per shard: expected";
+        assert_eq!(plan(&[1]), format!("{text} one number for each axis, found \"another count\""));
         for shape in [[0, 1], [u64::MAX, 0]] {
-            assert_eq!(plan(&shape), format!("{what} at least 1 on each axis, found 0"));
+            assert_eq!(plan(&shape), format!("{text} at least 1 on each axis, found 0"));
         }
         for (shape, cells, would_do) in [
             ([1 << 20, 2], "1048576 x 2", "524288 x 2"),

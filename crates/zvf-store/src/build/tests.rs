@@ -1,4 +1,5 @@
-//! Stores built in folders and in memory: bytes typed by hand, refusals word for word, and any order.
+//! Stores built in folders and in memory: hand-typed bytes, exact messages of refusals, and any
+//! order.
 
 use std::fs;
 use std::path::Path;
@@ -74,12 +75,13 @@ async fn documents_and_cells_typed_by_hand() {
         (2, 9, 25, 2)
     );
 
-    // The shard of the format's own example.
+    // The shard of the example of the specification.
     let plan = CellPlan { shard: Some(vec![2, 2]), ..CellPlan::new(vec![0, 0], vec![2, 2]) };
     let cells = build.cells("0/vertex_attributes/sharded", plan).unwrap();
-    let (one, two) = (b"\0\0\x40\xc0\0\0\x80\x40", [&[0, 0, 0x80, 0x3f][..]; 6].concat());
-    cells.put(&key("1.0"), two.into()).unwrap();
-    cells.put(&key("0.0"), one.as_slice().into()).unwrap();
+    let (first_cell, second_cell) =
+        (b"\0\0\x40\xc0\0\0\x80\x40", [&[0, 0, 0x80, 0x3f][..]; 6].concat());
+    cells.put(&key("1.0"), second_cell.into()).unwrap();
+    cells.put(&key("0.0"), first_cell.as_slice().into()).unwrap();
     assert_eq!(cells.shard_key(&key("1.1")).unwrap(), key("0.0"));
     cells.close_shard(&key("0.1")).unwrap();
     let report = cells
@@ -169,11 +171,11 @@ async fn documents_and_cells_typed_by_hand() {
     let shard = &files["0/vertex_attributes/sharded/c/0/0"];
     #[rustfmt::skip]
     assert_eq!(shard[..112], [
-        &b"\x01\0\0\0\x08\0\0\0"[..], one, b"\x01\0\0\0\x18\0\0\0", &[0, 0, 0x80, 0x3f].repeat(6),
+        &b"\x01\0\0\0\x08\0\0\0"[..], first_cell, b"\x01\0\0\0\x18\0\0\0", &[0, 0, 0x80, 0x3f].repeat(6),
         b"\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0", &[255; 16],
         b"\x10\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0", &[255; 16],
     ].concat());
-    // The sum of the format's own example, which has the same spans.
+    // The sum of the example of the specification, which has the same spans.
     assert_eq!(shard[112..], *b"\x2a\x5c\x88\x59");
     assert_eq!(files["0/groups/c/0"], b"\x02\0\0\0\x02\0\0\0ab\0\0\0\0");
     assert_eq!(files["0/object_index/manifests/c/0"], b"\x02\0\0\0\x01\0\0\0a\x01\0\0\0b");
@@ -214,11 +216,11 @@ async fn stores_appear_complete() {
     let build = begin(&at).await.unwrap();
     small(&build, b"abc").await;
     assert!(!at.exists());
-    let late = begin(&at).await.unwrap_err();
-    assert_eq!(late.class(), Class::Conflict);
+    let error = begin(&at).await.unwrap_err();
+    assert_eq!(error.class(), Class::Conflict);
     let text = "Conflict, store: expected nobody else at work on it, found another process that changes it (lock \
                 .a.zv.zvf-lock)";
-    assert_eq!(late.to_string(), text);
+    assert_eq!(error.to_string(), text);
     build.publish(&root()).await.unwrap();
     assert!(at.join("zarr.json").is_file());
     assert_eq!(begin(&at).await.unwrap_err().class(), Class::AlreadyExists);
@@ -247,9 +249,9 @@ async fn dropped_builds_leave_nothing() {
 #[tokio::test]
 async fn leftovers_of_dead_builds_are_removed_and_live_ones_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let dead = dir.path().join(".a.zv.zvf-build-0123456789abcdef");
-    fs::create_dir_all(dead.join("store/0")).unwrap();
-    fs::write(dead.join("lock"), "").unwrap();
+    let dead_build = dir.path().join(".a.zv.zvf-build-0123456789abcdef");
+    fs::create_dir_all(dead_build.join("store/0")).unwrap();
+    fs::write(dead_build.join("lock"), "").unwrap();
     fs::create_dir(dir.path().join(".a.zv.zvf-build-without")).unwrap();
     fs::create_dir(dir.path().join(".b.zv.zvf-build-other")).unwrap();
     let living = begin(&dir.path().join("a.zv")).await.unwrap();
@@ -262,7 +264,7 @@ async fn leftovers_of_dead_builds_are_removed_and_live_ones_kept() {
 }
 
 #[tokio::test]
-async fn an_old_store_without_its_name_gets_it_back() {
+async fn an_old_store_is_renamed_back() {
     let dir = tempfile::tempdir().unwrap();
     let old = dir.path().join(".a.zv.zvf-build-0123456789abcdef/old");
     fs::create_dir_all(&old).unwrap();
@@ -285,7 +287,7 @@ async fn a_store_is_replaced_in_one_step() {
         assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *payload);
         assert_eq!(names(dir.path()), ["a.zv"]);
     }
-    // Where names cannot change places, in two steps.
+    // Where names cannot be exchanged, replacing takes two steps.
     let disk = Disk::default().without_exchange();
     let build = Build::in_folder(at.clone(), BuildOptions { disk, ..replacing() }).await.unwrap();
     small(&build, b"again").await;
@@ -319,11 +321,11 @@ async fn refused_targets_are_named() {
     fs::create_dir(path("journaled")).unwrap();
     fs::write(path("journaled/zarr.json"), "").unwrap();
     fs::create_dir(path("empty")).unwrap();
-    let free = "AlreadyExists, store: expected a name that is free, or leave to replace what is there, found";
+    let not_free = "AlreadyExists, store: expected a name that is free, or leave to replace what is there, found";
     for (name, replace, message) in [
-        ("file", false, format!("{free} \"a file\"")),
-        ("file", true, format!("{free} \"a file\"")),
-        ("full", false, format!("{free} \"a directory that is not empty\"")),
+        ("file", false, format!("{not_free} \"a file\"")),
+        ("file", true, format!("{not_free} \"a file\"")),
+        ("full", false, format!("{not_free} \"a directory that is not empty\"")),
         ("full", true, "InvalidArgument, store: expected a store: nothing else is replaced, found \"a directory without zarr.json\"".to_owned()),
         ("journaled", true, "InvalidArgument, store to replace: expected one without a journal: write to another name, or move NAME.zvf away to give up its history, found \"NAME.zvf beside it\"".to_owned()),
         ("gone", false, "AlreadyExists, store: expected a name without the journal of a store that is gone: take another name, or move NAME.zvf away, found \"NAME.zvf beside it\"".to_owned()),
@@ -364,7 +366,7 @@ async fn backups_of_a_repair_do_not_block_a_build() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_changed_since_it_was_opened_is_not_replaced_by_what_was_read() {
+async fn a_store_that_changed_since_it_was_opened_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("a");
     let address = at.to_str().unwrap();
@@ -379,26 +381,26 @@ async fn a_store_that_was_changed_since_it_was_opened_is_not_replaced_by_what_wa
     build.check_source(&source).unwrap();
     small(&build, b"new").await;
     build.publish(&root()).await.unwrap();
-    let late = Build::begin(address, replacing()).await.unwrap();
-    let error = late.check_source(&source).unwrap_err();
+    let late_build = Build::begin(address, replacing()).await.unwrap();
+    let error = late_build.check_source(&source).unwrap_err();
     assert_eq!(
         error.to_string(),
         "Conflict, store: expected what was there at the beginning, found one that was changed meanwhile"
     );
-    drop(late);
-    // Changed by a program that knows nothing of locks.
-    let late = Build::begin(address, replacing()).await.unwrap();
-    small(&late, b"newer").await;
+    drop(late_build);
+    // A program that ignores locks changed the store.
+    let late_build = Build::begin(address, replacing()).await.unwrap();
+    small(&late_build, b"newer").await;
     let mut text = fs::read(at.join("zarr.json")).unwrap();
     text.push(b' ');
     fs::write(at.join("zarr.json"), &text).unwrap();
-    assert_eq!(late.publish(&root()).await.unwrap_err().class(), Class::Conflict);
+    assert_eq!(late_build.publish(&root()).await.unwrap_err().class(), Class::Conflict);
     assert_eq!(fs::read(at.join("zarr.json")).unwrap(), text);
     assert_eq!(names(dir.path()), ["a"]);
 }
 
 #[tokio::test]
-async fn a_file_stands_for_a_lock_where_there_is_none() {
+async fn a_file_replaces_a_lock_where_there_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("a");
     let disk = Disk::default().without_locks();
@@ -413,36 +415,36 @@ async fn a_file_stands_for_a_lock_where_there_is_none() {
 }
 
 #[tokio::test]
-async fn every_refusal_has_its_words() {
+async fn each_check_has_its_message() {
     let dir = tempfile::tempdir().unwrap();
     let build = begin(&dir.path().join("a")).await.unwrap();
     let message = |error: StoreError| error.to_string();
     let cells = build.cells("0/x", CellPlan::new(vec![-1, 0], vec![2, 2])).unwrap();
     let node = |path: &str| message(build.rows(path, RowPlan::default()).unwrap_err());
-    let what = "node: expected a path that nothing else has, found";
-    assert_eq!(node("0/x"), format!("InvalidArgument in 0/x, {what} \"the same path twice\""));
+    let prefix = "node: expected a path that nothing else has, found";
+    assert_eq!(node("0/x"), format!("InvalidArgument in 0/x, {prefix} \"the same path twice\""));
     assert_eq!(
         node("0/x/y"),
-        format!("InvalidArgument in 0/x/y, {what} \"a path below an array\"")
+        format!("InvalidArgument in 0/x/y, {prefix} \"a path below an array\"")
     );
-    assert_eq!(node("0"), format!("InvalidArgument in 0, {what} \"a path above another node\""));
+    assert_eq!(node("0"), format!("InvalidArgument in 0, {prefix} \"a path above another node\""));
     assert!(node("../x").starts_with("InvalidKey"));
     let plan = |low: &[i64], high: &[i64]| {
         let plan = CellPlan { rank: 2, low: low.into(), high: high.into(), ..CellPlan::default() };
         message(build.cells("0/p", plan.clone()).unwrap_err())
     };
-    let what = "InvalidArgument in 0/p, range of keys: expected";
+    let range_prefix = "InvalidArgument in 0/p, range of keys: expected";
     assert_eq!(
         plan(&[0], &[1, 1]),
-        format!("{what} as many components as the rank, found \"another count\"")
+        format!("{range_prefix} as many components as the rank, found \"another count\"")
     );
     assert_eq!(
         plan(&[], &[1, 1]),
-        format!("{what} a lowest key with the highest, found \"the highest alone\"")
+        format!("{range_prefix} a lowest key with the highest, found \"the highest alone\"")
     );
     assert_eq!(
         plan(&[0, 1], &[1, 0]),
-        format!("{what} a highest key above the lowest, found \"one below\"")
+        format!("{range_prefix} a highest key above the lowest, found \"one below\"")
     );
     let put = |text: &str| message(cells.put(&key(text), b"x".as_slice().into()).unwrap_err());
     assert_eq!(put("0"), "InvalidArgument in 0/x, components of a key: expected 2, found 1");
@@ -456,9 +458,9 @@ async fn every_refusal_has_its_words() {
     );
     let clone = cells.clone();
     cells.finish(|_| ()).await.unwrap();
-    let late = message(clone.put(&key("1.0"), b"x".as_slice().into()).unwrap_err());
+    let after_finish = message(clone.put(&key("1.0"), b"x".as_slice().into()).unwrap_err());
     assert_eq!(
-        late,
+        after_finish,
         "InvalidArgument in 0/x, array: expected one that goes on, found \"a finished one\""
     );
     let int = "int32".parse::<Dtype>().unwrap();
@@ -534,7 +536,7 @@ async fn the_largest_shard_is_read_with_the_usual_memory() {
     }
 }
 
-/// A store as zvf once wrote them.
+/// A store with shards as older versions of zvf wrote them.
 #[tokio::test]
 async fn larger_shards_are_read_and_not_written_again() {
     let memory: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
@@ -616,7 +618,7 @@ async fn object_stores_are_not_replaced_and_not_mixed() {
     );
 }
 
-/// What one array is made of: its cells, in some order.
+/// Returns the cells of one array.
 fn cells() -> impl Strategy<Value = BTreeMap<(i64, i64), Vec<u8>>> {
     prop::collection::btree_map(
         (-5_i64..5, -5_i64..5),
@@ -638,7 +640,8 @@ fn chains() -> impl Strategy<Value = CodecPipeline> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Cells come in any order, from several threads, and the bytes are the same; our reader finds them.
+    /// The bytes do not depend on the order and threads of the cells, and the reader finds the
+    /// cells.
     #[test]
     fn cells_in_any_order_give_the_same_bytes(
         cells in cells(),

@@ -476,15 +476,16 @@ mod tests {
 
     use super::*;
 
-    /// The syncs and renames of a file `name` of the folder `work`, whatever it was called while it was written.
+    /// Returns the syncs and renames of a file `name` of the folder `work`, including those of its
+    /// temporary name.
     fn steps(disk: &Disk, work: &Path, name: &str) -> Vec<&'static str> {
-        let above = work.parent().unwrap();
+        let parent = work.parent().unwrap();
         let calls = disk.calls().into_iter().filter_map(|call| match call {
             Call::Create(path, _) if path.parent() == Some(work) => Some("written"),
             Call::SyncFile(path) if path.parent() == Some(work) => Some("synced"),
             Call::Rename(_, to) if to == work.join(name) => Some("renamed"),
             Call::SyncDir(path) if path == work => Some("names synced"),
-            Call::SyncDir(path) if path == above => Some("folder synced"),
+            Call::SyncDir(path) if path == parent => Some("folder synced"),
             _ => None,
         });
         calls.collect()

@@ -229,16 +229,16 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().unwrap()
     }
 
-    fn zstd(plain: &[u8], caps: Caps) -> Job {
-        let stored = zstd::bulk::compress(plain, 3).unwrap().into();
+    fn zstd(decoded: &[u8], caps: Caps) -> Job {
+        let stored = zstd::bulk::compress(decoded, 3).unwrap().into();
         Job { chain: Arc::new(Chain::new(vec![Step::Zstd])), stored, caps }
     }
 
-    fn lengths(undone: &[Result<Bytes, StoreError>]) -> Vec<Result<usize, Class>> {
-        undone.iter().map(|u| u.as_ref().map(Bytes::len).map_err(StoreError::class)).collect()
+    fn lengths(results: &[Result<Bytes, StoreError>]) -> Vec<Result<usize, Class>> {
+        results.iter().map(|u| u.as_ref().map(Bytes::len).map_err(StoreError::class)).collect()
     }
 
-    /// Bytes that do not compress, so that they are a batch worth several threads.
+    /// Returns incompressible bytes, so that a batch of them is decoded by several threads.
     fn noise(len: usize) -> Vec<u8> {
         let mut x = 1_u64;
         let mut next = || {
@@ -251,10 +251,10 @@ mod tests {
     }
 
     #[test]
-    fn chunks_beyond_ordinary_share_one_allowance_and_spare_the_rest() {
+    fn large_chunks_share_one_allowance_and_spare_the_others() {
         const M: usize = 1 << 20;
         let limit = Err(Class::LimitExceeded);
-        let plain = [vec![1; 4 * M], b"small".to_vec(), vec![2; 4 * M], vec![3; M]];
+        let contents = [vec![1; 4 * M], b"small".to_vec(), vec![2; 4 * M], vec![3; M]];
         for (batch, expected) in [
             (u64::MAX, [Ok(4 * M), Ok(5), Ok(4 * M), Ok(M)]),
             (9 << 20, [Ok(4 * M), Ok(5), Ok(4 * M), Ok(M)]),
@@ -262,9 +262,9 @@ mod tests {
             (4 << 20, [Ok(4 * M), Ok(5), limit, limit]),
         ] {
             let caps = Caps { chunk: 5 << 20, thread: 1 << 20, batch };
-            let jobs = plain.iter().map(|plain| zstd(plain, caps)).collect();
-            let undone = runtime().block_on(decode_many(jobs));
-            assert_eq!(lengths(&undone), expected, "{batch}");
+            let jobs = contents.iter().map(|content| zstd(content, caps)).collect();
+            let results = runtime().block_on(decode_many(jobs));
+            assert_eq!(lengths(&results), expected, "{batch}");
         }
     }
 
@@ -272,10 +272,10 @@ mod tests {
     fn the_share_of_a_thread_takes_nothing_of_the_allowance() {
         // Each chunk is larger than a thread may make, and none is beyond ordinary.
         let caps = Caps { chunk: 1 << 20, thread: 4 << 10, batch: 0 };
-        let plain = noise(100 << 10);
-        let jobs = (0..6).map(|_| zstd(&plain, caps)).collect();
-        let undone = runtime().block_on(decode_many(jobs));
-        assert!(undone.iter().all(|u| u.as_ref().is_ok_and(|bytes| bytes[..] == plain[..])));
+        let content = noise(100 << 10);
+        let jobs = (0..6).map(|_| zstd(&content, caps)).collect();
+        let results = runtime().block_on(decode_many(jobs));
+        assert!(results.iter().all(|u| u.as_ref().is_ok_and(|bytes| bytes[..] == content[..])));
     }
 
     #[test]
@@ -288,21 +288,21 @@ mod tests {
     }
 
     #[test]
-    fn workers_of_a_pool_that_all_wait_for_a_batch_get_it() {
-        let (done, finished) = mpsc::channel();
+    fn batches_finish_when_every_worker_waits() {
+        let (sender, finished) = mpsc::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
             let runtime = runtime.unwrap();
-            let plain = noise(100 << 10);
+            let content = noise(100 << 10);
             let workers = rayon::current_num_threads();
-            let all_wait = Barrier::new(workers);
+            let barrier = Barrier::new(workers);
             rayon::broadcast(|_| {
-                all_wait.wait();
-                let jobs = (0..8).map(|_| zstd(&plain, Caps::exactly(100 << 10))).collect();
-                let undone = runtime.block_on(decode_many(jobs));
-                assert!(undone.iter().all(Result::is_ok));
+                barrier.wait();
+                let jobs = (0..8).map(|_| zstd(&content, Caps::exactly(100 << 10))).collect();
+                let results = runtime.block_on(decode_many(jobs));
+                assert!(results.iter().all(Result::is_ok));
             });
-            done.send(workers).unwrap();
+            sender.send(workers).unwrap();
         });
         // A batch takes milliseconds; this only ends a test that hangs.
         finished.recv_timeout(Duration::from_secs(120)).expect("the pool is stuck");

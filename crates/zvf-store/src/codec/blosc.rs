@@ -133,8 +133,8 @@ mod tests {
         let error = decode(&mut Decoder::new(23), CHUNK).unwrap_err();
         assert_eq!(error.class(), Class::LimitExceeded);
         // In the header, in the table, in a block, and in the last byte.
-        for cut in [9, 20, 40, 63] {
-            let error = decode(&mut Decoder::new(24), &CHUNK[..cut]).unwrap_err();
+        for len in [9, 20, 40, 63] {
+            let error = decode(&mut Decoder::new(24), &CHUNK[..len]).unwrap_err();
             assert_eq!(
                 error.to_string(),
                 "Truncated, blosc: the stream does not decode; \
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Ranges and spans by their first byte and the one after the last.
+    /// Ranges and spans as pairs of the first byte and the byte after the last.
     type Pairs<'a> = &'a [(u64, u64)];
 
     fn ranges(pairs: Pairs<'_>) -> Vec<Range<u64>> {
@@ -178,8 +178,8 @@ mod tests {
         let blocks = Blocks::parse(&CHUNK[..28]).unwrap();
         assert_eq!((blocks.decoded_len(), blocks.block_len()), (24, 8));
         check(CHUNK, 28, &[(0, 3)], &[(28, 40)], &[b"abc"]);
-        let three: [&[u8]; 3] = [b"rst", b"b", b"stuvwx"];
-        check(CHUNK, 28, &[(17, 20), (1, 2), (18, 24)], &[(28, 40), (52, 64)], &three);
+        let expected: [&[u8]; 3] = [b"rst", b"b", b"stuvwx"];
+        check(CHUNK, 28, &[(17, 20), (1, 2), (18, 24)], &[(28, 40), (52, 64)], &expected);
         check(CHUNK, 28, &[(6, 10), (5, 5)], &[(28, 52)], &[b"ghij", b""]);
         check(CHUNK, 28, &[], &[], &[]);
     }

@@ -34,11 +34,11 @@ mod tests {
     fn sums_typed_by_hand() {
         assert_eq!(verify_checksum(DIGITS).unwrap(), 9);
         assert_eq!(verify_checksum(b"\0\0\0\0").unwrap(), 0, "nothing has the sum 0");
-        let mut wrong = DIGITS.to_vec();
-        wrong[9] = 0x84;
+        let mut corrupted = DIGITS.to_vec();
+        corrupted[9] = 0x84;
         #[rustfmt::skip]
         let table: [(&[u8], &str); 2] = [
-            (&wrong, "Checksum in codec stream, crc32c at byte 9: expected 3808858755, found 3808858756"),
+            (&corrupted, "Checksum in codec stream, crc32c at byte 9: expected 3808858755, found 3808858756"),
             (b"abc", "Truncated in codec stream, crc32c at byte 0: expected 4 bytes, found 3"),
         ];
         for (stored, message) in table {

@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn bytes_typed_by_hand() {
-        /// A chain, what it is given piece by piece, and the bytes of it.
+        /// A codec chain, the pieces of its input, and the encoded bytes.
         type Row<'a> = (CodecPipeline, &'a [&'a [u8]], &'a [u8]);
         #[rustfmt::skip]
         let table: [Row<'_>; 4] = [
@@ -367,8 +367,8 @@ mod tests {
             (CodecPipeline::gzip(0), &[b"ab", b"c"],
              b"\x1f\x8b\x08\0\0\0\0\0\x04\xff\x01\x03\0\xfc\xffabc\xc2\x41\x24\x35\x03\0\0\0"),
         ];
-        for (codecs, plain, stored) in table {
-            let coded = codecs.encode(parts(plain), &mut Encoder::default()).unwrap();
+        for (codecs, pieces, stored) in table {
+            let coded = codecs.encode(parts(pieces), &mut Encoder::default()).unwrap();
             assert_eq!(join(coded), stored, "{codecs:?}");
         }
     }
@@ -389,9 +389,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_chain_is_undone(
-            plain in prop::collection::vec(0_u8..9, 0..5000),
-            which in 0_usize..8,
+        fn every_chain_round_trips(
+            content in prop::collection::vec(0_u8..9, 0..5000),
+            chain_index in 0_usize..8,
             cut: prop::sample::Index,
         ) {
             let chains = [
@@ -410,18 +410,19 @@ mod tests {
                 CodecPipeline::gzip(6),
                 CodecPipeline::gzip(1).with_crc32c(),
             ];
-            let codecs = &chains[which];
-            let (front, back) = plain.split_at(cut.index(plain.len() + 1));
+            let codecs = &chains[chain_index];
+            let (front, tail) = content.split_at(cut.index(content.len() + 1));
             let mut encoder = Encoder::default();
-            let stored = join(codecs.encode(parts(&[front, back]), &mut encoder).unwrap());
-            let again = join(codecs.encode(parts(&[&plain]), &mut encoder).unwrap());
-            prop_assert_eq!(&stored, &again);
+            let stored = join(codecs.encode(parts(&[front, tail]), &mut encoder).unwrap());
+            let joined_stored = join(codecs.encode(parts(&[&content]), &mut encoder).unwrap());
+            prop_assert_eq!(&stored, &joined_stored);
             let metadata = codecs.metadata();
             prop_assert_eq!(&CodecPipeline::from_specs(&metadata).unwrap(), codecs);
             let steps = metadata.iter().map(super::super::coding::step).collect::<Result<_, _>>();
             let chain = Chain::new(steps.unwrap());
-            let undone = chain.decode(stored, plain.len() as u64, &mut Scratch::default()).unwrap();
-            prop_assert_eq!(undone, plain);
+            let decoded =
+                chain.decode(stored, content.len() as u64, &mut Scratch::default()).unwrap();
+            prop_assert_eq!(decoded, content);
         }
     }
 }

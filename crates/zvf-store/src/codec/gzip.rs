@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_has_its_words() {
+    fn each_check_has_its_message() {
         let mut wrong_sum = ABC.to_vec();
         wrong_sum[18] ^= 1;
         #[rustfmt::skip]

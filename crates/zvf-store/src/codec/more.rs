@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    fn more(codec: serde_json::Value) -> Option<More> {
+    fn parse_codec(codec: serde_json::Value) -> Option<More> {
         let document = json!({
             "zarr_format": 3, "node_type": "array", "shape": [8], "data_type": "uint8", "fill_value": 0,
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8]}},
@@ -115,14 +115,14 @@ mod tests {
              b"abc\x27\x01\x4d\x02", b"abc"),
             (json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 2}}), b"acbd", b"abcd"),
         ];
-        for (document, stored, holds) in table {
-            let codec = more(document).unwrap();
-            assert_eq!(codec.decode(&Bytes::from_static(stored)).unwrap(), holds, "{codec:?}");
+        for (document, stored, expected) in table {
+            let codec = parse_codec(document).unwrap();
+            assert_eq!(codec.decode(&Bytes::from_static(stored)).unwrap(), expected, "{codec:?}");
         }
     }
 
     #[test]
-    fn every_refusal_has_its_words() {
+    fn each_check_has_its_message() {
         let part = ", codec stream numcodecs.";
         #[rustfmt::skip]
         let table: [(serde_json::Value, &[u8], String); 5] = [
@@ -134,12 +134,13 @@ mod tests {
              format!("Truncated{part}adler32 at byte 0: expected bytes that the codec made, found the end")),
             (json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 3}}), b"abcd",
              format!("Codec{part}shuffle at byte 0: expected bytes that the codec made, found something else")),
-            // A size of nothing divides nothing.
+            // An element size of 0 is not divided by.
             (json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 0}}), b"abcd",
              format!("Codec{part}shuffle at byte 0: expected bytes that the codec made, found something else")),
         ];
         for (document, stored, message) in table {
-            let error = more(document).unwrap().decode(&Bytes::from_static(stored)).unwrap_err();
+            let error =
+                parse_codec(document).unwrap().decode(&Bytes::from_static(stored)).unwrap_err();
             assert!(error.to_string().contains(&message), "{error}");
         }
     }
@@ -154,7 +155,7 @@ mod tests {
             "zstd",
             "odd",
         ] {
-            assert!(more(json!({ "name": name })).is_none(), "{name}");
+            assert!(parse_codec(json!({ "name": name })).is_none(), "{name}");
         }
     }
 }

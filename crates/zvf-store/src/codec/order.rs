@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_turn_around() {
+    fn items_are_byte_swapped() {
         for (width, swapped) in [(1, *b"abcdef"), (2, *b"badcfe"), (3, *b"cbafed")] {
             let mut items = *b"abcdef";
             swap(&mut items, width);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_come_back() {
+    fn axes_are_transposed_back() {
         type Row<'a> = (&'a [usize], &'a [usize], usize, &'a [u8], &'a [u8]);
         #[rustfmt::skip]
         let table: [Row<'_>; 5] = [

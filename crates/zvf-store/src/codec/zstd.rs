@@ -103,25 +103,25 @@ mod tests {
 
     #[test]
     fn frames_typed_by_hand() {
-        let twice = [ABC, ABC].concat();
+        let two_frames = [ABC, ABC].concat();
         for (name, input, decoded) in
-            [("one frame", ABC, &b"abc"[..]), ("two frames", &twice, b"abcabc")]
+            [("one frame", ABC, &b"abc"[..]), ("two frames", &two_frames, b"abcabc")]
         {
             assert_eq!(Zstd::default().decode(input, 100).unwrap(), decoded, "{name}");
         }
     }
 
     #[test]
-    fn every_refusal_has_its_words() {
+    fn each_check_has_its_message() {
         let zeros = zstd::bulk::compress(&[0; 1 << 20], 3).unwrap();
-        let late = [ABC, &ABC[..6]].concat();
+        let cut_in_second = [ABC, &ABC[..6]].concat();
         #[rustfmt::skip]
         let table: [(&str, &[u8], u64, &str); 6] = [
             ("not a frame", b"plain bytes", 99,
              "Codec in codec stream, zstd at byte 0: expected zstd frames, found Unknown frame descriptor"),
             ("cut in a block", &ABC[..10], 99,
              "Truncated in codec stream, zstd at byte 10: expected the rest of a frame, found the end"),
-            ("cut in a header", &late, 99,
+            ("cut in a header", &cut_in_second, 99,
              "Truncated in codec stream, zstd at byte 18: expected the rest of a frame, found the end"),
             ("nothing", b"", 99,
              "Truncated in codec stream, zstd at byte 0: expected the rest of a frame, found the end"),
@@ -138,18 +138,18 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_are_not_stated_grow() {
+    fn buffers_grow_for_frames_without_a_size() {
         use std::io::Write as _;
         for len in [0_u32, 1, 65_535, 65_536, 65_537, 1 << 20] {
-            let plain: Vec<u8> = (0..len).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+            let content: Vec<u8> = (0..len).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
             let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
-            encoder.write_all(&plain).unwrap();
+            encoder.write_all(&content).unwrap();
             let packed = encoder.finish().unwrap();
             let cap = u64::from(len);
-            assert!(Zstd::default().decode(&packed, cap).unwrap() == plain, "{len}");
+            assert!(Zstd::default().decode(&packed, cap).unwrap() == content, "{len}");
             if len > 0 {
-                let over = Zstd::default().decode(&packed, cap - 1).unwrap_err();
-                assert_eq!(over.class, Class::LimitExceeded, "{len}");
+                let error = Zstd::default().decode(&packed, cap - 1).unwrap_err();
+                assert_eq!(error.class, Class::LimitExceeded, "{len}");
             }
         }
     }

@@ -751,14 +751,14 @@ mod tests {
             wide.resize(size * 4, 0);
             wide
         };
-        for (items, size, want) in [
+        for (items, size, expected) in [
             (&b""[..], 3, Ok(Vec::new())),
             (b"ab\0\0\0\0xyz", 3, Ok([wide("ab", 3), wide("", 3), wide("xyz", 3)].concat())),
             ("é\0".as_bytes(), 3, Ok(wide("é", 3))),
             (b"a\0b\0", 4, Ok(wide("a\0b", 4))),
             (b"ok\xff\0", 2, Err(1)),
         ] {
-            assert_eq!(widen_text(items, size), want, "{items:?}");
+            assert_eq!(widen_text(items, size), expected, "{items:?}");
         }
     }
 }

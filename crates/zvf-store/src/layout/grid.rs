@@ -202,9 +202,9 @@ mod tests {
             (&[9, 0], &[3, 3], 0..9, Some(&[])),
         ];
         for (shape, chunk, rows, chunks) in table {
-            let touched = grid(shape, chunk).touched_chunks(&rows, 1000);
+            let found = grid(shape, chunk).touched_chunks(&rows, 1000);
             let chunks = chunks.map(|chunks| chunks.iter().map(|c| c.to_vec()).collect::<Vec<_>>());
-            assert_eq!(touched, chunks, "{shape:?} {rows:?}");
+            assert_eq!(found, chunks, "{shape:?} {rows:?}");
         }
         assert_eq!(grid(&[3, 5], &[2, 3]).slot(&[1, 1]), Some(3));
         assert_eq!(grid(&[u64::MAX, 5], &[1, 1]).slot(&[u64::MAX, 1]), None);
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn chunks_paste_into_rows() {
-        // Every item is its place in the array; chunks are cut by hand, with x beyond the edge.
+        // Every item is its position in the array; chunks are cut by hand, with x beyond the edge.
         let grid = grid(&[3, 5], &[2, 3]);
         let chunks: [(&[u64], &[u8]); 4] = [
             (&[0, 0], b"abcfgh"),

@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn rows_are_found_through_the_table() {
-        let chunk = b"\x03\0\0\0\x02\0\0\0ab\0\0\0\0\x01\0\0\0c*"; // a byte too many is only a lint
+        let chunk = b"\x03\0\0\0\x02\0\0\0ab\0\0\0\0\x01\0\0\0c*"; // an extra byte is only a lint
         let indexed = with_ends(Bytes::from_static(chunk), 3).unwrap();
         assert_eq!(indexed[19..], *b"\x0a\0\0\0\x0e\0\0\0\x13\0\0\0");
         for (place, payload) in [(0, &b"ab"[..]), (1, b""), (2, b"c")] {

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_have_a_shard_and_a_place() {
+    fn chunks_have_a_shard_and_a_position() {
         type Row<'a> = (&'a [u64], &'a [u64], &'a [u64], usize);
         #[rustfmt::skip]
         let table: [Row<'_>; 5] = [
@@ -213,13 +213,13 @@ mod tests {
             (&[1], &[u64::MAX], &[u64::MAX], 0),
             (&[4, 1], &[3, 9], &[0, 9], 3),
         ];
-        for (per, chunk, shard, inner) in table {
-            let shards = Shards::new(per, IndexLocation::End, true).unwrap();
+        for (cells_per_shard, chunk, shard, inner) in table {
+            let shards = Shards::new(cells_per_shard, IndexLocation::End, true).unwrap();
             assert_eq!(shards.locate(chunk), (shard.to_vec(), inner));
             assert_eq!(shards.chunk(shard, inner).as_deref(), Some(chunk));
         }
-        for per in [&[0, 2][..], &[1 << 32, 1 << 32]] {
-            assert!(Shards::new(per, IndexLocation::End, true).is_none());
+        for cells_per_shard in [&[0, 2][..], &[1 << 32, 1 << 32]] {
+            assert!(Shards::new(cells_per_shard, IndexLocation::End, true).is_none());
         }
     }
 }

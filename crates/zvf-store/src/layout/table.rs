@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_no_key_has_is_refused_before_room_is_made() {
+    fn an_impossible_rank_is_refused_before_allocation() {
         for rank in [0, 2, usize::MAX] {
             assert!(KeyTable::new(rank, [key("1")]).is_err(), "{rank}");
         }
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_lie_far_apart_are_searched() {
+    fn distant_keys_are_searched() {
         for (keys, is_grid) in [
             (vec!["0.0", "0.1", "1.0"], true),
             (vec!["0.0", "1000.1000"], false),
@@ -367,9 +367,9 @@ mod tests {
     }
 
     proptest! {
-        /// The table is the sorted set of what went in, and finds exactly that.
+        /// The table is the sorted set of its input keys, and finds exactly those.
         #[test]
-        fn a_set_of_keys(rank in 1_usize..6, numbers in prop::collection::vec(-3_i64..3, 0..120)) {
+        fn tables_are_sorted_sets(rank in 1_usize..6, numbers in prop::collection::vec(-3_i64..3, 0..120)) {
             let rows: Vec<&[i64]> = numbers.chunks_exact(rank).collect();
             let table = KeyTable::new(rank, rows.iter().map(|row| ChunkKey::new(row).unwrap())).unwrap();
             let set: std::collections::BTreeSet<&[i64]> = rows.iter().copied().collect();
@@ -391,8 +391,8 @@ mod tests {
                 }
             }
             for start in -4..4 {
-                let below = set.iter().filter(|row| row[0] < start).count();
-                prop_assert_eq!(table.first_not_below(&[start]), below);
+                let expected = set.iter().filter(|row| row[0] < start).count();
+                prop_assert_eq!(table.first_not_below(&[start]), expected);
             }
         }
     }

@@ -74,26 +74,26 @@ mod tests {
     #[test]
     fn equal_lists_share_a_table_while_it_is_used() {
         let list = |n: usize| (0..n).map(|key| key.to_string()).collect::<KeyList>();
-        let (tables, long) = (SharedTables::default(), list(MIN_SHARED_KEYS));
+        let (tables, long_list) = (SharedTables::default(), list(MIN_SHARED_KEYS));
         let find = |keys: &KeyList, origin, grid| {
             tables.find_or_parse(keys, &[origin], &[grid], || parse(keys)).unwrap()
         };
-        let first = find(&long, 0, 2000);
+        let first = find(&long_list, 0, 2000);
         assert_eq!(first.len(), MIN_SHARED_KEYS);
         assert!(Arc::ptr_eq(&first, &find(&list(MIN_SHARED_KEYS), 0, 2000)));
         for (keys, origin, grid) in
-            [(&list(MIN_SHARED_KEYS + 1), 0, 2000), (&long, 1, 2000), (&long, 0, 1999)]
+            [(&list(MIN_SHARED_KEYS + 1), 0, 2000), (&long_list, 1, 2000), (&long_list, 0, 1999)]
         {
             assert!(!Arc::ptr_eq(&first, &find(keys, origin, grid)));
         }
-        let short = list(3);
-        assert!(!Arc::ptr_eq(&find(&short, 0, 9), &find(&short, 0, 9)));
+        let short_list = list(3);
+        assert!(!Arc::ptr_eq(&find(&short_list, 0, 9), &find(&short_list, 0, 9)));
         drop(first);
-        let again = std::cell::Cell::new(false);
-        let table = tables.find_or_parse(&long, &[0], &[2000], || {
-            again.set(true);
-            parse(&long)
+        let is_parsed = std::cell::Cell::new(false);
+        let table = tables.find_or_parse(&long_list, &[0], &[2000], || {
+            is_parsed.set(true);
+            parse(&long_list)
         });
-        assert!(again.get() && table.is_ok());
+        assert!(is_parsed.get() && table.is_ok());
     }
 }

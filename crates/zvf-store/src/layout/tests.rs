@@ -1,4 +1,5 @@
-//! Stores whose objects change, or are cut, behind the back of a handle: never a value that nobody wrote.
+//! Stores whose objects are changed or cut under an open handle: no read returns a value that was
+//! not written.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use zvf_metadata::{
 
 use crate::{Build, BuildOptions, CellPlan, OpenOptions, Store};
 
-/// A store at "a" with what `fill` adds to its level.
+/// Creates a store at "a" with what `fill` adds to its level.
 async fn store(memory: &Arc<dyn ObjectStore>, fill: impl FnOnce(&Build)) -> Store {
     let options = BuildOptions { sync: false, ..BuildOptions::default() };
     let build = Build::in_object_store(Arc::clone(memory), "a", options).await.unwrap();
@@ -35,7 +36,7 @@ async fn store(memory: &Arc<dyn ObjectStore>, fill: impl FnOnce(&Build)) -> Stor
     Store::from_object_store(Arc::clone(memory), &"a".into(), options).await.unwrap()
 }
 
-/// Four chunks of 64 numbers in one shard, of which two are there, as they are.
+/// Adds four chunks of 64 numbers in one shard, of which two are stored, uncompressed.
 fn numbers(build: &Build) {
     let mut doc =
         ArrayDoc::new(vec![256], vec![256], DataType::number("uint16".parse::<Dtype>().unwrap()));
@@ -49,7 +50,7 @@ fn numbers(build: &Build) {
 }
 
 #[tokio::test]
-async fn rows_of_a_shard_that_went_are_not_filled_in() {
+async fn rows_of_a_deleted_shard_are_not_filled_in() {
     let memory: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let store = store(&memory, numbers).await;
     let rows = store.nodes().dense("0/object_attributes/x").await.unwrap().unwrap();
@@ -73,21 +74,21 @@ async fn a_span_that_is_shorter_than_a_frame_has_no_size() {
     let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
     let key = ChunkKey::new(&[0]).unwrap();
     let size = cells.sizes(&[key]).await.remove(0).unwrap_err();
-    let part = cells.read_parts(&[(key, one(0..1))]).await.remove(0).unwrap_err();
+    let part = cells.read_parts(&[(key, single_range(0..1))]).await.remove(0).unwrap_err();
     assert_eq!(size.class(), Class::OutOfBounds);
     assert_eq!((size.class(), size.span()), (part.class(), part.span()));
 }
 
 #[tokio::test]
-async fn parts_of_a_shard_that_went_are_faults() {
+async fn parts_of_a_deleted_shard_are_faults() {
     let memory: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let store = store(&memory, |_| ()).await;
     let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
     let key = ChunkKey::new(&[0]).unwrap();
-    let part = cells.read_parts(&[(key, one(1..3))]).await.remove(0).unwrap().unwrap();
+    let part = cells.read_parts(&[(key, single_range(1..3))]).await.remove(0).unwrap().unwrap();
     assert_eq!(part, [b"ay".as_slice()]);
     memory.delete(&Path::from("a/0/vertices/c/0")).await.unwrap();
-    let error = cells.read_parts(&[(key, one(1..3))]).await.remove(0).unwrap_err();
+    let error = cells.read_parts(&[(key, single_range(1..3))]).await.remove(0).unwrap_err();
     assert_eq!((error.class(), error.key()), (Class::NotFound, Some("0/vertices/c/0")));
 }
 
@@ -101,24 +102,25 @@ async fn frames_in_a_shard_are_read_once_for_each_version() {
     cells.sizes(&[key]).await.remove(0).unwrap(); // the index of the shard
     for _ in 0..2 {
         let before = store.io_stats().bytes_read;
-        let part = cells.read_parts(&[(key, one(1..3))]).await.remove(0).unwrap().unwrap();
+        let part = cells.read_parts(&[(key, single_range(1..3))]).await.remove(0).unwrap().unwrap();
         assert_eq!(part, [b"ay".as_slice()]);
         read.push(store.io_stats().bytes_read - before);
     }
-    // Eight bytes of frame, one byte before the part, the part; then the part alone.
+    // Eight bytes of frame, one byte before the part, the part; then only the part.
     assert_eq!(read, [11, 2]);
-    let past = cells.read_parts(&[(key, one(5..8))]).await.remove(0).unwrap_err();
+    let past = cells.read_parts(&[(key, single_range(5..8))]).await.remove(0).unwrap_err();
     assert_eq!(past.class(), Class::OutOfBounds);
-    // Another version of the shard, whose frame says less, is not read by the frame of the old one.
+    // Another version of the shard, with a smaller frame size, is not read by the frame of the old
+    // one.
     let path = Path::from("a/0/vertices/c/0");
     let mut shard = memory.get(&path).await.unwrap().bytes().await.unwrap().to_vec();
     shard[4] = 2;
     memory.put(&path, shard.into()).await.unwrap();
-    let error = cells.read_parts(&[(key, one(1..3))]).await.remove(0).unwrap_err();
+    let error = cells.read_parts(&[(key, single_range(1..3))]).await.remove(0).unwrap_err();
     assert_eq!(error.class(), Class::FileChanged);
 }
 
-/// One range of bytes to be read.
-fn one(range: Range<u64>) -> Vec<Range<u64>> {
+/// Returns a list of one range of bytes.
+fn single_range(range: Range<u64>) -> Vec<Range<u64>> {
     std::iter::once(range).collect()
 }

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_read_as_one() {
+    fn neighbouring_ranges_are_coalesced() {
         use ByteRange::{All, At, Last};
         const M: u64 = MAX_MERGED_BYTES;
         type Pieces = Vec<(ByteRange, Vec<usize>)>;
@@ -232,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn a_small_part_of_a_large_reply_is_never_taken_for_a_buffer_of_its_own() {
+    fn a_small_part_of_a_large_reply_is_a_shared_buffer() {
         for (part, unique) in [(0..100, true), (8..100, true), (0..10, false), (50..100, false)] {
-            let whole = Bytes::from((0..100).collect::<Vec<u8>>());
+            let reply = Bytes::from((0..100).collect::<Vec<u8>>());
             let expected: Vec<u8> = part.clone().map(|n| u8::try_from(n).unwrap()).collect();
-            let shared = share_buffer(&whole, part);
-            drop(whole);
+            let shared = share_buffer(&reply, part);
+            drop(reply);
             assert_eq!(shared, expected);
             assert_eq!(shared.is_unique(), unique);
             let inner = shared.slice(1..);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_cut_to_what_was_asked() {
+    fn answers_are_cut_to_the_requested_range() {
         let version = Version::from_size(10);
         let read = |start: u64, bytes: &'static [u8]| Read {
             bytes: Bytes::from_static(bytes),

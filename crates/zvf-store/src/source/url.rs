@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_mean_what_people_mean() {
+    fn addresses_are_parsed() {
         for (text, expected) in [
             ("data/brain.zarr", "dir data/brain.zarr"),
             ("/data/a b", "dir /data/a b"),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_addresses_are_refused_in_words() {
+    fn invalid_addresses_are_refused_with_a_message() {
         for (text, message) in [
             ("", "expected a path or a URL, found \"nothing\""),
             ("http://", "expected a URL, found \"http://\""),

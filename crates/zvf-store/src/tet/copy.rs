@@ -79,11 +79,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_side_by_side_and_apart() {
+    fn copies_adjacent_and_strided_runs() {
         let tile: Vec<u8> = (0..32).collect();
         #[rustfmt::skip]
         let table = [
-            // source, result, count, stride, element, skipped, what comes
+            // source, result, count, stride, element, skipped, expected
             (4, 0, 3, 2, 2, 0, &[4, 5, 6, 7, 8, 9][..]),
             (4, 0, 3, 8, 2, 0, &[4, 5, 12, 13, 20, 21]),
             (12, 0, 2, 8, 4, 10, &[2, 3, 4, 5, 10, 11, 12, 13]),
@@ -91,10 +91,10 @@ mod tests {
             (3, 0, 2, 5, 1, 0, &[3, 8]),
         ];
         for (src, dst, count, stride, size, skipped, expected) in table {
-            let mut out = vec![0; expected.len()];
+            let mut result = vec![0; expected.len()];
             let run = CopyRun { src, dst, count, stride };
-            assert_eq!(copy_run((&tile, skipped), &run, size, &mut out), Some(()));
-            assert_eq!(out, expected, "{src} {stride}");
+            assert_eq!(copy_run((&tile, skipped), &run, size, &mut result), Some(()));
+            assert_eq!(result, expected, "{src} {stride}");
         }
     }
 
@@ -104,8 +104,8 @@ mod tests {
         #[rustfmt::skip]
         let table = [
             // source, result, count, stride, element, where the tile begins
-            (30, 0, 2, 2, 2, 0), // the second element past the end, side by side
-            (27, 0, 2, 4, 2, 0), // its end just past it, apart
+            (30, 0, 2, 2, 2, 0), // the second element past the end, adjacent
+            (27, 0, 2, 4, 2, 0), // its end just past the tile, strided
             (0, 3, 2, 2, 2, 0), // past the result
             (4, 0, 1, 2, 2, 5), // before the tile
             (u64::MAX, 0, 1, 1, 1, 0),
@@ -113,9 +113,13 @@ mod tests {
             (0, 0, u64::MAX, u64::MAX, 8, 0),
         ];
         for (src, dst, count, stride, size, begin) in table {
-            let (run, mut out) = (CopyRun { src, dst, count, stride }, [0; 6]);
-            assert_eq!(copy_run((&tile, begin), &run, size, &mut out), None, "{src} {dst} {count}");
-            assert_eq!(out, [0; 6], "{src} {dst} {count}");
+            let (run, mut result) = (CopyRun { src, dst, count, stride }, [0; 6]);
+            assert_eq!(
+                copy_run((&tile, begin), &run, size, &mut result),
+                None,
+                "{src} {dst} {count}"
+            );
+            assert_eq!(result, [0; 6], "{src} {dst} {count}");
         }
     }
 }

@@ -212,11 +212,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_whole_or_faults() {
+    fn parts_are_complete_or_faults() {
         let chunk = |bytes: &'static [u8]| Ok(Bytes::from_static(bytes));
         let chunks = Chunks::from([
             (0, chunk(b"abcd")),
-            (1, chunk(b"ef")),    // as the last one, or cut
+            (1, chunk(b"ef")),    // as the last chunk, or cut
             (2, chunk(b"ijkl+")), // longer than a step
             (4, chunk(b"qrst")),
         ]);

@@ -1,4 +1,4 @@
-//! The same answers from a directory and from an object store, and from parts as from the whole.
+//! A directory and an object store give the same answers, and partial reads agree with full reads.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use zvf_store::{Caching, Cells, DenseArray, Rows, Store};
 use crate::walk::{Found, Kind, arrays};
 use archives::{Unpacked, files, ids, in_memory, inline};
 
-/// Numbers that look random and are the same each time.
+/// A deterministic pseudo-random generator.
 struct Dice(u64);
 
 impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
+    fn next_below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -23,12 +23,12 @@ impl Dice {
     }
 
     fn range(&mut self, n: u64) -> Range<u64> {
-        let (a, b) = (self.below(n + 1), self.below(n + 1));
+        let (a, b) = (self.next_below(n + 1), self.next_below(n + 1));
         a.min(b)..a.max(b)
     }
 }
 
-/// Everything in an array, read whole and in parts, which have to be parts of the whole.
+/// Reads everything in an array, fully and in parts, and checks that they agree.
 async fn contents(store: &Store, found: &Found, dice: &mut Dice) -> Vec<Option<Bytes>> {
     let level = found
         .path
@@ -51,15 +51,15 @@ async fn contents(store: &Store, found: &Found, dice: &mut Dice) -> Vec<Option<B
 
 async fn cells(cells: &Cells, dice: &mut Dice) -> Vec<Option<Bytes>> {
     let keys: Vec<ChunkKey> = cells.presence().await.unwrap().iter().collect();
-    // Parts first, so that they cannot come from what is cached.
-    let asks: Vec<(ChunkKey, Vec<Range<u64>>)> =
+    // Parts are read first, so that they cannot come from the cache.
+    let random_reads: Vec<(ChunkKey, Vec<Range<u64>>)> =
         keys.iter().map(|key| (*key, vec![0..0, dice.range(40), dice.range(40)])).collect();
-    let early = cells.read_parts(&asks).await;
+    let first = cells.read_parts(&random_reads).await;
     let sizes = cells.sizes(&keys).await;
-    let whole: Vec<Option<Bytes>> =
+    let payloads: Vec<Option<Bytes>> =
         cells.read_many(&keys, Caching::Keep).await.into_iter().map(Result::unwrap).collect();
-    for ((payload, size), (early, (key, ranges))) in
-        whole.iter().zip(sizes).zip(early.into_iter().zip(&asks))
+    for ((payload, size), (first, (key, ranges))) in
+        payloads.iter().zip(sizes).zip(first.into_iter().zip(&random_reads))
     {
         let payload = payload.as_ref().unwrap();
         assert_eq!(size.unwrap(), Some(payload.len() as u64), "{key}");
@@ -68,65 +68,66 @@ async fn cells(cells: &Cells, dice: &mut Dice) -> Vec<Option<Bytes>> {
             .map(|r| (r.end <= payload.len() as u64).then(|| slice(payload, r)))
             .collect();
         match slices {
-            Some(slices) => assert_eq!(early.unwrap().unwrap(), slices, "{key} {ranges:?}"),
-            None => assert_eq!(early.unwrap_err().class(), Class::OutOfBounds, "{key} {ranges:?}"),
+            Some(slices) => assert_eq!(first.unwrap().unwrap(), slices, "{key} {ranges:?}"),
+            None => assert_eq!(first.unwrap_err().class(), Class::OutOfBounds, "{key} {ranges:?}"),
         }
     }
-    let asks: Vec<(ChunkKey, Vec<Range<u64>>)> = keys
+    let bounded_reads: Vec<(ChunkKey, Vec<Range<u64>>)> = keys
         .iter()
-        .zip(&whole)
+        .zip(&payloads)
         .map(|(key, payload)| {
             let len = payload.as_ref().unwrap().len() as u64;
             (*key, (0..4).map(|_| dice.range(len)).collect())
         })
         .collect();
     for ((parts, payload), (key, ranges)) in
-        cells.read_parts(&asks).await.into_iter().zip(&whole).zip(&asks)
+        cells.read_parts(&bounded_reads).await.into_iter().zip(&payloads).zip(&bounded_reads)
     {
         let payload = payload.as_ref().unwrap();
         let slices: Vec<Bytes> = ranges.iter().map(|range| slice(payload, range)).collect();
         assert_eq!(parts.unwrap().unwrap(), slices, "{} {key} {ranges:?}", cells.path());
     }
-    // A key beside every key that is there is absent or one of them.
+    // The neighbour of every present key is absent or present, as the table says.
     let table = cells.presence().await.unwrap();
     for key in &keys {
-        let mut beside = key.components().to_vec();
-        beside[0] += 1;
-        let beside = ChunkKey::new(&beside).unwrap();
-        let there = cells.read(&beside, Caching::Once).await.unwrap().is_some();
-        assert_eq!(there, table.find(&beside).is_some(), "{} {beside}", cells.path());
+        let mut neighbour = key.components().to_vec();
+        neighbour[0] += 1;
+        let neighbour = ChunkKey::new(&neighbour).unwrap();
+        let is_present = cells.read(&neighbour, Caching::Once).await.unwrap().is_some();
+        assert_eq!(is_present, table.find(&neighbour).is_some(), "{} {neighbour}", cells.path());
     }
-    whole
+    payloads
 }
 
 async fn rows(rows: &Rows, dice: &mut Dice) -> Vec<Option<Bytes>> {
     let len = rows.count().await.unwrap();
-    let whole = rows.range(0..len).await.unwrap();
-    let places: Vec<u64> = (0..len.min(9)).map(|_| dice.below(len)).collect();
-    let some: Vec<Bytes> = places.iter().map(|&place| whole[place as usize].clone()).collect();
-    assert_eq!(rows.rows(&places).await.unwrap(), some, "{}", rows.path());
+    let all_rows = rows.range(0..len).await.unwrap();
+    let places: Vec<u64> = (0..len.min(9)).map(|_| dice.next_below(len)).collect();
+    let expected: Vec<Bytes> =
+        places.iter().map(|&place| all_rows[place as usize].clone()).collect();
+    assert_eq!(rows.rows(&places).await.unwrap(), expected, "{}", rows.path());
     assert_eq!(rows.rows(&[len]).await.unwrap_err().class(), Class::OutOfBounds);
-    whole.into_iter().map(Some).collect()
+    all_rows.into_iter().map(Some).collect()
 }
 
 async fn dense(dense: &DenseArray, dice: &mut Dice) -> Vec<Option<Bytes>> {
     let len = dense.len();
-    let early = dice.range(len);
-    let part = dense.rows(early.clone()).await.unwrap();
-    let whole = dense.read_all().await.unwrap();
-    let row = whole.len() as u64 / len.max(1);
-    let bytes = |rows: &Range<u64>| slice(&whole, &(rows.start * row..rows.end * row));
-    assert_eq!(part, bytes(&early), "{} {early:?}", dense.path());
+    let rows_read_first = dice.range(len);
+    let part = dense.rows(rows_read_first.clone()).await.unwrap();
+    let content = dense.read_all().await.unwrap();
+    let row = content.len() as u64 / len.max(1);
+    let bytes = |rows: &Range<u64>| slice(&content, &(rows.start * row..rows.end * row));
+    assert_eq!(part, bytes(&rows_read_first), "{} {rows_read_first:?}", dense.path());
     for _ in 0..3 {
         let range = dice.range(len);
         let rows = dense.rows(range.clone()).await.unwrap();
         assert_eq!(rows, bytes(&range), "{} {range:?}", dense.path());
     }
-    let places: Vec<u64> = (0..len.min(9)).map(|_| dice.below(len)).collect();
-    let some: Vec<Bytes> = places.iter().map(|&place| bytes(&(place..place + 1))).collect();
-    assert_eq!(dense.take(&places).await.unwrap(), some.concat(), "{}", dense.path());
+    let places: Vec<u64> = (0..len.min(9)).map(|_| dice.next_below(len)).collect();
+    let expected: Vec<Bytes> = places.iter().map(|&place| bytes(&(place..place + 1))).collect();
+    assert_eq!(dense.take(&places).await.unwrap(), expected.concat(), "{}", dense.path());
     assert_eq!(dense.rows(0..len + 1).await.unwrap_err().class(), Class::OutOfBounds);
-    vec![Some(whole)]
+    vec![Some(content)]
 }
 
 fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
@@ -147,12 +148,12 @@ fn a_directory_and_an_object_store_agree_on_every_array() {
         });
         for found in arrays(&files, local.family() == LayoutFamily::C) {
             let context = format!("{id} {}", found.path);
-            let here = inline(contents(&local, &found, &mut Dice(count + 1)));
-            // Spawned, which shows that what is awaited may move between threads.
-            let (remote, asked, seed) = (remote.clone(), found.clone(), count + 1);
-            let task = async move { contents(&remote, &asked, &mut Dice(seed)).await };
-            let there = runtime.block_on(runtime.spawn(task)).unwrap();
-            assert!(here == there, "{context}");
+            let local_contents = inline(contents(&local, &found, &mut Dice(count + 1)));
+            // Spawned to show that the futures may move between threads.
+            let (remote, remote_found, seed) = (remote.clone(), found.clone(), count + 1);
+            let task = async move { contents(&remote, &remote_found, &mut Dice(seed)).await };
+            let remote_contents = runtime.block_on(runtime.spawn(task)).unwrap();
+            assert!(local_contents == remote_contents, "{context}");
             count += 1;
         }
     }

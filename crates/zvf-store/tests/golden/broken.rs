@@ -1,4 +1,4 @@
-//! Broken stores: what this layer sees is refused, in words that name the place; the rest reads.
+//! Broken stores: faults of this layer are refused with their location; other faults are read.
 
 use object_store::path::Path;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use zvf_store::{Caching, Key, Notice, OpenOptions, Store, StoreError};
 use crate::walk::{Found, Kind, arrays};
 use archives::{files, in_memory, json};
 
-/// Where a fault showed.
+/// The stage at which a fault was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Open,
@@ -21,7 +21,7 @@ async fn open(files: &[(String, Vec<u8>)], options: OpenOptions) -> Result<Store
     Store::from_object_store(in_memory(files).await, &Path::default(), options).await
 }
 
-/// Opens a store and reads all of level 0 and below: the first fault, and where it showed.
+/// Opens a store and reads all of level 0 and below; returns the first fault and its stage.
 async fn verdict(files: &[(String, Vec<u8>)]) -> Result<(), (Stage, StoreError)> {
     let store = open(files, OpenOptions::default()).await.map_err(|error| (Stage::Open, error))?;
     read_all(&store, files).await.map_err(|error| (Stage::Read, error))
@@ -127,20 +127,21 @@ async fn faults_of_this_layer_are_refused_with_a_message() {
     assert_eq!((stage, error.class()), (Stage::Open, Class::LimitExceeded));
 }
 
-/// Faults that only show to those who look inside a cell, or compare documents.
+/// Faults that are only found inside a cell or by comparing documents.
 #[tokio::test]
-async fn faults_of_other_layers_are_read_here() {
+async fn faults_of_other_layers_are_read_without_error() {
     let faults = json("broken/FAULTS.json");
     let mut read = 0;
     for fault in faults["faults"].as_array().unwrap() {
         let id = fault["id"].as_str().unwrap();
-        let ours = ["ar_", "js_", "codec_", "crc_", "shard_", "vlen_", "zstd_not", "zstd_bomb"];
-        let wanted = fault["want"] == "error" && fault["detect_at"] != "validate";
+        let own_prefixes =
+            ["ar_", "js_", "codec_", "crc_", "shard_", "vlen_", "zstd_not", "zstd_bomb"];
+        let is_fault = fault["want"] == "error" && fault["detect_at"] != "validate";
         match verdict(&files(&format!("broken/{id}"))).await {
             Ok(()) => {
                 read += 1;
-                assert!(!ours.iter().any(|prefix| id.starts_with(prefix)), "{id}");
-                assert!(!wanted || fault["detect_at"] == "read", "{id}");
+                assert!(!own_prefixes.iter().any(|prefix| id.starts_with(prefix)), "{id}");
+                assert!(!is_fault || fault["detect_at"] == "read", "{id}");
             }
             Err((_, error)) => assert!(!error.retryable(), "{id}"),
         }
@@ -151,8 +152,8 @@ async fn faults_of_other_layers_are_read_here() {
 #[tokio::test]
 async fn a_missing_presence_list_is_replaced_by_a_listing() {
     let base = open(&files("broken/_base_points"), OpenOptions::default()).await.unwrap();
-    let bare = open(&files("broken/vx_no_presence"), OpenOptions::default()).await.unwrap();
-    let [base, cells] = [&base, &bare].map(|store| async move {
+    let without_list = open(&files("broken/vx_no_presence"), OpenOptions::default()).await.unwrap();
+    let [base, cells] = [&base, &without_list].map(|store| async move {
         store.level(0).await.unwrap().required_cells("vertices").await.unwrap()
     });
     let (base, cells) = (base.await, cells.await);
@@ -165,7 +166,7 @@ async fn a_missing_presence_list_is_replaced_by_a_listing() {
     let absent = ChunkKey::new(&[1, 1, -1]).unwrap();
     assert_eq!(cells.read(&absent, Caching::Keep).await.unwrap(), None);
     let key = Key::root().below("0/vertices").unwrap();
-    assert_eq!(bare.notices(), [Notice::MissingPresence { key }]);
+    assert_eq!(without_list.notices(), [Notice::MissingPresence { key }]);
 }
 
 #[tokio::test]

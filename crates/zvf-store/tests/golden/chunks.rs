@@ -1,4 +1,4 @@
-//! Presence and payloads against what the reference found.
+//! Presence and payloads compared with the reference.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

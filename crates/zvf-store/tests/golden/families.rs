@@ -1,4 +1,5 @@
-//! Forms that no archive has: shards of the older families, flat arrays, odd encodings of numbers.
+//! Forms that no archive has: shards of the older families, flat arrays, unusual encodings of
+//! numbers.
 
 use std::sync::Arc;
 
@@ -40,13 +41,13 @@ fn array(data_type: &Value, shape: &[u64], chunk: &[u64], codecs: &Value) -> Vec
     .into()
 }
 
-/// Packs every payload below `group` into two shards, as 0.7 does, and says so in the root.
+/// Packs every payload below `group` into two shards, as 0.7 does, and declares it in the root.
 fn pack(files: &mut Files, group: &str) {
     let start = format!("{group}/");
     let mut payloads: Vec<(String, Vec<u8>)> = Vec::new();
     for (path, bytes) in files.iter() {
-        let Some(below) = path.strip_prefix(&start) else { continue };
-        if let Some(key) = below.strip_suffix("/c/0") {
+        let Some(relative_path) = path.strip_prefix(&start) else { continue };
+        if let Some(key) = relative_path.strip_suffix("/c/0") {
             payloads.push((key.to_owned(), bytes.clone()));
         }
     }
@@ -75,12 +76,12 @@ fn pack(files: &mut Files, group: &str) {
 
 #[tokio::test]
 async fn shards_of_the_older_families_read_like_the_arrays_they_replace() {
-    let plain = files("v070_pc3");
-    let mut packed = plain.clone();
+    let unpacked = files("v070_pc3");
+    let mut packed = unpacked.clone();
     pack(&mut packed, "0/vertices");
-    let [plain, packed] = [open(&plain).await, open(&packed).await];
+    let [unpacked, packed] = [open(&unpacked).await, open(&packed).await];
     for name in ["vertices", "vertex_fragments"] {
-        let old = plain.level(0).await.unwrap().required_cells(name).await.unwrap();
+        let old = unpacked.level(0).await.unwrap().required_cells(name).await.unwrap();
         let new = packed.level(0).await.unwrap().required_cells(name).await.unwrap();
         let table = old.presence().await.unwrap();
         assert_eq!(table, new.presence().await.unwrap(), "{name}");
@@ -166,7 +167,7 @@ async fn an_array_that_was_listed_must_be_there() {
 
 /// Development layouts of 0.8 are refused by name, never read as empty.
 #[tokio::test]
-async fn side_roads_are_named() {
+async fn development_layouts_are_named() {
     for layout in ["partitioned_v1", "sharded_v1"] {
         let mut files = files("v080_gr3_edges");
         let group = json!({
@@ -184,10 +185,10 @@ async fn side_roads_are_named() {
     }
 }
 
-/// Numbers of an array of 3 x 2, in every way of storing them that the codecs have.
+/// Numbers of an array of 3 x 2, stored by every combination of the codecs.
 #[tokio::test]
-async fn numbers_come_out_little_endian_and_in_order() {
-    let (little, big) = (json!({"endian": "little"}), json!({"endian": "big"}));
+async fn numbers_are_decoded_as_little_endian_in_order() {
+    let (little, big_endian) = (json!({"endian": "little"}), json!({"endian": "big"}));
     let bytes = |endian: &Value| json!({"name": "bytes", "configuration": endian});
     let transposed = json!({"name": "transpose", "configuration": {"order": [1, 0]}});
     let zstd = json!({"name": "zstd", "configuration": {"level": 0}});
@@ -205,17 +206,17 @@ async fn numbers_come_out_little_endian_and_in_order() {
     let mut start = [spans(&[52, 4, none, none, 56, 4])].concat();
     start.extend(crc32c::crc32c(&start).to_le_bytes());
     start.extend(numbers(&[1, 2, 5, 6]));
-    let whole = [1, 2, 3, 4, 5, 6];
+    let items = [1, 2, 3, 4, 5, 6];
     type Made<'a> = (&'a str, &'a [u64], Value, Vec<(&'a str, Vec<u8>)>, [u16; 6]);
     #[rustfmt::skip]
     let table: [Made<'_>; 8] = [
-        ("plain", &[3, 2], json!([bytes(&little)]), vec![("0/0", numbers(&whole))], whole),
+        ("plain", &[3, 2], json!([bytes(&little)]), vec![("0/0", numbers(&items))], items),
         ("nothing stored", &[3, 2], json!([bytes(&little)]), vec![], [0; 6]),
-        ("big", &[3, 2], json!([bytes(&big)]), vec![("0/0", swapped(&whole))], whole),
-        ("transposed", &[3, 2], json!([transposed, bytes(&little)]), vec![("0/0", numbers(&[1, 3, 5, 2, 4, 6]))], whole),
+        ("big", &[3, 2], json!([bytes(&big_endian)]), vec![("0/0", swapped(&items))], items),
+        ("transposed", &[3, 2], json!([transposed, bytes(&little)]), vec![("0/0", numbers(&[1, 3, 5, 2, 4, 6]))], items),
         ("compressed", &[4, 2], json!([bytes(&little), zstd, crc]),
          vec![("0/0", { let mut stored = zstd::bulk::compress(&numbers(&[1, 2, 3, 4, 5, 6, 9, 9]), 1).unwrap();
-                        stored.extend(crc32c::crc32c(&stored).to_le_bytes()); stored })], whole),
+                        stored.extend(crc32c::crc32c(&stored).to_le_bytes()); stored })], items),
         ("cut both ways", &[2, 1], json!([bytes(&little)]),
          vec![("0/0", numbers(&[1, 3])), ("0/1", numbers(&[2, 4])), ("1/1", numbers(&[6, 9]))], [1, 2, 3, 4, 0, 6]),
         ("in a shard", &[3, 2], sharded("end", json!([bytes(&little)])), vec![("0/0", end)], [1, 2, 0, 0, 5, 6]),
@@ -227,11 +228,16 @@ async fn numbers_come_out_little_endian_and_in_order() {
         for (path, bytes) in chunks {
             put(&mut files, &format!("0/made/c/{path}"), bytes);
         }
-        let made = open(&files).await.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
-        assert_eq!(made.rows(1..2).await.unwrap(), numbers(&expected[2..4]), "{name}, one row");
-        assert_eq!(made.read_all().await.unwrap(), numbers(&expected), "{name}");
-        assert_eq!(made.rows(2..3).await.unwrap(), numbers(&expected[4..]), "{name}, another row");
-        let taken = made.take(&[2, 0, 2]).await.unwrap();
+        let loaded =
+            open(&files).await.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
+        assert_eq!(loaded.rows(1..2).await.unwrap(), numbers(&expected[2..4]), "{name}, one row");
+        assert_eq!(loaded.read_all().await.unwrap(), numbers(&expected), "{name}");
+        assert_eq!(
+            loaded.rows(2..3).await.unwrap(),
+            numbers(&expected[4..]),
+            "{name}, another row"
+        );
+        let taken = loaded.take(&[2, 0, 2]).await.unwrap();
         let rows = [&expected[4..], &expected[..2], &expected[4..]].concat();
         assert_eq!(taken, numbers(&rows), "{name}, taken");
     }
@@ -282,8 +288,8 @@ async fn foreign_arrays_are_refused() {
     let mut files = files("pc3_single_vertex");
     put(&mut files, "0/made/zarr.json", array(&u16s, &[3], &[3], &json!([little])));
     put(&mut files, "0/made/c/0", [0; 5]);
-    let made = open(&files).await.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
-    let error = made.read_all().await.unwrap_err();
+    let loaded = open(&files).await.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
+    let error = loaded.read_all().await.unwrap_err();
     assert_eq!(error.class(), Class::CountMismatch);
     assert_eq!(error.to_string(), "CountMismatch in 0/made/c/0, bytes: expected 6, found 5");
 }

@@ -1,4 +1,5 @@
-//! Arrays of many chunks: opening reads no presence list, and whoever asks for one gets the one of then.
+//! Arrays of many chunks: opening reads no presence list, and a handle keeps the list of its
+//! version.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ fn document(store: &Path, array: &str) -> PathBuf {
     store.join("0").join(array).join("zarr.json")
 }
 
-/// The small store, said to have many chunks.
+/// Creates the small store with documents that declare many chunks.
 fn long_store(dir: &Path) -> PathBuf {
     let store = copy_to(dir, "long");
     for array in ARRAYS {
@@ -44,7 +45,7 @@ async fn open(path: &Path) -> Result<Store, StoreError> {
     Store::open(path.to_str().unwrap(), OpenOptions::default()).await
 }
 
-/// Another file under the name of a document.
+/// Replaces a document by another file of the same name.
 fn replace(document: &Path, text: &str) {
     let new = document.with_file_name(".tmp-1");
     fs::write(&new, text).unwrap();
@@ -52,22 +53,22 @@ fn replace(document: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn looking_again_reads_no_list_that_nobody_asked_for() {
+async fn revalidation_reads_no_unused_list() {
     let dir = tempfile::tempdir().unwrap();
     let path = long_store(dir.path());
     let store = open(&path).await.unwrap();
     store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
     assert!(store.revalidate().await.unwrap().is_none());
     assert!(store.io_stats().bytes_read < 80 << 10, "{:?}", store.io_stats());
-    // A file that was written to counts as another, whatever it holds now.
+    // A rewritten file counts as changed, even with the same content.
     let text = long_document(&path, "vertices");
     fs::write(document(&path, "vertices"), &text).unwrap();
-    assert!(store.revalidate().await.is_ok_and(|now| now.is_some()));
+    assert!(store.revalidate().await.is_ok_and(|revalidated| revalidated.is_some()));
     let changed = text.replacen("-1.0", "-2.0", 1);
-    let fresh = open(&path).await.unwrap();
-    fresh.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+    let reopened = open(&path).await.unwrap();
+    reopened.level(0).await.unwrap().required_cells("vertices").await.unwrap();
     replace(&document(&path, "vertices"), &changed);
-    assert!(fresh.revalidate().await.unwrap().is_some());
+    assert!(reopened.revalidate().await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -86,7 +87,7 @@ async fn opening_reads_no_presence_list_and_equal_ones_share_a_table() {
     assert_eq!(tables[0].attributes()["dtype"], "float32");
     let opened = store.io_stats();
     assert!(opened.bytes_read < 80 << 10, "{opened:?}");
-    // A cell is known to be absent without being looked at, so the list is read.
+    // The list is read to find an absent cell without a request for it.
     let outside = "500.0".parse::<ChunkKey>().unwrap();
     assert_eq!(tables[0].read(&outside, Caching::Once).await.unwrap(), None);
     let vertices = tables[0].presence().await.unwrap();
@@ -111,7 +112,7 @@ async fn opening_reads_no_presence_list_and_equal_ones_share_a_table() {
 }
 
 #[tokio::test]
-async fn a_handle_keeps_the_list_it_began_with() {
+async fn a_handle_keeps_its_first_list() {
     let dir = tempfile::tempdir().unwrap();
     let path = long_store(dir.path());
     let document = document(&path, "vertices");
@@ -128,14 +129,14 @@ async fn a_handle_keeps_the_list_it_began_with() {
         let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
         let key = "100.100".parse::<ChunkKey>().unwrap();
         assert!(cells.presence().await.unwrap().find(&key).is_some(), "{removed}");
-        let fresh = store.revalidate().await.unwrap().unwrap();
-        let cells = fresh.nodes().cells("0/vertices").await.unwrap();
+        let revalidated = store.revalidate().await.unwrap().unwrap();
+        let cells = revalidated.nodes().cells("0/vertices").await.unwrap();
         assert_eq!(cells.is_none(), removed);
         if let Some(cells) = cells {
             assert_eq!(cells.presence().await.unwrap().find(&key), None);
         }
     }
-    // What is written into the very file is found out.
+    // A write into the same file is detected.
     replace(&document, &text);
     let store = open(&path).await.unwrap();
     fs::write(&document, text.replacen("\"100.100\", ", "", 1)).unwrap();
@@ -157,17 +158,17 @@ async fn documents_broken_in_the_middle_are_refused_with_the_same_message() {
         ["100", "[1]", "\"a\": 1", "\"100.100", "\"100.100\" \"1.1\"", "]", "\"\\x\"", "\"\u{1}\""]
     {
         replace(&document, &text.replacen(key, broken, 1));
-        let whole = Node::parse(&fs::read(&document).unwrap()).unwrap_err();
+        let full_error = Node::parse(&fs::read(&document).unwrap()).unwrap_err();
         let store = open(&path).await.unwrap();
         let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
         let error = cells.presence().await.unwrap_err();
-        let expected = StoreError::from(whole.clone()).class();
+        let expected = StoreError::from(full_error.clone()).class();
         assert_eq!(error.class(), expected, "{broken}: {error}");
-        let own = whole.to_string();
-        let (_, rest) = own.split_once(' ').unwrap();
-        let (_, rest) = rest.split_once(", ").unwrap();
-        assert!(error.to_string().ends_with(rest), "{broken}: {error}, and {own}");
-        // The same again, and of whoever asks otherwise.
+        let message = full_error.to_string();
+        let (_, suffix) = message.split_once(' ').unwrap();
+        let (_, suffix) = suffix.split_once(", ").unwrap();
+        assert!(error.to_string().ends_with(suffix), "{broken}: {error}, and {message}");
+        // A second read and other methods report the same.
         assert_eq!(
             store.nodes().node("0/vertices").await.unwrap_err().to_string(),
             error.to_string()
@@ -175,7 +176,7 @@ async fn documents_broken_in_the_middle_are_refused_with_the_same_message() {
         let read = cells.read(&"0.0".parse::<ChunkKey>().unwrap(), Caching::Once).await;
         assert_eq!(read.unwrap_err().to_string(), error.to_string());
     }
-    // Keys are looked at later still, as they always were.
+    // Keys are still checked later.
     for (broken, class) in [
         ("\"x\"", Class::InvalidKey),
         ("\"1\"", Class::BadShape),
@@ -187,7 +188,8 @@ async fn documents_broken_in_the_middle_are_refused_with_the_same_message() {
         let error = cells.presence().await.unwrap_err();
         assert_eq!(error.class(), class, "{broken}: {error}");
     }
-    // A list that ends, and another one that begins: what lies between was not seen at first.
+    // The document has the end of a list and the start of another; the outline skips what lies
+    // between.
     replace(&document, &text.replacen(&format!("{key}, "), "\"7.7\"], \"hidden\": [", 1));
     let store = open(&path).await.unwrap();
     let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();

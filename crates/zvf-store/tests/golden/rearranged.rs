@@ -1,4 +1,5 @@
-//! Stores that other software wrote, arranged otherwise: the same answers, and back again the same bytes.
+//! Stores of other software, rearranged: the same answers, and the same bytes after rearranging
+//! back.
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub(crate) async fn contents(store: &Store, found: &Found) -> Vec<Option<Vec<u8>
     }
 }
 
-/// The document at `path` without what a rearrangement may change of it.
+/// Returns the document at `path` without the fields that a rearrangement may change.
 async fn stable_document(store: &Store, path: &str) -> String {
     match store.nodes().node(path).await.unwrap().as_deref() {
         Some(Node::Array(doc)) => {
@@ -61,9 +62,9 @@ async fn apply(plan: &Rearrangement, store: &Store, to: &Arc<InMemory>, at: &str
     let backend: Arc<dyn object_store::ObjectStore> = to.clone();
     let build = Build::in_object_store(backend, at, options).await.unwrap();
     let mut last = Moved::default();
-    let moved = plan.apply(store, build, |moved| last = *moved).await.unwrap();
-    assert!(last.cells <= moved.cells);
-    moved
+    let total = plan.apply(store, build, |progress| last = *progress).await.unwrap();
+    assert!(last.cells <= total.cells);
+    total
 }
 
 async fn open_at(from: &Arc<InMemory>, at: &str) -> Store {
@@ -108,10 +109,10 @@ fn every_store_answers_the_same_in_any_arrangement() {
             // Each store in one arrangement; every arrangement meets every kind of store.
             for (name, plan) in plans.iter().cycle().skip(turn).take(1) {
                 apply(plan, &store, &memory, name).await;
-                let there = open_at(&memory, name).await;
+                let rearranged = open_at(&memory, name).await;
                 for found in arrays(&files, true) {
                     let (old, new) =
-                        (contents(&store, &found).await, contents(&there, &found).await);
+                        (contents(&store, &found).await, contents(&rearranged, &found).await);
                     assert!(old == new, "{id} {name} {}", found.path);
                     count += 1;
                 }
@@ -119,7 +120,7 @@ fn every_store_answers_the_same_in_any_arrangement() {
                     let Some(path) = path.strip_suffix("zarr.json") else { continue };
                     let path = path.trim_end_matches('/');
                     let expected = stable_document(&store, path).await;
-                    assert_eq!(expected, stable_document(&there, path).await, "{id} {name}");
+                    assert_eq!(expected, stable_document(&rearranged, path).await, "{id} {name}");
                 }
             }
         }
@@ -134,14 +135,14 @@ async fn rearranging_back_gives_the_same_bytes() {
     let store = Unpacked::from_files(&files);
     let store = store.open().await;
     let sharded = Rearrangement { shards: Arrange::Shards(vec![2]), codecs: None };
-    let moved = apply(&sharded, &store, &memory, "there").await;
-    assert!(moved.arrays > 2 && moved.objects < moved.cells, "{moved:?}");
-    let back = Rearrangement { shards: Arrange::Cells, codecs: None };
-    apply(&back, &open_at(&memory, "there").await, &memory, "back").await;
-    let back = open_at(&memory, "back").await;
+    let total = apply(&sharded, &store, &memory, "there").await;
+    assert!(total.arrays > 2 && total.objects < total.cells, "{total:?}");
+    let unsharded = Rearrangement { shards: Arrange::Cells, codecs: None };
+    apply(&unsharded, &open_at(&memory, "there").await, &memory, "back").await;
+    let restored = open_at(&memory, "back").await;
     for (path, bytes) in &files {
         let Some((array, _)) = path.split_once("/c/") else { continue };
-        let objects = back.nodes().objects(array).await.unwrap();
+        let objects = restored.nodes().objects(array).await.unwrap();
         let found = objects.iter().find(|(key, _)| key.as_str() == path);
         assert_eq!(found.map(|(_, size)| *size), Some(bytes.len() as u64), "{path}");
     }

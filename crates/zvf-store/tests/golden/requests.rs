@@ -1,4 +1,4 @@
-//! What is asked of the backend: how much, and nothing twice.
+//! The requests to the backend: few, and none repeated.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn open(store: &Arc<FaultStore>) -> Store {
 }
 
 fn list_requests(store: &FaultStore) -> Vec<String> {
-    store.requests().into_iter().map(|asked| format!("{} {}", asked.what, asked.path)).collect()
+    store.requests().into_iter().map(|sent| format!("{} {}", sent.what, sent.path)).collect()
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn one_handle_requests_nothing_twice() {
     let before = backend.requests().len();
     assert_eq!(before, 4, "presence is in the document");
 
-    // Everyone at once, on a cold handle.
+    // Concurrent reads on a cold handle.
     let tasks: Vec<_> = (0..8)
         .map(|_| {
             let (vertices, keys) = (vertices.clone(), keys.clone());
@@ -61,8 +61,8 @@ async fn one_handle_requests_nothing_twice() {
     }
     let shards: std::collections::BTreeSet<String> =
         list_requests(&backend).split_off(before).into_iter().collect();
-    let spent = backend.requests().len() - before;
-    assert_eq!(spent, 2 * shards.len(), "an index and a body for each shard: {shards:?}");
+    let request_count = backend.requests().len() - before;
+    assert_eq!(request_count, 2 * shards.len(), "an index and a body for each shard: {shards:?}");
 
     // A part of a cached shard needs no index; a cached cell needs nothing.
     let before = backend.requests().len();
@@ -74,7 +74,7 @@ async fn one_handle_requests_nothing_twice() {
 }
 
 #[tokio::test]
-async fn an_absent_chunk_costs_nothing_where_presence_is_recorded() {
+async fn an_absent_chunk_takes_no_request_if_presence_is_recorded() {
     let backend = counting("pc3_huge_sparse_grid").await;
     let store = open(&backend).await;
     let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
@@ -84,7 +84,7 @@ async fn an_absent_chunk_costs_nothing_where_presence_is_recorded() {
 }
 
 #[tokio::test]
-async fn a_handle_stays_with_what_it_read_until_it_is_asked_again() {
+async fn a_handle_keeps_its_version_until_revalidation() {
     let backend = counting("pc3_basic").await;
     let store = open(&backend).await;
     store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
@@ -97,34 +97,34 @@ async fn a_handle_stays_with_what_it_read_until_it_is_asked_again() {
     assert_ne!(text, changed);
     backend.insert("0/zarr.json", &Bytes::from(changed)).await;
     assert_eq!(store.level(0).await.unwrap().meta().vertex_count, count);
-    let fresh = store.revalidate().await.unwrap().unwrap();
-    assert_eq!(fresh.level(0).await.unwrap().meta().vertex_count, 7);
+    let revalidated = store.revalidate().await.unwrap().unwrap();
+    assert_eq!(revalidated.level(0).await.unwrap().meta().vertex_count, 7);
     assert_eq!(store.level(0).await.unwrap().meta().vertex_count, count);
 }
 
-/// Everything of the vertices, whole and in part.
+/// Reads all vertices, as full cells and in parts.
 async fn script(backend: &Arc<FaultStore>) -> Result<Vec<Bytes>, StoreError> {
     let (store, root) = (Arc::clone(backend), Path::default());
     let store = Store::from_object_store(store, &root, OpenOptions::default()).await?;
     let vertices = store.level(0).await?.required_cells("vertices").await?;
     let keys: Vec<_> = vertices.presence().await?.iter().collect();
-    let asks: Vec<_> = keys.iter().map(|key| (*key, vec![4..12, 0..4])).collect();
-    let mut seen = Vec::new();
-    for parts in vertices.read_parts(&asks).await {
-        seen.extend(parts?.unwrap());
+    let reads: Vec<_> = keys.iter().map(|key| (*key, vec![4..12, 0..4])).collect();
+    let mut payloads = Vec::new();
+    for parts in vertices.read_parts(&reads).await {
+        payloads.extend(parts?.unwrap());
     }
     for payload in vertices.read_many(&keys, Caching::Keep).await {
-        seen.push(payload?.unwrap());
+        payloads.push(payload?.unwrap());
     }
-    Ok(seen)
+    Ok(payloads)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_at_any_request_gives_the_right_answer_or_an_error() {
     for id in ["pc3_basic", "pc3_sharded_zstd", "v070_pc3"] {
-        let whole = counting(id).await;
-        let right = script(&whole).await.unwrap();
-        let requests = whole.requests().len();
+        let backend = counting(id).await;
+        let right = script(&backend).await.unwrap();
+        let requests = backend.requests().len();
         assert!(requests > 4, "{id}");
         let (mut answers, mut errors) = (0, 0);
         for at in 0..requests {
@@ -139,15 +139,15 @@ async fn a_fault_at_any_request_gives_the_right_answer_or_an_error() {
                 Fault::Missing,
                 Fault::Changed(Bytes::from_static(b"another object altogether")),
             ] {
-                // In the older families a chunk that is not there is a chunk of zeros.
+                // In the older families a missing chunk is a chunk of zeros.
                 if fault == Fault::Missing && id.starts_with("v0") {
                     continue;
                 }
                 let backend = counting(id).await;
                 backend.plan(at, fault.clone());
                 match script(&backend).await {
-                    Ok(seen) => {
-                        assert!(seen == right, "{id}: {fault:?} at {at}");
+                    Ok(payloads) => {
+                        assert!(payloads == right, "{id}: {fault:?} at {at}");
                         answers += 1;
                     }
                     Err(error) => {

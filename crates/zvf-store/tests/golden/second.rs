@@ -1,8 +1,8 @@
-//! What this crate writes, read by a reader that shares no code with it: zarrs, with C Blosc below.
+//! Output of this crate, read by an independent reader: zarrs with C Blosc.
 //!
 //! Stores that other software wrote are rearranged under every codec, and each array is opened by zarrs
-//! from the bytes that were put. Cells lie in row order of the grid there, and absent ones are empty.
-//! Blosc is asked for items of one byte: zarrs drops what is left over after the last whole item.
+//! from the written bytes. In zarrs cells are in row order of the grid, and absent ones are empty.
+//! Blosc uses items of one byte, because zarrs drops the bytes after the last complete item.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ async fn list_files(memory: &InMemory, root: &str) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for meta in memory.list(Some(&Path::from(root))).try_collect::<Vec<_>>().await.unwrap() {
         let bytes = memory.get(&meta.location).await.unwrap().bytes().await.unwrap();
-        let below = meta.location.as_ref().strip_prefix(root).unwrap();
-        files.push((below.trim_start_matches('/').to_owned(), bytes.to_vec()));
+        let relative_path = meta.location.as_ref().strip_prefix(root).unwrap();
+        files.push((relative_path.trim_start_matches('/').to_owned(), bytes.to_vec()));
     }
     files
 }
 
-/// What zarrs finds in the array: items of any length one by one, others together.
+/// Returns the items that zarrs reads: variable-length items separately, others joined.
 fn items(storage: &Arc<MemoryStore>, found: &Found) -> Vec<Vec<u8>> {
     let array = Array::open(storage.clone(), &format!("/{}", found.path)).unwrap();
     let all = array.subset_all();
@@ -47,8 +47,8 @@ fn items(storage: &Arc<MemoryStore>, found: &Found) -> Vec<Vec<u8>> {
     }
 }
 
-/// What this crate finds there, in the same form.
-async fn ours(store: &Store, found: &Found) -> Vec<Vec<u8>> {
+/// Returns the items that this crate reads, in the same form.
+async fn read_own_items(store: &Store, found: &Found) -> Vec<Vec<u8>> {
     if found.kind != Kind::Cells {
         return contents(store, found).await.into_iter().map(Option::unwrap).collect();
     }
@@ -61,7 +61,7 @@ async fn ours(store: &Store, found: &Found) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn zarrs_reads_what_is_written_under_every_codec() {
+fn zarrs_reads_stores_of_every_codec() {
     let plans = [
         ("none", Arrange::Cells, CodecPipeline::none()),
         ("zstd", Arrange::Shards(vec![2]), CodecPipeline::zstd(3).with_crc32c()),
@@ -82,7 +82,7 @@ fn zarrs_reads_what_is_written_under_every_codec() {
     assert!(count > 300, "{count} arrays");
 }
 
-/// How many arrays of the store were compared after `plan`.
+/// Returns the number of arrays of the store that were compared after `plan`.
 async fn agree(id: &str, name: &str, plan: &Rearrangement) -> usize {
     let files = files(id);
     let options = OpenOptions::default;
@@ -100,16 +100,16 @@ async fn agree(id: &str, name: &str, plan: &Rearrangement) -> usize {
     for (key, bytes) in &written {
         storage.set(&StoreKey::new(key).unwrap(), bytes.clone().into()).unwrap();
     }
-    let again = Store::from_object_store(memory, &"out".into(), options()).await.unwrap();
+    let reopened = Store::from_object_store(memory, &"out".into(), options()).await.unwrap();
     let found = arrays(&written, true);
     for found in &found {
-        let mut theirs = items(&storage, found);
-        let mut ours = ours(&again, found).await;
+        let mut zarrs_items = items(&storage, found);
+        let mut own_items = read_own_items(&reopened, found).await;
         if found.kind == Kind::Cells {
-            ours.retain(|cell| !cell.is_empty());
-            theirs.retain(|cell| !cell.is_empty());
+            own_items.retain(|cell| !cell.is_empty());
+            zarrs_items.retain(|cell| !cell.is_empty());
         }
-        assert!(ours == theirs, "{id} {name} {}", found.path);
+        assert!(own_items == zarrs_items, "{id} {name} {}", found.path);
     }
     found.len()
 }

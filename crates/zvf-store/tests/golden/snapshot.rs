@@ -1,4 +1,4 @@
-//! Stores that change while they are open, and what a read may take meanwhile.
+//! Stores that change while they are open, and the memory limits of reads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use zvf_format::key::ChunkKey;
 use zvf_publish::exchange_names;
 use zvf_store::{Caching, OpenOptions, Store};
 
-/// A copy of the small store in a folder of its own, under this name.
+/// Copies the small store to its own folder, under this name.
 pub(crate) fn copy_to(dir: &Path, name: &str) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/three.zarrvectors");
     let to = dir.join(name);
@@ -49,27 +49,27 @@ fn change_first_cell(store: &Path, payload: [u8; 8]) {
 async fn a_folder_that_is_replaced_is_noticed_and_never_mixed() {
     let dir = tempfile::tempdir().unwrap();
     let path = copy_to(dir.path(), "store");
-    let other = copy_to(dir.path(), "other");
-    change_first_cell(&other, [7; 8]);
+    let replacement = copy_to(dir.path(), "other");
+    change_first_cell(&replacement, [7; 8]);
     let address = path.to_str().unwrap();
     let store = Store::open(address, OpenOptions::default()).await.unwrap();
     let old = first_cell(&store).await.unwrap();
     assert!(!store.is_replaced() && store.revalidate().await.unwrap().is_none());
 
-    if !exchange_names(&path, &other).unwrap() {
+    if !exchange_names(&path, &replacement).unwrap() {
         fs::rename(&path, dir.path().join("aside")).unwrap();
-        fs::rename(&other, &path).unwrap();
-        fs::rename(dir.path().join("aside"), &other).unwrap();
+        fs::rename(&replacement, &path).unwrap();
+        fs::rename(dir.path().join("aside"), &replacement).unwrap();
     }
-    // The documents are equal to the byte; the cells are not.
+    // The documents are byte-identical; the cells differ.
     assert!(store.is_replaced());
     assert_eq!(first_cell(&store).await.unwrap(), old, "the old one is whole still");
-    let fresh = store.revalidate().await.unwrap().unwrap();
-    assert_eq!(first_cell(&fresh).await.unwrap(), [7; 8]);
-    assert!(fresh.revalidate().await.unwrap().is_none());
+    let revalidated = store.revalidate().await.unwrap().unwrap();
+    assert_eq!(first_cell(&revalidated).await.unwrap(), [7; 8]);
+    assert!(revalidated.revalidate().await.unwrap().is_none());
 
-    // Whoever replaced it removes it: what is gone proves nothing.
-    fs::remove_file(other.join("0/vertices/c/0/0")).unwrap();
+    // The replaced store is removed: a missing file does not mean an absent cell.
+    fs::remove_file(replacement.join("0/vertices/c/0/0")).unwrap();
     assert_eq!(first_cell(&store).await, Err(Class::FileChanged));
     let error = store.nodes().objects("").await.unwrap_err();
     assert_eq!(
@@ -77,15 +77,15 @@ async fn a_folder_that_is_replaced_is_noticed_and_never_mixed() {
         "FileChanged, the store was replaced while it was being read: open it again, or run the \
          command again"
     );
-    fs::remove_dir_all(&other).unwrap();
+    fs::remove_dir_all(&replacement).unwrap();
     let error = store.level(3).await.unwrap_err();
     assert_eq!(error.class(), Class::FileChanged, "{error}");
-    let fresh = store.revalidate().await.unwrap().unwrap();
-    assert_eq!(first_cell(&fresh).await.unwrap(), [7; 8]);
+    let revalidated = store.revalidate().await.unwrap().unwrap();
+    assert_eq!(first_cell(&revalidated).await.unwrap(), [7; 8]);
 }
 
 #[tokio::test]
-async fn a_folder_that_is_moved_is_whole() {
+async fn a_moved_folder_stays_readable() {
     let dir = tempfile::tempdir().unwrap();
     let path = copy_to(dir.path(), "store");
     let store = Store::open(path.to_str().unwrap(), OpenOptions::default()).await.unwrap();
@@ -111,10 +111,10 @@ async fn a_document_that_is_replaced_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_fault_while_the_structure_is_looked_at_is_one_of_opening() {
-    // The first level is not level 0, so that a fifth document tells what the vertices are.
+async fn a_fault_in_the_structure_is_a_fault_of_opening() {
+    // The first level is not level 0, so that a fifth document describes the vertices.
     let renamed = |path: &str| match path.strip_prefix("0/") {
-        Some(rest) => format!("1/{rest}"),
+        Some(suffix) => format!("1/{suffix}"),
         None => path.to_owned(),
     };
     let backend = Arc::new(FaultStore::new());
@@ -161,12 +161,12 @@ async fn array(len: u64, chunk: u64, codecs: Value, chunks: Vec<Vec<u8>>, budget
 async fn chunks_of_equal_values_are_read_together() {
     let little = json!({"name": "bytes", "configuration": {"endian": "little"}});
     let zstd = json!({"name": "zstd", "configuration": {"level": 1, "checksum": false}});
-    let plain = |value: i64| value.to_le_bytes().repeat(16_384);
+    let chunk_of = |value: i64| value.to_le_bytes().repeat(16_384);
     let chunks: Vec<Vec<u8>> =
-        [7, 8, 9].map(|value| zstd::bulk::compress(&plain(value), 1).unwrap()).into();
+        [7, 8, 9].map(|value| zstd::bulk::compress(&chunk_of(value), 1).unwrap()).into();
     let store = array(49_152, 16_384, json!([little, zstd]), chunks, 256 << 20).await;
-    let made = store.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
-    assert_eq!(made.read_all().await.unwrap(), [plain(7), plain(8), plain(9)].concat());
+    let array = store.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
+    assert_eq!(array.read_all().await.unwrap(), [chunk_of(7), chunk_of(8), chunk_of(9)].concat());
 }
 
 #[tokio::test]
@@ -176,18 +176,18 @@ async fn a_row_of_a_chunk_beyond_the_budget_takes_only_the_row() {
     let numbers: Vec<u8> = (0..ROWS).flat_map(u64::to_le_bytes).collect();
     // The second chunk is not stored.
     let store = array(2 * ROWS, ROWS, little, vec![numbers], 1 << 20).await;
-    let made = store.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
+    let array = store.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
     let before = store.io_stats().bytes_read;
     let expected: Vec<u8> = [1_000_000, 3, 5].iter().flat_map(|n: &u64| n.to_le_bytes()).collect();
-    assert_eq!(made.take(&[1_000_000, 3, ROWS + 9]).await.unwrap(), expected);
-    assert_eq!(made.rows(77..78).await.unwrap(), 77_u64.to_le_bytes()[..]);
+    assert_eq!(array.take(&[1_000_000, 3, ROWS + 9]).await.unwrap(), expected);
+    assert_eq!(array.rows(77..78).await.unwrap(), 77_u64.to_le_bytes()[..]);
     assert!(store.io_stats().bytes_read - before < 1000);
-    assert_eq!(made.read_all().await.unwrap_err().class(), Class::LimitExceeded);
+    assert_eq!(array.read_all().await.unwrap_err().class(), Class::LimitExceeded);
 }
 
 #[tokio::test]
 async fn each_spelling_of_chunk_keys_is_honoured() {
-    let plain = files("pc3_basic");
+    let original_files = files("pc3_basic");
     let open = async |all: &[(String, Vec<u8>)]| {
         let root = object_store::path::Path::default();
         let all = in_memory(all).await;
@@ -196,10 +196,10 @@ async fn each_spelling_of_chunk_keys_is_honoured() {
     let cells = async |store: &Store| {
         store.level(0).await.unwrap().required_cells("vertices").await.unwrap()
     };
-    let usual = cells(&open(&plain).await).await;
-    let keys: Vec<ChunkKey> = usual.presence().await.unwrap().iter().collect();
+    let original = cells(&open(&original_files).await).await;
+    let keys: Vec<ChunkKey> = original.presence().await.unwrap().iter().collect();
     let expected: Vec<_> =
-        usual.read_many(&keys, Caching::Once).await.into_iter().map(Result::unwrap).collect();
+        original.read_many(&keys, Caching::Once).await.into_iter().map(Result::unwrap).collect();
     for (name, separator) in [("default", "/"), ("default", "."), ("v2", "/"), ("v2", ".")] {
         let declared = |bytes: &[u8]| {
             let mut document: Value = serde_json::from_slice(bytes).unwrap();
@@ -207,20 +207,20 @@ async fn each_spelling_of_chunk_keys_is_honoured() {
                 json!({"name": name, "configuration": {"separator": separator}});
             document.to_string().into_bytes()
         };
-        let spelled = |rest: &str| {
+        let spelled = |suffix: &str| {
             let prefix = if name == "v2" { String::new() } else { format!("c{separator}") };
-            format!("0/vertices/{prefix}{}", rest.replace('/', separator))
+            format!("0/vertices/{prefix}{}", suffix.replace('/', separator))
         };
-        let (mut laid_out, mut only_declared) = (Vec::new(), Vec::new());
-        for (path, bytes) in &plain {
+        let (mut laid_out, mut declared_only) = (Vec::new(), Vec::new());
+        for (path, bytes) in &original_files {
             if path == "0/vertices/zarr.json" {
                 laid_out.push((path.clone(), declared(bytes)));
-                only_declared.push((path.clone(), declared(bytes)));
+                declared_only.push((path.clone(), declared(bytes)));
                 continue;
             }
-            let moved = path.strip_prefix("0/vertices/c/").map(spelled);
-            laid_out.push((moved.unwrap_or_else(|| path.clone()), bytes.clone()));
-            only_declared.push((path.clone(), bytes.clone()));
+            let renamed = path.strip_prefix("0/vertices/c/").map(spelled);
+            laid_out.push((renamed.unwrap_or_else(|| path.clone()), bytes.clone()));
+            declared_only.push((path.clone(), bytes.clone()));
         }
         let store = open(&laid_out).await;
         let read = cells(&store).await;
@@ -229,10 +229,10 @@ async fn each_spelling_of_chunk_keys_is_honoured() {
         assert_eq!(found, expected, "{name} {separator}");
         let names = store.nodes().children("0/vertices").await.unwrap().names;
         assert!(names.is_empty(), "{name} {separator}: chunks are no nodes: {names:?}");
-        // What is laid out in another way than it declares is missing, as it is for other readers.
-        let other = cells(&open(&only_declared).await).await;
-        let answer = other.read(&keys[0], Caching::Once).await;
-        let usual = (name, separator) == ("default", "/");
-        assert_eq!(answer.is_ok(), usual, "{name} {separator}");
+        // Chunks whose keys differ from the declared spelling are missing, as for other readers.
+        let mismatched = cells(&open(&declared_only).await).await;
+        let answer = mismatched.read(&keys[0], Caching::Once).await;
+        let is_default = (name, separator) == ("default", "/");
+        assert_eq!(answer.is_ok(), is_default, "{name} {separator}");
     }
 }

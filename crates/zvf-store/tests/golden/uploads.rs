@@ -1,4 +1,4 @@
-//! Stores built on an object store that fails: whole, or not there, and the answer says which.
+//! Stores built on a failing object store are complete or absent, and the result says which.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn root() -> Root {
     root
 }
 
-/// Builds a store of two cells and two rows; the notices come back with the outcome.
+/// Builds a store of two cells and two rows; returns the notices with the outcome.
 async fn build(backend: &Arc<FaultStore>) -> Result<Vec<Notice>, StoreError> {
     let store: Arc<dyn ObjectStore> = backend.clone();
     let build = Build::in_object_store(store, "s", BuildOptions::default()).await?;
@@ -38,7 +38,7 @@ async fn build(backend: &Arc<FaultStore>) -> Result<Vec<Notice>, StoreError> {
     Ok(handle.notices())
 }
 
-/// The store, when it is there; whole then.
+/// Returns whether the store exists, and checks that it is complete.
 async fn check(backend: &Arc<FaultStore>) -> bool {
     backend.forget();
     backend.always(None);
@@ -58,16 +58,16 @@ async fn check(backend: &Arc<FaultStore>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_fault_at_every_operation() {
+async fn faults_at_any_operation_leave_a_complete_store_or_none() {
     let count = {
         let backend = Arc::new(FaultStore::new());
         assert_eq!(build(&backend).await.unwrap(), []);
-        let asked = backend.requests();
-        let last = asked.iter().rfind(|one| one.what == "put").unwrap();
+        let requests = backend.requests();
+        let last = requests.iter().rfind(|request| request.what == "put").unwrap();
         assert_eq!(last.path, "s/zarr.json", "the root goes last");
-        assert_eq!(asked.last().unwrap().path, "s/.tmp-build/claim", "the claim is given back");
+        assert_eq!(requests.last().unwrap().path, "s/.tmp-build/claim", "the claim is given back");
         assert!(check(&backend).await);
-        asked.len()
+        requests.len()
     };
     assert!(count > 6, "{count}");
     let faults = [
@@ -83,21 +83,21 @@ async fn every_fault_at_every_operation() {
         Fault::OldList(2),
     ];
     let mut outcomes = [0; 3];
-    for nth in 0..count {
+    for operation in 0..count {
         for fault in &faults {
             let backend = Arc::new(FaultStore::new());
-            backend.plan(nth, fault.clone());
+            backend.plan(operation, fault.clone());
             let built = build(&backend).await;
-            // What was given up is removed in the background.
+            // Abandoned objects are removed in the background.
             tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
-            let there = check(&backend).await;
-            let context = format!("operation {nth}, {fault:?}: {built:?}");
+            let exists = check(&backend).await;
+            let context = format!("operation {operation}, {fault:?}: {built:?}");
             match built {
-                Ok(_) => assert!(there, "{context}"),
+                Ok(_) => assert!(exists, "{context}"),
                 Err(error) if error.class() == Class::CommitUnknown => outcomes[2] += 1,
-                Err(_) => assert!(!there, "{context}"),
+                Err(_) => assert!(!exists, "{context}"),
             }
-            outcomes[usize::from(!there)] += 1;
+            outcomes[usize::from(!exists)] += 1;
         }
     }
     assert!(outcomes[0] > outcomes[1] && outcomes[1] > 0, "{outcomes:?}");
@@ -116,22 +116,22 @@ async fn a_store_that_is_down_ends_the_build() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_conditional_puts_others_are_looked_for() {
+async fn without_conditional_puts_other_builds_are_searched() {
     for fault in [Fault::NotSupported, Fault::Unconditional] {
         let backend = Arc::new(FaultStore::new());
-        // Only puts have conditions.
-        let asked = {
+        // Only put requests are conditional.
+        let root_requests = {
             build(&backend).await.unwrap();
-            let asked = backend.requests();
-            (0..asked.len()).filter(|n| asked[*n].path.ends_with("s/zarr.json")).collect::<Vec<_>>()
+            let sent = backend.requests();
+            (0..sent.len()).filter(|n| sent[*n].path.ends_with("s/zarr.json")).collect::<Vec<_>>()
         };
-        assert!(asked.len() > 2, "{asked:?}");
+        assert!(root_requests.len() > 2, "{root_requests:?}");
         let backend = Arc::new(FaultStore::new());
         backend.always(Some(Fault::Unconditional));
         if fault == Fault::NotSupported {
             backend.always(None);
-            // The root document: looked for, put, put once more.
-            backend.plan(asked[asked.len() - 2], fault);
+            // The root document: a search, a put, a second put.
+            backend.plan(root_requests[root_requests.len() - 2], fault);
         }
         assert_eq!(build(&backend).await.unwrap(), [Notice::NoConditionalPut]);
         assert!(check(&backend).await);
@@ -174,7 +174,7 @@ async fn a_prefix_has_one_builder() {
         ),
         "{text}"
     );
-    // Renewed while it lives, however long that is.
+    // The claim is renewed for as long as the build lives.
     tokio::time::sleep(std::time::Duration::from_secs(3 * 3600)).await;
     assert_eq!(begin(&backend).await.unwrap_err().class(), Class::Conflict);
     assert_eq!(
@@ -187,7 +187,7 @@ async fn a_prefix_has_one_builder() {
     assert_eq!(names(&backend).await, ["s/0/zarr.json", "s/zarr.json"]);
 }
 
-/// A build of a process that was killed, so far that it has sent one object.
+/// Leaves the build of a killed process that has sent one object.
 async fn kill_build(backend: &Arc<FaultStore>, record: &[u8]) {
     backend.insert("s/.tmp-build/claim", record).await;
     backend.insert("s/0/vertices/c/1", b"a cell of the dead").await;
@@ -209,7 +209,7 @@ async fn a_dead_build_is_taken_over() {
         assert!(!names.iter().any(|name| name.contains("elsewhere")), "{names:?}");
         assert_eq!(claims(&backend).await, [""; 0]);
     }
-    // Somebody's own object is in the way, and is named by nobody but stays.
+    // A foreign object under the prefix is not recorded and is kept.
     let backend = Arc::new(FaultStore::new());
     kill_build(&backend, record).await;
     backend.insert("s/notes.txt", b"mine").await;
@@ -219,14 +219,14 @@ async fn a_dead_build_is_taken_over() {
         names(&backend).await,
         ["s/.tmp-build/claim", "s/0/elsewhere/zarr.json", "s/0/vertices/c/1", "s/notes.txt"],
     );
-    // Without it the next build takes over, at once.
+    // Without it the next build takes over immediately.
     object_store::ObjectStoreExt::delete(&*backend, &"s/notes.txt".into()).await.unwrap();
     build(&backend).await.unwrap();
     assert!(check(&backend).await);
     assert_eq!(claims(&backend).await, [""; 0]);
 }
 
-/// A build that was taken for dead and is not.
+/// A live build that another process considered dead.
 #[tokio::test(start_paused = true)]
 async fn a_build_that_was_taken_over_publishes_nothing() {
     for unconditional in [false, true] {
@@ -235,7 +235,7 @@ async fn a_build_that_was_taken_over_publishes_nothing() {
         let slow = begin(&backend).await.unwrap();
         slow.group("0", &Default::default()).await.unwrap();
         slow.flush().await.unwrap();
-        // As if its machine had stood still.
+        // As if its machine had been suspended.
         for name in claims(&backend).await {
             backend.insert(&name, br#"{"build":"dead","beat":7,"lease_seconds":0}"#).await;
         }
@@ -263,9 +263,9 @@ async fn foreign_objects_are_found_before_the_root() {
          found \"another's\"",
     );
     let build = {
-        let other = Arc::new(FaultStore::new());
-        let build = begin(&other).await.unwrap();
-        other.insert("s/0/zarr.json", b"another's").await;
+        let backend = Arc::new(FaultStore::new());
+        let build = begin(&backend).await.unwrap();
+        backend.insert("s/0/zarr.json", b"another's").await;
         build.group("0", &Default::default()).await.unwrap();
         build
     };
@@ -278,7 +278,7 @@ async fn foreign_objects_are_found_before_the_root() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn builders_at_the_same_time_are_told_apart() {
+async fn concurrent_builders_are_distinguished() {
     for unconditional in [false, true] {
         for delay in [0, 1, 20, 400] {
             let backend = Arc::new(FaultStore::new());
@@ -392,8 +392,8 @@ async fn contradictions_between_documents_are_not_published() {
         let published = build.publish(&root).await.map_err(|error| error.to_string());
         assert_eq!(published.as_ref().err().map(String::as_str), message);
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-        let is_there = names(&backend).await.contains(&"s/zarr.json".to_owned());
-        assert_eq!(is_there, message.is_none(), "{message:?}");
+        let is_published = names(&backend).await.contains(&"s/zarr.json".to_owned());
+        assert_eq!(is_published, message.is_none(), "{message:?}");
     }
 }
 
@@ -409,9 +409,9 @@ async fn a_published_store_is_not_joined_by_others() {
         let joined =
             Build::join_object_store(dynamic(&backend), "s", folder.path(), &options).await;
         assert_eq!(joined.unwrap_err().class(), Class::AlreadyExists);
-        let asked = backend.requests();
-        let is_own = |path: &str| !path.contains("/.tmp-build/");
-        assert!(asked[before..].iter().all(|one| one.what != "put" || !is_own(&one.path)));
+        let requests = backend.requests();
+        let in_store = |path: &str| !path.contains("/.tmp-build/");
+        assert!(requests[before..].iter().all(|sent| sent.what != "put" || !in_store(&sent.path)));
         assert_eq!(claims(&backend).await, Vec::<String>::new());
         assert!(check(&backend).await);
     }

@@ -1,4 +1,4 @@
-//! Every array of a store, found from its files alone: what the layer under test is asked about.
+//! Every array of a store, found from its files only; the tests read these arrays.
 
 use serde_json::Value;
 
@@ -45,10 +45,10 @@ pub(crate) fn arrays(files: &[(String, Vec<u8>)], family_c: bool) -> Vec<Found> 
     found
 }
 
-/// Whether the path is that of a spatial array, which may have one axis only.
+/// Returns whether the path is that of a spatial array, which may have a single axis.
 fn is_cells(path: &str) -> bool {
-    let below = path.split_once('/').map_or("", |(_, below)| below);
-    let family = below.split('/').next().unwrap();
+    let array_path = path.split_once('/').map_or("", |(_, suffix)| suffix);
+    let family = array_path.split('/').next().unwrap();
     family.starts_with("vertices")
         || ["vertex_fragments", "link_fragments", "vertex_attributes", "fragment_attributes"]
             .contains(&family)

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_other_item() {
+    fn slices_with_a_step_of_two() {
         let bytes: Vec<u8> = (0..15).collect();
         assert_eq!(every(&bytes, &[3, 5], &[2, 2], 1), (vec![2, 3], vec![0, 2, 4, 10, 12, 14]));
         assert_eq!(every(&bytes[..12], &[2, 2], &[1, 2], 3), (vec![2, 1], vec![0, 1, 2, 6, 7, 8]));

@@ -106,25 +106,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_footer_in_another_form_says_nothing() {
-        let good = br#"{"datasets":{"a":{"attrs":{"units":"m"},"coords":{"0":{"labels":["x","y"]}}}},"more":1}"#;
-        let metadata = Metadata::parse(Some(good));
+    fn unknown_footers_have_no_metadata() {
+        let valid = br#"{"datasets":{"a":{"attrs":{"units":"m"},"coords":{"0":{"labels":["x","y"]}}}},"more":1}"#;
+        let metadata = Metadata::parse(Some(valid));
         let a = metadata.tensor("a").unwrap();
         assert_eq!((a.attrs["units"].as_str(), a.label(0, "y")), ("m", Some(1)));
         assert!(!metadata.is_empty());
-        for odd in [&b"{"[..], b"[]", br#"{"datasets":{"a":{"attrs":{"n":1}}}}"#] {
-            assert!(Metadata::parse(Some(odd)).is_empty());
+        for invalid in [&b"{"[..], b"[]", br#"{"datasets":{"a":{"attrs":{"n":1}}}}"#] {
+            assert!(Metadata::parse(Some(invalid)).is_empty());
         }
         assert!(Metadata::parse(None).is_empty());
     }
 
     #[test]
-    fn what_is_empty_is_not_written() {
+    fn empty_metadata_is_not_written() {
         let mut metadata = Metadata::default();
         assert_eq!(serde_json::to_string(&metadata).unwrap(), "{}");
-        let mut about = TensorAbout::default();
-        about.set_labels("t", ["now"]);
-        metadata.datasets.insert("a".to_owned(), about);
+        let mut tensor_about = TensorAbout::default();
+        tensor_about.set_labels("t", ["now"]);
+        metadata.datasets.insert("a".to_owned(), tensor_about);
         let text = r#"{"datasets":{"a":{"coords":{"t":{"labels":["now"]}}}}}"#;
         assert_eq!(serde_json::to_string(&metadata).unwrap(), text);
         assert_eq!(Metadata::parse(Some(text.as_bytes())), metadata);

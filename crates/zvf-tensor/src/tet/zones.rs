@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves() {
+    fn f16_values_are_converted() {
         for (bits, value) in [
             (0x0000, 0.0),
             (0x0001, 5.960_464_477_539_063e-8),
@@ -210,11 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn each_member_is_held_against_the_elements() {
+    fn each_member_is_compared_with_the_elements() {
         let floats: Vec<u8> =
             [1.5_f32, f32::NAN, -2.0, 0.0].iter().flat_map(|v| v.to_le_bytes()).collect();
         let (low, high, zero) = ("000000c0", "0000c03f", "00000080");
-        for (zone, what) in [
+        for (zone, member) in [
             (zone(4, 1, Some(low), Some(high)), None),
             (zone(4, 1, None, None), None),
             (zone(4, 2, Some(zero), Some(zero)), None), // another null, which may be a fill value
@@ -229,14 +229,14 @@ mod tests {
             (zone(4, 1, Some("0000c07f"), None), Some("min_le")), // NaN
         ] {
             assert_eq!(
-                zone.fault(TensorDtype::F32, &floats).map(|(what, _)| what),
-                what,
+                zone.fault(TensorDtype::F32, &floats).map(|(found, _)| found),
+                member,
                 "{zone:?}"
             );
         }
-        let whole = [0xff, 0xff, 1, 0];
-        assert_eq!(zone(2, 0, Some("ffff"), Some("0100")).fault(TensorDtype::I16, &whole), None);
-        let fault = zone(2, 0, Some("ffff"), None).fault(TensorDtype::U16, &whole);
+        let elements = [0xff, 0xff, 1, 0];
+        assert_eq!(zone(2, 0, Some("ffff"), Some("0100")).fault(TensorDtype::I16, &elements), None);
+        let fault = zone(2, 0, Some("ffff"), None).fault(TensorDtype::U16, &elements);
         assert_eq!(fault, Some(("min_le", "the least element")));
     }
 }

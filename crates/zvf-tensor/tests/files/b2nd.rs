@@ -29,8 +29,9 @@ fn memory() -> Memory {
     Memory::of_bytes(1 << 30)
 }
 
-/// Opens the array by path, as an object, and where it is one file also in memory and inside a larger file.
-async fn everywhere(path: &Path) -> Vec<BlockArray> {
+/// Opens the array by path, as an object, and a single file also in memory and inside a larger
+/// file.
+async fn open_all_ways(path: &Path) -> Vec<BlockArray> {
     let options = OpenOptions::default();
     let store = Arc::new(InMemory::new());
     let mut arrays = vec![BlockArray::open(path.to_str().unwrap(), &options).await.unwrap()];
@@ -54,25 +55,25 @@ async fn everywhere(path: &Path) -> Vec<BlockArray> {
 }
 
 #[tokio::test]
-async fn every_array_and_slice_by_its_digest() {
+async fn every_array_and_slice_has_its_digest() {
     for expected in manifest()["arrays"].as_array().unwrap() {
         let name = expected["name"].as_str().unwrap();
-        for array in everywhere(&folder().join(expected["path"].as_str().unwrap())).await {
+        for array in open_all_ways(&folder().join(expected["path"].as_str().unwrap())).await {
             let fields = &expected["fields"];
             assert_eq!(array.shape(), numbers(&fields["shape"]), "{name}");
             assert_eq!(array.chunk_shape(), numbers(&fields["chunkshape"]), "{name}");
             assert_eq!(array.block_shape(), numbers(&fields["blockshape"]), "{name}");
             assert_eq!(expected["itemsize"], array.item_size(), "{name}");
             assert_eq!(fields["dtype"].as_str(), array.dtype(), "{name}");
-            let whole = array.slice(&Slice::all(), &memory()).await.unwrap();
-            assert_eq!(expected["full"]["sha256"], sha256(whole.bytes()), "{name}");
-            for cut in expected["slices"].as_array().unwrap() {
-                let slice = Slice::from_bounds(&numbers(&cut["start"]), &numbers(&cut["stop"]));
+            let all_items = array.slice(&Slice::all(), &memory()).await.unwrap();
+            assert_eq!(expected["full"]["sha256"], sha256(all_items.bytes()), "{name}");
+            for facts in expected["slices"].as_array().unwrap() {
+                let slice = Slice::from_bounds(&numbers(&facts["start"]), &numbers(&facts["stop"]));
                 let part = array.slice(&slice, &memory()).await.unwrap();
-                assert_eq!(cut["sha256"], sha256(part.bytes()), "{name} {slice:?}");
+                assert_eq!(facts["sha256"], sha256(part.bytes()), "{name} {slice:?}");
                 let (chunks, blocks) = array.touched(&slice).unwrap();
-                assert_eq!(cut["chunks_touched"], chunks, "{name} {slice:?}");
-                assert_eq!(cut["blocks_touched"], blocks, "{name} {slice:?}");
+                assert_eq!(facts["chunks_touched"], chunks, "{name} {slice:?}");
+                assert_eq!(facts["blocks_touched"], blocks, "{name} {slice:?}");
             }
             for (key, content) in expected["vlmetalayers"].as_object().unwrap() {
                 let found = array.user_metadata(1 << 20).await.unwrap();
@@ -80,14 +81,14 @@ async fn every_array_and_slice_by_its_digest() {
                 let hex: String = found.1.iter().map(|byte| format!("{byte:02x}")).collect();
                 assert_eq!(content["decoded_hex"], hex, "{name} {key}");
             }
-            let others = expected["other_metalayers"].as_object().unwrap();
-            assert_eq!(array.metalayers().unwrap().len(), others.len(), "{name}");
+            let other_metalayers = expected["other_metalayers"].as_object().unwrap();
+            assert_eq!(array.metalayers().unwrap().len(), other_metalayers.len(), "{name}");
         }
     }
 }
 
 #[tokio::test]
-async fn what_must_be_refused_is() {
+async fn broken_files_are_refused() {
     for case in manifest()["reject"].as_array().unwrap() {
         let (name, path) = (case["name"].as_str().unwrap(), case["path"].as_str().unwrap());
         let bytes = fs::read(folder().join(path)).unwrap();
@@ -104,15 +105,15 @@ async fn what_must_be_refused_is() {
 }
 
 #[tokio::test]
-async fn a_far_slice_fetches_its_blocks_and_steps_count() {
+async fn a_remote_slice_fetches_only_its_blocks() {
     let path = folder().join("frames/b2_seed_2d_i4.b2nd");
     let array = BlockArray::open(path.to_str().unwrap(), &OpenOptions::default()).await.unwrap();
     let stepped = array.slice(&"1:7:2,1:4".parse().unwrap(), &memory()).await.unwrap();
     let items: Vec<i32> =
         stepped.bytes().as_chunks().0.iter().map(|b| i32::from_le_bytes(*b)).collect();
     assert_eq!((stepped.shape(), items), (&[3, 3][..], vec![6, 7, 8, 16, 17, 18, 26, 27, 28]));
-    let nothing = array.slice(&Slice::from_bounds(&[3, 2], &[3, 5]), &memory()).await.unwrap();
-    assert_eq!((nothing.shape(), nothing.bytes().len()), (&[0, 3][..], 0));
+    let empty = array.slice(&Slice::from_bounds(&[3, 2], &[3, 5]), &memory()).await.unwrap();
+    assert_eq!((empty.shape(), empty.bytes().len()), (&[0, 3][..], 0));
     let large = array.slice(&Slice::all(), &Memory::of_bytes(139)).await.unwrap_err();
     assert_eq!(large.class(), Class::LimitExceeded);
     assert_eq!(large.to_string().lines().count(), 1);

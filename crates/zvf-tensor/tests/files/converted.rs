@@ -1,4 +1,4 @@
-//! Arrays in one form written in every other, with the same values.
+//! Arrays are converted from each form to every other, with the same values.
 
 use std::path::Path;
 
@@ -47,31 +47,31 @@ const SOURCES: [&str; 10] = [
 ];
 
 #[tokio::test]
-async fn from_every_form_to_every_other_and_on() {
+async fn every_form_is_converted_twice() {
     use ArrayForm::{B2nd, B2ndFolder, Caterva, Tet, Zarr};
     let dir = tempfile::tempdir().unwrap();
     let path = |name: String| dir.path().join(name).display().to_string();
     for (number, source) in SOURCES.iter().enumerate() {
         let source = open(&testdata(source)).await;
-        let wanted = little(&source).await;
+        let expected = little(&source).await;
         for (form, name) in [(Tet, "tet"), (B2nd, "b2nd"), (B2ndFolder, "folder"), (Zarr, "zarr")] {
-            let one = path(format!("{number}.{name}"));
+            let first = path(format!("{number}.{name}"));
             let mut reported = Vec::new();
             let on_progress = |done, total| reported.push((done, total));
-            convert(&source, &one, form, &ConvertOptions::default(), on_progress).await.unwrap();
-            assert!(reported.last().is_some_and(|(done, total)| done == total), "{one}");
-            let array = open(&one).await;
+            convert(&source, &first, form, &ConvertOptions::default(), on_progress).await.unwrap();
+            assert!(reported.last().is_some_and(|(done, total)| done == total), "{first}");
+            let array = open(&first).await;
             assert_eq!(array.shape(), source.shape());
-            assert_eq!(little(&array).await, wanted, "{one}");
-            for (second, again) in [(Tet, "tet"), (B2nd, "b2nd"), (Zarr, "zarr")] {
-                let two = path(format!("{number}.{name}.{again}"));
+            assert_eq!(little(&array).await, expected, "{first}");
+            for (second, suffix) in [(Tet, "tet"), (B2nd, "b2nd"), (Zarr, "zarr")] {
+                let target = path(format!("{number}.{name}.{suffix}"));
                 let options = ConvertOptions {
                     compressor: Some(Compressor::Zstd),
                     shuffle: Shuffle::Bits,
                     ..ConvertOptions::default()
                 };
-                convert(&array, &two, second, &options, |_, _| ()).await.unwrap();
-                assert_eq!(little(&open(&two).await).await, wanted, "{two}");
+                convert(&array, &target, second, &options, |_, _| ()).await.unwrap();
+                assert_eq!(little(&open(&target).await).await, expected, "{target}");
             }
         }
         let caterva = path(format!("{number}.caterva"));
@@ -92,9 +92,12 @@ async fn chunks_are_shards_and_blocks_are_inner_chunks() {
     // Chunks of 4 x 3 in blocks of 2 x 2 are padded to 4 x 4.
     assert_eq!((zarr.chunk_shape(), zarr.block_shape()), (&[4, 4][..], Some(&[2, 2][..])));
     convert(&zarr, &path("b.b2nd"), ArrayForm::B2nd, &default, |_, _| ()).await.unwrap();
-    let back = open(&path("b.b2nd")).await;
-    assert_eq!((back.chunk_shape(), back.block_shape()), (&[4, 4][..], Some(&[2, 2][..])));
-    assert_eq!(back.numpy_dtype().as_deref(), Some("<i4"));
+    let converted = open(&path("b.b2nd")).await;
+    assert_eq!(
+        (converted.chunk_shape(), converted.block_shape()),
+        (&[4, 4][..], Some(&[2, 2][..]))
+    );
+    assert_eq!(converted.numpy_dtype().as_deref(), Some("<i4"));
 
     let chosen = ConvertOptions {
         chunk_shape: Some(vec![5, 5]),
@@ -133,14 +136,14 @@ async fn several_arrays_in_one_file() {
 }
 
 #[tokio::test]
-async fn every_refusal_has_its_words() {
+async fn each_check_has_its_message() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
     let convert_to = async |source: &str, name: &str, form, options: &ConvertOptions| {
         let source = open(&testdata(source)).await;
-        let done: Result<(), TensorError> =
+        let result: Result<(), TensorError> =
             convert(&source, &path(name), form, options, |_, _| ()).await;
-        done.unwrap_err()
+        result.unwrap_err()
     };
     let default = ConvertOptions::default();
     let lz4 = ConvertOptions { compressor: Some(Compressor::Lz4), ..ConvertOptions::default() };
@@ -173,7 +176,7 @@ async fn every_refusal_has_its_words() {
 }
 
 #[tokio::test]
-async fn who_stops_a_conversion_before_its_end_gets_nothing() {
+async fn a_stopped_conversion_writes_nothing() {
     use ArrayForm::{B2nd, B2ndFolder, Caterva, Tet, Zarr};
     let dir = tempfile::tempdir().unwrap();
     let source = open(&testdata(SOURCES[3])).await;
@@ -199,7 +202,7 @@ async fn who_stops_a_conversion_before_its_end_gets_nothing() {
 }
 
 #[tokio::test]
-async fn arrays_without_items_are_converted_and_sound() {
+async fn arrays_without_items_are_converted() {
     use ArrayForm::{B2nd, B2ndFolder, Caterva, Tet, Zarr};
     let dir = tempfile::tempdir().unwrap();
     let path = |name: String| dir.path().join(name).display().to_string();
@@ -212,23 +215,25 @@ async fn arrays_without_items_are_converted_and_sound() {
         BlockFile::create(Path::new(&first), new, false, false).unwrap().publish().unwrap();
         let source = open(&first).await;
         for (form, name) in forms {
-            let one = path(format!("{number}.one.{name}"));
-            convert(&source, &one, form, &ConvertOptions::default(), |_, _| ()).await.unwrap();
-            let array = open(&one).await;
-            assert_eq!((array.shape(), array.dtype()), (*shape, source.dtype()), "{one}");
-            assert_eq!(all(&array).await, [0_u8; 0], "{one}");
+            let output = path(format!("{number}.one.{name}"));
+            convert(&source, &output, form, &ConvertOptions::default(), |_, _| ()).await.unwrap();
+            let array = open(&output).await;
+            assert_eq!((array.shape(), array.dtype()), (*shape, source.dtype()), "{output}");
+            assert_eq!(all(&array).await, [0_u8; 0], "{output}");
             if form == Tet {
-                let file = TensorFile::open(&one, &OpenOptions::default()).await.unwrap();
+                let file = TensorFile::open(&output, &OpenOptions::default()).await.unwrap();
                 let faults = file.verify(true, &Memory::default()).await.unwrap();
                 assert!(
                     faults.iter().all(|fault| fault.weight == Weight::Note),
-                    "{one}: {faults:?}"
+                    "{output}: {faults:?}"
                 );
             }
-            for (second, again) in forms.into_iter().chain([(Caterva, "caterva")]) {
-                let two = path(format!("{number}.{name}.{again}"));
-                convert(&array, &two, second, &ConvertOptions::default(), |_, _| ()).await.unwrap();
-                assert_eq!(open(&two).await.shape(), *shape, "{two}");
+            for (second, suffix) in forms.into_iter().chain([(Caterva, "caterva")]) {
+                let target = path(format!("{number}.{name}.{suffix}"));
+                convert(&array, &target, second, &ConvertOptions::default(), |_, _| ())
+                    .await
+                    .unwrap();
+                assert_eq!(open(&target).await.shape(), *shape, "{target}");
             }
         }
     }

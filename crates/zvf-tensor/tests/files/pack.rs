@@ -1,4 +1,4 @@
-//! Every archived store packed, asked and unpacked.
+//! Every archived store is packed, queried and unpacked.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use zvf_store::{Build, BuildOptions, Caching, OpenOptions, RangedFile, Store};
 use zvf_tensor::{Compression, Memory, PackOptions, TensorFile, Weight, pack, unpack};
 
 async fn packed(store: &Store, options: &PackOptions) -> Vec<u8> {
-    let out = Cursor::new(Vec::new());
-    let (out, _) = pack(store, out, options, |_| ()).await.unwrap();
-    out.into_inner()
+    let cursor = Cursor::new(Vec::new());
+    let (cursor, _) = pack(store, cursor, options, |_| ()).await.unwrap();
+    cursor.into_inner()
 }
 
 async fn opened(bytes: &[u8]) -> Store {
@@ -22,11 +22,11 @@ async fn opened(bytes: &[u8]) -> Store {
 }
 
 /// Asserts that two stores have the same contents: documents byte for byte, arrays by value.
-async fn assert_same(id: &str, one: &Store, other: &Store) {
-    let (documents, others) =
-        (one.nodes().documents().await.unwrap(), other.nodes().documents().await.unwrap());
-    assert_eq!(documents.len(), others.len(), "{id}");
-    for ((key, text), (other_key, other_text)) in documents.iter().zip(&others) {
+async fn assert_same(id: &str, left: &Store, right: &Store) {
+    let (documents, right_documents) =
+        (left.nodes().documents().await.unwrap(), right.nodes().documents().await.unwrap());
+    assert_eq!(documents.len(), right_documents.len(), "{id}");
+    for ((key, text), (other_key, other_text)) in documents.iter().zip(&right_documents) {
         assert_eq!(key, other_key, "{id}");
         assert_eq!(text.trim_ascii(), other_text.trim_ascii(), "{id} {key}");
         let Node::Array(doc) = Node::parse(text).unwrap() else { continue };
@@ -35,13 +35,13 @@ async fn assert_same(id: &str, one: &Store, other: &Store) {
             let read = async |store: &Store| {
                 store.nodes().dense(path).await.unwrap().unwrap().read_all().await.unwrap()
             };
-            assert_eq!(read(one).await, read(other).await, "{id} {key}");
+            assert_eq!(read(left).await, read(right).await, "{id} {key}");
         } else if doc.rank() == 1 && doc.nonempty_chunks.is_none() {
             let read = async |store: &Store| {
                 let rows = store.nodes().rows(path).await.unwrap().unwrap();
                 rows.range(0..rows.count().await.unwrap()).await.unwrap()
             };
-            assert_eq!(read(one).await, read(other).await, "{id} {key}");
+            assert_eq!(read(left).await, read(right).await, "{id} {key}");
         } else {
             let read = async |store: &Store| {
                 let cells = store.nodes().cells(path).await.unwrap().unwrap();
@@ -50,13 +50,13 @@ async fn assert_same(id: &str, one: &Store, other: &Store) {
                 let payloads = payloads.into_iter().map(Result::unwrap);
                 keys.into_iter().zip(payloads).filter(|(_, p)| p.is_some()).collect::<Vec<_>>()
             };
-            assert_eq!(read(one).await, read(other).await, "{id} {key}");
+            assert_eq!(read(left).await, read(right).await, "{id} {key}");
         }
     }
 }
 
 #[tokio::test]
-async fn every_archived_store_comes_back() {
+async fn every_archived_store_is_unpacked() {
     for (n, id) in archives::ids().into_iter().enumerate() {
         let archived = Archived::new(&id);
         let store = archived.open().await;
@@ -75,13 +75,13 @@ async fn every_archived_store_comes_back() {
         let address = dir.path().join("again").to_str().unwrap().to_owned();
         let build = Build::begin(&address, BuildOptions { sync: false, ..Default::default() });
         unpack(&pack, build.await.unwrap(), |_| ()).await.unwrap_or_else(|e| panic!("{id}: {e}"));
-        let again = Store::open(&address, OpenOptions::default()).await.unwrap();
-        assert_same(&id, &store, &again).await;
+        let unpacked = Store::open(&address, OpenOptions::default()).await.unwrap();
+        assert_same(&id, &store, &unpacked).await;
     }
 }
 
 #[tokio::test]
-async fn the_same_store_makes_the_same_bytes() {
+async fn packing_is_deterministic() {
     let archived = Archived::new("pc3_objects");
     let store = archived.open().await;
     let options = PackOptions::default();
@@ -96,26 +96,26 @@ async fn packs_are_read_by_range_and_by_name() {
     let memory = Arc::new(InMemory::new());
     memory.put(&"x/scan.tet".into(), bytes.clone().into()).await.unwrap();
     let options = OpenOptions::default();
-    let far =
+    let remote =
         Store::from_object_store(memory, &"x/scan.tet".into(), options.clone()).await.unwrap();
-    assert_same("far", &store, &far).await;
+    assert_same("far", &store, &remote).await;
 
     let dir = archives::scratch();
     let path = dir.path().join("scan.tet");
     std::fs::write(&path, &bytes).unwrap();
-    let near = Store::open(path.to_str().unwrap(), options.clone()).await.unwrap();
-    assert_same("near", &store, &near).await;
+    let local = Store::open(path.to_str().unwrap(), options.clone()).await.unwrap();
+    assert_same("near", &store, &local).await;
     assert_eq!(Store::pack_at(path.to_str().unwrap()), Some(path.clone()));
     assert_eq!(Store::pack_at(dir.path().to_str().unwrap()), None);
-    let level = near.level(0).await.unwrap();
+    let level = local.level(0).await.unwrap();
     let cells = level.required_cells("vertices").await.unwrap();
     let keys: Vec<_> = cells.presence().await.unwrap().iter().collect();
     for (key, size) in keys.iter().zip(cells.sizes(&keys).await) {
-        let whole = cells.raw(key).await.unwrap().unwrap();
-        assert_eq!(size.unwrap(), Some(whole.len() as u64));
-        let asks = [(*key, vec![4..8, 0..4])];
-        let parts = cells.read_parts(&asks).await.remove(0).unwrap().unwrap();
-        assert_eq!(parts, [whole.slice(4..8), whole.slice(0..4)]);
+        let cell = cells.raw(key).await.unwrap().unwrap();
+        assert_eq!(size.unwrap(), Some(cell.len() as u64));
+        let reads = [(*key, vec![4..8, 0..4])];
+        let parts = cells.read_parts(&reads).await.remove(0).unwrap().unwrap();
+        assert_eq!(parts, [cell.slice(4..8), cell.slice(0..4)]);
     }
     #[cfg(all(unix, feature = "map"))]
     {
@@ -131,7 +131,7 @@ async fn packs_are_read_by_range_and_by_name() {
 }
 
 #[tokio::test]
-async fn what_is_no_pack_is_said() {
+async fn invalid_packs_are_refused() {
     let bytes = std::fs::read(
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tet/empty.tet"),
     );

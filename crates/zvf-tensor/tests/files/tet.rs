@@ -1,5 +1,5 @@
-//! `.tet` files of other writers: every tensor and slice by its digest, every broken file by its rule; and files of our
-//! own.
+//! `.tet` files of other writers: the digest of every tensor and slice, the rule of every broken file.
+//! And `.tet` files that we write.
 
 use std::fs;
 use std::io::Cursor;
@@ -32,7 +32,7 @@ fn numbers(value: &Value) -> Vec<u64> {
     value.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
 }
 
-fn cut(axis: &Value) -> Cut {
+fn parse_cut(axis: &Value) -> Cut {
     let at = |key: &str| Some(Bound::Index(axis[key].as_u64().unwrap()));
     Cut { start: at("start"), stop: at("stop"), step: axis["step"].as_u64() }
 }
@@ -42,7 +42,7 @@ fn memory() -> Memory {
 }
 
 /// Opens the file in memory, by ranges of a file and of an object, and mapped.
-async fn everywhere(path: &Path) -> Vec<TensorFile> {
+async fn open_all_ways(path: &Path) -> Vec<TensorFile> {
     let bytes = fs::read(path).unwrap();
     let options = OpenOptions::default();
     let store = Arc::new(InMemory::new());
@@ -68,7 +68,7 @@ fn mapped(path: &Path) -> Option<TensorFile> {
     let mut permissions = fs::metadata(&copy).unwrap().permissions();
     permissions.set_readonly(true);
     fs::set_permissions(&copy, permissions).unwrap();
-    // Not every file system can guarantee that nobody has it open.
+    // Not every file system can guarantee that no other process has the file open.
     TensorFile::map_if_immutable(&copy).unwrap()
 }
 
@@ -78,15 +78,15 @@ fn mapped(_path: &Path) -> Option<TensorFile> {
 }
 
 #[tokio::test]
-async fn every_fixture_by_its_digests() {
+async fn every_fixture_has_its_digests() {
     let manifest = json("manifest.json");
     for fixture in manifest["files"].as_array().unwrap() {
         let name = fixture["file"].as_str().unwrap();
-        for file in everywhere(&folder().join(name)).await {
-            let wanted = fixture["datasets"].as_array().unwrap();
-            assert_eq!(file.tensors().len(), wanted.len(), "{name}");
-            for (tensor, wanted) in file.tensors().zip(wanted) {
-                check_tensor(name, &tensor, wanted).await;
+        for file in open_all_ways(&folder().join(name)).await {
+            let expected = fixture["datasets"].as_array().unwrap();
+            assert_eq!(file.tensors().len(), expected.len(), "{name}");
+            for (tensor, facts) in file.tensors().zip(expected) {
+                check_tensor(name, &tensor, facts).await;
             }
             let faults = file.verify(true, &memory()).await.unwrap();
             assert!(faults.iter().all(|fault| fault.weight == Weight::Note), "{name}: {faults:?}");
@@ -94,55 +94,55 @@ async fn every_fixture_by_its_digests() {
     }
 }
 
-async fn check_tensor(file: &str, tensor: &Tensor<'_>, wanted: &Value) {
+async fn check_tensor(file: &str, tensor: &Tensor<'_>, expected: &Value) {
     let name = format!("{file} {}", tensor.name());
-    assert_eq!(wanted["name"], tensor.name(), "{name}");
-    assert_eq!(wanted["dtype"], tensor.element().unwrap().name(), "{name}");
-    assert_eq!(tensor.shape(), numbers(&wanted["shape"]), "{name}");
-    let whole = tensor.slice(&Slice::all(), &memory()).await.unwrap();
-    assert_eq!(wanted["sha256"], sha256(whole.bytes()), "{name}");
-    assert_eq!(whole.shape(), tensor.shape(), "{name}");
+    assert_eq!(expected["name"], tensor.name(), "{name}");
+    assert_eq!(expected["dtype"], tensor.element().unwrap().name(), "{name}");
+    assert_eq!(tensor.shape(), numbers(&expected["shape"]), "{name}");
+    let all = tensor.slice(&Slice::all(), &memory()).await.unwrap();
+    assert_eq!(expected["sha256"], sha256(all.bytes()), "{name}");
+    assert_eq!(all.shape(), tensor.shape(), "{name}");
 
     let resident = tensor.dense(&Slice::all()).unwrap();
     if let Some(view) = &resident {
-        assert_eq!(wanted["payload_stream_is_row_major"], true, "{name}");
-        assert_eq!(view.bytes(), whole.bytes(), "{name}");
+        assert_eq!(expected["payload_stream_is_row_major"], true, "{name}");
+        assert_eq!(view.bytes(), all.bytes(), "{name}");
         assert!(view.still_valid());
     }
     if let Some(stream) = tensor.byte_stream(&Slice::all()).unwrap() {
-        assert_eq!(wanted["payloads_contiguous_raw"], true, "{name}");
+        assert_eq!(expected["payloads_contiguous_raw"], true, "{name}");
         let sorted = |bytes: &[u8]| {
             let mut bytes = bytes.to_vec();
             bytes.sort_unstable();
             bytes
         };
-        assert_eq!(sorted(stream.bytes()), sorted(whole.bytes()), "{name}");
-        assert_eq!(resident.is_some(), wanted["payload_stream_is_row_major"] == true, "{name}");
+        assert_eq!(sorted(stream.bytes()), sorted(all.bytes()), "{name}");
+        assert_eq!(resident.is_some(), expected["payload_stream_is_row_major"] == true, "{name}");
     }
-    for slice in wanted["slices"].as_array().unwrap() {
-        let cuts = slice["selection"].as_array().unwrap().iter().map(cut).collect();
-        let cuts = Slice::new(cuts);
-        let part = tensor.slice(&cuts, &memory()).await.unwrap();
-        assert_eq!(slice["sha256"], sha256(part.bytes()), "{name} {cuts:?}");
+    for slice in expected["slices"].as_array().unwrap() {
+        let selection = slice["selection"].as_array().unwrap().iter().map(parse_cut).collect();
+        let selection = Slice::new(selection);
+        let part = tensor.slice(&selection, &memory()).await.unwrap();
+        assert_eq!(slice["sha256"], sha256(part.bytes()), "{name} {selection:?}");
         assert_eq!(part.shape(), numbers(&slice["shape"]), "{name}");
-        check_touched(&name, &tensor.touched(&cuts).unwrap(), &slice["chunks"]);
-        if let Some(view) = tensor.dense(&cuts).unwrap() {
-            assert_eq!(view.bytes(), part.bytes(), "{name} {cuts:?}");
+        check_touched(&name, &tensor.touched(&selection).unwrap(), &slice["chunks"]);
+        if let Some(view) = tensor.dense(&selection).unwrap() {
+            assert_eq!(view.bytes(), part.bytes(), "{name} {selection:?}");
         }
-        if let Some(view) = tensor.strided(&cuts).unwrap() {
+        if let Some(view) = tensor.strided(&selection).unwrap() {
             let size = tensor.element().unwrap().size();
             let walked = walk(view.bytes(), view.shape(), view.strides().unwrap(), size);
-            assert_eq!(walked, part.bytes()[..], "{name} {cuts:?}");
+            assert_eq!(walked, part.bytes()[..], "{name} {selection:?}");
         }
     }
 }
 
-/// Checks the touched chunks, where all are listed; a long list is given by its ends.
-fn check_touched(name: &str, touched: &[Vec<u64>], wanted: &Value) {
-    let Some(wanted) = wanted.as_array() else { return };
-    if wanted.iter().all(Value::is_array) {
-        let wanted: Vec<_> = wanted.iter().map(numbers).collect();
-        assert_eq!(touched, wanted, "{name}");
+/// Checks the touched chunks if all are listed; a long list has only its ends.
+fn check_touched(name: &str, touched: &[Vec<u64>], expected: &Value) {
+    let Some(expected) = expected.as_array() else { return };
+    if expected.iter().all(Value::is_array) {
+        let expected: Vec<_> = expected.iter().map(numbers).collect();
+        assert_eq!(touched, expected, "{name}");
     }
 }
 
@@ -156,7 +156,7 @@ fn walk(bytes: &[u8], shape: &[u64], strides: &[u64], size: u64) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn every_broken_file_by_its_rule() {
+async fn every_broken_file_breaks_its_rule() {
     let cases = json("reject.json");
     for case in cases["cases"].as_array().unwrap() {
         let name = case["file"].as_str().unwrap();
@@ -199,7 +199,7 @@ async fn check_case(name: &str, expect: &str, case: &Value, file: &TensorFile) {
     }
     let Some(sum) = case["values"]["sum"].as_f64() else { return };
     let tensor = match case["values"]["dataset"].as_str() {
-        Some(wanted) => file.tensor(wanted).unwrap(),
+        Some(dataset) => file.tensor(dataset).unwrap(),
         None => file.tensors().next().unwrap(),
     };
     let array = tensor.slice(&Slice::all(), &memory()).await.unwrap();
@@ -229,10 +229,10 @@ async fn labels_and_limits() {
 }
 
 #[tokio::test]
-async fn a_slice_of_a_far_file_fetches_no_more_than_its_runs() {
-    let big = NewTensor::new("big", TensorDtype::U8, &[1000, 1000], &[100, 1000]).unwrap();
+async fn a_remote_slice_fetches_only_its_runs() {
+    let tensor = NewTensor::new("big", TensorDtype::U8, &[1000, 1000], &[100, 1000]).unwrap();
     let mut writer =
-        TetWriter::new(Cursor::new(Vec::new()), vec![big], Default::default()).unwrap();
+        TetWriter::new(Cursor::new(Vec::new()), vec![tensor], Default::default()).unwrap();
     let elements: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 253) as u8).collect();
     writer.put_tensor(&elements).unwrap();
     let bytes = writer.finish(None).unwrap().into_inner();
@@ -250,7 +250,7 @@ async fn a_slice_of_a_far_file_fetches_no_more_than_its_runs() {
 }
 
 #[test]
-fn a_chunk_that_lies_about_its_length_takes_no_memory() {
+fn a_chunk_with_a_false_length_takes_no_memory() {
     let bytes = fs::read(folder().join("reject/26_zstd_bomb_256mib.tet")).unwrap();
     assert!(bytes.len() < 100_000);
     let file = TensorFile::of_bytes(bytes.into()).unwrap();
@@ -263,8 +263,9 @@ fn a_chunk_that_lies_about_its_length_takes_no_memory() {
 
 #[test]
 fn calls_out_of_order_are_refused() {
-    let two = || vec![NewTensor::new("a", TensorDtype::U16, &[3], &[2]).unwrap()];
-    let begin = || TetWriter::new(Cursor::new(Vec::new()), two(), Default::default()).unwrap();
+    let single_tensor = || vec![NewTensor::new("a", TensorDtype::U16, &[3], &[2]).unwrap()];
+    let begin =
+        || TetWriter::new(Cursor::new(Vec::new()), single_tensor(), Default::default()).unwrap();
     let error_text = |result: Result<(), zvf_tensor::TensorError>| result.unwrap_err().to_string();
     assert_eq!(
         error_text(begin().put_chunk(b"abc")),
@@ -284,10 +285,10 @@ fn calls_out_of_order_are_refused() {
         error_text(open.put_chunk(b"abcd")),
         "InvalidArgument, bytes left of a chunk: expected all bytes of a chunk, found 4"
     );
-    let mut whole = begin();
-    whole.put_tensor(b"abcdef").unwrap();
+    let mut full_writer = begin();
+    full_writer.put_tensor(b"abcdef").unwrap();
     assert_eq!(
-        error_text(whole.put_chunk(b"")),
+        error_text(full_writer.put_chunk(b"")),
         "InvalidArgument, chunk: expected no more chunks, found \"one more\""
     );
     assert!(begin().finish(None).is_err());
@@ -305,9 +306,9 @@ async fn appending_makes_a_new_file() {
     let mut writer = TetWriter::appending(new.file(), &old, tensors).await.unwrap();
     writer.put_tensor(b"more").unwrap();
     let mut metadata = Metadata::default();
-    let mut about = TensorAbout::default();
-    about.set_labels("0", ["m", "o", "r", "e"]);
-    metadata.datasets.insert("more".to_owned(), about);
+    let mut tensor_about = TensorAbout::default();
+    tensor_about.set_labels("0", ["m", "o", "r", "e"]);
+    metadata.datasets.insert("more".to_owned(), tensor_about);
     writer.finish(Some(&metadata)).unwrap();
     new.publish().unwrap();
 
@@ -326,15 +327,15 @@ async fn appending_makes_a_new_file() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Written data is read back, sliced like the array, however chunks are stored.
+    /// Written data is read back and sliced like the array, for all ways to store chunks.
     #[test]
-    fn written_and_read(
+    fn written_tensors_are_read_back(
         axes in prop::collection::vec((1_u64..7, 1_u64..5, 1_u64..4, any::<(u64, u64)>()), 1..5),
-        which in 0_usize..3,
+        element_index in 0_usize..3,
         level in 0_usize..2,
         seed: u8,
     ) {
-        let element = [TensorDtype::U8, TensorDtype::I16, TensorDtype::F64][which];
+        let element = [TensorDtype::U8, TensorDtype::I16, TensorDtype::F64][element_index];
         let compression = [Compression::None, Compression::Zstd(3)][level];
         let shape: Vec<u64> = axes.iter().map(|a| a.0).collect();
         let chunk: Vec<u64> = axes.iter().map(|a| a.1).collect();
@@ -356,38 +357,39 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (tensor, memory) = (file.tensor("t").unwrap(), memory());
         let read = |slice: &Slice| runtime.block_on(tensor.slice(slice, &memory)).unwrap();
-        let whole = read(&Slice::all());
-        prop_assert_eq!(whole.bytes(), &elements);
+        let all = read(&Slice::all());
+        prop_assert_eq!(all.bytes(), &elements);
         let slice = Slice::new(cuts.clone());
         prop_assert_eq!(read(&slice).bytes().to_vec(), naive(&elements, &shape, &cuts, element.size()));
         let _file: RangedFile = file.bytes().clone();
     }
 }
 
-fn naive(elements: &[u8], shape: &[u64], cuts: &[Cut], size: u64) -> Vec<u8> {
+fn naive(elements: &[u8], shape: &[u64], selection: &[Cut], size: u64) -> Vec<u8> {
     let mut places = vec![0_u64];
-    for (cut, extent) in cuts.iter().zip(shape) {
-        let (Some(Bound::Index(start)), Some(Bound::Index(stop))) = (&cut.start, &cut.stop) else {
+    for (axis, extent) in selection.iter().zip(shape) {
+        let (Some(Bound::Index(start)), Some(Bound::Index(stop))) = (&axis.start, &axis.stop)
+        else {
             unreachable!()
         };
-        let along: Vec<u64> = (*start..*stop).step_by(cut.step.unwrap() as usize).collect();
-        places = places.iter().flat_map(|n| along.iter().map(move |i| n * extent + i)).collect();
+        let indices: Vec<u64> = (*start..*stop).step_by(axis.step.unwrap() as usize).collect();
+        places = places.iter().flat_map(|n| indices.iter().map(move |i| n * extent + i)).collect();
     }
     places.iter().flat_map(|n| elements[(n * size) as usize..][..size as usize].to_vec()).collect()
 }
 
 #[tokio::test]
-async fn a_zone_map_that_lies_is_told() {
+async fn false_zone_maps_are_reported() {
     for (name, dataset, at) in
         [("cli_zarr3.tet", "grp/a", 3), ("cli_npy_f64.tet", "data", 7), ("session_meta.tet", "", 3)]
     {
         let bytes = fs::read(folder().join(name)).unwrap();
-        let sound = TensorFile::of_bytes(bytes.clone().into()).unwrap();
-        assert!(sound.verify(true, &memory()).await.unwrap().iter().all(|f| f.rule != "Z1"));
+        let intact = TensorFile::of_bytes(bytes.clone().into()).unwrap();
+        assert!(intact.verify(true, &memory()).await.unwrap().iter().all(|f| f.rule != "Z1"));
         let tensor =
-            sound.tensor(dataset).or_else(|_| Ok::<_, ()>(sound.tensors().next().unwrap()));
+            intact.tensor(dataset).or_else(|_| Ok::<_, ()>(intact.tensors().next().unwrap()));
         let tensor = tensor.unwrap();
-        let row = *sound.container().parsed().unwrap().index().rows().first().unwrap();
+        let row = *intact.container().parsed().unwrap().index().rows().first().unwrap();
         assert_eq!(row.dataset_id(), u64::from(tensor.id()));
         // The first element becomes far larger than the map states.
         let mut broken = bytes.clone();
@@ -407,9 +409,9 @@ async fn a_zone_map_that_lies_is_told() {
 }
 
 #[tokio::test]
-async fn all_of_a_tensor_without_elements_is_nothing() {
+async fn a_tensor_without_elements_reads_as_empty() {
     let path = folder().join("reject/64_empty_dataset_no_rows.tet");
-    for file in everywhere(&path).await {
+    for file in open_all_ways(&path).await {
         let (empty, all) = (file.tensor("empty").unwrap(), Slice::all());
         let read = empty.slice(&all, &memory()).await.unwrap();
         assert_eq!((read.shape(), read.bytes().len()), (empty.shape(), 0));

@@ -1,4 +1,4 @@
-//! Block arrays written here: read back whole and in part, edited, extended, in every form.
+//! Block arrays that we write: read back fully and in parts, edited, extended, in every form.
 
 use std::fs;
 use std::io::Cursor;
@@ -37,31 +37,31 @@ fn items(n: usize, item: usize) -> Vec<u8> {
 
 /// Returns the items of a box, one by one.
 fn naive(bytes: &[u8], item: usize, shape: &[u64], start: &[u64], stop: &[u64]) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut items = Vec::new();
     for place in 0..count(shape) {
-        let mut rest = place as u64;
+        let mut remainder = place as u64;
         let mut inside = true;
         for axis in (0..shape.len()).rev() {
-            let at = rest % shape[axis];
-            rest /= shape[axis];
+            let at = remainder % shape[axis];
+            remainder /= shape[axis];
             inside &= (start[axis]..stop[axis]).contains(&at);
         }
         if inside {
-            out.extend_from_slice(&bytes[place * item..(place + 1) * item]);
+            items.extend_from_slice(&bytes[place * item..(place + 1) * item]);
         }
     }
-    out
+    items
 }
 
 /// Writes the items of a box, one by one.
 fn overlay(bytes: &mut [u8], item: usize, shape: &[u64], start: &[u64], stop: &[u64], new: &[u8]) {
     let mut new = new.chunks_exact(item);
     for place in 0..count(shape) {
-        let mut rest = place as u64;
+        let mut remainder = place as u64;
         let mut inside = true;
         for axis in (0..shape.len()).rev() {
-            let at = rest % shape[axis];
-            rest /= shape[axis];
+            let at = remainder % shape[axis];
+            remainder /= shape[axis];
             inside &= (start[axis]..stop[axis]).contains(&at);
         }
         if inside {
@@ -107,7 +107,8 @@ fn case() -> impl Strategy<Value = Case> {
     let sizes = prop::sample::select(vec![1_u32, 2, 4, 7, 8, 300]);
     (prop::collection::vec(axis, 0..6), sizes, coding(), any::<bool>()).prop_map(
         |(axes, item, coding, sparse)| {
-            let column = |of: fn(&(u64, u64, u64, u64, u64)) -> u64| axes.iter().map(of).collect();
+            let column =
+                |field: fn(&(u64, u64, u64, u64, u64)) -> u64| axes.iter().map(field).collect();
             Case {
                 shape: column(|a| a.0),
                 chunk: column(|a| a.1),
@@ -126,7 +127,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn what_is_written_is_read_and_changed(case in case()) {
+    fn written_arrays_are_read_and_edited(case in case()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(written(&case));
     }
@@ -138,37 +139,37 @@ async fn written(case: &Case) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("array");
     let new = NewBlocks::new(shape, chunk, block, *item).unwrap().with_dtype("|V1").coded(*coding);
-    let mut plain = items(count(shape), size);
+    let mut content = items(count(shape), size);
 
     let mut file = BlockFile::create(&path, new.clone(), *sparse, false).unwrap();
-    file.writer().put_array(&plain).unwrap();
+    file.writer().put_array(&content).unwrap();
     file.publish().unwrap();
     let array = at(&path).await;
-    assert_eq!((array.is_sparse(), all(&array).await), (*sparse, plain.clone()));
+    assert_eq!((array.is_sparse(), all(&array).await), (*sparse, content.clone()));
     let slice = if shape.is_empty() { Slice::all() } else { Slice::from_bounds(low, high) };
     let part = array.slice(&slice, &memory()).await.unwrap();
-    assert_eq!(part.bytes()[..], naive(&plain, size, shape, low, high));
+    assert_eq!(part.bytes()[..], naive(&content, size, shape, low, high));
 
     // Chunk by chunk the bytes are the same.
     if !sparse {
         let mut writer = BlockWriter::frame(Cursor::new(Vec::new()), new).unwrap();
         while let Some((start, stop)) = writer.next_box() {
-            writer.put_chunk(&naive(&plain, size, shape, &start, &stop)).unwrap();
+            writer.put_chunk(&naive(&content, size, shape, &start, &stop)).unwrap();
         }
         assert_eq!(writer.finish().unwrap().into_inner(), fs::read(&path).unwrap());
     }
 
     // A slice is edited, then every axis extended.
     let mut edit = BlockEdit::open(&path).await.unwrap();
-    let fresh: Vec<u8> = part.bytes().iter().map(|byte| !byte).collect();
-    edit.write(&slice, fresh.clone()).unwrap();
+    let new_bytes: Vec<u8> = part.bytes().iter().map(|byte| !byte).collect();
+    edit.write(&slice, new_bytes.clone()).unwrap();
     let edited = edit.commit(&memory()).await.unwrap();
     assert!(edited.rewritten <= array.touched(&slice).unwrap().0);
-    overlay(&mut plain, size, shape, low, high, &fresh);
-    assert_eq!(all(&at(&path).await).await, plain);
+    overlay(&mut content, size, shape, low, high, &new_bytes);
+    assert_eq!(all(&at(&path).await).await, content);
 
     let mut edit = BlockEdit::open(&path).await.unwrap();
-    let mut longer = plain.clone();
+    let mut longer = content.clone();
     for axis in 0..shape.len() {
         let before = edit.shape().to_vec();
         let mut layer = before.clone();
@@ -193,9 +194,9 @@ async fn written(case: &Case) {
 /// Slices large enough for several threads: from blocks that fill consecutive parts of the result, and from those whose
 /// parts interleave. Some are read twice, with reused buffers.
 #[tokio::test]
-async fn many_blocks_at_once() {
+async fn many_blocks_are_read_in_parallel() {
     let (shape, dir) = ([48, 64, 64], tempfile::tempdir().unwrap());
-    let plain = items(count(&shape), 4);
+    let content = items(count(&shape), 4);
     for (name, chunk, block) in
         [("rows", [16, 64, 64], [2, 32, 64]), ("cubes", [32, 32, 32], [16, 16, 16])]
     {
@@ -203,7 +204,7 @@ async fn many_blocks_at_once() {
         let shuffle = Blosc2Settings { compressor: Compressor::Lz4, ..Blosc2Settings::default() };
         let new = NewBlocks::new(&shape, &chunk, &block, 4).unwrap().coded(shuffle);
         let mut file = BlockFile::create(&path, new, false, false).unwrap();
-        file.writer().put_array(&plain).unwrap();
+        file.writer().put_array(&content).unwrap();
         file.publish().unwrap();
         let array = at(&path).await;
         for (low, high) in [
@@ -215,13 +216,13 @@ async fn many_blocks_at_once() {
             ([0, 0, 0], [48, 64, 64]),
         ] {
             let part = array.slice(&Slice::from_bounds(&low, &high), &memory()).await.unwrap();
-            assert_eq!(part.bytes()[..], naive(&plain, 4, &shape, &low, &high), "{name} {low:?}");
+            assert_eq!(part.bytes()[..], naive(&content, 4, &shape, &low, &high), "{name} {low:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn arrays_of_others_keep_what_is_not_written() {
+async fn edits_of_foreign_arrays_keep_other_items() {
     let frames = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/caterva/frames");
     let dir = tempfile::tempdir().unwrap();
     for name in [
@@ -239,7 +240,7 @@ async fn arrays_of_others_keep_what_is_not_written() {
         fs::copy(frames.join(name), &path).unwrap();
         let before = at(&path).await;
         let (shape, dtype) = (before.shape().to_vec(), before.dtype().map(str::to_owned));
-        let (size, mut plain) = (before.item_size() as usize, all(&before).await);
+        let (size, mut content) = (before.item_size() as usize, all(&before).await);
         let user = before.user_metadata(1 << 20).await.unwrap();
         let layers = before.metalayers().unwrap();
 
@@ -249,19 +250,19 @@ async fn arrays_of_others_keep_what_is_not_written() {
         edit.write(&Slice::from_bounds(&last, &shape), item.clone()).unwrap();
         let edited = edit.commit(&memory()).await.unwrap();
         assert_eq!(edited.rewritten, 1, "{name}");
-        overlay(&mut plain, size, &shape, &last, &shape, &item);
+        overlay(&mut content, size, &shape, &last, &shape, &item);
         let after = at(&path).await;
-        assert_eq!(all(&after).await, plain, "{name}");
+        assert_eq!(all(&after).await, content, "{name}");
         assert_eq!((after.dtype(), after.shape()), (dtype.as_deref(), &shape[..]));
         assert_eq!(after.user_metadata(1 << 20).await.unwrap(), user);
         assert_eq!(after.metalayers().unwrap(), layers);
         // Open readers continue with the old array.
-        assert_ne!(all(&before).await, plain);
+        assert_ne!(all(&before).await, content);
     }
 }
 
 #[tokio::test]
-async fn constants_and_metadata() {
+async fn constants_and_metadata_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let new = NewBlocks::new(&[30, 20], &[10, 10], &[5, 10], 8).unwrap().with_dtype("<f8");
     let new = new.with_metalayer("mine", b"anything".as_slice());
@@ -282,8 +283,8 @@ async fn constants_and_metadata() {
             let layers = array.metalayers().unwrap();
             assert_eq!(layers, [(b"mine".to_vec(), b"anything".as_slice().into())]);
             let user = array.user_metadata(100).await.unwrap();
-            let wanted: [(&[u8], &[u8]); 2] = [(b"units", b"\xa2mm"), (b"empty", b"")];
-            assert_eq!(user, wanted.map(|(name, content)| (name.to_vec(), content.to_vec())));
+            let expected: [(&[u8], &[u8]); 2] = [(b"units", b"\xa2mm"), (b"empty", b"")];
+            assert_eq!(user, expected.map(|(name, content)| (name.to_vec(), content.to_vec())));
             let mut edit = BlockEdit::open(&path).await.unwrap();
             edit.write(&"0:1,0:1".parse().unwrap(), vec![1; 8]).unwrap();
             assert_eq!(edit.commit(&memory()).await.unwrap().kept, 5);
@@ -298,43 +299,43 @@ async fn constants_and_metadata() {
 }
 
 #[tokio::test]
-async fn every_refusal_has_its_words() {
+async fn each_check_has_its_message() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");
     let new = NewBlocks::new(&[4], &[2], &[2], 2).unwrap();
     let mut writer = BlockWriter::frame(Cursor::new(Vec::new()), new.clone()).unwrap();
     let error_text = |error: zvf_tensor::TensorError| error.to_string();
-    let what = "InvalidArgument,";
+    let prefix = "InvalidArgument,";
     assert_eq!(
         error_text(writer.put_chunk(b"abc").unwrap_err()),
-        format!("{what} bytes of a chunk: expected 4, found 3")
+        format!("{prefix} bytes of a chunk: expected 4, found 3")
     );
     assert_eq!(
         error_text(writer.put_array(b"abc").unwrap_err()),
-        format!("{what} bytes of an array: expected 8, found 3")
+        format!("{prefix} bytes of an array: expected 8, found 3")
     );
     assert_eq!(
         error_text(writer.fill(&Constant::Nan).unwrap_err()),
-        format!("{what} NaN: expected items of 4 or 8 bytes, found \"others\"")
+        format!("{prefix} NaN: expected items of 4 or 8 bytes, found \"others\"")
     );
     assert_eq!(
         error_text(writer.fill(&Constant::Item(vec![1])).unwrap_err()),
-        format!("{what} bytes of an item: expected 2, found 1")
+        format!("{prefix} bytes of an item: expected 2, found 1")
     );
     writer.put_chunk(b"abcd").unwrap();
     assert_eq!(
         error_text(writer.put_array(b"abcdefgh").unwrap_err()),
-        format!("{what} array: expected one without chunks yet, found \"some\"")
+        format!("{prefix} array: expected one without chunks yet, found \"some\"")
     );
-    let mut full = BlockWriter::frame(Cursor::new(Vec::new()), new.clone()).unwrap();
+    let mut full_writer = BlockWriter::frame(Cursor::new(Vec::new()), new.clone()).unwrap();
     assert_eq!(
         error_text(writer.finish().unwrap_err()),
-        format!("{what} chunks: expected 2, found 1")
+        format!("{prefix} chunks: expected 2, found 1")
     );
-    full.put_array(b"abcdefgh").unwrap();
+    full_writer.put_array(b"abcdefgh").unwrap();
     assert_eq!(
-        error_text(full.put_chunk(b"abcd").unwrap_err()),
-        format!("{what} chunk: expected one of the array that is not written, found \"another\"")
+        error_text(full_writer.put_chunk(b"abcd").unwrap_err()),
+        format!("{prefix} chunk: expected one of the array that is not written, found \"another\"")
     );
 
     let mut file = BlockFile::create(&path, new.clone(), false, false).unwrap();
@@ -351,12 +352,12 @@ async fn every_refusal_has_its_words() {
         ("0:3", "bytes of a slice: expected 6, found 4"),
     ] {
         let error = edit.write(&slice.parse().unwrap(), b"abcd".as_slice()).unwrap_err();
-        assert_eq!(error_text(error), format!("{what} {message}"));
+        assert_eq!(error_text(error), format!("{prefix} {message}"));
     }
     for (axis, items) in [(1, b"ab".as_slice()), (0, b"abc")] {
         let rule = "append: expected an axis of the array, and whole layers of it";
         let error = edit.append(axis, items).unwrap_err();
-        assert_eq!(error_text(error), format!("{what} {rule}, found \"something else\""));
+        assert_eq!(error_text(error), format!("{prefix} {rule}, found \"something else\""));
     }
     assert_eq!(
         BlockEdit::open(&dir.path().join("none")).await.unwrap_err().class(),

@@ -1,4 +1,4 @@
-//! Tables of records: both ways, and one row per check.
+//! Tables of records: round trips, and one row per check.
 
 use std::string::ToString;
 use std::vec::Vec;
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Three records: no name, a name of 1, a name of 8; what follows the superblock.
-fn three() -> Vec<u8> {
+/// Three records: no name, a name of 1, a name of 8: the bytes after the superblock.
+fn three_records() -> Vec<u8> {
     [
         &b"\x80\0\0\0\0\0\0\0"[..],
         b"\0\0\0\0\x05\0\0\0\x01\0\0\0\0\0\0\0",
@@ -26,7 +26,7 @@ type DatasetFacts<'a> = (u32, &'a str, u32, Vec<u64>, Vec<u64>);
 
 #[test]
 fn golden_bytes_both_ways() {
-    let bytes = three();
+    let bytes = three_records();
     let directory = Directory::parse(&bytes, 3, 1000).unwrap();
     let found: Vec<_> = (&directory)
         .into_iter()
@@ -48,8 +48,8 @@ fn golden_bytes_both_ways() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn records_are_written_as_they_were_typed() {
-    let bytes = three();
+fn records_have_the_typed_bytes() {
+    let bytes = three_records();
     let directory = Directory::parse(&bytes, 3, 1000).unwrap();
     let geometries: Vec<_> = directory.iter().map(|d| (d.name(), d.geometry().unwrap())).collect();
     let (count, encoded) = encode(geometries.iter().map(|(name, g)| (*name, g))).unwrap();
@@ -57,7 +57,7 @@ fn records_are_written_as_they_were_typed() {
 }
 
 #[test]
-fn every_check_says_what_is_wrong() {
+fn each_check_has_its_message() {
     #[rustfmt::skip]
     let table: [(usize, &[u8], u32, u64, &str); 11] = [
         // at, bytes, dataset_count, file_len, message
@@ -74,17 +74,17 @@ fn every_check_says_what_is_wrong() {
         (56, b"\xff", 3, 1000, "Encoding in tet directory, name at byte 88: expected UTF-8, found other bytes"),
     ];
     for (at, change, count, file_len, message) in table {
-        let mut bytes = three();
+        let mut bytes = three_records();
         bytes[at..at + change.len()].copy_from_slice(change);
         let error = Directory::parse(&bytes, count, file_len).map(|d| d.len()).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
     assert_eq!(
-        Directory::parse(&three()[..7], 3, 1000).unwrap_err().to_string(),
+        Directory::parse(&three_records()[..7], 3, 1000).unwrap_err().to_string(),
         "Truncated in tet directory, dataset_blob_len at byte 32: expected 8 bytes, found 7"
     );
-    // A name that leaves less than its padding.
-    let mut bytes = three();
+    // A name that leaves fewer bytes than its padding.
+    let mut bytes = three_records();
     bytes.truncate(8 + 32 + 56 + 16 + 2);
     bytes[0] = 106;
     bytes[96] = 2;
@@ -93,13 +93,13 @@ fn every_check_says_what_is_wrong() {
         "Truncated in tet directory, padding at byte 146: expected 6 bytes, found 0"
     );
     assert_eq!(
-        Directory::parse_before(&three(), 3, 1000, Some(176)).unwrap_err().to_string(),
+        Directory::parse_before(&three_records(), 3, 1000, Some(176)).unwrap_err().to_string(),
         "CountMismatch in tet superblock, chunk_index_offset at byte 16: expected 168, found 176"
     );
 }
 
 #[test]
-fn what_is_impossible_or_odd_about_a_dataset() {
+fn invalid_and_unusual_datasets_are_reported() {
     #[rustfmt::skip]
     let impossible: [(usize, &[u8], u32, &str); 3] = [
         (12, b"\x4d", 0, "BadTag in tet directory, dtype at byte 44: expected 1 to 10, found 77"),
@@ -107,30 +107,30 @@ fn what_is_impossible_or_odd_about_a_dataset() {
         (120, b"\0\0\0\0\0\0\0\x20", 2, "Overflow in tet directory, shape at byte 152: expected a product below 2^64 bytes, found more"),
     ];
     for (at, change, id, message) in impossible {
-        let mut bytes = three();
+        let mut bytes = three_records();
         bytes[at..at + change.len()].copy_from_slice(change);
         let directory = Directory::parse(&bytes, 3, 1000).unwrap();
         assert_eq!(directory.get(id).unwrap().geometry().unwrap_err().to_string(), message);
     }
     #[rustfmt::skip]
-    let odd = [
+    let unusual = [
         (20, "NonCanonical in tet directory, reserved at byte 52: expected 0, found 1"),
         (63, "NonCanonical in tet directory, padding at byte 95: expected 0, found 1"),
     ];
-    for (at, message) in odd {
-        let mut bytes = three();
+    for (at, message) in unusual {
+        let mut bytes = three_records();
         bytes[at] = 1;
         let lints = Directory::parse(&bytes, 3, 1000).unwrap().lints();
         assert_eq!(lints.iter().map(ToString::to_string).collect::<Vec<_>>(), [message]);
     }
-    let mut bytes = three();
+    let mut bytes = three_records();
     bytes[64] = 0;
     let directory = Directory::parse(&bytes, 3, 1000).unwrap();
     assert!(directory.lints().is_empty(), "no elements are legal");
 }
 
 proptest! {
-    /// Datasets come back as they were given.
+    /// Encoded datasets are read back.
     #[cfg(feature = "alloc")]
     #[test]
     fn round_trip(
@@ -149,10 +149,10 @@ proptest! {
         prop_assert_eq!(found, datasets);
     }
 
-    /// One wrong byte is refused, or leaves records that can all be walked.
+    /// A directory with one changed byte is refused, or its records can all be read.
     #[test]
     fn one_byte_off(at: prop::sample::Index, byte: u8) {
-        let mut bytes = three();
+        let mut bytes = three_records();
         *at.get_mut(&mut bytes) = byte;
         if let Ok(directory) = Directory::parse(&bytes, 3, 168) {
             prop_assert_eq!(directory.iter().count(), 3);

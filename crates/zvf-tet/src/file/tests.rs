@@ -1,4 +1,4 @@
-//! Opening by parts; what opening refuses, by rule.
+//! Opening by ranges; files that opening refuses, by rule.
 
 use std::string::ToString;
 use std::vec::Vec;
@@ -7,30 +7,34 @@ use super::*;
 use crate::TetRule;
 use crate::testing::{two_tiles, with_footer};
 
-/// Opens by ranges from `first` bytes of either end; what was asked for, the last at the end.
+/// Opens by ranges, starting with `first` bytes of both ends; returns the requested ranges in
+/// order.
 fn open_by_ranges(bytes: &[u8], first: usize) -> Result<Vec<Need>, FormatError> {
     let len = bytes.len();
     let mut need = Need { prefix: first as u64, tail: first as u64 };
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     loop {
         let (prefix, tail) = (need.prefix as usize, need.tail as usize);
         assert!(prefix <= len && tail <= len);
         match TetView::open(&bytes[..prefix], &bytes[len - tail..], len as u64)? {
             TetOpening::Ready(file) => {
                 assert_eq!(file.file_len(), len as u64);
-                return Ok(asked);
+                return Ok(requested);
             }
-            TetOpening::More(more) => {
-                assert!(more.prefix > need.prefix || more.tail > need.tail, "{more:?}");
-                need = more;
-                asked.push(need);
+            TetOpening::More(next_need) => {
+                assert!(
+                    next_need.prefix > need.prefix || next_need.tail > need.tail,
+                    "{next_need:?}"
+                );
+                need = next_need;
+                requested.push(need);
             }
         }
     }
 }
 
 #[test]
-fn asks_for_no_more_than_it_needs() {
+fn opening_requests_only_needed_bytes() {
     let need = |prefix, tail| Need { prefix, tail };
     assert_eq!(open_by_ranges(&two_tiles(), 0).unwrap(), [need(32, 0), need(320, 0)]);
     assert_eq!(
@@ -51,7 +55,7 @@ fn asks_for_no_more_than_it_needs() {
 }
 
 #[test]
-fn parts_are_as_they_were_written() {
+fn parts_are_read_back() {
     let bytes = with_footer();
     let file = TetView::parse_strict(&bytes).unwrap();
     assert_eq!(file.superblock().dataset_count(), 1);
@@ -66,7 +70,7 @@ fn parts_are_as_they_were_written() {
 }
 
 #[test]
-fn refused_at_open_by_rule() {
+fn opening_refuses_by_rule() {
     #[rustfmt::skip]
     let table: [(usize, &[u8], TetRule, &str); 13] = [
         (0, b"t", TetRule::O1, "BadMagic in tet superblock, magic at byte 0: expected TETR, found 74 45 54 52"),
@@ -92,27 +96,27 @@ fn refused_at_open_by_rule() {
             (message, Some(rule))
         );
     }
-    // A directory that is longer than its records.
+    // The directory is longer than its records.
     let mut longer = two_tiles();
     longer.splice(80..80, [0; 8]);
     (longer[16], longer[32]) = (0x58, 0x30);
     let error = TetView::parse(&longer).unwrap_err();
     assert_eq!(TetRule::from_error(&error), Some(TetRule::O5));
-    // The first bytes of a file with datasets, and nothing else.
-    let mut short = two_tiles();
-    short.truncate(39);
-    (short[16], short[24]) = (0, 0);
+    // Only the first bytes of a file with datasets.
+    let mut truncated = two_tiles();
+    truncated.truncate(39);
+    (truncated[16], truncated[24]) = (0, 0);
     assert_eq!(
-        TetView::parse(&short).unwrap_err().to_string(),
+        TetView::parse(&truncated).unwrap_err().to_string(),
         "Truncated in tet directory, dataset_blob_len at byte 32: expected 8 bytes, found 7"
     );
 }
 
 #[test]
-fn every_cut_is_seen() {
-    for whole in [two_tiles(), with_footer()] {
-        for cut in 0..whole.len() {
-            assert!(TetView::parse(&whole[..cut]).is_err(), "{cut}");
+fn every_prefix_is_refused() {
+    for file in [two_tiles(), with_footer()] {
+        for len in 0..file.len() {
+            assert!(TetView::parse(&file[..len]).is_err(), "{len}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tables of footers: what is found in them, and one row per check.
+//! Tables of footers: their parts, and one row per check.
 
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -14,7 +14,7 @@ fn tail(before: &str, json: &str, version: u8) -> Vec<u8> {
     bytes
 }
 
-/// The bytes end at 1000; nothing of the footer lies before 500.
+/// Parses a tail that ends at 1000; no part of the footer lies before 500.
 fn parse(tail: &[u8]) -> Result<Footer<'_>, FormatError> {
     Footer::parse(tail, 1000, 500)
 }
@@ -45,10 +45,10 @@ fn spills_are_counted_by_version() {
     assert_eq!(footer.metadata_spill(), Some(Spill { offset: 854, len: 4 }));
     assert_eq!(footer.metadata(), Some(&b"{  }"[..]));
     assert!(footer.lints().is_empty());
-    // The same in another order is as good, but every spill has its place.
+    // Another order is valid too, but spills do not overlap.
     assert_eq!(parse(&spilled(754, 694, 854)).unwrap().payload_end(), 694);
     for (z, s, m, found) in [
-        (694, 694, 854, 794), // two in one place
+        (694, 694, 854, 794), // two at one offset
         (695, 794, 854, 694),
         (694, 784, 854, 794),
         (684, 794, 854, 684),
@@ -62,7 +62,7 @@ fn spills_are_counted_by_version() {
             )
         );
     }
-    // Version 1 has the last only.
+    // Version 1 has only the last spill.
     let bytes = tail("{  }", &json(694, 794, 854), 1);
     let footer = parse(&bytes).unwrap();
     assert_eq!((footer.payload_end(), footer.zone_maps()), (854, None));
@@ -96,14 +96,14 @@ fn members_and_metadata() {
 }
 
 #[test]
-fn every_check_says_what_is_wrong() {
-    let of = |json: &str| tail("", json, 2);
-    let long = |len: u64| {
-        let mut bytes = of("{}");
+fn each_check_has_its_message() {
+    let footer_of = |json: &str| tail("", json, 2);
+    let with_length = |len: u64| {
+        let mut bytes = footer_of("{}");
         bytes[2..10].copy_from_slice(&len.to_le_bytes());
         bytes
     };
-    let mut magic = of("{}");
+    let mut magic = footer_of("{}");
     *magic.last_mut().unwrap() = b't';
     let meta = |spill: &str, offset, len| {
         tail(spill, &std::format!("{{{}}}", reference("metadata_ref", offset, len)), 1)
@@ -113,18 +113,18 @@ fn every_check_says_what_is_wrong() {
         (magic, "BadMagic in tet footer, magic at byte 996: expected THST, found 54 48 53 74"),
         (tail("", "{}", 0), "UnsupportedVersion in tet footer, history_version at byte 992: expected 1 to 2, found 0"),
         (tail("", "{}", 3), "UnsupportedVersion in tet footer, history_version at byte 992: expected 1 to 2, found 3"),
-        (long(485), "OutOfBounds in tet footer, history_json_len at byte 984: expected at most 484, found 485"),
-        (long(u64::MAX), "OutOfBounds in tet footer, history_json_len at byte 984: expected at most 484, found 18446744073709551615"),
-        (long(484), "Truncated in tet footer, footer at byte 982: expected 500 bytes, found 18"),
-        (of(""), "Encoding in tet footer, history_json at byte 984: expected a JSON object, found something else"),
-        (of("{]"), "Encoding in tet footer, history_json at byte 983: expected JSON, found something else"),
-        (of(r#"{"zone_maps_ref":1}"#), "Encoding in tet footer, zone_maps_ref at byte 965: expected whole numbers offset and len, found something else"),
-        (of(r#"{"zone_maps_ref":{"offset":-1,"len":1}}"#), "Encoding in tet footer, zone_maps_ref at byte 945: expected whole numbers offset and len, found something else"),
-        (of(r#"{"metadata_ref":null,"metadata_ref":null}"#), "Duplicate in tet footer, metadata_ref at byte 943: expected one member of this name, found more"),
-        (of(r#"{"zone_maps_ref":{"offset":600,"len":446}}"#), "OutOfBounds in tet footer, zone_maps_ref at byte 942: expected a span between index and JSON, found another one"),
-        (of(r#"{"zone_maps_ref":{"offset":499,"len":1}}"#), "OutOfBounds in tet footer, zone_maps_ref at byte 944: expected a span between index and JSON, found another one"),
-        (of(r#"{"zone_maps_ref":{"offset":945,"len":1}}"#), "OutOfBounds in tet footer, zone_maps_ref at byte 944: expected a span between index and JSON, found another one"),
-        (of(r#"{"zone_maps_ref":{"offset":500,"len":300},"secondary_index_ref":{"offset":800,"len":200}}"#),
+        (with_length(485), "OutOfBounds in tet footer, history_json_len at byte 984: expected at most 484, found 485"),
+        (with_length(u64::MAX), "OutOfBounds in tet footer, history_json_len at byte 984: expected at most 484, found 18446744073709551615"),
+        (with_length(484), "Truncated in tet footer, footer at byte 982: expected 500 bytes, found 18"),
+        (footer_of(""), "Encoding in tet footer, history_json at byte 984: expected a JSON object, found something else"),
+        (footer_of("{]"), "Encoding in tet footer, history_json at byte 983: expected JSON, found something else"),
+        (footer_of(r#"{"zone_maps_ref":1}"#), "Encoding in tet footer, zone_maps_ref at byte 965: expected whole numbers offset and len, found something else"),
+        (footer_of(r#"{"zone_maps_ref":{"offset":-1,"len":1}}"#), "Encoding in tet footer, zone_maps_ref at byte 945: expected whole numbers offset and len, found something else"),
+        (footer_of(r#"{"metadata_ref":null,"metadata_ref":null}"#), "Duplicate in tet footer, metadata_ref at byte 943: expected one member of this name, found more"),
+        (footer_of(r#"{"zone_maps_ref":{"offset":600,"len":446}}"#), "OutOfBounds in tet footer, zone_maps_ref at byte 942: expected a span between index and JSON, found another one"),
+        (footer_of(r#"{"zone_maps_ref":{"offset":499,"len":1}}"#), "OutOfBounds in tet footer, zone_maps_ref at byte 944: expected a span between index and JSON, found another one"),
+        (footer_of(r#"{"zone_maps_ref":{"offset":945,"len":1}}"#), "OutOfBounds in tet footer, zone_maps_ref at byte 944: expected a span between index and JSON, found another one"),
+        (footer_of(r#"{"zone_maps_ref":{"offset":500,"len":300},"secondary_index_ref":{"offset":800,"len":200}}"#),
             "OutOfBounds in tet footer, spills at byte 895: expected at least 500, found 395"),
         (meta("", 900, 44), "Truncated in tet footer, footer at byte 944: expected 100 bytes, found 56"),
         (meta("[]", 943, 2), "Encoding in tet footer, metadata at byte 943: expected a JSON object, found something else"),
@@ -133,11 +133,11 @@ fn every_check_says_what_is_wrong() {
         assert_eq!(parse(&bytes).unwrap_err().to_string(), message);
     }
     assert_eq!(
-        Footer::parse(&of("{}"), 515, 500).unwrap_err().to_string(),
+        Footer::parse(&footer_of("{}"), 515, 500).unwrap_err().to_string(),
         "Truncated in tet footer, tail at byte 500: expected 16 bytes, found 15"
     );
-    for cut in 1..18 {
-        assert_eq!(parse(&of("{}")[cut..]).unwrap_err().class, Class::Truncated);
+    for start in 1..18 {
+        assert_eq!(parse(&footer_of("{}")[start..]).unwrap_err().class, Class::Truncated);
     }
 }
 
@@ -145,10 +145,10 @@ fn every_check_says_what_is_wrong() {
 #[test]
 fn only_plain_footers_are_written() {
     assert_eq!(encode_footer(b"{}").unwrap(), b"{}\x02\0\0\0\0\0\0\0\x01\0\0\0THST");
-    let long = std::format!("{{\"a\":\"{}\"}}", "x".repeat(65_529));
+    let long_json = std::format!("{{\"a\":\"{}\"}}", "x".repeat(65_529));
     #[rustfmt::skip]
     let table = [
-        (&long[..], "LimitExceeded in tet footer, history_json_len at byte 0: expected at most 65536, found 65537"),
+        (&long_json[..], "LimitExceeded in tet footer, history_json_len at byte 0: expected at most 65536, found 65537"),
         ("{", "Encoding in tet footer, history_json at byte 1: expected JSON, found something else"),
         (r#"{"metadata_ref":null}"#, "InvalidArgument in tet footer, metadata_ref at byte 0: expected no reference to a spill, found one"),
     ];

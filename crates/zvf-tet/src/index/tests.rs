@@ -1,4 +1,4 @@
-//! Tables of rows: both ways, and one row per check.
+//! Tables of rows: round trips, and one row per check.
 
 use std::string::ToString;
 use std::vec::Vec;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Two rows of dataset 3: a raw one of 20 bytes at 500, a zstd one of 30 that decodes to 40 at 520.
-fn two() -> Vec<u8> {
+fn two_rows() -> Vec<u8> {
     [
         &b"TIDX\x01\0\0\0\x02\0\0\0\0\0\0\0\x88\x13\0\0\x2a\0\0\0\0\0\0\0\0\0\0\0"[..],
         b"\x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0",
@@ -27,7 +27,7 @@ fn golden_bytes_both_ways() {
         Row::new(3, &[1, 2], 500, 20, 20, TensorCodec::Raw).unwrap(),
         Row::new(3, &[1, 3], 520, 40, 30, TensorCodec::Zstd).unwrap(),
     ];
-    let bytes = two();
+    let bytes = two_rows();
     let index = Index::parse(&bytes, 550).unwrap();
     assert_eq!(index.rows(), rows);
     assert_eq!(index.memory_budget(), MemoryBudget::new(5000, 42));
@@ -46,7 +46,7 @@ fn golden_bytes_both_ways() {
 }
 
 #[test]
-fn every_check_says_what_is_wrong() {
+fn each_check_has_its_message() {
     #[rustfmt::skip]
     let table: [(usize, &[u8], &str); 11] = [
         (0, b"XDIT", "BadMagic in tet chunk index, magic at byte 0: expected TIDX, found 58 44 49 54"),
@@ -62,19 +62,23 @@ fn every_check_says_what_is_wrong() {
         (224, b"\xff\xff\xff\xff\xff\xff\xff\xff", "OutOfBounds in tet chunk index, stored_byte_len at byte 224: expected at most 30, found 18446744073709551615"),
     ];
     for (at, change, message) in table {
-        let mut bytes = two();
+        let mut bytes = two_rows();
         bytes[at..at + change.len()].copy_from_slice(change);
         assert_eq!(Index::parse(&bytes, 550).unwrap_err().to_string(), message);
     }
-    // Nothing stored, past the end of everything.
-    let mut bytes = two();
+    // An empty payload past the end of the file.
+    let mut bytes = two_rows();
     (bytes[208], bytes[224]) = (0x27, 0);
     assert_eq!(
         Index::parse(&bytes, 550).unwrap_err().to_string(),
         "OutOfBounds in tet chunk index, payload_offset at byte 208: expected at most 550, found 551"
     );
-    for cut in 0..two().len() {
-        assert_eq!(Index::parse(&two()[..cut], 550).unwrap_err().class, Class::Truncated, "{cut}");
+    for len in 0..two_rows().len() {
+        assert_eq!(
+            Index::parse(&two_rows()[..len], 550).unwrap_err().class,
+            Class::Truncated,
+            "{len}"
+        );
     }
 }
 
@@ -88,7 +92,7 @@ fn lints_reserved_fields_and_a_large_budget() {
         (236, b"\x07", "reserved at byte 236: expected 0, found 7"),
     ];
     for (at, change, message) in table {
-        let mut bytes = two();
+        let mut bytes = two_rows();
         bytes[at..at + change.len()].copy_from_slice(change);
         let lints = Index::parse(&bytes, 550).unwrap().lints();
         assert_eq!(
@@ -99,7 +103,7 @@ fn lints_reserved_fields_and_a_large_budget() {
 }
 
 #[test]
-fn a_claim_is_not_a_buffer() {
+fn claimed_lengths_allocate_no_buffer() {
     let row = Row::new(0, &[0], 0, 1 << 40, 30, TensorCodec::Zstd).unwrap();
     assert_eq!(row.decoded_len(1 << 40), Ok(1 << 40));
     assert_eq!(
@@ -110,10 +114,10 @@ fn a_claim_is_not_a_buffer() {
 }
 
 proptest! {
-    /// One wrong byte is refused, or leaves rows whose spans lie in the payload area.
+    /// An index with one changed byte is refused, or its spans lie in the payload area.
     #[test]
     fn one_byte_off(at: prop::sample::Index, byte: u8) {
-        let mut bytes = two();
+        let mut bytes = two_rows();
         *at.get_mut(&mut bytes) = byte;
         if let Ok(index) = Index::parse(&bytes, 550) {
             prop_assert!(index.rows().iter().all(|row| row.payload_end() <= 550));

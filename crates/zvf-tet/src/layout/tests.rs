@@ -1,5 +1,5 @@
-//! A file laid out by hand and by the planner; every refusal; and files that keep what strict readers
-//! ask for.
+//! A file laid out by hand and by the planner; every refusal; and files that satisfy strict
+//! readers.
 
 use std::string::ToString;
 
@@ -14,7 +14,7 @@ fn geometry(shape: &[u64], chunk: &[u64]) -> TileGeometry {
 }
 
 #[test]
-fn the_prefix_is_as_typed_by_hand() {
+fn the_prefix_has_the_typed_bytes() {
     let spec = DatasetSpec::new("a", geometry(&[6], &[4])).aligned_to(1);
     let mut layout = Layout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
     assert_eq!(layout.prefix_len(), 320);
@@ -50,7 +50,7 @@ fn no_datasets_and_datasets_without_tiles() {
 }
 
 #[test]
-fn every_refusal_in_full() {
+fn each_check_has_its_message() {
     let spec = DatasetSpec::new("a", geometry(&[6], &[4]));
     let huge = DatasetSpec::new("huge", geometry(&[1 << 61], &[1]));
     #[rustfmt::skip]
@@ -78,17 +78,18 @@ fn every_refusal_in_full() {
         layout.clone().finish(false).unwrap_err().to_string(),
         "InvalidArgument in tet chunk index, payload at byte 0: expected a payload for each tile, found 0"
     );
-    let mut full = layout;
-    full.place(TensorCodec::Raw, 16).unwrap();
-    full.place(TensorCodec::Raw, 8).unwrap();
+    let mut full_layout = layout;
+    full_layout.place(TensorCodec::Raw, 16).unwrap();
+    full_layout.place(TensorCodec::Raw, 8).unwrap();
     assert_eq!(
-        full.place(TensorCodec::Raw, 8).unwrap_err().to_string(),
+        full_layout.place(TensorCodec::Raw, 8).unwrap_err().to_string(),
         "InvalidArgument in tet chunk index, payload at byte 0: expected no more payloads, found one more"
     );
 }
 
 proptest! {
-    /// Whatever is laid out opens, has nothing a strict reader refuses, and is where it was placed.
+    /// Every planned file opens, also in a strict reader, and has its payloads at the planned
+    /// offsets.
     #[test]
     fn strict_readers_agree(
         grids in prop::collection::vec(prop::collection::vec((1_u64..6, 1_u64..4), 1..4), 1..5),

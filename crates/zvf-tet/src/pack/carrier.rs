@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_has_its_bits_carried() {
+    fn every_type_has_a_carrier() {
         use TensorDtype::{F16, F32, F64, I16, I32, I64, U8, U16, U32, U64};
         #[rustfmt::skip]
         let table = [
@@ -153,13 +153,16 @@ mod tests {
 
     #[test]
     fn a_ninth_axis_does_not_fit() {
-        let (one, two) = (
+        let (scalar, vector) = (
             Carrier::for_data_type("int8", None).unwrap(),
             Carrier::for_data_type("complex128", None).unwrap(),
         );
-        assert_eq!(one.geometry(&[2; 8], &[1; 8]).unwrap().rank(), 8);
-        assert_eq!(two.geometry(&[2; 7], &[1; 7]).unwrap().chunk_shape(), [1, 1, 1, 1, 1, 1, 1, 2]);
-        assert_eq!(two.geometry(&[2; 8], &[1; 8]), None);
-        assert_eq!(two.geometry(&[2; 2], &[1; 1]), None);
+        assert_eq!(scalar.geometry(&[2; 8], &[1; 8]).unwrap().rank(), 8);
+        assert_eq!(
+            vector.geometry(&[2; 7], &[1; 7]).unwrap().chunk_shape(),
+            [1, 1, 1, 1, 1, 1, 1, 2]
+        );
+        assert_eq!(vector.geometry(&[2; 8], &[1; 8]), None);
+        assert_eq!(vector.geometry(&[2; 2], &[1; 1]), None);
     }
 }

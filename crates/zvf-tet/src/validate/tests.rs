@@ -1,4 +1,4 @@
-//! One row per rule that validation checks, with the whole message.
+//! One row per rule that validation checks, with the full message.
 
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -20,11 +20,11 @@ fn messages(bytes: &[u8]) -> Vec<String> {
     findings(bytes).iter().map(ToString::to_string).collect()
 }
 
-/// Bytes to write over others.
+/// Replacement bytes.
 type Changes<'c> = &'c [(usize, u8)];
 
 #[test]
-fn every_finding_in_full() {
+fn each_rule_has_its_message() {
     use Severity::{Error, Lint};
     #[rustfmt::skip]
     let table: [(Changes<'_>, Severity, &str); 19] = [
@@ -82,7 +82,7 @@ fn more_rows_than_tiles_are_named_one_by_one() {
 }
 
 #[test]
-fn an_unused_coordinate_hides_nothing() {
+fn an_unused_coordinate_hides_no_finding() {
     let mut bytes = two_tiles();
     (bytes[240], bytes[296], bytes[304]) = (5, 4, 4);
     let rules: Vec<_> = findings(&bytes).iter().map(|finding| finding.rule).collect();
@@ -90,7 +90,7 @@ fn an_unused_coordinate_hides_nothing() {
 }
 
 #[test]
-fn gaps_are_a_note_and_nothing_more() {
+fn gaps_are_only_a_note() {
     let mut bytes = two_tiles();
     bytes[288] = 0x51;
     bytes.push(0);
@@ -102,36 +102,36 @@ fn gaps_are_a_note_and_nothing_more() {
 }
 
 #[test]
-fn findings_of_the_ends() {
-    let mut nothing = *b"TETR\x01\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-    assert!(messages(&nothing).is_empty());
-    nothing[16] = 0;
-    nothing[24] = 8;
+fn findings_at_both_ends_of_a_file() {
+    let mut no_data = *b"TETR\x01\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    assert!(messages(&no_data).is_empty());
+    no_data[16] = 0;
+    no_data[24] = 8;
     assert_eq!(
-        messages(&nothing),
+        messages(&no_data),
         ["F5: CountMismatch in tet superblock, chunk_index_length at byte 24: expected 0, found 8"]
     );
     assert!(
-        TetView::parse_strict(&nothing).is_err()
-            && TetView::parse(&nothing).unwrap().validate().is_ok()
+        TetView::parse_strict(&no_data).is_err()
+            && TetView::parse(&no_data).unwrap().validate().is_ok()
     );
 
     assert!(messages(&with_footer()).is_empty());
-    let mut early = two_tiles();
-    early[12] = 1;
-    early.extend_from_slice(b"{\"zone_maps_ref\":{}}\x14\0\0\0\0\0\0\0\x01\0\0\0THST");
+    let mut early_footer = two_tiles();
+    early_footer[12] = 1;
+    early_footer.extend_from_slice(b"{\"zone_maps_ref\":{}}\x14\0\0\0\0\0\0\0\x01\0\0\0THST");
     assert_eq!(
-        messages(&early),
+        messages(&early_footer),
         ["F5: NonCanonical in tet footer, zone_maps_ref at byte 344: expected none in version 1, \
           found a reference"]
     );
-    let mut twice = two_tiles();
-    twice[12] = 1;
+    let mut repeated = two_tiles();
+    repeated[12] = 1;
     let json = b"{}{\"metadata_ref\":{\"offset\":344,\"len\":2},\"metadata\":1}";
-    twice.extend_from_slice(json);
-    twice.extend_from_slice(b"\x34\0\0\0\0\0\0\0\x01\0\0\0THST");
+    repeated.extend_from_slice(json);
+    repeated.extend_from_slice(b"\x34\0\0\0\0\0\0\0\x01\0\0\0THST");
     assert_eq!(
-        messages(&twice),
+        messages(&repeated),
         [
             "F8: NonCanonical in tet footer, metadata_ref at byte 346: expected none beside metadata, \
           found a reference"
@@ -181,7 +181,7 @@ fn with_rows(bytes: &[u8], rows: &[Row]) -> Vec<u8> {
 }
 
 #[test]
-fn rows_in_another_order_are_as_good() {
+fn rows_in_another_order_are_accepted() {
     let bytes = scalars(&["dataset1", "dataset2", "dataset3"]);
     let rows = TetView::parse(&bytes).unwrap().index().rows().to_vec();
     let [a, b, c] = rows[..] else { panic!() };
@@ -189,7 +189,7 @@ fn rows_in_another_order_are_as_good() {
         let found = findings(&with_rows(&bytes, &rows));
         assert_eq!(found.iter().map(|f| f.rule).collect::<Vec<_>>(), [TetRule::F4]);
     }
-    // Out of order, and one of them twice: the later row is named, and its payload too.
+    // Out of order, and one row twice: the later row is named, and its payload too.
     let found = messages(&with_rows(&bytes, &[c, a, c]));
     assert_eq!(
         found,
@@ -204,25 +204,25 @@ fn rows_in_another_order_are_as_good() {
 }
 
 #[test]
-fn told_to_stop_it_stops() {
+fn validation_can_be_stopped() {
     let bytes = scalars(&["samename", "samename", "samename"]);
-    let mut heard = 0;
+    let mut calls = 0;
     let flow = TetView::parse(&bytes).unwrap().check(&mut |_| {
-        heard += 1;
+        calls += 1;
         ControlFlow::Break(())
     });
-    assert_eq!((flow, heard), (ControlFlow::Break(()), 1));
+    assert_eq!((flow, calls), (ControlFlow::Break(()), 1));
 }
 
-/// Without an allocator, what would take sorting is answered for few and refused for many.
+/// Without an allocator, checks that need sorting work for few rows and are refused for many.
 #[cfg(not(feature = "alloc"))]
 #[test]
-fn an_honest_no_to_many_in_another_order() {
+fn many_unordered_rows_are_unsupported_without_an_allocator() {
     let names: Vec<_> = (0..1025).map(|i| std::format!("{i:08}")).collect();
     let bytes = scalars(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let few = "few, or in order";
+    let cap = "few, or in order";
     let names = std::format!(
-        "F3: Unsupported in tet chunk index, names at byte 0: expected {few}, found so many datasets"
+        "F3: Unsupported in tet chunk index, names at byte 0: expected {cap}, found so many datasets"
     );
     assert_eq!(messages(&bytes), [names.as_str()]);
     let mut rows = TetView::parse(&bytes).unwrap().index().rows().to_vec();
@@ -235,7 +235,7 @@ fn an_honest_no_to_many_in_another_order() {
         ]
         .into_iter()
         .zip(["so many rows in another order", "so many payloads in another order"])
-        .map(|(what, found)| std::format!("{what} at byte 0: expected {few}, found {found}"))
+        .map(|(part, found)| std::format!("{part} at byte 0: expected {cap}, found {found}"))
         .collect::<Vec<_>>()
     );
 }

@@ -1,4 +1,4 @@
-//! Which selections can be had without a copy.
+//! Selections that need no copy.
 
 use std::vec::Vec;
 
@@ -32,14 +32,14 @@ fn with_plan<T>(
     check(&lookup.select(axes).unwrap())
 }
 
-/// Byte stream and dense.
+/// The byte stream and the dense span.
 type Spans = (Option<Span>, Option<Span>);
 
 /// Name, shape, chunk shape, selection and spans.
 type Case = (&'static str, [u64; 2], [u64; 2], [AxisSlice; 2], Spans);
 
 #[test]
-fn streams_and_arrays() {
+fn byte_streams_and_dense_spans_are_found() {
     let all = AxisSlice::all;
     let part = |start, stop| AxisSlice { start, stop, step: 1 };
     let span = |offset, len| Some(Span { offset, len });
@@ -62,7 +62,7 @@ fn streams_and_arrays() {
         let raw = rows(&geometry, TensorCodec::Raw);
         let found = with_plan(&geometry, &raw, &axes, |plan| (plan.byte_stream(), plan.dense()));
         assert_eq!(found, spans, "{name}");
-        // The same, but for a last tile that is compressed.
+        // The same, except for a compressed last tile.
         let mut mixed = raw;
         let last = mixed.len() - 1;
         mixed[last] = rows(&geometry, TensorCodec::Zstd)[last];
@@ -75,14 +75,15 @@ fn streams_and_arrays() {
 }
 
 #[test]
-fn a_stride_is_no_array() {
+fn strided_selections_are_not_dense() {
     let geometry = TileGeometry::new(TensorDtype::U8, &[8], &[1]).unwrap();
     let second = AxisSlice { start: 0, stop: 8, step: 2 };
     let none = with_plan(&geometry, &rows(&geometry, TensorCodec::Raw), &[second], |plan| {
         plan.byte_stream()
     });
     assert_eq!(none, None);
-    // Every other tile, stored back to back: a stream, and by luck row-major, but not asked for as one.
+    // Every second tile, stored contiguously: a stream that is row-major by chance, but not a dense
+    // selection.
     let packed: Vec<_> = (0..8)
         .map(|c| {
             Row::new(
@@ -101,7 +102,7 @@ fn a_stride_is_no_array() {
 }
 
 #[test]
-fn inside_of_one_tile() {
+fn selections_inside_one_tile_are_spans() {
     let geometry = TileGeometry::new(TensorDtype::F32, &[7, 5], &[3, 2]).unwrap();
     let raw = rows(&geometry, TensorCodec::Raw);
     let axis = |start, stop, step| AxisSlice { start, stop, step };
@@ -119,9 +120,9 @@ fn inside_of_one_tile() {
 }
 
 proptest! {
-    /// A span said to be the array is the array: element for element what copying runs gives.
+    /// A dense span equals the array that copying runs gives, element for element.
     #[test]
-    fn dense_is_what_runs_copy(
+    fn dense_spans_equal_copied_runs(
         axes in prop::collection::vec((1_u64..5, 1_u64..5, any::<(u64, u64)>()), 1..4),
     ) {
         let shape: Vec<_> = axes.iter().map(|a| a.0).collect();
@@ -134,9 +135,9 @@ proptest! {
         let (copied, dense, strided) =
             with_plan(&geometry, &rows(&geometry, TensorCodec::Raw), &axes, |plan| {
                 let mut copied: Vec<(u64, u64)> = Vec::new();
-                for touched in plan.tiles().map(Result::unwrap) {
-                    for run in touched.runs() {
-                        let src = touched.row().payload_offset() + run.src;
+                for read in plan.tiles().map(Result::unwrap) {
+                    for run in read.runs() {
+                        let src = read.row().payload_offset() + run.src;
                         copied.extend((0..run.count).map(|i| (run.dst + 2 * i, src + run.stride * i)));
                     }
                 }

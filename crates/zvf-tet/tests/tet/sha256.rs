@@ -1,6 +1,6 @@
 //! SHA-256, to compare with the digests of the manifest.
 
-/// The digest in hexadecimal.
+/// Returns the digest in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let constants = fractions(64, |p| f64::from(p).cbrt(), 3);
     let mut state: Vec<u32> = fractions(8, |p| f64::from(p).sqrt(), 2);
@@ -33,38 +33,39 @@ fn compress(state: &mut [u32], constants: &[u32], block: &[u8]) {
     for (k, w) in constants.iter().zip(w) {
         let [a, b, c, d, e, f, g, h] = s;
         let high = e.rotate_right(6) ^ e.rotate_right(11) ^ e.rotate_right(25);
-        let one = h.wrapping_add(high).wrapping_add((e & f) ^ (!e & g));
-        let one = one.wrapping_add(*k).wrapping_add(w);
+        let sum1 = h.wrapping_add(high).wrapping_add((e & f) ^ (!e & g));
+        let sum1 = sum1.wrapping_add(*k).wrapping_add(w);
         let low = a.rotate_right(2) ^ a.rotate_right(13) ^ a.rotate_right(22);
-        let two = low.wrapping_add((a & b) ^ (a & c) ^ (b & c));
-        s = [one.wrapping_add(two), a, b, c, d.wrapping_add(one), e, f, g];
+        let sum2 = low.wrapping_add((a & b) ^ (a & c) ^ (b & c));
+        s = [sum1.wrapping_add(sum2), a, b, c, d.wrapping_add(sum1), e, f, g];
     }
     for (old, new) in state.iter_mut().zip(s) {
         *old = old.wrapping_add(new);
     }
 }
 
-/// The first 32 bits of the fractions of roots of the first primes, made exact in integers.
+/// Returns the first 32 bits of the fractions of roots of the first primes, exact by integer
+/// arithmetic.
 fn fractions(n: usize, root: impl Fn(u32) -> f64, power: u32) -> Vec<u32> {
     let primes = (2_u32..).filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0));
     let exact = |p: u32| {
-        // floor(root * 2^32): near enough in f64, then corrected.
-        let mut guess = (root(p) * 4_294_967_296.0) as u128;
+        // floor(root * 2^32): approximated in f64, then corrected.
+        let mut value = (root(p) * 4_294_967_296.0) as u128;
         let target = u128::from(p) << (32 * (power - 1)) << 32;
-        let over =
-            |guess: u128| if power == 2 { guess * guess > target } else { cube_over(guess, p) };
-        while over(guess) {
-            guess -= 1;
+        let exceeds =
+            |value: u128| if power == 2 { value * value > target } else { cube_over(value, p) };
+        while exceeds(value) {
+            value -= 1;
         }
-        while !over(guess + 1) {
-            guess += 1;
+        while !exceeds(value + 1) {
+            value += 1;
         }
-        guess as u32
+        value as u32
     };
     primes.take(n).map(exact).collect()
 }
 
-/// Whether (guess / 2^32)^3 exceeds p; guess is below 2^36, so its cube is below 2^108.
-fn cube_over(guess: u128, p: u32) -> bool {
-    guess * guess * guess > u128::from(p) << 96
+/// Returns whether (value / 2^32)^3 exceeds p; value is below 2^36, so its cube is below 2^108.
+fn cube_over(value: u128, p: u32) -> bool {
+    value * value * value > u128::from(p) << 96
 }

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_are_those_of_the_finite() {
+    fn extents_ignore_non_finite_values() {
         let rows = [[1.0_f32, -2.0], [3.0, 5.0], [f32::NAN, 9.0], [0.5, f32::INFINITY]];
         let bytes: Vec<u8> = rows.iter().flatten().flat_map(|n| n.to_le_bytes()).collect();
         let all = Positions { dtype: dtype("float32"), axes: 2 };
@@ -318,8 +318,8 @@ mod tests {
             (quick.low[..2].to_vec(), quick.high[..2].to_vec()),
             (vec![1.0, -2.0], vec![3.0, 5.0])
         );
-        let odd = all.extent(&bytes);
-        assert!(odd.odd && odd.low[0] == 0.5 && odd.high[1] == 9.0);
+        let extent = all.extent(&bytes);
+        assert!(extent.odd && extent.low[0] == 0.5 && extent.high[1] == 9.0);
         assert_eq!(all.count_non_finite(&bytes), Some((2, 16)));
         assert_eq!(all.count_non_finite(&bytes[..16]), None);
         let (at, position) =
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn every_width_is_walked_alike() {
+    fn every_width_gives_the_same_result() {
         for (text, axes) in
             [("float32", 1), ("float64", 3), ("int16", 3), (">f8", 4), ("float16", 2)]
         {

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_sides_of_a_link_stand_for_the_same() {
+    fn both_sides_of_a_link_have_the_same_hash() {
         let [fine, coarse] =
             [(2, 7), (1, 3)].map(|(chunk, row)| end(&ChunkKey::new(&[chunk]).unwrap(), row));
         let up = pair([fine, coarse].into_iter(), true);

@@ -1,4 +1,4 @@
-//! Parts of a validation: which there are, and that they cover their stage.
+//! Parts of a validation: their kinds, and that they cover their stage.
 
 use super::*;
 

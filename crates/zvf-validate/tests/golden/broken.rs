@@ -1,11 +1,11 @@
-//! Stores with one fault each: it is found, under its rule and in its place.
+//! Stores with one fault each: it is found under its rule and at its location.
 
 use std::collections::BTreeSet;
 
-use super::{report, short};
+use super::{report, summarize};
 use zvf_validate::{Finding, Options, Severity};
 
-/// The finding that each fault must show.
+/// The finding that each fault must cause.
 #[rustfmt::skip]
 const FOUND: [(&str, &str); 91] = [
     ("ar_fragments_missing", "error S6 0/vertex_fragments"),
@@ -102,19 +102,19 @@ const FOUND: [(&str, &str); 91] = [
 ];
 
 #[tokio::test]
-async fn every_fault_is_found_in_its_place() {
+async fn every_fault_is_found_at_its_location() {
     let faults = archives::json("broken/FAULTS.json");
     let faults = faults["faults"].as_array().unwrap();
     assert_eq!(faults.len(), FOUND.len());
     let mut missed = Vec::new();
     for fault in faults {
         let id = fault["id"].as_str().unwrap();
-        let (_, expected) = FOUND.iter().find(|(other, _)| *other == id).unwrap();
+        let (_, expected) = FOUND.iter().find(|(fault_id, _)| *fault_id == id).unwrap();
         let report = report(&format!("broken/{id}"), &Options::default()).await;
-        let found: Vec<String> = report.findings.iter().map(short).collect();
-        // What must be refused at some point is an error.
-        let wrong = fault["want"] == "error" && report.count(Severity::Error) == 0;
-        if wrong || !expected.is_empty() && !found.iter().any(|found| found == expected) {
+        let found: Vec<String> = report.findings.iter().map(summarize).collect();
+        // A fault that must be refused is an error.
+        let has_no_error = fault["want"] == "error" && report.count(Severity::Error) == 0;
+        if has_no_error || !expected.is_empty() && !found.iter().any(|found| found == expected) {
             missed.push(format!("{id}: {found:#?}"));
         }
         let base = fault["base"].as_str().unwrap();
@@ -123,11 +123,12 @@ async fn every_fault_is_found_in_its_place() {
         let extra: BTreeSet<String> = report
             .findings
             .iter()
-            .filter(|finding| short(finding) != *expected)
+            .filter(|finding| summarize(finding) != *expected)
             .map(verdict)
             .filter(|verdict| !base.contains(verdict))
             .collect();
-        let allowed = EXTRA.iter().find(|(other, _)| *other == id).map_or(&[][..], |(_, e)| e);
+        let allowed =
+            EXTRA.iter().find(|(fault_id, _)| *fault_id == id).map_or(&[][..], |(_, e)| e);
         if extra.iter().map(String::as_str).ne(allowed.iter().copied()) {
             missed.push(format!("    (\"{id}\", &{:?}),", extra));
         }
@@ -139,7 +140,8 @@ fn verdict(finding: &Finding) -> String {
     format!("{} {}", finding.severity, finding.rule.id)
 }
 
-/// What follows from a fault beside the finding that names it: other verdicts, sorted. Nothing else is found.
+/// The consequences of a fault in addition to the finding that names it: other verdicts, sorted.
+/// There are no others.
 #[rustfmt::skip]
 const EXTRA: [(&str, &[&str]); 12] = [
     ("ar_vertices_missing",   &["warning M22"]),
@@ -157,9 +159,9 @@ const EXTRA: [(&str, &[&str]); 12] = [
     ("zstd_corrupt_frame",    &["warning C31"]),
 ];
 
-/// What each base shows by itself is not the fault.
+/// Findings of the original stores are not caused by the fault.
 #[tokio::test]
-async fn the_stores_that_were_broken_were_sound() {
+async fn the_originals_of_broken_stores_are_sound() {
     for name in [
         "by_attr",
         "crc",

@@ -1,9 +1,9 @@
-//! Faults that no archive has: each made from a sound store by one change.
+//! Faults that no archive has: each is one change of a sound store.
 
 use serde_json::{Value, json};
 use zvf_validate::Options;
 
-use super::{report_of, short};
+use super::{report_of, summarize};
 
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
 
@@ -89,7 +89,7 @@ async fn damage_is_found_under_its_rule() {
         let mut files = archives::files(id);
         damage(&mut files);
         let report = report_of(&files, &Options::default()).await;
-        let found: Vec<String> = report.findings.iter().map(short).collect();
+        let found: Vec<String> = report.findings.iter().map(summarize).collect();
         if !expected.is_empty() && !found.iter().any(|found| found.starts_with(expected)) {
             missed.push(format!("{id}, {expected}: {found:#?}"));
         }

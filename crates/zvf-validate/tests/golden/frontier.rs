@@ -8,7 +8,7 @@ use zvf_format::manifest::{BlockFragments, Manifest};
 use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Options, Severity};
 
-use super::{report_of, short};
+use super::{report_of, summarize};
 
 type Files = Vec<(String, Vec<u8>)>;
 
@@ -26,11 +26,11 @@ fn announce(files: &mut Files, token: &str) {
     });
 }
 
-fn remove(files: &mut Files, below: &str) {
-    files.retain(|(path, _)| !path.starts_with(&format!("{below}/")));
+fn remove(files: &mut Files, folder: &str) {
+    files.retain(|(path, _)| !path.starts_with(&format!("{folder}/")));
 }
 
-/// The bytes of the object at `path`.
+/// Returns the bytes of the object at `path`.
 fn bytes<'a>(files: &'a mut Files, path: &str) -> &'a mut Vec<u8> {
     &mut files.iter_mut().find(|(at, _)| at == path).expect(path).1
 }
@@ -55,7 +55,7 @@ fn int64(numbers: impl IntoIterator<Item = i64>) -> Vec<u8> {
 /// Returns the findings in short form.
 async fn find_faults(files: &Files) -> Vec<String> {
     let report = report_of(files, &Options::default()).await;
-    report.findings.iter().map(short).collect()
+    report.findings.iter().map(summarize).collect()
 }
 
 /// Returns `pc3_objects` with a dense index: spans from the last object to the first, and before each an unused reference.
@@ -98,8 +98,8 @@ const BLOCKS: &str = "0/object_index/manifest_blocks/c/0/0";
 
 #[tokio::test]
 async fn object_indexes_of_numbers() {
-    let sound = dense().await;
-    assert_eq!(find_faults(&sound).await, [""; 0]);
+    let sound_files = dense().await;
+    assert_eq!(find_faults(&sound_files).await, [""; 0]);
     let faults: [Row; 11] = [
         (
             |f| bytes(f, SPANS)[..8].copy_from_slice(&(-1_i64).to_le_bytes()),
@@ -111,7 +111,7 @@ async fn object_indexes_of_numbers() {
         ),
         (
             |f| bytes(f, SPANS)[16..24].copy_from_slice(&0_i64.to_le_bytes()),
-            "error C9 0/object_index/manifest_spans row 1", // the reference that belongs to nobody
+            "error C9 0/object_index/manifest_spans row 1", // the unused reference
         ),
         (
             |f| bytes(f, SPANS)[8..16].copy_from_slice(&0_i64.to_le_bytes()),
@@ -163,7 +163,7 @@ async fn object_indexes_of_numbers() {
         ),
     ];
     for (damage, expected) in faults {
-        let mut files = sound.clone();
+        let mut files = sound_files.clone();
         damage(&mut files);
         let found = find_faults(&files).await;
         assert!(found.iter().any(|found| found == expected), "{expected}: {found:#?}");
@@ -177,26 +177,27 @@ async fn a_declared_layout_that_is_absent_is_reported() {
     assert_eq!(find_faults(&files).await, ["warning C24 0/object_index"]);
 }
 
-/// `v070_gr3` with its links across chunks below the chunks that they touch: slots, then rows.
+/// Returns `v070_gr3` with its links across chunks stored by the chunks that they touch: slots,
+/// then rows.
 fn partitioned() -> Files {
     let mut files = archives::files("v070_gr3");
     let family = "0/cross_chunk_links/0";
     let data = bytes(&mut files, &format!("{family}/data/c/0")).clone();
-    let mut leaves: BTreeMap<Vec<Vec<i64>>, Vec<u8>> = BTreeMap::new();
+    let mut links_by_chunks: BTreeMap<Vec<Vec<i64>>, Vec<u8>> = BTreeMap::new();
     for record in FlatLinks::parse(&data, 2, 3).unwrap().records() {
         let ends: Vec<_> = record.endpoints().collect();
         let mut chunks: Vec<Vec<i64>> =
             ends.iter().map(|(chunk, _)| chunk.components().to_vec()).collect();
         chunks.sort();
         chunks.dedup();
-        let slot = |chunk: &[i64]| chunks.iter().position(|one| one == chunk).unwrap();
+        let slot = |chunk: &[i64]| chunks.iter().position(|candidate| candidate == chunk).unwrap();
         let mut bytes: Vec<u8> =
             ends.iter().map(|(chunk, _)| u8::try_from(slot(chunk.components())).unwrap()).collect();
         bytes.extend(int64(ends.iter().map(|(_, row)| i64::try_from(*row).unwrap())));
-        leaves.entry(chunks.clone()).or_default().extend(bytes);
+        links_by_chunks.entry(chunks.clone()).or_default().extend(bytes);
     }
     remove(&mut files, &format!("{family}/data"));
-    for (chunks, bytes) in leaves {
+    for (chunks, bytes) in links_by_chunks {
         let name = |chunk: &Vec<i64>| {
             let parts: Vec<String> = chunk.iter().map(ToString::to_string).collect();
             parts.join(".")
@@ -212,10 +213,10 @@ fn partitioned() -> Files {
 
 #[tokio::test]
 async fn partitioned_cross_chunk_links_are_checked() {
-    let sound = partitioned();
+    let sound_files = partitioned();
     let base = find_faults(&archives::files("v070_gr3")).await;
-    assert_eq!(find_faults(&sound).await, base);
-    let checked = report_of(&sound, &Options::default()).await.checked;
+    assert_eq!(find_faults(&sound_files).await, base);
+    let checked = report_of(&sound_files, &Options::default()).await.checked;
     assert_eq!(
         checked.links,
         report_of(&archives::files("v070_gr3"), &Options::default()).await.checked.links
@@ -284,7 +285,7 @@ async fn partitioned_cross_chunk_links_are_checked() {
         ),
     ];
     for (damage, expected) in faults {
-        let mut files = sound.clone();
+        let mut files = sound_files.clone();
         damage(&mut files);
         let found = find_faults(&files).await;
         assert!(found.iter().any(|found| found.starts_with(expected)), "{expected}: {found:#?}");
@@ -308,13 +309,19 @@ async fn additive_levels_are_checked() {
     };
     let base = find_faults(&add(&[])).await;
     assert!(!base.iter().any(|found| found.contains("P11")), "{base:#?}");
-    // Every object of a coarse level is one of the finer ones, too.
-    let twice = find_faults(&add(&[0])).await;
-    assert!(twice.iter().any(|f| f.starts_with("error P11 0/object_index row ")), "{twice:#?}");
-    let both = find_faults(&add(&[0, 1])).await;
+    // Every object of a coarse level is an object of the finer level, too.
+    let faults_of_one = find_faults(&add(&[0])).await;
+    assert!(
+        faults_of_one.iter().any(|f| f.starts_with("error P11 0/object_index row ")),
+        "{faults_of_one:#?}"
+    );
+    let faults_of_two = find_faults(&add(&[0, 1])).await;
     for level in ["0", "1"] {
         let expected = format!("error P11 {level}/object_index row ");
-        assert!(both.iter().any(|found| found.starts_with(&expected)), "{both:#?}");
+        assert!(
+            faults_of_two.iter().any(|found| found.starts_with(&expected)),
+            "{faults_of_two:#?}"
+        );
     }
     let last = find_faults(&add(&[2])).await;
     assert!(last.iter().any(|found| found == "error M15 2/zarr.json"), "{last:#?}");
@@ -322,7 +329,7 @@ async fn additive_levels_are_checked() {
 
 #[tokio::test]
 async fn groups_of_links_follow_fragments() {
-    let claim = |id| {
+    let with_claim = |id| {
         let mut files = archives::files(id);
         announce(&mut files, "fragment_link_groups");
         edit(&mut files, "0/zarr.json", |all| {
@@ -330,15 +337,15 @@ async fn groups_of_links_follow_fragments() {
         });
         files
     };
-    // One object: one fragment and one group a chunk, and every link is inside.
-    let sound = claim("gr2_f64");
-    assert_eq!(find_faults(&sound).await, find_faults(&archives::files("gr2_f64")).await);
+    // A single object: one fragment and one group per chunk, and every link is inside.
+    let sound_files = with_claim("gr2_f64");
+    assert_eq!(find_faults(&sound_files).await, find_faults(&archives::files("gr2_f64")).await);
     // Several objects, and one group for all their links.
-    let report = report_of(&claim("gr3_links"), &Options::default()).await;
+    let report = report_of(&with_claim("gr3_links"), &Options::default()).await;
     let rules: Vec<&str> = report.findings.iter().map(|finding| finding.rule.id).collect();
     assert!(rules.contains(&"G10"), "{rules:?}");
     assert!(report.count(Severity::Error) > 0);
-    let mut none = claim("gr2_f64");
+    let mut none = with_claim("gr2_f64");
     remove(&mut none, "0/link_fragments");
     let none = find_faults(&none).await;
     assert!(none.contains(&"error G10 0/link_fragments".to_owned()), "{none:#?}");

@@ -1,12 +1,12 @@
-//! Several kinds in one store: each is looked at as if it were alone, and what they have in common too.
+//! Several kinds in one store: each is validated separately, and so are the parts that they share.
 
 use serde_json::json;
 use zvf_validate::Options;
 
 use super::damaged::{Files, edit, level, remove};
-use super::{report_of, short};
+use super::{report_of, summarize};
 
-/// Streamlines, and a graph beside them whose objects are 100 and so on.
+/// Returns streamlines and a graph whose objects start at 100.
 fn mixed() -> Files {
     archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 100)
 }
@@ -24,7 +24,7 @@ const ROWS: [Row; 11] = [
     (|f| edit(f, "0/graph/zarr.json", |d| level(d)["vertex_count"] = json!(-1)), &["error M9 0/graph/zarr.json"]),
     (|f| edit(f, "0/graph/links/0/zarr.json", |d| d["attributes"]["num_links"] = json!(1)), &["error C19 0/graph/links/0"]),
     (|f| remove(f, "0/graph/vertex_fragments/"), &["error S6 0/graph/vertex_fragments"]),
-    // Groups are of objects of all kinds.
+    // Groups contain objects of all kinds.
     (|f| edit(f, "0/groups/zarr.json", |d| d["attributes"]["group_ranges"] = json!({"2": [100, 101]})), &[]),
     (|f| edit(f, "0/groups/zarr.json", |d| d["attributes"]["group_ranges"] = json!({"2": [100, 999]})), &["warning C26 0/groups row 2"]),
 ];
@@ -36,10 +36,10 @@ async fn each_kind_and_shared_rules_are_checked() {
         let mut files = mixed();
         damage(&mut files);
         let report = report_of(&files, &Options::default()).await;
-        let found: Vec<String> = report.findings.iter().map(short).collect();
+        let found: Vec<String> = report.findings.iter().map(summarize).collect();
         let all = expected.iter().all(|expected| found.iter().any(|found| found == expected));
-        let others = expected.is_empty() && !found.is_empty();
-        if !all || others {
+        let has_unexpected = expected.is_empty() && !found.is_empty();
+        if !all || has_unexpected {
             missed.push(format!("row {n}, {expected:?}: {found:?}"));
         }
     }
@@ -48,14 +48,14 @@ async fn each_kind_and_shared_rules_are_checked() {
 
 #[tokio::test]
 async fn cells_and_objects_of_every_kind_are_counted() {
-    let whole = report_of(&mixed(), &Options::default()).await.checked;
+    let total = report_of(&mixed(), &Options::default()).await.checked;
     let reports = [
         super::report("sl3_streamlines", &Options::default()).await.checked,
         super::report("gr3_links", &Options::default()).await.checked,
     ];
     let sum = |count: fn(&zvf_validate::Checked) -> u64| reports.iter().map(count).sum::<u64>();
-    assert_eq!(whole.rows, sum(|checked| checked.rows));
-    assert_eq!(whole.links, sum(|checked| checked.links));
-    assert_eq!(whole.objects, sum(|checked| checked.objects));
-    assert_eq!(whole.levels, 1);
+    assert_eq!(total.rows, sum(|checked| checked.rows));
+    assert_eq!(total.links, sum(|checked| checked.links));
+    assert_eq!(total.objects, sum(|checked| checked.objects));
+    assert_eq!(total.levels, 1);
 }

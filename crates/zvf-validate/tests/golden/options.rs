@@ -1,4 +1,4 @@
-//! What is asked for is what is told.
+//! The options select the reported findings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use archives::Unpacked;
 use zvf_validate::{Depth, Observer, Options, Rule, Sample, Severity, validate};
 
-use super::{report, short};
+use super::{report, summarize};
 
 #[tokio::test]
 async fn levels_are_cumulative() {
@@ -17,14 +17,14 @@ async fn levels_are_cumulative() {
         ("broken/vx_partial_row", Depth::Consistency),
         ("ln3_basic", Depth::Geometry),
     ] {
-        for &asked in Depth::ALL {
-            let report = report(id, &base(asked)).await;
+        for &depth in Depth::ALL {
+            let report = report(id, &base(depth)).await;
             assert!(
-                report.findings.iter().all(|finding| finding.rule.level <= asked),
-                "{id} {asked}"
+                report.findings.iter().all(|finding| finding.rule.level <= depth),
+                "{id} {depth}"
             );
             let found = report.findings.iter().any(|finding| finding.rule.level == level);
-            assert_eq!(found, asked >= level, "{id} {asked}");
+            assert_eq!(found, depth >= level, "{id} {depth}");
         }
     }
 }
@@ -33,7 +33,10 @@ async fn levels_are_cumulative() {
 async fn rules_can_be_chosen_and_lints_made_errors() {
     let rules = vec![Rule::find("C8").unwrap()];
     let chosen = report("pc3_edits", &Options { rules, ..Options::default() }).await;
-    assert_eq!(chosen.findings.iter().map(short).collect::<Vec<_>>(), ["warning C8 0/zarr.json"]);
+    assert_eq!(
+        chosen.findings.iter().map(summarize).collect::<Vec<_>>(),
+        ["warning C8 0/zarr.json"]
+    );
     let strict = Options { strict: true, ..Options::default() };
     let found = report("broken/fi_trailing_bytes", &strict).await;
     assert_eq!(found.count(Severity::Error), 1);
@@ -50,11 +53,11 @@ async fn findings_are_capped_and_counted() {
 async fn a_sample_reads_less_and_is_repeatable() {
     let all = report("pc3_basic", &Options::default()).await.checked;
     let sampled = |seed| Options { sample: Sample::new(0.4, seed), ..Options::default() };
-    let (once, again) =
+    let (first, second) =
         (report("pc3_basic", &sampled(3)).await, report("pc3_basic", &sampled(3)).await);
-    assert!(once.checked.cells > 0 && once.checked.cells < all.cells);
-    assert_eq!(once, again);
-    assert!(once.is_clean());
+    assert!(first.checked.cells > 0 && first.checked.cells < all.cells);
+    assert_eq!(first, second);
+    assert!(first.is_clean());
 }
 
 #[tokio::test]

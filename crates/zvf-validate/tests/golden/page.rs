@@ -1,4 +1,4 @@
-//! The page of the book that has all rules is the one the table makes.
+//! The page of the book with all rules equals the page generated from the table.
 
 #[path = "../../examples/rules.rs"]
 #[expect(dead_code, reason = "its main is of the example")]

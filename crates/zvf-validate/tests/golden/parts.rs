@@ -1,4 +1,4 @@
-//! Validations divided between processes: the report of the parts is that of the whole.
+//! Validations divided between processes: the merged report equals the full report.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -49,7 +49,7 @@ pub(crate) async fn merged(store: &Store, options: &Options, shares: usize) -> R
 }
 
 #[tokio::test]
-async fn options_are_those_of_the_whole() {
+async fn merged_reports_follow_the_options() {
     let unpacked = archives::Unpacked::new("pc3_objects");
     let store = unpacked.open().await;
     for options in [
@@ -57,15 +57,15 @@ async fn options_are_those_of_the_whole() {
         Options { max_kept_items: 1, ..Options::default() },
         Options { level: Depth::Metadata, ..Options::default() },
     ] {
-        let whole = validate(&store, &options, &Observer::default()).await.unwrap();
+        let expected = validate(&store, &options, &Observer::default()).await.unwrap();
         for shares in [1, 100] {
-            assert_eq!(merged(&store, &options, shares).await, whole, "{options:?}");
+            assert_eq!(merged(&store, &options, shares).await, expected, "{options:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn records_that_do_not_fit_are_refused() {
+async fn mismatched_records_are_refused() {
     let (options, observer) = (Options::default(), Observer::default());
     let unpacked = archives::Unpacked::new("gr3_links");
     let store = unpacked.open().await;
@@ -76,7 +76,7 @@ async fn records_that_do_not_fit_are_refused() {
     };
     assert_eq!(fail(&scans, &records[1..]).await, Class::CountMismatch);
     assert_eq!(fail(&scans, &records[..records.len() - 1]).await, Class::CountMismatch);
-    let other = archives::Unpacked::new("pc3_objects");
-    let scans = survey(&other.open().await, &options).await.unwrap();
+    let other_store = archives::Unpacked::new("pc3_objects");
+    let scans = survey(&other_store.open().await, &options).await.unwrap();
     assert_eq!(fail(&scans, &records).await, Class::Conflict);
 }

@@ -1,9 +1,9 @@
-//! Stores that writers made: clean, or with what is true of them.
+//! Stores of writers: clean, or with their known true findings.
 
-use super::{report, short};
+use super::{report, summarize};
 use zvf_validate::Options;
 
-/// What is found in stores that are not wholly clean, and why it is true of them.
+/// The findings of stores that are not fully clean, and why they are true.
 #[rustfmt::skip]
 const TRUE: [(&str, &[&str]); 17] = [
     // Links between points, written by the low-level interface.
@@ -35,19 +35,19 @@ const TRUE: [(&str, &[&str]); 17] = [
         "warning C22 0/fragment_attributes/box 1.0.0",
         "warning C22 0/fragment_attributes/box 1.1.1",
     ]),
-    // Nothing was written yet.
+    // No data was written yet.
     ("pc3_empty_store", &["warning C1 0/vertices"]),
     ("pc3_zero_points", &["warning C1 0/vertices"]),
     ("warm_store", &["warning M6 zarr.json", "warning C1 0/vertices"]),
 ];
 
 #[tokio::test]
-async fn sound_stores_are_clean_or_show_what_is_true() {
+async fn sound_stores_have_only_true_findings() {
     for id in archives::ids() {
         let report = report(&id, &Options::default()).await;
-        let found: Vec<String> = report.findings.iter().map(short).collect();
+        let found: Vec<String> = report.findings.iter().map(summarize).collect();
         let expected =
-            TRUE.iter().find(|(other, _)| *other == id).map_or(&[][..], |(_, found)| found);
+            TRUE.iter().find(|(known_id, _)| *known_id == id).map_or(&[][..], |(_, found)| found);
         assert_eq!(found, expected, "{id}: {:#?}", report.findings);
         assert!(report.complete && report.checked.levels > 0, "{id}");
     }

@@ -1,14 +1,14 @@
-//! Stores that the test suites of other writers leave behind: what each breaks, and nothing that it does not.
+//! Stores of the test suites of other writers: the rules that each breaks, and no others.
 
 use std::collections::BTreeSet;
 
 use super::{report, report_of};
 use zvf_validate::{Options, Report};
 
-/// The verdicts on each store, by severity and rule, once each.
+/// The verdicts on each store, by severity and rule, without duplicates.
 #[rustfmt::skip]
 const VERDICTS: [(&str, &[&str]); 28] = [
-    // The type and the cells of a column are missing, and its reader says what it takes instead.
+    // The type and the cells of a column are missing, and its reader reports the default.
     ("attr_no_cells",         &["error C22"]),
     ("nodtype",               &["warning C22", "warning M20"]),
     ("nodtype06",             &["warning M20", "warning M22"]),
@@ -16,27 +16,28 @@ const VERDICTS: [(&str, &[&str]); 28] = [
     ("bytes_label",           &["warning C8"]),
     ("skel_ingest",           &["warning C8", "warning M21"]),
     ("skel_small",            &["warning C8", "warning M21"]),
-    // Found, though the reference is silent.
+    // Found, although the reference does not report it.
     ("c27",                   &["error C27", "warning C25", "warning C8"]),
     ("g2_second_kind",        &["error G2", "warning C1", "warning C8"]),
     ("dangling",              &["error C18"]),
     ("graph_branches",        &["error C14", "error C19", "error G2"]),
     ("frag_without_vertices", &["error C35", "error G2", "warning C1"]),
     ("overlap",               &["error G2", "warning C8"]),
-    // Points that boxes lose.
+    // Points that queries of boxes miss.
     ("coarse_misplaced",      &["error C34", "warning C8", "warning G4"]),
     ("memstore_misplaced",    &["error C34"]),
     // An empty index of fragments, a cell of zero length, bins larger than chunks: no faults.
     ("c35",                   &["warning C8", "warning M21"]),
     ("c28_familyA",           &[]),
     ("m8",                    &[]),
-    // Bins that only the scale of a level says, which do not divide chunks; points that boxes lose beside.
+    // Bins declared only by the scale of a level, which do not divide chunks; points that boxes
+    // miss.
     ("scale_bins",            &["error C34", "warning C8", "warning G4"]),
     // Trees that meet in bins.
     ("coarse_trees",          &["warning P6"]),
-    // The other levels are sound.
+    // The other levels have no fault.
     ("level_removed",         &["warning C17", "warning M16"]),
-    // Empty families between chunks, and counts that are those between chunks alone.
+    // Empty families between chunks, and counts that include only links between chunks.
     ("mesh06",                &[]),
     ("mesh06_refused",        &[]),
     ("mesh07",                &[]),
@@ -53,16 +54,16 @@ fn verdicts(report: &Report) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn stores_of_other_writers_have_these_verdicts_and_no_others() {
-    let mut wrong = Vec::new();
+async fn stores_of_other_writers_have_exactly_these_verdicts() {
+    let mut mismatches = Vec::new();
     for (name, expected) in VERDICTS {
         let report = report(&format!("suites/{name}"), &Options::default()).await;
         let expected: BTreeSet<String> = expected.iter().map(|text| text.to_string()).collect();
         if verdicts(&report) != expected {
-            wrong.push(format!("{name}: {:#?}", report.findings));
+            mismatches.push(format!("{name}: {:#?}", report.findings));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(mismatches.is_empty(), "{}", mismatches.join("\n"));
 }
 
 /// The files of a store, with the text `from` in one of them replaced.
@@ -78,7 +79,7 @@ fn replaced(id: &str, path: &str, from: &str, to: &str) -> Vec<(String, Vec<u8>)
 async fn errors(files: &[(String, Vec<u8>)]) -> Vec<String> {
     let report = report_of(files, &Options::default()).await;
     let errors = report.findings.iter().filter(|f| f.severity == zvf_validate::Severity::Error);
-    errors.map(super::short).collect()
+    errors.map(super::summarize).collect()
 }
 
 #[tokio::test]
@@ -91,13 +92,13 @@ async fn a_level_without_attributes_is_an_error() {
 }
 
 #[tokio::test]
-async fn chunks_that_are_named_otherwise_are_an_error() {
+async fn chunks_under_other_names_are_an_error() {
     let id = "suites/memstore_misplaced";
     let path = "0/vertices/zarr.json";
     let dotted = replaced(id, path, r#""name": "default""#, r#""name": "v2""#);
     let found = errors(&dotted).await;
     assert!(found.contains(&"error S20 0/vertices".to_owned()), "{found:#?}");
-    // The document says what is usual, and the files are named otherwise.
+    // The document declares the default names, and the files have other names.
     let mut files = archives::files(id);
     for (path, _) in &mut files {
         if let Some(chunk) = path.strip_prefix("0/vertices/c/") {
@@ -115,10 +116,10 @@ async fn counts_of_parametric_objects_are_compared() {
     let files = archives::files(id);
     let (_, bytes) = files.iter().find(|(name, _)| name == path).unwrap();
     let doc: serde_json::Value = serde_json::from_slice(bytes).unwrap();
-    let mut other = doc;
-    other["attributes"]["num_objects"] = 77.into();
+    let mut changed_doc = doc;
+    changed_doc["attributes"]["num_objects"] = 77.into();
     let mut files = files;
     files.retain(|(name, _)| name != path);
-    files.push((path.to_owned(), other.to_string().into_bytes()));
+    files.push((path.to_owned(), changed_doc.to_string().into_bytes()));
     assert_eq!(errors(&files).await, ["error C43 parametric/objects"]);
 }

@@ -133,13 +133,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_there_when_it_is_whole_and_is_what_was_written() {
+    fn a_file_appears_when_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.rows");
-        let mut out = Output::create(path.clone(), &StopFlag::default()).unwrap();
-        out.write(b"123456789").unwrap();
+        let mut output = Output::create(path.clone(), &StopFlag::default()).unwrap();
+        output.write(b"123456789").unwrap();
         assert!(!path.exists());
-        let written = out.finish().unwrap();
+        let written = output.finish().unwrap();
         assert_eq!((written.bytes, written.crc32c), (9, 0xe306_9283));
         written.check(folder.path()).unwrap();
         fs::write(&path, b"123456780").unwrap();

@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn runs_are_merged_and_removed() {
         let folder = tempfile::tempdir().unwrap();
-        // 1024 records are held whatever the memory.
+        // 1024 records are kept in memory for any limit.
         let numbers: Vec<i64> = (0..5000).map(|n| n * 7919 % 5003 - 2500).collect();
         let stored = sorted_file(folder.path(), "a", &numbers, 1);
         let mut expected = numbers;
@@ -444,10 +444,10 @@ mod tests {
         #[test]
         fn records_of_every_width_are_sorted(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             for width in [8, 9, 32] {
-                let whole = bytes.len() / width * width;
-                let mut expected: Vec<&[u8]> = bytes[..whole].chunks(width).collect();
+                let complete_len = bytes.len() / width * width;
+                let mut expected: Vec<&[u8]> = bytes[..complete_len].chunks(width).collect();
                 expected.sort_unstable();
-                prop_assert_eq!(sort_records(bytes[..whole].to_vec(), width), expected.concat());
+                prop_assert_eq!(sort_records(bytes[..complete_len].to_vec(), width), expected.concat());
             }
         }
     }

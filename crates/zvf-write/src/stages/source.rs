@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn rows_of_any_chunks_are_found() {
         let folder = tempfile::tempdir().unwrap();
-        // The slice has every third chunk of those that there are.
+        // The slice has every third chunk of all chunks.
         let chunks: Vec<(i64, u32)> = (0..200).map(|n| (n * 3 - 90, n as u32 % 4 + 1)).collect();
         let mut slice = slice(folder.path(), &chunks);
         let mut table = ChunkTable::new(1);

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ours_stays() {
+    fn foreign_files_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("notes.txt"), "mine").unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_goes_before_what_it_makes_valid() {
+    fn a_plan_is_removed_before_its_results() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         assert!(!is_half_removed(folder.path()).unwrap());
@@ -182,7 +182,7 @@ mod tests {
         }
         fs::write(at("plan.json"), "").unwrap();
         assert!(!is_half_removed(folder.path()).unwrap());
-        // A folder that cannot be removed stands for a kill right after the first step.
+        // A folder that cannot be removed simulates a kill right after the first step.
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_plan_takes_over_nothing_of_an_old_one() {
+    fn a_new_plan_reuses_nothing_of_an_old_one() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("store/0/vertices/c")).unwrap();
         fs::write(folder.path().join("lock"), "").unwrap();
@@ -210,16 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn tasks_run_together_and_finishing_is_alone() {
+    fn tasks_share_the_lock_and_finishing_excludes_them() {
         let folder = tempfile::tempdir().unwrap();
         let lock = || lock_work(folder.path(), false).unwrap();
-        let both = (lock(), lock());
+        let shared_locks = (lock(), lock());
         let message = |error: WriteError| error.to_string().split_once(": ").unwrap().1.to_owned();
         assert_eq!(
             message(lock_work(folder.path(), true).unwrap_err()),
             "expected no process that runs tasks, found one at work"
         );
-        drop(both);
+        drop(shared_locks);
         let _alone = lock_work(folder.path(), true).unwrap().unwrap();
         assert_eq!(
             message(lock_work(folder.path(), false).unwrap_err()),

@@ -1,4 +1,4 @@
-//! Tasks whose store is behind a backend, one that fails among them.
+//! Tasks whose store is on an object store, also on one that fails.
 
 use std::collections::BTreeMap;
 
@@ -53,14 +53,14 @@ fn open(backend: &Arc<FaultStore>, folder: &Path) -> Result<Tasks, WriteError> {
     Tasks::in_object_store(store, "a.zv", folder, schema(), options())
 }
 
-/// What one process does that is started again: every task, and the last step.
+/// Runs every task and the last step, as a restarted process does.
 async fn attempt(backend: &Arc<FaultStore>, folder: &Path) -> Result<Option<Report>, WriteError> {
     let tasks = open(backend, folder)?;
     run_all(&tasks).await?;
     tasks.finish().await
 }
 
-/// Every task, and not the last step.
+/// Runs every task without the last step.
 async fn run_all(tasks: &Tasks) -> Result<(), WriteError> {
     for task in tasks.all() {
         if task.stage != Stage::Route {
@@ -78,7 +78,7 @@ async fn run_all(tasks: &Tasks) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Everything that is there.
+/// Returns all objects of the backend.
 async fn objects(backend: &FaultStore) -> BTreeMap<String, Bytes> {
     backend.always(None);
     backend.forget();
@@ -90,7 +90,7 @@ async fn objects(backend: &FaultStore) -> BTreeMap<String, Bytes> {
     read.collect().await
 }
 
-/// What one process writes that nothing happens to.
+/// Returns the objects that one process writes without faults.
 async fn build_in_one_process() -> BTreeMap<String, Bytes> {
     let backend = Arc::new(FaultStore::new());
     let store: Arc<dyn ObjectStore> = backend.clone();
@@ -107,25 +107,26 @@ fn is_claim(path: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_fault_at_every_operation() {
+async fn builds_recover_from_any_fault() {
     let expected = build_in_one_process().await;
     let (count, release) = {
         let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
         plan(folder.path());
         assert_eq!(attempt(&backend, folder.path()).await.unwrap().unwrap().vertices, 55);
-        let asked = backend.requests();
+        let requests = backend.requests();
         let roots: Vec<usize> =
-            (0..asked.len()).filter(|n| asked[*n].path == "a.zv/zarr.json").collect();
-        // After it the claim is read, and given back.
-        let last = asked.iter().rposition(|request| request.what == "put");
+            (0..requests.len()).filter(|n| requests[*n].path == "a.zv/zarr.json").collect();
+        // After it the claim is read and released.
+        let last = requests.iter().rposition(|request| request.what == "put");
         assert_eq!(roots.last().copied(), last, "the root goes last: {roots:?}");
-        let release = asked.len() - 3;
-        let given_back: Vec<&str> = asked[release..].iter().map(|request| request.what).collect();
-        assert_eq!(given_back, ["get", "delete", "delete"]);
-        assert!(asked[release..].iter().all(|request| is_claim(&request.path)));
+        let release = requests.len() - 3;
+        let release_requests: Vec<&str> =
+            requests[release..].iter().map(|request| request.what).collect();
+        assert_eq!(release_requests, ["get", "delete", "delete"]);
+        assert!(requests[release..].iter().all(|request| is_claim(&request.path)));
         assert!(!folder.path().exists());
         assert_eq!(objects(&backend).await, expected);
-        (asked.len(), release)
+        (requests.len(), release)
     };
     let faults = [
         Fault::Status(503),
@@ -135,53 +136,53 @@ async fn every_fault_at_every_operation() {
         Fault::AnswerLost,
         Fault::AnswerLate,
     ];
-    let (mut again, mut unknown) = (0, 0);
-    for nth in 0..count {
+    let (mut retried, mut unknown) = (0, 0);
+    for operation in 0..count {
         for fault in &faults {
             let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
             plan(folder.path());
-            backend.plan(nth, fault.clone());
-            let mut done = attempt(&backend, folder.path()).await;
-            if let Err(error) = &done {
-                again += 1;
+            backend.plan(operation, fault.clone());
+            let mut outcome = attempt(&backend, folder.path()).await;
+            if let Err(error) = &outcome {
+                retried += 1;
                 unknown += usize::from(error.class() == Class::CommitUnknown);
                 assert!(!folder.path().join("plan.json.tmp").exists());
-                done = attempt(&backend, folder.path()).await;
+                outcome = attempt(&backend, folder.path()).await;
             }
-            assert!(done.is_ok(), "operation {nth}, {fault:?}: {done:?}");
-            assert!(!folder.path().exists(), "operation {nth}, {fault:?}");
+            assert!(outcome.is_ok(), "operation {operation}, {fault:?}: {outcome:?}");
+            assert!(!folder.path().exists(), "operation {operation}, {fault:?}");
             let mut left = objects(&backend).await;
-            // The store is published before its claims are given back. Where the backend refuses that for
-            // good, they stay: no reader sees them, and to call the build failed would be wrong.
-            if nth >= release && matches!(fault, Fault::Status(403 | 409)) {
+            // The store is published before its claims are released. If the backend refuses to release
+            // them, they stay: no reader sees them, so the build has not failed.
+            if operation >= release && matches!(fault, Fault::Status(403 | 409)) {
                 left.retain(|path, _| !is_claim(path));
             }
             let names: Vec<&String> = left.keys().collect();
-            assert!(left == expected, "operation {nth}, {fault:?}: {names:?}");
+            assert!(left == expected, "operation {operation}, {fault:?}: {names:?}");
         }
     }
-    assert!(again > 0, "{again} {unknown}");
+    assert!(retried > 0, "{retried} {unknown}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_never_came_is_found_out_by_the_next() {
+async fn the_next_process_finds_a_store_whose_answer_was_lost() {
     let expected = build_in_one_process().await;
     let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
     plan(folder.path());
-    // All goes well up to the root document, and nothing is heard from then on.
-    let done = {
+    // Requests succeed up to the root document, and get no answer after it.
+    let root_put = {
         let counted = Arc::new(FaultStore::new());
         let trial_folder = archives::scratch();
         plan(trial_folder.path());
         attempt(&counted, trial_folder.path()).await.unwrap();
-        let asked = counted.requests();
+        let requests = counted.requests();
         let is_root =
-            |asked: &&fault_store::Request| asked.what == "put" && asked.path == "a.zv/zarr.json";
-        asked.iter().position(|asked| is_root(&asked)).unwrap()
+            |sent: &&fault_store::Request| sent.what == "put" && sent.path == "a.zv/zarr.json";
+        requests.iter().position(|sent| is_root(&sent)).unwrap()
     };
-    backend.plan(done, Fault::AnswerLate);
-    for later in 1..60 {
-        backend.plan(done + later, Fault::Silence);
+    backend.plan(root_put, Fault::AnswerLate);
+    for offset in 1..60 {
+        backend.plan(root_put + offset, Fault::Silence);
     }
     let error = attempt(&backend, folder.path()).await.unwrap_err();
     assert_eq!(error.class(), Class::CommitUnknown, "{error}");
@@ -192,13 +193,13 @@ async fn an_answer_that_never_came_is_found_out_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_store_that_somebody_else_put_there_is_theirs() {
+async fn a_foreign_store_is_not_replaced() {
     let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
     plan(folder.path());
     backend.insert("a.zv/zarr.json", b"{}").await;
     let error = attempt(&backend, folder.path()).await.unwrap_err();
     assert_eq!(error.class(), Class::AlreadyExists, "{error}");
-    // Not one cell is put among those of somebody else.
+    // No cell is written among those of another writer.
     let stored_objects = objects(&backend).await;
     let cells = stored_objects.keys().filter(|path| !is_claim(path)).collect::<Vec<_>>();
     assert_eq!(cells, ["a.zv/zarr.json"]);
@@ -207,7 +208,7 @@ async fn a_store_that_somebody_else_put_there_is_theirs() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_gone_is_written_again() {
+async fn a_missing_object_is_rewritten() {
     let expected = build_in_one_process().await;
     let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
     plan(folder.path());
@@ -223,9 +224,9 @@ async fn an_object_that_is_gone_is_written_again() {
         "{error}"
     );
     let (task, _) = error.split_once(':').unwrap();
-    let undone: Vec<Task> = tasks.all().into_iter().filter(|task| !tasks.is_done(*task)).collect();
-    assert_eq!(undone.iter().map(ToString::to_string).collect::<Vec<_>>(), [task]);
-    assert!(tasks.run(undone[0]).await.unwrap());
+    let pending: Vec<Task> = tasks.all().into_iter().filter(|task| !tasks.is_done(*task)).collect();
+    assert_eq!(pending.iter().map(ToString::to_string).collect::<Vec<_>>(), [task]);
+    assert!(tasks.run(pending[0]).await.unwrap());
     tasks.finish().await.unwrap().unwrap();
     assert_eq!(objects(&backend).await, expected);
 }

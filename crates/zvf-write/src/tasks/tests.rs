@@ -1,4 +1,4 @@
-//! Tasks in any order, more than once and half done give the store that one process writes.
+//! Tasks in any order, repeated and interrupted, give the store that one process writes.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use zvf_model::{Elements, Kind, Parts};
 use super::*;
 use crate::Writer;
 
-/// Vertices on a zigzag through the chunks, with a number each and a text.
+/// Vertices on a zigzag through the chunks, each with a number and a text.
 fn batch(kind: Kind, first: usize, count: usize) -> Batch {
     let at = |n: usize| ((n * 7 % 50) as f32) - 10.0;
     let positions = (first..first + count).flat_map(|n| [at(n), at(n / 3)]);
@@ -29,7 +29,7 @@ fn batch(kind: Kind, first: usize, count: usize) -> Batch {
         .with_field(Field::new("text", column("<U1", texts)))
         .unwrap();
     if kind == Kind::Polyline {
-        // The object goes on in the next batch.
+        // The object continues in the next batch.
         let objects = vec![ObjectId(first as i64 / 40), ObjectId((first + count) as i64 / 40)];
         let middle = if objects[0] == objects[1] { count } else { count / 2 };
         return batch.with_parts(Parts::new(vec![0, middle, count], objects).unwrap()).unwrap();
@@ -74,7 +74,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 
 const SIZES: [usize; 3] = [40, 31, 57];
 
-/// The store that one process writes.
+/// Writes the store in one process.
 async fn build_in_one_process(address: &str, kind: Kind, sharded: bool) {
     let mut writer = Writer::create(address, schema(kind, sharded), options()).await.unwrap();
     let mut first = 0;
@@ -126,7 +126,7 @@ fn route(tasks: &Tasks, kind: Kind, slice: usize) {
     tasks.route(router).unwrap();
 }
 
-async fn one(tasks: &Tasks, kind: Kind, task: Task) {
+async fn run_task(tasks: &Tasks, kind: Kind, task: Task) {
     match task.stage {
         Stage::Route => route(tasks, kind, task.number as usize),
         Stage::Cells | Stage::Join | Stage::Links => drop(tasks.run(task).await.unwrap()),
@@ -149,30 +149,32 @@ proptest! {
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("one")).unwrap();
         fs::create_dir(at("many")).unwrap();
-        let (single, many) = (at("one/a.zv"), at("many/a.zv"));
-        let (single, many) = (single.to_str().unwrap(), many.to_str().unwrap());
+        let (single, addr) = (at("one/a.zv"), at("many/a.zv"));
+        let (single, addr) = (single.to_str().unwrap(), addr.to_str().unwrap());
         run(async {
             build_in_one_process(single, kind, sharded).await;
             let plan = plan(kind, sharded, shares);
             assert!(plan.create(&at("many/work")).unwrap());
             assert!(!plan.create(&at("many/work")).unwrap());
             let mut all = plan.tasks();
-            // In any order within a stage, some of them twice.
+            // In any order within a stage, some tasks twice.
             let keys: BTreeMap<Task, u64> = all.iter().copied().zip(order.iter().copied()).collect();
-            let twice: Vec<Task> = all.iter().copied().filter(|task| keys[task].is_multiple_of(3)).collect();
-            all.extend(twice);
+            let repeated: Vec<Task> =
+                all.iter().copied().filter(|task| keys[task].is_multiple_of(3)).collect();
+            all.extend(repeated);
             all.sort_by_key(|task| (task.stage, keys[task]));
             for task in all {
-                // Each as a process of its own.
+                // Each task as its own process.
                 let tasks =
-                    Tasks::open(many, &at("many/work"), schema(kind, sharded), options()).unwrap();
-                one(&tasks, kind, task).await;
+                    Tasks::open(addr, &at("many/work"), schema(kind, sharded), options()).unwrap();
+                run_task(&tasks, kind, task).await;
             }
-            let tasks = Tasks::open(many, &at("many/work"), schema(kind, sharded), options()).unwrap();
+            let tasks =
+                Tasks::open(addr, &at("many/work"), schema(kind, sharded), options()).unwrap();
             let report = tasks.finish().await.unwrap().unwrap();
             assert_eq!(report.vertices, SIZES.iter().sum::<usize>() as u64);
         });
-        let (single_tree, many_tree) = (tree(Path::new(single)), tree(Path::new(many)));
+        let (single_tree, many_tree) = (tree(Path::new(single)), tree(Path::new(addr)));
         prop_assert_eq!(
             single_tree.keys().collect::<Vec<_>>(),
             many_tree.keys().collect::<Vec<_>>()
@@ -185,7 +187,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_missing_is_named_and_what_is_damaged_is_done_again() {
+fn missing_results_are_named_and_damaged_ones_are_redone() {
     let folder = tempfile::tempdir().unwrap();
     let (work, store) = (folder.path().join("work"), folder.path().join("a.zv"));
     let kind = Kind::Graph;
@@ -208,7 +210,7 @@ fn what_is_missing_is_named_and_what_is_damaged_is_done_again() {
         assert!(!tasks.run(cells).await.unwrap(), "it is done");
         fs::write(work.join("tasks/cells-0.places"), "x").unwrap();
         assert!(open().run(cells).await.unwrap(), "it is not whole");
-        // Half a record is none.
+        // Half a record counts as no record.
         let record = work.join("done/cells-0.json");
         let text = fs::read(&record).unwrap();
         fs::write(&record, &text[..text.len() / 2]).unwrap();
@@ -229,7 +231,7 @@ fn what_is_missing_is_named_and_what_is_damaged_is_done_again() {
 }
 
 #[test]
-fn slices_are_what_was_planned() {
+fn slices_must_follow_the_plan() {
     let folder = tempfile::tempdir().unwrap();
     let kind = Kind::PointCloud;
     plan(kind, false, 1).create(folder.path()).unwrap();
@@ -253,7 +255,7 @@ fn slices_are_what_was_planned() {
 }
 
 #[test]
-fn nobody_finishes_while_a_task_runs() {
+fn finishing_fails_while_a_task_runs() {
     let folder = tempfile::tempdir().unwrap();
     let (kind, work) = (Kind::PointCloud, folder.path().join("work"));
     plan(kind, false, 1).create(&work).unwrap();
@@ -264,13 +266,13 @@ fn nobody_finishes_while_a_task_runs() {
     let error = error.to_string();
     assert!(error.ends_with(": expected no process that runs tasks, found one at work"), "{error}");
     drop(router);
-    let alone = folder::lock_work(&work, true).unwrap();
+    let exclusive_lock = folder::lock_work(&work, true).unwrap();
     let cells = Task { stage: Stage::Cells, number: 0 };
     for error in [tasks.router(0).unwrap_err(), run(tasks.run(cells)).unwrap_err()] {
         let error = error.to_string();
         assert!(error.ends_with(": expected nobody who finishes, found one at work"), "{error}");
     }
-    drop(alone);
+    drop(exclusive_lock);
     let error = run(tasks.finish()).unwrap_err().to_string();
     assert!(error.starts_with("finish: expected every route task to be done before"), "{error}");
 }

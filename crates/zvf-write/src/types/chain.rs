@@ -113,7 +113,7 @@ mod tests {
         let parts = [part(0..4, 5), part(4..6, 9)];
         let groups = chains.cut(parts.into_iter(), &[0, 0, 1, 0, 0, 0], 2);
         assert_eq!(groups, [0, 0, 0, 1, 2, 2]);
-        // The same object goes on in the next batch, and so does its run.
+        // The same object and its run continue in the next batch.
         let groups = chains.cut([part(0..2, 9)].into_iter(), &[0, 1], 2);
         assert_eq!(groups, [2, 1]);
         assert_eq!((chains.runs(), chains.ends()), (5, Some([(5, 0), (9, 1)])));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_are_used_up_are_refused() {
+    fn exhausted_ids_are_refused() {
         assert_eq!(ids_from(i64::MAX - 2, 2).unwrap(), i64::MAX - 2..i64::MAX);
         assert!(ids_from(i64::MAX, 0).unwrap().is_empty());
         assert_eq!(

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn children_come_in_the_order_of_their_edges() {
-        // 4 is a root with children 2 and 0; 0 has 3; 1 stands alone.
+        // 4 is a root with children 2 and 0; 0 has 3; 1 is isolated.
         let trees = trees(5, &[2, 4, 0, 4, 3, 0], 0).unwrap();
         assert_eq!(trees.roots, [1, 4]);
         assert_eq!(trees.order, [1, 4, 2, 0, 3]);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_refused() {
+    fn graphs_that_are_no_tree_are_refused() {
         let tree = trees(3, &[1, 0], 0).unwrap();
         let errors = [
             trees(3, &[0, 1, 0, 2], 10).unwrap_err(),

@@ -25,12 +25,12 @@ fn floats(values: &[f32], width: u32) -> Column {
 }
 
 fn text(values: &[&str], units: usize) -> Column {
-    let one = |text: &&str| {
+    let encode = |text: &&str| {
         let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
         bytes.resize(units * 4, 0);
         bytes
     };
-    column(&format!("<U{units}"), 1, values.iter().flat_map(one).collect())
+    column(&format!("<U{units}"), 1, values.iter().flat_map(encode).collect())
 }
 
 fn schema(kind: Kind) -> Schema {
@@ -86,11 +86,11 @@ async fn vertices_have_attributes_of_every_type() {
 
     let found = read(memory.clone()).await;
     for field in batch.fields() {
-        let back = found.field(&field.name).unwrap();
-        for (row, given) in [0, 2, 1].into_iter().enumerate() {
+        let stored_field = found.field(&field.name).unwrap();
+        for (row, vertex) in [0, 2, 1].into_iter().enumerate() {
             for c in 0..field.column.width() as usize {
-                let (a, b) = (back.value(row, c).unwrap(), field.value(given, c).unwrap());
-                assert_eq!(a.to_string(), b.to_string(), "{} of vertex {given}", field.name);
+                let (a, b) = (stored_field.value(row, c).unwrap(), field.value(vertex, c).unwrap());
+                assert_eq!(a.to_string(), b.to_string(), "{} of vertex {vertex}", field.name);
             }
         }
     }
@@ -137,14 +137,14 @@ async fn objects_without_vertices_have_attributes_and_groups() {
     let empty: Vec<bool> =
         objects.manifests(&[0, 1, 2]).await.unwrap().iter().map(|m| m.is_empty()).collect();
     assert_eq!(empty, [true, false, true]);
-    for (name, wanted) in [
+    for (name, expected) in [
         ("mass", ["null", "5", "6"]),
         ("name", ["null", "seven", "nine"]),
         ("alive", ["false", "true", "false"]),
     ] {
         let values =
             level.object_attribute(name).await.unwrap().unwrap().range(0..3).await.unwrap();
-        assert_eq!([0, 1, 2].map(|row| values.value(row, 0).to_string()), wanted, "{name}");
+        assert_eq!([0, 1, 2].map(|row| values.value(row, 0).to_string()), expected, "{name}");
     }
     let groups = level.groups().await.unwrap().unwrap();
     assert_eq!((groups.name(0), groups.name(1)), (Some("some".into()), Some("group_1".into())));
@@ -154,11 +154,11 @@ async fn objects_without_vertices_have_attributes_and_groups() {
     let rank = level.group_attribute("rank").await.unwrap().unwrap().range(0..2).await.unwrap();
     assert_eq!((rank.value(0, 0), rank.value(1, 0)), (Value::UInt(3), Value::UInt(4)));
     let keys: Vec<_> = level.chunks().await.unwrap().iter().collect();
-    for (name, wanted) in [("quality", "1"), ("object_id", "7")] {
+    for (name, expected) in [("quality", "1"), ("object_id", "7")] {
         let column = level.fragment_attribute(name).await.unwrap().unwrap();
         for values in column.values(&keys, zvf_store::Caching::Once).await {
             let column = values.unwrap();
-            assert_eq!((column.len(), column.value(0, 0).to_string().as_str()), (1, wanted));
+            assert_eq!((column.len(), column.value(0, 0).to_string().as_str()), (1, expected));
         }
     }
 }
@@ -179,13 +179,13 @@ async fn a_chunk_for_each_value_of_an_attribute() {
     assert_eq!(level.binned_by(), Some(("label", values)));
     let keys: Vec<String> = level.chunks().await.unwrap().iter().map(|k| k.to_string()).collect();
     assert_eq!(keys, ["0.0", "0.1", "1.0"]);
-    let back = read(memory).await;
-    let xs: Vec<f64> = (0..4).map(|row| back.positions().float(row, 0).unwrap()).collect();
+    let stored_batch = read(memory).await;
+    let xs: Vec<f64> = (0..4).map(|row| stored_batch.positions().float(row, 0).unwrap()).collect();
     assert_eq!(xs, [1.0, 2.0, 3.0, 14.0]);
 }
 
 #[tokio::test]
-async fn links_of_a_fragment_lie_together_and_cells_in_shards() {
+async fn links_of_a_fragment_are_contiguous_and_cells_are_in_shards() {
     let memory = Arc::new(InMemory::new());
     let codecs = CodecPipeline::zstd(3).with_crc32c();
     let schema = schema(Kind::Graph).sharded(&[2]).unwrap().with_codecs(codecs);

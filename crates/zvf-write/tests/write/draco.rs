@@ -1,4 +1,5 @@
-//! Vertices as Draco streams: what was written is answered as without them, attributes and faces included.
+//! Vertices as Draco streams: queries give the same answers as without them, with attributes and
+//! faces.
 
 use std::sync::Arc;
 
@@ -57,30 +58,30 @@ fn written(draco: Option<DracoPositions>) -> Reader {
 }
 
 #[test]
-fn streams_without_loss_answer_as_rows_do() {
-    let (plain, draco) = (written(None), written(Some(DracoPositions::default())));
+fn lossless_streams_answer_like_rows() {
+    let (rows, draco) = (written(None), written(Some(DracoPositions::default())));
     let cube = Bounds::new(&[5.0, 5.0, 0.0], &[17.0, 22.0, 1.0]).unwrap();
     for query in [Query::all(), Query::within(cube), Query::all().of_objects([ObjectId(8)])] {
-        let (wanted, found) =
-            (inline(plain.run(&query)).unwrap(), inline(draco.run(&query)).unwrap());
-        assert!(!wanted.batch.is_empty() && found.complete);
-        assert_eq!(found.batch, wanted.batch);
+        let (expected, found) =
+            (inline(rows.run(&query)).unwrap(), inline(draco.run(&query)).unwrap());
+        assert!(!expected.batch.is_empty() && found.complete);
+        assert_eq!(found.batch, expected.batch);
     }
 }
 
 #[test]
 fn a_grid_moves_points_by_half_a_step_and_keeps_them_in_their_chunks() {
     let bits = Some(12);
-    let (plain, draco) = (written(None), written(Some(DracoPositions { bits })));
-    let (wanted, found) =
-        (inline(plain.run(&Query::all())).unwrap(), inline(draco.run(&Query::all())).unwrap());
-    assert_eq!(found.batch.elements(), wanted.batch.elements());
-    assert_eq!(found.batch.field("w"), wanted.batch.field("w"));
+    let (rows, draco) = (written(None), written(Some(DracoPositions { bits })));
+    let (expected, found) =
+        (inline(rows.run(&Query::all())).unwrap(), inline(draco.run(&Query::all())).unwrap());
+    assert_eq!(found.batch.elements(), expected.batch.elements());
+    assert_eq!(found.batch.field("w"), expected.batch.field("w"));
     let step = 30.0 / 4095.0;
     for row in 0..900 {
         for axis in 0..3 {
             let x = |batch: &Batch| batch.positions().float(row, axis).unwrap();
-            let (a, b) = (x(&wanted.batch), x(&found.batch));
+            let (a, b) = (x(&expected.batch), x(&found.batch));
             assert!((a - b).abs() <= step, "{a} {b}");
             assert_eq!((a / 10.0).floor(), (b / 10.0).floor(), "{a} {b}");
         }
@@ -88,7 +89,7 @@ fn a_grid_moves_points_by_half_a_step_and_keeps_them_in_their_chunks() {
 }
 
 #[test]
-fn what_streams_cannot_hold_is_refused() {
+fn unsupported_vertices_of_streams_are_refused() {
     let memory = Arc::new(InMemory::new());
     let axes = ["x", "y"].map(Axis::space).to_vec();
     let chunk = ChunkShape::new(&[10.0; 2]).unwrap();

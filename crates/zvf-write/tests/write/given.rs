@@ -1,4 +1,4 @@
-//! Geometry as a test knows it, written and read back.
+//! Geometry of a test, written and read back.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ impl Given {
         Schema::new(self.kind, axes, ChunkShape::new(&vec![chunk; self.axes]).unwrap()).unwrap()
     }
 
-    /// The vertices from `from` to `to`, parts cut there too; their running number is an attribute.
+    /// Returns the vertices from `from` to `to`, with cut parts; their running number is an
+    /// attribute.
     pub(crate) fn batch(&self, from: usize, to: usize) -> Batch {
         let flat = self.positions[from..to].iter().flatten();
         let (dtype, bytes): (_, Vec<u8>) = if self.narrow {
@@ -73,10 +74,11 @@ impl Given {
         Ok((memory, report))
     }
 
-    /// Gives everything to a writer of this and maybe other kinds, in batches of about `size` vertices.
+    /// Pushes everything to a writer of this and maybe other kinds, in batches of about `size`
+    /// vertices.
     pub(crate) fn give(&self, writer: &mut Writer, size: usize) -> Result<(), WriteError> {
         let mut writer = writer.kind(self.kind)?;
-        // Trees and lines come whole.
+        // Trees and lines are written in one batch.
         let size = match self.kind {
             Kind::Skeleton => usize::MAX,
             Kind::Line => size.min(1 << 20).next_multiple_of(2),
@@ -122,14 +124,14 @@ impl Given {
     pub(crate) async fn check_read(&self, memory: Arc<InMemory>) {
         let batch = read_kind(memory.clone(), self.kind).await;
         let numbers = integers(&batch, "n");
-        let mut seen = numbers.clone();
-        seen.sort_unstable();
-        let kept: Vec<i64> = (0..self.positions.len() as i64).collect();
-        assert_eq!(seen, kept, "each vertex once");
-        let given = self.batch(0, self.positions.len());
+        let mut sorted_numbers = numbers.clone();
+        sorted_numbers.sort_unstable();
+        let expected_numbers: Vec<i64> = (0..self.positions.len() as i64).collect();
+        assert_eq!(sorted_numbers, expected_numbers, "each vertex once");
+        let input = self.batch(0, self.positions.len());
         for (row, number) in numbers.iter().enumerate() {
-            let wanted = given.positions().row(*number as usize);
-            assert_eq!(batch.positions().row(row), wanted, "vertex {number}");
+            let expected = input.positions().row(*number as usize);
+            assert_eq!(batch.positions().row(row), expected, "vertex {number}");
         }
         if self.kind.is_chain() {
             self.check_chains(&batch, &numbers);
@@ -142,39 +144,39 @@ impl Given {
     }
 
     fn check_chains(&self, batch: &Batch, numbers: &[i64]) {
-        let mut wanted = std::collections::BTreeMap::<i64, Vec<i64>>::new();
+        let mut expected = std::collections::BTreeMap::<i64, Vec<i64>>::new();
         let mut start = 0;
         for (object, count) in &self.parts {
-            let chain = wanted.entry(*object).or_default();
+            let chain = expected.entry(*object).or_default();
             chain.extend(start..start + *count as i64);
             start += *count as i64;
         }
-        wanted.retain(|_, chain| !chain.is_empty());
+        expected.retain(|_, chain| !chain.is_empty());
         let mut found = std::collections::BTreeMap::<i64, Vec<i64>>::new();
         for part in batch.parts().iter() {
             found.entry(part.object.0).or_default().extend(&numbers[part.rows]);
         }
-        assert_eq!(found, wanted);
+        assert_eq!(found, expected);
     }
 
-    /// Asks for each object by its id.
+    /// Reads each object by its id.
     async fn check_objects(&self, store: Store) {
         let reader = Reader::new(store);
         let mut start = 0;
         for (object, count) in &self.parts {
-            let wanted: Vec<i64> = (start..start + *count as i64).collect();
+            let expected: Vec<i64> = (start..start + *count as i64).collect();
             start += *count as i64;
             let query = Query::all().of_objects([ObjectId(*object)]).of_kind(self.kind);
             let answer = reader.run(&query).await.unwrap();
             assert!(answer.unknown_objects.is_empty(), "object {object}");
             let mut found = integers(&answer.batch, "n");
             found.sort_unstable();
-            assert_eq!(found, wanted, "object {object}");
+            assert_eq!(found, expected, "object {object}");
         }
     }
 
     fn check_elements(&self, batch: &Batch, numbers: &[i64]) {
-        let mut wanted: Vec<Vec<i64>> =
+        let mut expected: Vec<Vec<i64>> =
             self.elements.iter().map(|e| e.iter().map(|n| *n as i64).collect()).collect();
         let mut found: Vec<Vec<i64>> = batch.elements().map_or_else(Vec::new, |elements| {
             elements.iter().map(|e| e.iter().map(|row| numbers[*row]).collect()).collect()
@@ -183,22 +185,22 @@ impl Given {
             && let Some(weight) = elements.fields().iter().find(|f| &*f.name == "weight")
         {
             for (row, element) in found.iter().enumerate() {
-                let Value::Int(of) = weight.column.value(row, 0) else { panic!("a number") };
-                assert_eq!(*element, wanted[of as usize], "the attribute of an element");
+                let Value::Int(index) = weight.column.value(row, 0) else { panic!("a number") };
+                assert_eq!(*element, expected[index as usize], "the attribute of an element");
             }
         }
-        wanted.sort();
+        expected.sort();
         found.sort();
-        assert_eq!(found, wanted);
+        assert_eq!(found, expected);
     }
 }
 
-/// All of a store.
+/// Reads all of a store.
 pub(crate) async fn read(memory: Arc<dyn ObjectStore>) -> Batch {
     read_all(memory, &Query::all()).await
 }
 
-/// All of one kind of a store.
+/// Reads all of one kind of a store.
 pub(crate) async fn read_kind(memory: Arc<dyn ObjectStore>, kind: Kind) -> Batch {
     read_all(memory, &Query::all().of_kind(kind)).await
 }
@@ -210,7 +212,7 @@ async fn read_all(memory: Arc<dyn ObjectStore>, query: &Query) -> Batch {
     answer.batch
 }
 
-/// Opens what was written.
+/// Opens the written store.
 pub(crate) async fn open(memory: Arc<dyn ObjectStore>) -> Store {
     Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap()
 }

@@ -1,4 +1,4 @@
-//! With `compat`, cells are byte for byte those of the reference, for what it writes right.
+//! With `compat`, cells are byte-identical to those that the reference writes correctly.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,22 +36,22 @@ fn numbers(column: &Column) -> Vec<i64> {
 /// Texts, some of them missing, as codes.
 fn texts(name: &str, bytes: &[u8]) -> Field {
     let values: Vec<Option<String>> = serde_json::from_slice(bytes).unwrap();
-    let mut known: Vec<&String> = values.iter().flatten().collect();
-    known.sort();
-    known.dedup();
+    let mut distinct: Vec<&String> = values.iter().flatten().collect();
+    distinct.sort();
+    distinct.dedup();
     let missing = values.iter().any(Option::is_none);
     let dtype = (if missing { "int8" } else { "uint8" }).parse::<Dtype>().unwrap();
     let code = |value: &Option<String>| {
-        let code = value.as_ref().and_then(|text| known.binary_search(&text).ok());
+        let code = value.as_ref().and_then(|text| distinct.binary_search(&text).ok());
         code.map_or(0xff, |code| code as u8)
     };
     let codes: Vec<u8> = values.iter().map(code).collect();
-    let categories = known.iter().map(|text| Value::from(text.as_str())).collect();
+    let categories = distinct.iter().map(|text| Value::from(text.as_str())).collect();
     let categories = Categories::new(categories, missing.then_some(-1));
     Field::new(name, Column::new(dtype, 1, codes.into()).unwrap()).with_categories(categories)
 }
 
-/// What the store `id` was made of, as one batch.
+/// Returns the input of the store `id`, as one batch.
 fn batch(id: &str, kind: Kind) -> Batch {
     let inputs: BTreeMap<String, Vec<u8>> = archives::inputs(id).into_iter().collect();
     let positions = inputs.get("positions.npy").or_else(|| inputs.get("polyline_vertices.npy"));
@@ -104,11 +104,11 @@ async fn cells(store: &Store, path: &str) -> BTreeMap<String, Vec<u8>> {
 
 #[tokio::test]
 async fn cells_are_those_of_the_reference() {
-    for (id, kind, apart) in [
+    for (id, kind, excluded) in [
         ("pc3_basic", Kind::PointCloud, &[][..]),
         ("pc2_bins", Kind::PointCloud, &[]),
         ("pc3_bins_attrs", Kind::PointCloud, &[]),
-        // Bytes of numbers are in our order, not in the caller's.
+        // Numbers are stored in our byte order, not in the caller's.
         ("pc3_attr_dtypes", Kind::PointCloud, &["vertex_attributes/big"]),
         ("pc3_objects", Kind::PointCloud, &[]),
         ("pc3_sparse_ids", Kind::PointCloud, &[]),
@@ -124,7 +124,7 @@ async fn cells_are_those_of_the_reference() {
         ("pl4_f64", Kind::Polyline, &[]),
         ("sl3_streamlines", Kind::Streamline, &[]),
         ("sl3_vector_attr", Kind::Streamline, &[]),
-        // The reference names fragments where rows are meant; its input lacks the attributes.
+        // The reference stores fragments instead of rows; its input lacks the attributes.
         ("ln3_basic", Kind::Line, &["links", "vertex_attributes"]),
         ("gr3_links", Kind::Graph, &[]),
         ("gr2_f64", Kind::Graph, &[]),
@@ -149,7 +149,7 @@ async fn cells_are_those_of_the_reference() {
             Writer::in_object_store(memory.clone(), "store.zv", schema, options).await.unwrap();
         writer.push(&batch(id, kind)).unwrap();
         writer.finish().await.unwrap();
-        let ours = crate::given::open(memory).await;
+        let own_store = crate::given::open(memory).await;
         let mut compared = 0;
         for (path, document) in archives::files(id) {
             let document: Json = match path.strip_suffix("/zarr.json") {
@@ -158,10 +158,10 @@ async fn cells_are_those_of_the_reference() {
             };
             let path = path.strip_suffix("/zarr.json").unwrap().strip_prefix("0/").unwrap_or("");
             if document["attributes"]["nonempty_chunks"].is_array()
-                && !apart.iter().any(|apart| path.starts_with(apart))
+                && !excluded.iter().any(|prefix| path.starts_with(prefix))
             {
-                let (wanted, found) = (cells(&golden, path).await, cells(&ours, path).await);
-                assert!(found == wanted, "{id}: {path}");
+                let (expected, found) = (cells(&golden, path).await, cells(&own_store, path).await);
+                assert!(found == expected, "{id}: {path}");
                 compared += 1;
             }
         }

@@ -1,4 +1,4 @@
-//! Several kinds in one store: each comes back as if it were alone.
+//! Several kinds in one store: each is read back independently of the others.
 
 use std::sync::Arc;
 
@@ -20,10 +20,11 @@ use crate::round_trip::{any_of, run};
 fn any_mixture() -> impl Strategy<Value = Vec<Given>> {
     let kinds = Just(Kind::ALL.to_vec()).prop_shuffle();
     (kinds, 2_usize..=4, 1_usize..=3).prop_flat_map(|(kinds, several, axes)| {
-        let each: Vec<_> = kinds.into_iter().take(several).map(|kind| any_of(kind, axes)).collect();
-        each.prop_map(|mut all| {
-            for (kind, given) in (0..).zip(&mut all) {
-                for (n, (id, _)) in (0..).zip(&mut given.parts) {
+        let strategies: Vec<_> =
+            kinds.into_iter().take(several).map(|kind| any_of(kind, axes)).collect();
+        strategies.prop_map(|mut all| {
+            for (kind, geometry) in (0..).zip(&mut all) {
+                for (n, (id, _)) in (0..).zip(&mut geometry.parts) {
                     *id = kind * 1000 - 500 + n * 7;
                 }
             }
@@ -34,8 +35,8 @@ fn any_mixture() -> impl Strategy<Value = Vec<Given>> {
 
 /// One schema for all of them.
 fn schema(all: &[Given]) -> Schema {
-    let more = all[1..].iter().map(|given| given.kind);
-    more.fold(all[0].schema(8.0), |schema, kind| schema.and(kind).unwrap())
+    let other_kinds = all[1..].iter().map(|geometry| geometry.kind);
+    other_kinds.fold(all[0].schema(8.0), |schema, kind| schema.and(kind).unwrap())
 }
 
 async fn write(
@@ -46,8 +47,8 @@ async fn write(
 ) -> Result<(Arc<InMemory>, Report), WriteError> {
     let memory = Arc::new(InMemory::new());
     let mut writer = Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
-    for given in all {
-        given.give(&mut writer, size)?;
+    for geometry in all {
+        geometry.give(&mut writer, size)?;
     }
     Ok((memory, writer.finish().await?))
 }
@@ -74,15 +75,15 @@ proptest! {
             let (store, report) = write(&all, schema, options, size).await.unwrap();
             assert_eq!(report.kinds.len(), all.len());
             assert_eq!(report.vertices, all.iter().map(|g| g.positions.len() as u64).sum::<u64>());
-            for given in &all {
-                given.check_read(store.clone()).await;
+            for geometry in &all {
+                geometry.check_read(store.clone()).await;
             }
             let level = LevelReader::open(&open(store).await, LevelId(0)).await.unwrap();
             let mut kinds: Vec<Kind> = level.kinds().iter().copied().chain(level.extra_kinds()).collect();
-            let mut given: Vec<Kind> = all.iter().map(|given| given.kind).collect();
+            let mut expected: Vec<Kind> = all.iter().map(|geometry| geometry.kind).collect();
             kinds.sort_unstable();
-            given.sort_unstable();
-            assert_eq!(kinds, given);
+            expected.sort_unstable();
+            assert_eq!(kinds, expected);
         });
         prop_assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
     }
@@ -90,16 +91,16 @@ proptest! {
     #[test]
     fn bytes_do_not_depend_on_threads_or_batches(all in any_mixture(), size in 1_usize..70) {
         let pool = |n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
-        let (one, many) = (pool(1), pool(5));
+        let (single_thread, five_threads) = (pool(1), pool(5));
         let bytes = |pool: &rayon::ThreadPool, size, memory| {
             let options = WriteOptions { memory, ..WriteOptions::default() };
             pool.install(|| run(async {
                 objects(&write(&all, schema(&all), options, size).await.unwrap().0).await
             }))
         };
-        let whole = bytes(&one, usize::MAX, 1 << 20);
-        prop_assert_eq!(&bytes(&many, size, 1 << 20), &whole);
-        prop_assert_eq!(&bytes(&one, size, 0), &whole);
+        let expected = bytes(&single_thread, usize::MAX, 1 << 20);
+        prop_assert_eq!(&bytes(&five_threads, size, 1 << 20), &expected);
+        prop_assert_eq!(&bytes(&single_thread, size, 0), &expected);
     }
 }
 
@@ -108,10 +109,10 @@ fn axis(values: &[f32]) -> Column {
     Column::new(Dtype::FLOAT32, 1, bytes.into()).unwrap()
 }
 
-fn mixed(first: Kind, others: &[Kind]) -> Schema {
+fn mixed(first: Kind, other_kinds: &[Kind]) -> Schema {
     let chunk = ChunkShape::new(&[10.0]).unwrap();
     let schema = Schema::new(first, Axis::spatial(1).unwrap(), chunk).unwrap();
-    others.iter().fold(schema, |schema, kind| schema.and(*kind).unwrap())
+    other_kinds.iter().fold(schema, |schema, kind| schema.and(*kind).unwrap())
 }
 
 async fn begin(schema: Schema) -> (Arc<InMemory>, Writer) {
@@ -129,7 +130,7 @@ async fn ids(reader: &Reader, kind: Kind) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn objects_without_names_are_numbered_on_over_all_kinds() {
+async fn objects_without_ids_are_numbered_across_kinds() {
     let kinds = [Kind::Skeleton, Kind::Line, Kind::Graph, Kind::Polyline, Kind::PointCloud];
     let (memory, mut writer) = begin(mixed(kinds[0], &kinds[1..])).await;
     let trees = |xs: &[f32]| {
@@ -157,11 +158,11 @@ async fn objects_without_names_are_numbered_on_over_all_kinds() {
          vertices, 2 objects, 1 links; point_cloud: 2 vertices, 0 objects, 0 links"
     );
     let reader = Reader::new(open(memory).await);
-    let wanted: [&[i64]; 5] = [&[0, 1, 8], &[2, 3, 21], &[4], &[7, 20], &[]];
-    for (kind, wanted) in kinds.into_iter().zip(wanted) {
-        assert_eq!(ids(&reader, kind).await, wanted, "{kind}");
+    let expected_ids: [&[i64]; 5] = [&[0, 1, 8], &[2, 3, 21], &[4], &[7, 20], &[]];
+    for (kind, expected) in kinds.into_iter().zip(expected_ids) {
+        assert_eq!(ids(&reader, kind).await, expected, "{kind}");
     }
-    // A group is of the whole store: each kind gives its members.
+    // A group belongs to the whole store: each kind adds its members.
     for (kind, vertices) in [(Kind::Skeleton, 2), (Kind::Line, 2), (Kind::Polyline, 2)] {
         let answer = reader.run(&Query::all().in_groups([0]).of_kind(kind)).await.unwrap();
         assert_eq!(answer.batch.len(), vertices, "{kind}");
@@ -173,7 +174,7 @@ async fn objects_without_names_are_numbered_on_over_all_kinds() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() {
+async fn invalid_mixtures_are_refused() {
     let part = |kind, id| {
         let part = Parts::new(vec![0, 2], vec![ObjectId(id)]).unwrap();
         Batch::new(kind, axis(&[1.0, 2.0])).with_parts(part).unwrap()
@@ -209,7 +210,7 @@ fn tasks_are_of_one_kind() {
 }
 
 #[tokio::test]
-async fn what_is_said_of_links_is_said_of_each_kind_that_has_them() {
+async fn options_of_links_apply_to_each_kind_with_links() {
     let schema = mixed(Kind::Skeleton, &[Kind::Graph, Kind::Polyline]);
     let (memory, mut writer) = begin(schema.directed().with_links(LinkStore::Duplicate)).await;
     let part = |kind| {

@@ -1,4 +1,4 @@
-//! What is written reads back: every kind, given in any number of batches, in little memory or much.
+//! Written stores are read back: every kind, in any number of batches, with any memory limit.
 
 mod attributes;
 mod draco;

@@ -1,4 +1,4 @@
-//! Input that stays in memory and input that is put aside become the same bytes.
+//! Input that stays in memory and spilled input become the same bytes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use zvf_write::{LevelWriter, Report, Schema, WriteError, WriteOptions, Writer};
 use crate::given::{Given, objects};
 use crate::round_trip::{any_given, any_of, run};
 
-/// What is written beside the geometry, and how.
+/// What is written in addition to the geometry, and how.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     fields: bool,
@@ -33,17 +33,17 @@ fn any_settings() -> impl Strategy<Value = Settings> {
 }
 
 impl Settings {
-    fn schema(self, given: &Given) -> Schema {
-        let mut schema = given.schema(8.0);
-        if given.kind == Kind::PointCloud {
-            schema = schema.with_bins(&vec![4.0; given.axes]).unwrap();
+    fn schema(self, geometry: &Given) -> Schema {
+        let mut schema = geometry.schema(8.0);
+        if geometry.kind == Kind::PointCloud {
+            schema = schema.with_bins(&vec![4.0; geometry.axes]).unwrap();
         }
-        if given.kind.has_links() && self.duplicate {
+        if geometry.kind.has_links() && self.duplicate {
             schema = schema.with_links(LinkStore::Duplicate);
         }
         if self.sharded {
             let codecs = CodecPipeline::zstd(1).with_crc32c();
-            schema = schema.with_codecs(codecs).sharded(&vec![2; given.axes]).unwrap();
+            schema = schema.with_codecs(codecs).sharded(&vec![2; geometry.axes]).unwrap();
         }
         schema
     }
@@ -52,41 +52,41 @@ impl Settings {
         WriteOptions { memory, compat: self.compat, ..WriteOptions::default() }
     }
 
-    /// Gives everything to a writer, batches of about `size` vertices first.
-    fn give(self, given: &Given, writer: &mut Writer, size: usize) -> Result<(), WriteError> {
-        let size = match given.kind {
+    /// Pushes everything to a writer, starting with batches of about `size` vertices.
+    fn give(self, geometry: &Given, writer: &mut Writer, size: usize) -> Result<(), WriteError> {
+        let size = match geometry.kind {
             Kind::Skeleton => usize::MAX,
             Kind::Line => size.next_multiple_of(2),
             _ => size,
         };
         let mut from = 0;
-        while from < given.positions.len() {
-            let to = from.saturating_add(size).min(given.positions.len());
-            let batch = labelled(given, from, to);
-            let of_parts = batch.parts().iter().map(|part| part.object.0 as f64);
-            let of_parts = Field::new("weight", floats(of_parts));
-            let of_parts = if given.owned { &[of_parts][..] } else { &[] };
-            writer.kind(given.kind)?.push_with_parts(&batch, of_parts)?;
+        while from < geometry.positions.len() {
+            let to = from.saturating_add(size).min(geometry.positions.len());
+            let batch = labelled(geometry, from, to);
+            let weights = batch.parts().iter().map(|part| part.object.0 as f64);
+            let weights = Field::new("weight", floats(weights));
+            let weights = if geometry.owned { &[weights][..] } else { &[] };
+            writer.kind(geometry.kind)?.push_with_parts(&batch, weights)?;
             from = to;
         }
-        if given.kind != Kind::Skeleton && !given.elements.is_empty() {
-            let rows = given.elements.iter().flatten().flat_map(|n| (*n as u64).to_le_bytes());
-            let width = given.elements[0].len() as u32;
+        if geometry.kind != Kind::Skeleton && !geometry.elements.is_empty() {
+            let rows = geometry.elements.iter().flatten().flat_map(|n| (*n as u64).to_le_bytes());
+            let width = geometry.elements[0].len() as u32;
             let rows =
                 Column::new("uint64".parse().unwrap(), width, rows.collect::<Vec<u8>>().into());
             let rows = rows.unwrap();
-            let count = given.elements.len();
+            let count = geometry.elements.len();
             let fields = [
                 Field::new("length", floats((0..count).map(|n| n as f64 / 3.0))),
                 Field::new("name", texts((0..count).map(|n| ["p", "qq"][n % 2]), 2)),
             ];
-            writer.kind(given.kind)?.push_elements(&rows, &fields)?;
+            writer.kind(geometry.kind)?.push_elements(&rows, &fields)?;
         }
         if self.fields {
-            self.say(given, writer)?;
+            self.push_objects(geometry, writer)?;
         }
         if self.groups {
-            let ids = given.parts.iter().map(|(id, _)| ObjectId(*id));
+            let ids = geometry.parts.iter().map(|(id, _)| ObjectId(*id));
             writer.group(Some("some"), Members::Ids(ids.step_by(2).collect()));
             writer.group(None, Members::Range { start: 0, stop: 1 });
             writer.group_field(Field::new("size", floats([0.5, 1.5].into_iter())));
@@ -94,10 +94,10 @@ impl Settings {
         Ok(())
     }
 
-    /// Attributes of objects: of all, of one again, of one that has no vertices.
-    fn say(self, given: &Given, writer: &mut Writer) -> Result<(), WriteError> {
-        let ids: Vec<ObjectId> = given.parts.iter().map(|(id, _)| ObjectId(*id)).collect();
-        let mut writer = writer.kind(given.kind)?;
+    /// Pushes attributes of objects: of all, of one a second time, of one without vertices.
+    fn push_objects(self, geometry: &Given, writer: &mut Writer) -> Result<(), WriteError> {
+        let ids: Vec<ObjectId> = geometry.parts.iter().map(|(id, _)| ObjectId(*id)).collect();
+        let mut writer = writer.kind(geometry.kind)?;
         let numbers = |count: usize| Field::new("mass", floats((0..count).map(|n| n as f64)));
         let names = ids.iter().map(|id| if id.0 % 2 == 0 { "even" } else { "odd" });
         writer.object_fields(&ids, &[numbers(ids.len()), Field::new("name", texts(names, 4))])?;
@@ -108,13 +108,13 @@ impl Settings {
         Ok(())
     }
 
-    fn write(self, given: &Given, size: usize, memory: u64) -> (Vec<(String, Vec<u8>)>, Report) {
+    fn write(self, geometry: &Given, size: usize, memory: u64) -> (Vec<(String, Vec<u8>)>, Report) {
         run(async {
             let (store, options) = (Arc::new(InMemory::new()), self.options(memory));
-            let schema = self.schema(given);
+            let schema = self.schema(geometry);
             let writer = Writer::in_object_store(store.clone(), "store.zv", schema, options);
             let mut writer = writer.await.unwrap();
-            self.give(given, &mut writer, size).unwrap();
+            self.give(geometry, &mut writer, size).unwrap();
             let report = writer.finish().await.unwrap();
             (objects(&store).await, report)
         })
@@ -122,13 +122,13 @@ impl Settings {
 }
 
 /// A batch with a text for each vertex.
-fn labelled(given: &Given, from: usize, to: usize) -> Batch {
+fn labelled(geometry: &Given, from: usize, to: usize) -> Batch {
     let labels = (from..to).map(|n| ["a", "b", "ccc", "é"][n * 7 % 4]);
-    let batch = given.batch(from, to).with_field(Field::new("label", texts(labels, 3))).unwrap();
-    if given.kind != Kind::Skeleton || given.elements.is_empty() {
+    let batch = geometry.batch(from, to).with_field(Field::new("label", texts(labels, 3))).unwrap();
+    if geometry.kind != Kind::Skeleton || geometry.elements.is_empty() {
         return batch;
     }
-    batch.with_elements(Elements::new(2, given.elements.concat()).unwrap()).unwrap()
+    batch.with_elements(Elements::new(2, geometry.elements.concat()).unwrap()).unwrap()
 }
 
 fn floats(values: impl Iterator<Item = f64>) -> Column {
@@ -136,27 +136,27 @@ fn floats(values: impl Iterator<Item = f64>) -> Column {
     Column::new("float64".parse().unwrap(), 1, bytes.into()).unwrap()
 }
 
-fn texts<'a>(values: impl Iterator<Item = &'a str>, room: usize) -> Column {
+fn texts<'a>(values: impl Iterator<Item = &'a str>, units: usize) -> Column {
     let mut bytes = Vec::new();
     for value in values {
         let mut text: Vec<u8> = value.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
-        text.resize(room * 4, 0);
+        text.resize(units * 4, 0);
         bytes.extend(text);
     }
-    Column::new(format!("<U{room}").parse().unwrap(), 1, bytes.into()).unwrap()
+    Column::new(format!("<U{units}").parse().unwrap(), 1, bytes.into()).unwrap()
 }
 
-fn check(given: &Given, settings: Settings, size: usize) -> Result<(), TestCaseError> {
-    let (held, in_memory) = settings.write(given, size, u64::MAX);
-    let (read, spilled) = settings.write(given, size, 0);
+fn check(geometry: &Given, settings: Settings, size: usize) -> Result<(), TestCaseError> {
+    let (in_memory_files, in_memory) = settings.write(geometry, size, u64::MAX);
+    let (spilled_files, spilled) = settings.write(geometry, size, 0);
     prop_assert_eq!(in_memory.spilled_bytes, 0);
     prop_assert!(spilled.spilled_bytes > 0);
     let paths = |objects: &[(String, Vec<u8>)]| -> Vec<String> {
         objects.iter().map(|(path, _)| path.clone()).collect()
     };
-    prop_assert_eq!(paths(&held), paths(&read));
-    for ((path, one), (_, other)) in held.iter().zip(&read) {
-        prop_assert!(one == other, "{}", path);
+    prop_assert_eq!(paths(&in_memory_files), paths(&spilled_files));
+    for ((path, file), (_, spilled_file)) in in_memory_files.iter().zip(&spilled_files) {
+        prop_assert!(file == spilled_file, "{}", path);
     }
     prop_assert_eq!(Report { spilled_bytes: 0, ..spilled }, in_memory);
     Ok(())
@@ -165,26 +165,26 @@ fn check(given: &Given, settings: Settings, size: usize) -> Result<(), TestCaseE
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// With attributes of everything, objects, groups and links.
+    /// Checks attributes of all scopes, objects, groups and links.
     #[test]
     fn a_store_does_not_depend_on_the_memory(
-        given in any_given(),
+        geometry in any_given(),
         settings in any_settings(),
         size in 1_usize..70,
     ) {
-        check(&given, settings, size)?;
+        check(&geometry, settings, size)?;
     }
 
-    /// Where vertices went is the same too.
+    /// The locations of vertices are the same too.
     #[test]
-    fn places_do_not_depend_on_the_memory(given in any_given(), size in 1_usize..70) {
+    fn places_do_not_depend_on_the_memory(geometry in any_given(), size in 1_usize..70) {
         let places = |memory| run(async {
             let store = Arc::new(InMemory::new());
             let build = Build::in_object_store(store, "store.zv", BuildOptions::default());
             let options = WriteOptions { memory, ..WriteOptions::default() };
             let build = build.await.unwrap();
-            let mut level = LevelWriter::new(&build, 1, given.schema(8.0), &options).placing();
-            given.give(level.writer(), size).unwrap();
+            let mut level = LevelWriter::new(&build, 1, geometry.schema(8.0), &options).placing();
+            geometry.give(level.writer(), size).unwrap();
             let mut places = Vec::new();
             level.finish_placed(|_, _| {}, &mut |_, number, chunk, row| {
                 places.push((number, chunk, row));
@@ -192,9 +192,9 @@ proptest! {
             }).await.unwrap();
             places
         });
-        let held = places(u64::MAX);
-        prop_assert_eq!(held.len(), given.positions.len());
-        prop_assert_eq!(places(0), held);
+        let in_memory = places(u64::MAX);
+        prop_assert_eq!(in_memory.len(), geometry.positions.len());
+        prop_assert_eq!(places(0), in_memory);
     }
 
     /// Several kinds in one store.
@@ -216,17 +216,17 @@ proptest! {
             let writer = Writer::in_object_store(store.clone(), "store.zv", schema(), options);
             let mut writer = writer.await.unwrap();
             for (number, kind) in [&mesh, &lines, &points].into_iter().enumerate() {
-                // Ids are those of all kinds together.
+                // Ids are unique over all kinds.
                 let parts = kind.parts.iter().zip(0..).map(|((_, rows), id)| {
                     (id * 3 + number as i64, *rows)
                 });
-                let given = Given { parts: parts.collect(), owned: true, ..kind.clone() };
-                given.give(&mut writer, 9).unwrap();
+                let geometry = Given { parts: parts.collect(), owned: true, ..kind.clone() };
+                geometry.give(&mut writer, 9).unwrap();
             }
             writer.finish().await.unwrap();
             objects(&store).await
         });
-        let held = write(u64::MAX);
-        prop_assert!(write(0) == held);
+        let in_memory = write(u64::MAX);
+        prop_assert!(write(0) == in_memory);
     }
 }

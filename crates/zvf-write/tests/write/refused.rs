@@ -1,4 +1,4 @@
-//! What cannot be written is refused by name, and nothing is there then.
+//! Invalid input is refused by name, and nothing is written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ async fn refusal(schema: Schema, outside: Outside, batches: &[Batch]) -> String 
 }
 
 #[tokio::test]
-async fn batches_that_do_not_fit_are_refused() {
+async fn mismatched_batches_are_refused() {
     use Kind::{Graph, Line, Mesh, PointCloud, Polyline, Skeleton};
     let points = |kind: Kind, values: &[f32]| Batch::new(kind, floats(values, 1));
     let parts = |batch: Batch, offsets: &[usize]| {
@@ -46,11 +46,11 @@ async fn batches_that_do_not_fit_are_refused() {
     let edges = |batch: Batch, width: usize, rows: &[usize]| {
         batch.with_elements(Elements::new(width, rows.to_vec()).unwrap()).unwrap()
     };
-    let with = |batch: Batch, name: &str| {
+    let with_field = |batch: Batch, name: &str| {
         let column = floats(&vec![0.0; batch.len()], 1);
         batch.with_field(Field::new(name, column)).unwrap()
     };
-    let one = || points(PointCloud, &[1.0]);
+    let single_point = || points(PointCloud, &[1.0]);
     let bounded = || schema(PointCloud).with_bounds(Bounds::new(&[0.0], &[5.0]).unwrap()).unwrap();
     let raise = Outside::Raise;
     let cases: Vec<(Schema, Outside, Vec<Batch>, &str)> = vec![
@@ -69,20 +69,20 @@ async fn batches_that_do_not_fit_are_refused() {
         (
             schema(PointCloud),
             raise,
-            vec![one(), with(one(), "a")],
+            vec![single_point(), with_field(single_point(), "a")],
             "a batch of point_cloud: a vertex attribute must be one of the first batch (), found \"a\"",
         ),
         (
             schema(PointCloud),
             raise,
-            vec![with(one(), "a"), one()],
+            vec![with_field(single_point(), "a"), single_point()],
             "a batch of point_cloud: a vertex attribute must be \"a\", once, as in the first batch, \
           found none or several",
         ),
         (
             schema(PointCloud),
             raise,
-            vec![one(), parts(one(), &[0, 1])],
+            vec![single_point(), parts(single_point(), &[0, 1])],
             "a batch of point_cloud: the vertices must be without objects, as in the first batch, \
           found some",
         ),
@@ -102,7 +102,7 @@ async fn batches_that_do_not_fit_are_refused() {
         (
             bounded(),
             raise,
-            vec![one(), points(PointCloud, &[5.0, -1.0, f32::NAN])],
+            vec![single_point(), points(PointCloud, &[5.0, -1.0, f32::NAN])],
             "2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out \
           or let the bounds grow, if that is wanted",
         ),
@@ -169,7 +169,7 @@ async fn batches_that_do_not_fit_are_refused() {
 }
 
 #[tokio::test]
-async fn an_element_of_a_vertex_that_never_comes_is_refused() {
+async fn an_element_of_a_missing_vertex_is_refused() {
     let memory = Arc::new(InMemory::new());
     let (schema, options) = (schema(Kind::Graph), WriteOptions::default());
     let mut writer = Writer::in_object_store(memory, "store.zv", schema, options).await.unwrap();
@@ -182,7 +182,7 @@ async fn an_element_of_a_vertex_that_never_comes_is_refused() {
 }
 
 #[tokio::test]
-async fn strays_are_left_out_or_let_in() {
+async fn points_outside_are_dropped_or_extend_the_bounds() {
     for (outside, vertices, left_out, high) in
         [(Outside::Ignore, 2, 2, 5.0), (Outside::Expand, 4, 0, 90.0)]
     {
@@ -200,15 +200,15 @@ async fn strays_are_left_out_or_let_in() {
         let store = crate::given::open(memory.clone()).await;
         assert_eq!(store.root().zarr_vectors.bounds[1], [high]);
         let batch = crate::given::read(memory).await;
-        let kept =
+        let location_of =
             |row: usize| (batch.positions().float(row, 0), batch.fields()[0].column.float(row, 0));
-        let rows: Vec<_> = (0..batch.len()).map(kept).collect();
+        let rows: Vec<_> = (0..batch.len()).map(location_of).collect();
         assert!(rows.contains(&(Some(5.0), Some(1.0))) && rows.contains(&(Some(1.0), Some(4.0))));
     }
 }
 
 #[tokio::test]
-async fn a_chain_is_never_left_with_a_hole() {
+async fn a_chain_never_has_a_hole() {
     let bounds = Bounds::new(&[0.0], &[5.0]).unwrap();
     let schema = schema(Kind::Line).with_bounds(bounds).unwrap();
     let batch = Batch::new(Kind::Line, floats(&[1.0, 7.0], 1));
@@ -217,7 +217,7 @@ async fn a_chain_is_never_left_with_a_hole() {
 }
 
 #[tokio::test]
-async fn nothing_is_a_store_too() {
+async fn an_empty_store_is_written() {
     for &kind in Kind::ALL {
         let memory = Arc::new(InMemory::new());
         let options = WriteOptions::default();
@@ -228,7 +228,7 @@ async fn nothing_is_a_store_too() {
     }
 }
 
-/// A writer that puts everything aside, below this folder.
+/// Creates a writer that spills everything below this folder.
 async fn spilling(scratch: &std::path::Path, stop: &Arc<AtomicBool>) -> Writer {
     let options = WriteOptions {
         memory: 1,
@@ -251,7 +251,7 @@ async fn a_push_that_spills_ends_when_it_is_stopped() {
     let mut writer = spilling(folder.path(), &stop).await;
     let (flag, place) = (Arc::clone(&stop), folder.path().to_owned());
     let watcher = std::thread::spawn(move || {
-        // As soon as anything is put aside.
+        // As soon as anything is spilled.
         while std::fs::read_dir(&place).unwrap().next().is_none() {
             std::thread::yield_now();
         }
@@ -271,7 +271,7 @@ async fn a_push_that_spills_ends_when_it_is_stopped() {
 }
 
 #[tokio::test]
-async fn what_a_failed_spill_lost_is_never_published() {
+async fn a_store_with_a_failed_spill_is_not_published() {
     let (folder, stop) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(false)));
     let mut writer = spilling(folder.path(), &stop).await;
     writer.push(&many_points()).unwrap();

@@ -1,4 +1,4 @@
-//! Random geometry of every kind comes back as it was.
+//! Random geometry of every kind is read back unchanged.
 
 use proptest::prelude::*;
 use zvf_metadata::LinkStore;
@@ -8,7 +8,7 @@ use zvf_write::WriteOptions;
 
 use crate::given::{Given, objects};
 
-/// Coordinates that are awkward: chunk boundaries, both signs, far away.
+/// Difficult coordinates: on chunk boundaries, of both signs, distant.
 fn coordinate() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => (-40_i32..40).prop_map(|n| f64::from(n) * 0.75),
@@ -23,8 +23,8 @@ fn vertices(axes: usize, max_rows: usize) -> impl Strategy<Value = Vec<Vec<f64>>
 }
 
 /// Divides `rows` vertices into objects, some without any.
-fn parts(rows: usize, ids: &[i64], cuts: &[usize]) -> Vec<(i64, usize)> {
-    let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (rows + 1)).collect();
+fn parts(rows: usize, ids: &[i64], split_rows: &[usize]) -> Vec<(i64, usize)> {
+    let mut ends: Vec<usize> = split_rows.iter().map(|row| row % (rows + 1)).collect();
     ends.truncate(ids.len() - 1);
     ends.push(rows);
     ends.sort_unstable();
@@ -58,11 +58,11 @@ pub(crate) fn any_given() -> impl Strategy<Value = Given> {
 pub(crate) fn any_of(kind: Kind, axes: usize) -> impl Strategy<Value = Given> {
     (any::<bool>(), any::<bool>()).prop_flat_map(move |(narrow, owned)| {
         let elements = prop::collection::vec(any::<(usize, usize, usize, usize)>(), 0..40);
-        let cuts = prop::collection::vec(any::<usize>(), 6);
-        let all = (vertices(axes, 60), ids(), cuts, elements);
-        all.prop_map(move |(mut positions, ids, cuts, picks)| {
+        let split_rows = prop::collection::vec(any::<usize>(), 6);
+        let all = (vertices(axes, 60), ids(), split_rows, elements);
+        all.prop_map(move |(mut positions, ids, split_rows, picks)| {
             let owned = owned || kind.is_chain();
-            let mut divided = parts(positions.len(), &ids, &cuts);
+            let mut divided = parts(positions.len(), &ids, &split_rows);
             if kind == Kind::Line {
                 divided = ids.iter().map(|id| (*id, 2)).collect();
                 while positions.len() < 2 * ids.len() {
@@ -91,7 +91,7 @@ pub(crate) fn any_of(kind: Kind, axes: usize) -> impl Strategy<Value = Given> {
     })
 }
 
-/// One tree for each object: every vertex but one hangs on one that is not behind it.
+/// One tree for each object: every vertex but the root has a parent with a larger row.
 fn forest(
     parts: &[(i64, usize)],
     picks: &[(usize, usize, usize, usize)],
@@ -102,10 +102,10 @@ fn forest(
         // The root is the last vertex, so that input order is not depth first.
         for at in 0..count.saturating_sub(1) {
             let pick = picks.get((start + at) % picks.len().max(1)).map_or(0, |pick| pick.0);
-            let below = count - 1 - at;
-            let cut = !owned && pick.is_multiple_of(5);
-            if !cut {
-                edges.push(vec![start + at, start + at + 1 + pick % below]);
+            let later_count = count - 1 - at;
+            let is_root = !owned && pick.is_multiple_of(5);
+            if !is_root {
+                edges.push(vec![start + at, start + at + 1 + pick % later_count]);
             }
         }
         start += count;
@@ -121,10 +121,10 @@ pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// In batches of any size, in memory or through the scratch folder, cells of ours or the
-    /// reference's: what comes back is what was given.
+    /// In batches of any size, in memory or through the scratch folder, with our cells or those of
+    /// the reference: the output equals the input.
     #[test]
-    fn what_is_written_reads_back(
+    fn written_geometry_is_read_back(
         given in any_given(),
         size in 1_usize..70,
         memory in prop::sample::select(vec![0_u64, 1 << 20]),
@@ -160,11 +160,11 @@ proptest! {
         prop_assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
     }
 
-    /// The same input gives the same bytes, however many threads there are and however it is cut.
+    /// The bytes do not depend on the number of threads or on the batches.
     #[test]
     fn bytes_do_not_depend_on_threads_or_batches(given in any_given(), size in 1_usize..70) {
-        let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let many = rayon::ThreadPoolBuilder::new().num_threads(5).build().unwrap();
+        let single_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let five_threads = rayon::ThreadPoolBuilder::new().num_threads(5).build().unwrap();
         let bytes = |pool: &rayon::ThreadPool, size, memory| {
             let options = WriteOptions { memory, ..WriteOptions::default() };
             pool.install(|| run(async {
@@ -172,9 +172,9 @@ proptest! {
                 objects(&store).await
             }))
         };
-        let whole = bytes(&one, usize::MAX, 1 << 20);
-        prop_assert_eq!(&bytes(&many, usize::MAX, 1 << 20), &whole);
-        prop_assert_eq!(&bytes(&many, size, 1 << 20), &whole);
-        prop_assert_eq!(&bytes(&one, size, 0), &whole);
+        let expected = bytes(&single_thread, usize::MAX, 1 << 20);
+        prop_assert_eq!(&bytes(&five_threads, usize::MAX, 1 << 20), &expected);
+        prop_assert_eq!(&bytes(&five_threads, size, 1 << 20), &expected);
+        prop_assert_eq!(&bytes(&single_thread, size, 0), &expected);
     }
 }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_a_file_follow_those_before() {
+    fn ids_of_a_file_follow_earlier_ids() {
         let owned = |ids: &[Option<i64>]| {
             let ids = ids.iter().map(|id| id.map(ObjectId)).collect();
             Piece::Vertices(batch(Kind::PointCloud, 3).with_vertex_objects(ids).unwrap())
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_objects_is_counted() {
+    fn rows_without_objects_are_counted() {
         let mut numbering = Numbering::new(5, false);
         let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
         let trees = batch(Kind::Skeleton, 3).with_elements(edges).unwrap();
@@ -260,24 +260,28 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_fit_no_longer_are_refused_and_never_become_the_same() {
+    fn ids_that_overflow_are_refused() {
         let max = i64::MAX;
         let after = |first: &[i64], then: &[i64]| {
             let mut numbering = Numbering::new(0, false);
             numbering.add(&parts(first));
             numbering.end(false).unwrap();
-            numbering.add(&parts(then));
-            numbering.end(false).and_then(|shift| shift.apply(parts(then))).map(ids)
+            numbering.add(&parts(second_ids));
+            numbering.end(false).and_then(|shift| shift.apply(parts(second_ids))).map(ids)
         };
         assert_eq!(after(&[max - 3], &[0, 1]).unwrap(), [max - 2, max - 1]);
         assert_eq!(after(&[1], &[max - 2]).unwrap(), [max]);
-        for (first, then) in
+        for (first, second_ids) in
             [([max].as_slice(), [0].as_slice()), (&[5], &[max - 3]), (&[1], &[i64::MIN, 0])]
         {
-            let error = after(first, then).unwrap_err();
-            assert_eq!(error.class(), zvf_format::Class::InvalidArgument, "{first:?} {then:?}");
+            let error = after(first, second_ids).unwrap_err();
+            assert_eq!(
+                error.class(),
+                zvf_format::Class::InvalidArgument,
+                "{first:?} {second_ids:?}"
+            );
         }
-        // A file may have changed since it was looked at.
+        // A file may have changed since it was scanned.
         let shift = Shift { by: 3, whole: false };
         assert!(shift.apply(parts(&[max - 2])).is_err());
     }

@@ -567,7 +567,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows 0, 1, 2, … of which one coordinate is another number, where that is asked for.
+    /// Returns rows 0, 1, 2, …, with another number for one coordinate if `outlier` is given.
     fn rows(count: usize, outlier: Option<(usize, usize, f64)>) -> [Column; 2] {
         let mut numbers: Vec<f64> = (0..count).flat_map(|row| [row as f64, -2.0, 0.5]).collect();
         if let Some((row, axis, x)) = outlier {
@@ -586,8 +586,8 @@ mod tests {
     fn a_box_holds_all_rows_of_three_coordinates() {
         let found = |column: &Column| {
             let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
-            let bad = extend_box(&mut low, &mut high, column);
-            (low, high, bad.map(|(row, x)| (row, x.to_string())))
+            let invalid = extend_box(&mut low, &mut high, column);
+            (low, high, invalid.map(|(row, x)| (row, x.to_string())))
         };
         for count in [1, 3, 4, 5, 1023, 1024, 1025, 2050] {
             for column in rows(count, None) {
@@ -611,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_hold_about_what_is_wanted() {
+    fn chunks_hold_about_the_requested_rows() {
         for (sizes, vertices, chunk_vertices, shape) in [
             (&[100.0, 100.0, 100.0][..], 1_000_000, 1000, &[10.0, 10.0, 10.0][..]),
             (&[100.0, 100.0, 100.0], 1_000_000, 2000, &[10.0, 10.0, 10.0]),
@@ -629,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_are_round() {
+    fn sides_are_rounded() {
         for (x, expected) in [
             (1.0, 1.0),
             (1.1, 2.0),

@@ -235,27 +235,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_that_differ_are_told() {
+    fn different_units_are_reported() {
         let folder = std::env::temp_dir().join(format!("zvf-units-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (points, tree) = (folder.join("a.csv"), folder.join("b.swc"));
         std::fs::write(&points, "x,y,z\n1,2,3\n40,2,3\n").unwrap();
         std::fs::write(&tree, "1 1 0 0 0 1 -1\n2 1 0 90 0 1 1\n").unwrap();
         let recipe = Recipe::default();
-        let go = &mut |_, _| ControlFlow::Continue(());
-        let mut layouts = Layouts::scan(&[points, tree], &recipe, go).unwrap();
-        let of = |layouts: &Layouts| {
+        let continue_always = &mut |_, _| ControlFlow::Continue(());
+        let mut layouts = Layouts::scan(&[points, tree], &recipe, continue_always).unwrap();
+        let unit_and_notes = |layouts: &Layouts| {
             let first = layouts.iter().next().unwrap();
             (first.header.unit().map(str::to_owned), first.header.left_out.clone())
         };
-        assert_eq!(of(&layouts), (Some("micrometer".to_owned()), Vec::new()));
+        assert_eq!(unit_and_notes(&layouts), (Some("micrometer".to_owned()), Vec::new()));
         let chunks: Vec<&[f64]> = layouts.iter().map(|layout| &*layout.chunk).collect();
         assert_eq!(chunks[0], chunks[1], "kinds share their chunks");
         let header = layouts.each[1].1.header.clone();
         layouts.each[1].1.header = header.with_unit("millimeter");
         layouts.agree(&recipe).unwrap();
         let note = "units, micrometer and millimeter: numbers are kept as they are";
-        assert_eq!(of(&layouts), (None, vec![note.to_owned()]));
+        assert_eq!(unit_and_notes(&layouts), (None, vec![note.to_owned()]));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -86,11 +86,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fault_of_a_store_stays_itself() {
+    fn faults_of_a_store_are_converted_back() {
         let fault = || Error::from(zvf_store::Key::root().child("a/b").unwrap_err());
         let (class, text) = (fault().class(), fault().to_string());
-        let there_and_back = to_error(in_reading(fault()));
-        assert_eq!((there_and_back.class(), there_and_back.to_string()), (class, text));
+        let converted = to_error(in_reading(fault()));
+        assert_eq!((converted.class(), converted.to_string()), (class, text));
         let not_found = ConvertError::Read(io::Error::from(io::ErrorKind::NotFound));
         assert_eq!(to_error(not_found).class(), zvf_format::Class::NotFound);
     }

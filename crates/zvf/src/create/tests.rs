@@ -1,4 +1,4 @@
-//! Files in, stores out, and the same geometry back.
+//! Stores created from files have the geometry of the files.
 
 use std::path::{Path, PathBuf};
 
@@ -32,14 +32,14 @@ impl Drop for Folder {
 }
 
 async fn create_from(file: &Path, recipe: &Recipe) -> Result<(Report, String), Error> {
-    let go = &mut |_, _| ControlFlow::Continue(());
-    let layout = Layout::scan(file, recipe, go)?;
+    let on_progress = &mut |_, _| ControlFlow::Continue(());
+    let layout = Layout::scan(file, recipe, on_progress)?;
     let address = file.with_extension("zarrvectors").to_str().unwrap().to_owned();
-    Ok((create(file, &address, &layout, recipe, go).await?, address))
+    Ok((create(file, &address, &layout, recipe, on_progress).await?, address))
 }
 
 #[tokio::test]
-async fn each_kind_reads_back() {
+async fn each_kind_is_read_back() {
     let folder = Folder::new("kinds");
     let points: String = (0..500).map(|n| format!("{},{},{}\n", n % 20, n / 20, n)).collect();
     let files = [
@@ -84,34 +84,34 @@ async fn chains_keep_their_vertices_in_order() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_made_leaves_nothing() {
+async fn a_failed_creation_leaves_nothing() {
     let folder = Folder::new("refused");
-    let good = folder.file("good.csv", b"x\n1\n2\n");
-    let bad = folder.file("bad.csv", b"x\n1\nnan\n");
+    let valid_file = folder.file("good.csv", b"x\n1\n2\n");
+    let invalid_file = folder.file("bad.csv", b"x\n1\nnan\n");
     let recipe = Recipe::default();
-    let error = create_from(&bad, &recipe).await.unwrap_err();
+    let error = create_from(&invalid_file, &recipe).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "InvalidArgument, vertex 1: expected finite coordinates, found NaN"
     );
     let flat = Recipe { chunk: Some(vec![1.0, 1.0]), ..recipe.clone() };
-    let error = create_from(&good, &flat).await.unwrap_err();
+    let error = create_from(&valid_file, &flat).await.unwrap_err();
     assert!(error.to_string().contains("expected one length, or one for each axis"), "{error}");
-    let layout = Layout::scan(&good, &recipe, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let layout = Layout::scan(&valid_file, &recipe, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let address = folder.0.join("good.zarrvectors").to_str().unwrap().to_owned();
     let stop = &mut |stage, _| {
         if stage == Stage::Read { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let error = create(&good, &address, &layout, &recipe, stop).await.unwrap_err();
+    let error = create(&valid_file, &address, &layout, &recipe, stop).await.unwrap_err();
     assert_eq!(error.class(), Class::Cancelled);
-    std::fs::write(&good, "x\n1\n2\n3\n").unwrap();
-    let go = &mut |_, _| ControlFlow::Continue(());
-    let error = create(&good, &address, &layout, &recipe, go).await.unwrap_err();
+    std::fs::write(&valid_file, "x\n1\n2\n3\n").unwrap();
+    let on_progress = &mut |_, _| ControlFlow::Continue(());
+    let error = create(&valid_file, &address, &layout, &recipe, on_progress).await.unwrap_err();
     assert_eq!(error.class(), Class::FileChanged);
     let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().collect();
     assert_eq!(left.len(), 2, "{left:?}");
-    create_from(&good, &recipe).await.unwrap();
-    assert_eq!(create_from(&good, &recipe).await.unwrap_err().class(), Class::AlreadyExists);
+    create_from(&valid_file, &recipe).await.unwrap();
+    assert_eq!(create_from(&valid_file, &recipe).await.unwrap_err().class(), Class::AlreadyExists);
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn elements_of_a_file_never_name_vertices_of_another() {
     };
     let found = shift_vertex_numbers(&numbers(&[0, 7]), 5).unwrap();
     assert_eq!(found.as_slice::<i64>(), Some([5, 12].as_slice()));
-    for odd in [-1, i64::MAX - 3] {
-        let error = shift_vertex_numbers(&numbers(&[0, odd]), 5).unwrap_err();
-        assert!(error.to_string().contains(&odd.to_string()), "{error}");
+    for invalid in [-1, i64::MAX - 3] {
+        let error = shift_vertex_numbers(&numbers(&[0, invalid]), 5).unwrap_err();
+        assert!(error.to_string().contains(&invalid.to_string()), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Plans, tasks and records: repeated, at the same time, killed, of a store that changed.
+//! Plans, tasks and records: repeated, concurrent, killed, of a changed store.
 
 use std::fs;
 use std::path::Path;
@@ -15,13 +15,13 @@ mod pyramid;
 #[cfg(feature = "edit")]
 mod vacuum;
 
-/// A store of lines with links and objects, in a folder of its own.
-struct Own {
+/// A store of lines with links and objects, in its own folder.
+struct TaskFixture {
     dir: TempDir,
     address: String,
 }
 
-impl Own {
+impl TaskFixture {
     fn new() -> Self {
         let from = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
         let dir = TempDir::new().unwrap();
@@ -61,7 +61,7 @@ impl Own {
         tasks.finish_validate((&store, &open), &Observer::default()).await
     }
 
-    async fn validate_whole(&self) -> Report {
+    async fn validate_all(&self) -> Report {
         validate(&self.open().await, &Options::default(), &Observer::default()).await.unwrap()
     }
 }
@@ -80,9 +80,9 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn tasks_report_what_the_whole_reports() {
-    let fixture = Own::new();
-    // A finding, so that there is something to lose.
+async fn tasks_have_the_report_of_one_validation() {
+    let fixture = TaskFixture::new();
+    // A finding, so that the reports are not empty.
     fs::write(Path::new(&fixture.address).join("0/notes.txt"), "x").unwrap();
     let remote = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
     for folder in [fixture.folder(), remote] {
@@ -91,7 +91,7 @@ async fn tasks_report_what_the_whole_reports() {
         assert!(stages.contains(&"cells".into()) && stages.contains(&"objects".into()));
         fixture.run_all(&tasks).await;
         let report = fixture.finish(&tasks).await.unwrap();
-        assert_eq!(report, fixture.validate_whole().await);
+        assert_eq!(report, fixture.validate_all().await);
         assert!(!report.findings.is_empty());
         assert_eq!(fixture.finish(&tasks).await.unwrap(), report, "finishing is repeated");
         tasks.remove().await.unwrap();
@@ -101,49 +101,49 @@ async fn tasks_report_what_the_whole_reports() {
 }
 
 #[tokio::test]
-async fn tasks_are_repeated_and_run_twice_at_once() {
-    let fixture = Own::new();
+async fn tasks_can_be_repeated_and_run_concurrently() {
+    let fixture = TaskFixture::new();
     let folder = fixture.folder();
     let tasks = fixture.plan(2).await.create(&folder).await.unwrap();
-    // What a run that was killed leaves.
+    // The leftovers of a killed run.
     let mut killed = record::Writer::new(&folder);
     killed.push(&vec![b'x'; 5 << 20]).await.unwrap();
     drop(killed);
     let (first, second) = tokio::join!(fixture.run(&tasks, 0), fixture.run(&tasks, 0));
-    let ran = [first.unwrap(), second.unwrap()];
-    assert!(ran.contains(&Ran::Now) && ran.contains(&Ran::Before), "{ran:?}");
+    let outcomes = [first.unwrap(), second.unwrap()];
+    assert!(outcomes.contains(&Ran::Now) && outcomes.contains(&Ran::Before), "{outcomes:?}");
     assert_eq!(fixture.run(&tasks, 0).await.unwrap(), Ran::Before);
     assert_eq!(tasks.done().await.unwrap()[..2], [true, false]);
-    // The same plan again: what is done stays done.
-    let again = fixture.plan(2).await.create(&folder).await.unwrap();
-    assert_eq!(again.done().await.unwrap()[..2], [true, false]);
-    for number in 1..again.plan().lines().len() {
-        fixture.run(&again, number).await.unwrap();
+    // The same plan again keeps finished tasks.
+    let reopened = fixture.plan(2).await.create(&folder).await.unwrap();
+    assert_eq!(reopened.done().await.unwrap()[..2], [true, false]);
+    for number in 1..reopened.plan().lines().len() {
+        fixture.run(&reopened, number).await.unwrap();
     }
-    assert_eq!(fixture.finish(&again).await.unwrap(), fixture.validate_whole().await);
+    assert_eq!(fixture.finish(&reopened).await.unwrap(), fixture.validate_all().await);
 }
 
 #[tokio::test]
-async fn a_task_that_is_stopped_leaves_nothing() {
-    let fixture = Own::new();
+async fn a_stopped_task_leaves_nothing() {
+    let fixture = TaskFixture::new();
     let tasks = fixture.plan(1).await.create(&fixture.folder()).await.unwrap();
     let (store, open) = (fixture.open().await, OpenOptions::default());
     let observer = Observer::default();
     observer.cancel();
-    let ran = tasks.run_validate(0, (&store, &open), &observer).await.unwrap();
-    assert_eq!((ran, tasks.done().await.unwrap()[0]), (Ran::Stopped, false));
+    let outcome = tasks.run_validate(0, (&store, &open), &observer).await.unwrap();
+    assert_eq!((outcome, tasks.done().await.unwrap()[0]), (Ran::Stopped, false));
     let runs = fixture.dir.path().join("work/runs");
     assert!(fs::read_dir(runs).map_or(true, |mut runs| runs.next().is_none()));
 }
 
 #[tokio::test]
-async fn stages_and_missing_tasks_are_waited_for() {
-    let fixture = Own::new();
+async fn tasks_need_earlier_stages() {
+    let fixture = TaskFixture::new();
     let tasks = fixture.plan(1).await.create(&fixture.folder()).await.unwrap();
     let last = tasks.plan().lines().len() - 1;
-    let early = fixture.run(&tasks, last).await.unwrap_err();
-    assert_eq!(early.class(), Class::Unavailable);
-    assert!(early.to_string().contains("not done: 0"), "{early}");
+    let error = fixture.run(&tasks, last).await.unwrap_err();
+    assert_eq!(error.class(), Class::Unavailable);
+    assert!(error.to_string().contains("not done: 0"), "{error}");
     let unfinished = fixture.finish(&tasks).await.unwrap_err();
     assert_eq!(unfinished.class(), Class::Unavailable);
     let none = fixture.run(&tasks, last + 1).await.unwrap_err();
@@ -152,7 +152,7 @@ async fn stages_and_missing_tasks_are_waited_for() {
 
 #[tokio::test]
 async fn a_store_that_changed_since_the_plan_is_refused() {
-    let fixture = Own::new();
+    let fixture = TaskFixture::new();
     let folder = fixture.folder();
     let tasks = fixture.plan(1).await.create(&folder).await.unwrap();
     fixture.run_all(&tasks).await;
@@ -166,14 +166,14 @@ async fn a_store_that_changed_since_the_plan_is_refused() {
     assert_eq!(changed.class(), Class::Conflict);
     fs::write(&cell, text).unwrap();
     assert_eq!(fixture.run(&tasks, 0).await.unwrap(), Ran::Now);
-    assert_eq!(fixture.finish(&tasks).await.unwrap(), fixture.validate_whole().await);
+    assert_eq!(fixture.finish(&tasks).await.unwrap(), fixture.validate_all().await);
     let other_plan = fixture.plan(7).await.create(&folder).await.unwrap_err();
     assert_eq!(other_plan.class(), Class::AlreadyExists);
 }
 
 #[tokio::test]
-async fn what_a_task_wrote_is_compared_with_its_record() {
-    let fixture = Own::new();
+async fn output_of_tasks_is_compared_with_records() {
+    let fixture = TaskFixture::new();
     let tasks = fixture.plan(1).await.create(&fixture.folder()).await.unwrap();
     fixture.run_all(&tasks).await;
     let runs = fixture.dir.path().join("work/runs");
@@ -182,17 +182,17 @@ async fn what_a_task_wrote_is_compared_with_its_record() {
     assert_eq!(files.len(), tasks.plan().lines().len());
     fs::write(&files[0], "{}\n").unwrap();
     assert_eq!(fixture.finish(&tasks).await.unwrap_err().class(), Class::Checksum);
-    let mut again = 0;
+    let mut repeated = 0;
     for number in 0..tasks.plan().lines().len() {
-        again += usize::from(fixture.run(&tasks, number).await.unwrap() == Ran::Now);
+        repeated += usize::from(fixture.run(&tasks, number).await.unwrap() == Ran::Now);
     }
-    assert_eq!(again, 1, "the task whose file was damaged, and no other");
-    assert_eq!(fixture.finish(&tasks).await.unwrap(), fixture.validate_whole().await);
+    assert_eq!(repeated, 1, "the task whose file was damaged, and no other");
+    assert_eq!(fixture.finish(&tasks).await.unwrap(), fixture.validate_all().await);
 }
 
 #[tokio::test]
 async fn plans_of_other_builds_are_refused() {
-    let fixture = Own::new();
+    let fixture = TaskFixture::new();
     let folder = fixture.folder();
     fixture.plan(1).await.create(&folder).await.unwrap();
     let path = fixture.dir.path().join("work/plan.json");

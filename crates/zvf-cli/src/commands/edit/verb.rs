@@ -415,13 +415,13 @@ mod tests {
         verb: Verb,
     }
 
-    fn line(words: &str) -> Json {
-        let words = std::iter::once("zvf").chain(words.split_whitespace());
-        Line::try_parse_from(words).unwrap().verb.to_line(|kind| Ok(kind.is_none())).unwrap()
+    fn line(text: &str) -> Json {
+        let args = std::iter::once("zvf").chain(text.split_whitespace());
+        Line::try_parse_from(args).unwrap().verb.to_line(|kind| Ok(kind.is_none())).unwrap()
     }
 
     #[test]
-    fn verbs_become_lines() {
+    fn verbs_are_converted_to_script_lines() {
         #[rustfmt::skip]
         let table = [
             ("set s t=1.5 name=ax null=null --object 7 --index 0:3",
@@ -442,22 +442,22 @@ mod tests {
             ("column s add t --dtype float32 --scope object", json!({"op": "column.add", "name": "t", "dtype": "float32", "scope": "object"})),
             ("column s rename t u", json!({"op": "column.rename", "name": "t", "to": "u", "scope": "vertex"})),
         ];
-        for (words, expected) in table {
-            assert_eq!(line(words), expected, "{words}");
+        for (text, expected) in table {
+            assert_eq!(line(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn words_that_make_no_sense_are_refused() {
-        for words in [
+    fn invalid_arguments_are_refused() {
+        for text in [
             "move s --by 1,x --all",
             "rm s",
             "set s t --all",
             "move s --index 1:2:3 --by 1",
             "rm s --box 1,2",
         ] {
-            let words = std::iter::once("zvf").chain(words.split_whitespace());
-            let line = Line::try_parse_from(words).unwrap().verb.to_line(|_kind| Ok(true));
+            let args = std::iter::once("zvf").chain(text.split_whitespace());
+            let line = Line::try_parse_from(args).unwrap().verb.to_line(|_kind| Ok(true));
             assert!(line.unwrap_err().to_string().starts_with("InvalidArgument"));
         }
     }

@@ -702,26 +702,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_and_ranges() {
-        let plain =
+    fn parses_ids_and_ranges() {
+        let parse =
             |text: &str| ids(text).map(|Ids(ids)| ids.iter().map(|id| id.0).collect::<Vec<_>>());
-        assert_eq!(plain("7"), Ok(vec![7]));
-        assert_eq!(plain("7, -9,2..4,7"), Ok(vec![7, -9, 2, 3, 7]));
-        assert_eq!(plain("-2..0"), Ok(vec![-2, -1]));
+        assert_eq!(parse("7"), Ok(vec![7]));
+        assert_eq!(parse("7, -9,2..4,7"), Ok(vec![7, -9, 2, 3, 7]));
+        assert_eq!(parse("-2..0"), Ok(vec![-2, -1]));
         for range in ["4..4", "9..2"] {
             let text = format!("{range:?} holds no id: a range ends after its start");
-            assert_eq!(plain(range), Err(text));
+            assert_eq!(parse(range), Err(text));
         }
-        assert_eq!(plain("a"), Err("\"a\" is no id and no range such as 20..30".into()));
-        assert!(plain("").is_err() && plain("1..").is_err() && plain("1,,2").is_err());
+        assert_eq!(parse("a"), Err("\"a\" is no id and no range such as 20..30".into()));
+        assert!(parse("").is_err() && parse("1..").is_err() && parse("1,,2").is_err());
         assert_eq!(
-            plain("-9223372036854775808..9223372036854775807").unwrap_err(),
+            parse("-9223372036854775808..9223372036854775807").unwrap_err(),
             "\"-9223372036854775808..9223372036854775807\" are more than 100000000 ids"
         );
     }
 
     #[test]
-    fn levels_by_number_or_rule() {
+    fn parses_levels_by_number_or_rule() {
         for (text, rule) in [
             ("3", LevelRule::Number(LevelId(3))),
             ("vertices=100", LevelRule::MaxVertices(100)),

@@ -92,13 +92,13 @@ mod tests {
     use super::*;
 
     fn choose(args: (Option<Format>, Option<&str>, Option<&str>)) -> Result<Output, String> {
-        let (given, file, elements) = args;
-        let chosen = Output::choose(given, false, file.map(Path::new), elements.map(Path::new));
+        let (format, file, elements) = args;
+        let chosen = Output::choose(format, false, file.map(Path::new), elements.map(Path::new));
         chosen.map_err(|usage| usage.to_string())
     }
 
     #[test]
-    fn names_choose_formats() {
+    fn file_names_determine_formats() {
         for (file, format) in [
             (None, Format::Csv),
             (Some("-"), Format::Csv),
@@ -108,14 +108,14 @@ mod tests {
         ] {
             assert_eq!(choose((None, file, None)).unwrap().format, format, "{file:?}");
         }
-        let both = choose((Some(Format::Npy), Some("a"), Some("b.csv"))).unwrap();
-        assert_eq!((both.format, both.elements.unwrap().1), (Format::Npy, Format::Csv));
-        let same = choose((Some(Format::Npy), Some("a"), Some("b"))).unwrap();
-        assert_eq!(same.elements.unwrap().1, Format::Npy);
+        let chosen = choose((Some(Format::Npy), Some("a"), Some("b.csv"))).unwrap();
+        assert_eq!((chosen.format, chosen.elements.unwrap().1), (Format::Npy, Format::Csv));
+        let chosen = choose((Some(Format::Npy), Some("a"), Some("b"))).unwrap();
+        assert_eq!(chosen.elements.unwrap().1, Format::Npy);
     }
 
     #[test]
-    fn unknown_names_are_refused_with_the_list() {
+    fn unknown_names_are_refused_with_a_list_of_formats() {
         for name in ["x.docx", "x.blend", "x"] {
             let error = choose((None, Some(name), None)).unwrap_err();
             let text = format!(

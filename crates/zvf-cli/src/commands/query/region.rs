@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn region(set: impl FnOnce(&mut Where)) -> anyhow::Result<Option<Region>> {
-        let mut place = Where {
+        let mut filter = Where {
             bbox: None,
             half_open: false,
             ball: None,
@@ -150,12 +150,12 @@ mod tests {
             prism: None,
             prism_axes: "0,1".into(),
         };
-        set(&mut place);
-        place.region(&["x".into(), "y".into(), "z".into()])
+        set(&mut filter);
+        filter.region(&["x".into(), "y".into(), "z".into()])
     }
 
     #[test]
-    fn forms_mean_what_they_say() {
+    fn regions_contain_the_points_within_them() {
         assert!(region(|_| {}).unwrap().is_none());
         let inside = |region: anyhow::Result<Option<Region>>, point: [f64; 3]| {
             region.unwrap().unwrap().contains(&point)
@@ -167,8 +167,8 @@ mod tests {
             })
         };
         assert!(inside(cube(false), [1.0; 3]) && !inside(cube(true), [1.0; 3]));
-        let open = || region(|at| at.bbox = Some("-inf,0,0:inf,1,1".into()));
-        assert!(inside(open(), [1e30, 0.5, 0.5]) && !inside(open(), [0.0, 2.0, 0.0]));
+        let slab = || region(|at| at.bbox = Some("-inf,0,0:inf,1,1".into()));
+        assert!(inside(slab(), [1e30, 0.5, 0.5]) && !inside(slab(), [0.0, 2.0, 0.0]));
         let ball = || region(|at| at.ball = Some("0,0,0:2".into()));
         assert!(inside(ball(), [2.0, 0.0, 0.0]) && !inside(ball(), [2.0, 0.1, 0.0]));
         let wedge = || region(|at| at.half_space = vec!["1,0,0:1".into(), "-1,0,0:1".into()]);
@@ -186,8 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_region_says_how_to_write_one() {
-        for (found, text) in [
+    fn invalid_regions_are_refused_with_an_example() {
+        for (result, text) in [
             (
                 region(|at| at.bbox = Some("1,2".into())),
                 "InvalidArgument, --bbox \"1,2\" is no box; write both corners, as in 0,0,0:10,10,10",
@@ -218,7 +218,7 @@ mod tests {
                 "InvalidArgument, --prism-axes \"x\" are not two axes; the axes are x, y, z",
             ),
         ] {
-            assert_eq!(found.unwrap_err().to_string(), text);
+            assert_eq!(result.unwrap_err().to_string(), text);
         }
     }
 }

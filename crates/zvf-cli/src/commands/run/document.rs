@@ -268,22 +268,22 @@ mod tests {
     }
 
     #[test]
-    fn three_spellings_are_the_same_tree() {
+    fn three_syntaxes_give_the_same_tree() {
         let shape = |node: &Node| -> String {
-            fn write(node: &Node, to: &mut String) {
+            fn write(node: &Node, out: &mut String) {
                 match &node.value {
-                    Value::Null => to.push('~'),
-                    Value::Bool(flag) => to.push_str(&flag.to_string()),
-                    Value::Text(text) => to.push_str(text),
+                    Value::Null => out.push('~'),
+                    Value::Bool(flag) => out.push_str(&flag.to_string()),
+                    Value::Text(text) => out.push_str(text),
                     Value::List(items) => items.iter().for_each(|item| {
-                        to.push('-');
-                        write(item, to);
+                        out.push('-');
+                        write(item, out);
                     }),
                     Value::Map(items) => items.iter().for_each(|(key, _, value)| {
-                        to.push_str(key);
-                        to.push('=');
-                        write(value, to);
-                        to.push(';');
+                        out.push_str(key);
+                        out.push('=');
+                        write(value, out);
+                        out.push(';');
                     }),
                 }
             }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_have_a_place() {
+    fn faults_have_a_position() {
         assert_eq!(fault("a: 1\nb: [1\n", Syntax::Yaml).0, 3);
         let (line, column, text) = fault("a: 1\na: 2\n", Syntax::Yaml);
         assert_eq!((line, column, &*text), (2, 1, "the key \"a\" twice"));

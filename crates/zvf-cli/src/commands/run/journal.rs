@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_is_read_again_and_torn_lines_are_passed_over() {
+    fn reading_a_journal_skips_torn_lines() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let entry = |key: &str| Entry {
@@ -202,21 +202,21 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_another_when_a_file_in_it_changes() {
+    fn a_changed_file_changes_the_identity_of_its_folder() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(identify(&dir.path().join("nothing")).unwrap(), None);
         fs::create_dir(dir.path().join("deep")).unwrap();
-        let first = identify(dir.path()).unwrap();
+        let empty = identify(dir.path()).unwrap();
         fs::write(dir.path().join("deep/a"), "1").unwrap();
-        let second = identify(dir.path()).unwrap();
-        assert_ne!(first, second);
-        assert_eq!(second, identify(dir.path()).unwrap());
+        let with_file = identify(dir.path()).unwrap();
+        assert_ne!(empty, with_file);
+        assert_eq!(with_file, identify(dir.path()).unwrap());
         fs::write(dir.path().join("deep/a"), "12").unwrap();
-        assert_ne!(second, identify(dir.path()).unwrap());
+        assert_ne!(with_file, identify(dir.path()).unwrap());
     }
 
     #[test]
-    fn texts_do_not_run_together() {
+    fn hashes_depend_on_the_boundaries_of_texts() {
         assert_ne!(hash_all(["ab", "c"]), hash_all(["a", "bc"]));
     }
 }

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_command_lines() {
+    fn steps_are_converted_to_command_lines() {
         let text = "vars: {out: made}\nsteps:\n  - create: a b.csv\n    to: ${out}/x.zarrvectors/\n    options: \
                     {chunk-shape: [1, 2], overwrite: true, type: [a=uint8, b=int8]}\n  - shard: ${out}/x.zarrvectors\n  \
                     - each: made/*.zarrvectors\n    export: ${item}\n    to: ${stem}.csv\n    options: {limit: 3}\n";
@@ -271,8 +271,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_does_not_take_is_told_before_anything_runs() {
-        for (text, words) in [
+    fn invalid_options_are_refused_before_any_step_runs() {
+        for (text, expected) in [
             ("steps:\n  - validate: a\n    options: {depth: 2, deep: 1}", "3:25 "),
             ("steps:\n  - validate: a\n    options: {depth: 9}", "3:15 "),
             ("steps:\n  - validate: nowhere/*.zv", "2:15 no file is called nowhere/*.zv"),
@@ -283,12 +283,12 @@ mod tests {
             ),
         ] {
             let fault = steps(text).unwrap_err();
-            assert!(fault.starts_with(words), "{fault}");
+            assert!(fault.starts_with(expected), "{fault}");
         }
     }
 
     #[test]
-    fn steps_wait_for_what_they_read() {
+    fn steps_wait_for_their_inputs() {
         let step = |inputs: &[&str], outputs: &[&str]| Planned {
             name: String::new(),
             mark: Mark { line: 1, column: 1 },

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recipe_is_read() {
+    fn parses_a_recipe() {
         let recipe = recipe(
             "vars: {data: in, out: '${data}/made'}\nsteps:\n  - create: [a.csv, '${data}/*.csv']\n    to: \
              ${out}/x.zv\n    options: {chunk-shape: [1, 2], overwrite: true, compat: false}\n",
@@ -367,8 +367,8 @@ mod tests {
     }
 
     #[test]
-    fn faults_say_where_and_what_is_expected() {
-        for (text, line, column, words) in [
+    fn faults_have_a_position_and_a_reason() {
+        for (text, line, column, expected) in [
             ("steps: 3", 1, 8, "expected steps as a list, found text"),
             ("stesp:\n  - validate: a", 1, 1, "unknown key \"stesp\"; did you mean steps?"),
             ("steps:\n  - to: b", 2, 5, "a step that does nothing"),
@@ -382,12 +382,12 @@ mod tests {
         ] {
             let fault = recipe(text).unwrap_err();
             assert_eq!((fault.0, fault.1), (line, column), "{text}: {fault:?}");
-            assert!(fault.2.contains(words), "{text}: {fault:?}");
+            assert!(fault.2.contains(expected), "{text}: {fault:?}");
         }
     }
 
     #[test]
-    fn variables_that_are_not_there_are_named() {
+    fn unknown_variables_are_named() {
         let mut vars = Vars::default();
         let mark = Mark { line: 4, column: 2 };
         vars.set("a", "${b}", mark);

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_of_every_type() {
+    fn formats_items_of_every_type() {
         #[rustfmt::skip]
         let table: [(&str, &[u8], &str, &str); 20] = [
             ("<f2", &[0x00, 0x3e], "1.5", "1.5"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_of_another_size_is_shown_as_bytes() {
+    fn an_item_of_another_size_is_formatted_as_bytes() {
         assert_eq!(Shown::format_item("<f4", &[1, 2]).into_text(), "0102");
     }
 }

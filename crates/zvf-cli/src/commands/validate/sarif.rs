@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_references() {
+    fn paths_are_escaped_as_uri_references() {
         assert_eq!(escape_uri("0/links/0/+1.0_0.-1"), "0/links/0/+1.0_0.-1");
         assert_eq!(escape_uri("a b%c"), "a%20b%25c");
     }

@@ -74,9 +74,9 @@ impl Cluster {
         let plan = self.run_ok(&format!("{line} --json"), None);
         let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
         let tasks = plan["tasks"].as_array().unwrap();
-        let same = tasks.chunk_by(|one, other| one["stage"] == other["stage"]);
+        let stages = tasks.chunk_by(|left, right| left["stage"] == right["stage"]);
         let number = |task: &serde_json::Value| task["task"].as_u64().unwrap().try_into().unwrap();
-        same.map(|stage| stage.iter().map(number).collect()).collect()
+        stages.map(|stage| stage.iter().map(number).collect()).collect()
     }
 
     /// Runs all tasks of the plan in `work` with the script of the page.
@@ -105,9 +105,9 @@ impl Cluster {
                 }
             }
         }
-        let again = self.run_ok(&format!("zvf task run {work} --all --quiet"), None);
+        let repeated = self.run_ok(&format!("zvf task run {work} --all --quiet"), None);
         let count: usize = stages.iter().map(Vec::len).sum();
-        assert_eq!(again.matches("had been done").count(), count, "{again}");
+        assert_eq!(repeated.matches("had been done").count(), count, "{repeated}");
     }
 }
 
@@ -136,21 +136,21 @@ fn command_of(page: &str, start: &str) -> String {
 const SCHEDULERS: [Scheduler; 2] = [Scheduler::Slurm, Scheduler::Kubernetes];
 
 #[test]
-fn a_validation_on_s3_reports_what_the_whole_reports() {
+fn a_divided_validation_on_s3_gives_the_same_report() {
     let cluster = Cluster::new(&archives::files("pc3_objects"));
-    let whole = cluster.run_ok(&format!("zvf validate {STORE}"), None);
+    let expected = cluster.run_ok(&format!("zvf validate {STORE}"), None);
     for scheduler in SCHEDULERS {
         let stages = cluster.plan(&command_of(&cluster.page, "zvf task plan validate"));
         assert!(stages.len() > 1, "{stages:?}");
         cluster.run(scheduler, WORK, &stages);
         let report = cluster.run_ok(&command_of(&cluster.page, "zvf task finish"), None);
-        assert_eq!(report, whole, "{scheduler:?}");
+        assert_eq!(report, expected, "{scheduler:?}");
         assert!(cluster.s3.tree("plan").is_empty(), "{scheduler:?}");
     }
 }
 
 #[test]
-fn a_conversion_on_s3_makes_the_rows_of_the_whole() {
+fn a_divided_conversion_on_s3_writes_the_same_rows() {
     let cluster = Cluster::new(&archives::files("pc3_objects"));
     fs::create_dir(cluster.at("whole")).unwrap();
     cluster.run_ok(&format!("zvf convert {STORE} whole/whole.csv --quiet"), None);
@@ -162,7 +162,7 @@ fn a_conversion_on_s3_makes_the_rows_of_the_whole() {
         assert!(stages[0].len() > 1, "{stages:?}");
         cluster.run(scheduler, WORK, &stages);
         let output = format!("{scheduler:?}");
-        assert!(cluster.s3.tree(&output).is_empty(), "nothing is to be seen before the end");
+        assert!(cluster.s3.tree(&output).is_empty(), "nothing is published before the end");
         cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
         let parts: Vec<_> = cluster.s3.tree(&output).into_iter().collect();
         assert_eq!(parts.len(), stages[0].len());
@@ -172,13 +172,13 @@ fn a_conversion_on_s3_makes_the_rows_of_the_whole() {
 }
 
 #[test]
-fn a_vacuum_on_s3_leaves_what_one_process_leaves() {
+fn a_divided_vacuum_on_s3_leaves_the_same_store() {
     let files = archives::files_with_waste("sl3_streamlines");
     let cluster = Cluster::new(&files);
     let before: BTreeMap<_, _> = files.iter().cloned().collect();
     archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
     cluster.run_ok("zvf vacuum whole.zarrvectors", None);
-    let whole = tree(Path::new(&cluster.at("whole.zarrvectors")));
+    let expected = tree(Path::new(&cluster.at("whole.zarrvectors")));
     for scheduler in SCHEDULERS {
         cluster.s3.remove("brain.zarrvectors");
         cluster.s3.remove("brain.zarrvectors.zvf");
@@ -188,9 +188,9 @@ fn a_vacuum_on_s3_leaves_what_one_process_leaves() {
         cluster.run(scheduler, WORK, &stages);
         assert_eq!(cluster.s3.tree("brain.zarrvectors"), before, "{scheduler:?}");
         cluster.run_ok(&format!("zvf task finish {WORK}"), None);
-        assert_eq!(cluster.s3.tree("brain.zarrvectors"), whole, "{scheduler:?}");
-        let again = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
-        assert!(again.ends_with("had been finished by an earlier run\n"), "{again}");
+        assert_eq!(cluster.s3.tree("brain.zarrvectors"), expected, "{scheduler:?}");
+        let repeated = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
+        assert!(repeated.ends_with("had been finished by an earlier run\n"), "{repeated}");
     }
 }
 
@@ -223,13 +223,13 @@ impl Cluster {
 }
 
 #[test]
-fn levels_are_made_in_folders_and_on_s3_by_the_same_scripts() {
+fn the_scripts_build_levels_in_folders_and_on_s3() {
     let files = archives::files("pc3_objects");
     let cluster = Cluster::new(&files);
     let options = "--levels 2 --cell-size 9";
     archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
     cluster.run_ok(&format!("zvf pyramid whole.zarrvectors {options}"), None);
-    let whole = tree(Path::new(&cluster.at("whole.zarrvectors")));
+    let expected = tree(Path::new(&cluster.at("whole.zarrvectors")));
     for scheduler in SCHEDULERS {
         let store = cluster.at(&format!("{scheduler:?}.zarrvectors"));
         archives::write(Path::new(&store), &files);
@@ -238,7 +238,7 @@ fn levels_are_made_in_folders_and_on_s3_by_the_same_scripts() {
         assert_eq!(stages, [[0], [1]]);
         cluster.run(scheduler, "plan", &stages);
         cluster.run_ok("zvf task finish plan --remove", None);
-        assert_eq!(tree(Path::new(&store)), whole, "{scheduler:?}");
+        assert_eq!(tree(Path::new(&store)), expected, "{scheduler:?}");
 
         cluster.reset(&files);
         let line = format!("zvf task plan pyramid {STORE} --work-dir {WORK} {options}");
@@ -247,16 +247,16 @@ fn levels_are_made_in_folders_and_on_s3_by_the_same_scripts() {
         cluster.run(scheduler, WORK, &stages);
         cluster.run_ok(&format!("zvf task finish {WORK}"), None);
         let made = cluster.s3.tree("brain.zarrvectors");
-        assert_eq!(unmarked(made), unmarked(whole.clone()), "{scheduler:?}");
-        let again = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
-        assert!(again.ends_with("had been finished by an earlier run\n"), "{again}");
+        assert_eq!(unmarked(made), unmarked(expected.clone()), "{scheduler:?}");
+        let repeated = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
+        assert!(repeated.ends_with("had been finished by an earlier run\n"), "{repeated}");
         assert!(cluster.s3.tree("plan").is_empty(), "{scheduler:?}");
     }
     cluster.check_no_scratch();
 }
 
 #[test]
-fn levels_of_a_store_on_s3_are_built_by_one_command_and_undone() {
+fn one_command_builds_levels_on_s3_and_undo_removes_them() {
     let files = archives::files("sl3_streamlines");
     let cluster = Cluster::new(&files);
     let before = cluster.s3.tree("brain.zarrvectors");
@@ -267,9 +267,9 @@ fn levels_of_a_store_on_s3_are_built_by_one_command_and_undone() {
         let plan = cluster.run_ok(&format!("zvf pyramid {STORE} --dry-run {options}"), None);
         assert!(plan.starts_with("level 0:"), "{plan}");
         cluster.run_ok(&format!("zvf pyramid {STORE} {options}"), None);
-        let whole = unmarked(tree(Path::new(&cluster.at("whole.zarrvectors"))));
+        let expected = unmarked(tree(Path::new(&cluster.at("whole.zarrvectors"))));
         built.push(cluster.s3.tree("brain.zarrvectors"));
-        assert_eq!(unmarked(built.last().unwrap().clone()), whole, "{options}");
+        assert_eq!(unmarked(built.last().unwrap().clone()), expected, "{options}");
     }
     cluster.run_ok(&format!("zvf validate {STORE}"), None);
     cluster.run_ok(&format!("zvf undo {STORE}"), None);

@@ -1,13 +1,13 @@
-//! A vacuum that several processes do.
+//! A vacuum divided between several processes.
 
 use std::path::Path;
 
 use archives::{Unpacked, tree};
 
-use super::{names, run, run_ok, run_roughly, start};
+use super::{names, run, run_ok, run_with_kills, start};
 
 /// Returns a store with waste in many chunks, its address, and a sibling folder.
-fn place() -> (Unpacked, String, String) {
+fn unpack() -> (Unpacked, String, String) {
     let store = Unpacked::from_files(&archives::files_with_waste("sl3_streamlines"));
     let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
     let address = store.path().to_str().unwrap().to_owned();
@@ -32,63 +32,64 @@ fn report(text: &str) -> serde_json::Value {
 
 #[test]
 fn the_store_becomes_that_of_zvf_vacuum() {
-    let ((whole, single, _), (store, address, work)) = (place(), place());
+    let ((expected, single, _), (store, address, work)) = (unpack(), unpack());
     let before = tree(store.path());
     let single_report = run_ok(&["vacuum", &single, "--json"]);
     assert_eq!(plan(&address, &work, "2"), 2);
-    let (one, two) = (["task", "run", &work, "--task", "0"], ["task", "run", &work, "--task", "1"]);
+    let (first, second) =
+        (["task", "run", &work, "--task", "0"], ["task", "run", &work, "--task", "1"]);
     let early = run(&["task", "finish", &work]);
     assert_eq!(early.status.code(), Some(5), "a task is missing");
-    let both = [start(&one), start(&two)].map(|child| child.wait_with_output().unwrap());
-    let outputs = both.map(|output| String::from_utf8(output.stdout).unwrap());
+    let runs = [start(&first), start(&second)].map(|child| child.wait_with_output().unwrap());
+    let outputs = runs.map(|output| String::from_utf8(output.stdout).unwrap());
     assert_eq!(outputs, ["task 0, chunks: done\n", "task 1, chunks: done\n"]);
     assert_eq!(tree(store.path()), before, "tasks do not change the store");
     let finished = run_ok(&["task", "finish", &work, "--json"]);
     assert_eq!(report(&finished), report(&single_report));
-    assert_eq!(tree(store.path()), tree(whole.path()));
+    assert_eq!(tree(store.path()), tree(expected.path()));
     assert_eq!(run(&["validate", "-q", &address]).status.code(), Some(0));
-    let again = run_ok(&["task", "finish", &work, "--json"]);
-    let again: serde_json::Value = serde_json::from_str(&again).unwrap();
-    assert_eq!(again, serde_json::json!({"store": address, "commits": null}));
-    let again = run_ok(&["task", "finish", &work, "--remove"]);
-    assert_eq!(again, format!("{address} had been finished by an earlier run\n"));
+    let repeated = run_ok(&["task", "finish", &work, "--json"]);
+    let repeated: serde_json::Value = serde_json::from_str(&repeated).unwrap();
+    assert_eq!(repeated, serde_json::json!({"store": address, "commits": null}));
+    let repeated = run_ok(&["task", "finish", &work, "--remove"]);
+    assert_eq!(repeated, format!("{address} had been finished by an earlier run\n"));
     assert!(!Path::new(&work).exists());
 }
 
 #[test]
 fn tasks_and_the_last_step_may_be_killed() {
-    let ((whole, single, _), (store, address, work)) = (place(), place());
+    let ((expected, single, _), (store, address, work)) = (unpack(), unpack());
     run_ok(&["vacuum", &single]);
     let before = tree(store.path());
     let count = plan(&address, &work, "3");
     assert!(count > 1, "{count}");
-    run_roughly(&work, count, || assert_eq!(tree(store.path()), before));
+    run_with_kills(&work, count, || assert_eq!(tree(store.path()), before));
     let mut killed = start(&["task", "finish", &work]);
     killed.kill().unwrap();
     killed.wait().unwrap();
     run_ok(&["task", "finish", &work, "--remove"]);
-    assert_eq!(tree(store.path()), tree(whole.path()));
-    let left = names(store.path().parent().unwrap().to_str().unwrap());
-    assert_eq!(left, ["store.zarrvectors", "store.zarrvectors.zvf"]);
+    assert_eq!(tree(store.path()), tree(expected.path()));
+    let files = names(store.path().parent().unwrap().to_str().unwrap());
+    assert_eq!(files, ["store.zarrvectors", "store.zarrvectors.zvf"]);
     // Without work left, the command reports that and changes nothing.
     assert!(plan(&address, &work, "3") > 1);
     run_ok(&["task", "run", &work, "--all"]);
     assert_eq!(run_ok(&["task", "finish", &work]), "nothing changed; the head is 1\n");
-    assert_eq!(tree(store.path()), tree(whole.path()));
+    assert_eq!(tree(store.path()), tree(expected.path()));
 }
 
 #[test]
-fn what_cannot_be_divided_or_changed_since_says_so_by_its_exit_code() {
-    let (store, address, work) = place();
+fn failures_have_the_exit_code_of_their_cause() {
+    let (store, address, work) = unpack();
     plan(&address, &work, "2");
     run_ok(&["task", "run", &work, "--task", "0"]);
     run_ok(&["edit", "rm", &address, "--objects", "3"]);
     let edited = tree(store.path());
     let late = run(&["task", "run", &work, "--all"]);
-    assert_eq!(late.status.code(), Some(6), "a task of what was");
+    assert_eq!(late.status.code(), Some(6), "the task belongs to an earlier version");
     assert!(String::from_utf8(late.stderr).unwrap().contains("it changed since"));
-    let other = ["task", "plan", "vacuum", &address, "--work-dir", &work];
-    assert_eq!(run(&other).status.code(), Some(4), "the folder holds another plan");
+    let other_plan = ["task", "plan", "vacuum", &address, "--work-dir", &work];
+    assert_eq!(run(&other_plan).status.code(), Some(4), "the folder holds another plan");
     run_ok(&["task", "remove", &work]);
 
     plan(&address, &work, "2");
@@ -97,24 +98,24 @@ fn what_cannot_be_divided_or_changed_since_says_so_by_its_exit_code() {
     run_ok(&["edit", "rm", &address, "--objects", "2"]);
     let edited = tree(store.path());
     let late = run(&["task", "finish", &work, "--remove"]);
-    assert_eq!(late.status.code(), Some(6), "the last step of what was");
+    assert_eq!(late.status.code(), Some(6), "the last step belongs to an earlier version");
     assert_eq!(tree(store.path()), edited, "nothing is lost");
     assert!(Path::new(&work).exists());
     let sarif = run(&["task", "finish", &work, "--sarif", "-"]);
     assert_eq!(sarif.status.code(), Some(2));
 
-    let nothing = format!("{address}.not");
-    let wrong = ["task", "plan", "vacuum", &nothing, "--work-dir", &work];
-    let wrong = run(&wrong);
-    assert_eq!(wrong.status.code(), Some(4));
-    let stderr = String::from_utf8(wrong.stderr).unwrap();
-    assert!(stderr.contains(&nothing), "{stderr}");
-    assert_eq!(run(&["task", "run", &nothing, "--all"]).status.code(), Some(4));
+    let missing = format!("{address}.not");
+    let refused = ["task", "plan", "vacuum", &missing, "--work-dir", &work];
+    let refused = run(&refused);
+    assert_eq!(refused.status.code(), Some(4));
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert!(stderr.contains(&missing), "{stderr}");
+    assert_eq!(run(&["task", "run", &missing, "--all"]).status.code(), Some(4));
     for word in ["--dry-run", "--accept-foreign"] {
-        let refused = run(&["task", "plan", "vacuum", &address, "--work-dir", &nothing, word]);
+        let refused = run(&["task", "plan", "vacuum", &address, "--work-dir", &missing, word]);
         assert_eq!(refused.status.code(), Some(2), "{word}");
     }
-    assert!(!Path::new(&nothing).exists());
+    assert!(!Path::new(&missing).exists());
 }
 
 #[test]
@@ -129,9 +130,9 @@ fn a_store_without_chunks_has_no_tasks() {
 }
 
 #[test]
-fn what_something_else_wrote_is_accepted_where_that_is_said() {
-    for words in [&["vacuum"][..], &["undo"], &["edit", "rm", "--objects", "1"]] {
-        let (store, address, _) = place();
+fn foreign_changes_are_accepted_with_the_option() {
+    for args in [&["vacuum"][..], &["undo"], &["edit", "rm", "--objects", "1"]] {
+        let (store, address, _) = unpack();
         run_ok(&["edit", "rm", &address, "--objects", "2"]);
         let commit = run_ok(&["show", &address, "1", "--json"]);
         let commit: serde_json::Value = serde_json::from_str(&commit).unwrap();
@@ -142,13 +143,13 @@ fn what_something_else_wrote_is_accepted_where_that_is_said() {
         let text = std::fs::read_to_string(&document).unwrap();
         std::fs::write(&document, text + "\n").unwrap();
         let before = tree(store.path());
-        let words = [words, &[&address]].concat();
-        let refused = run(&words);
+        let args = [args, &[&address]].concat();
+        let refused = run(&args);
         let stderr = String::from_utf8(refused.stderr).unwrap();
-        assert_eq!(refused.status.code(), Some(6), "{words:?}: {stderr}");
-        assert!(stderr.contains("--accept-foreign"), "{words:?}: {stderr}");
-        assert_eq!(tree(store.path()), before, "{words:?}");
-        run_ok(&[&words[..], &["--accept-foreign"]].concat());
-        assert_ne!(tree(store.path()), before, "{words:?}");
+        assert_eq!(refused.status.code(), Some(6), "{args:?}: {stderr}");
+        assert!(stderr.contains("--accept-foreign"), "{args:?}: {stderr}");
+        assert_eq!(tree(store.path()), before, "{args:?}");
+        run_ok(&[&args[..], &["--accept-foreign"]].concat());
+        assert_ne!(tree(store.path()), before, "{args:?}");
     }
 }

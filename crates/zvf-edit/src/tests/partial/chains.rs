@@ -24,12 +24,12 @@ fn walks(random: &mut Random, kind: Kind, count: usize, first: i64) -> Batch {
     }
     let rows = at.len() / 2;
     let ids = (first..).take(count).map(ObjectId).collect();
-    let along = (0..rows).map(|row| (row % 23) as f64 * 0.7).collect::<Vec<_>>();
+    let zeta = (0..rows).map(|row| (row % 23) as f64 * 0.7).collect::<Vec<_>>();
     let class = (0..rows).map(|row| (row % 5) as f64).collect::<Vec<_>>();
     Batch::new(kind, column("float32", 2, at))
         .with_parts(Parts::new(offsets, ids).unwrap())
         .unwrap()
-        .with_field(Field::new("zeta", column("float32", 1, along)))
+        .with_field(Field::new("zeta", column("float32", 1, zeta)))
         .unwrap()
         .with_field(Field::new("class", column("int16", 1, class)))
         .unwrap()
@@ -75,7 +75,7 @@ pub(super) fn with_mass(writer: &mut Writer, count: usize) {
 
 #[test]
 fn chains_are_refreshed_by_objects() {
-    let of = |method, size: Option<f64>, sparsity| Options {
+    let build = |method, size: Option<f64>, sparsity| Options {
         method: Some(method),
         size,
         sparsity,
@@ -83,23 +83,23 @@ fn chains_are_refreshed_by_objects() {
         ..Options::default()
     };
     let sums = vec![("zeta".to_owned(), zvf_pyramid::Aggregation::Sum)];
-    let three = Options { levels: Some(3), ..of(Method::Simplify, Some(0.5), 1.0) };
+    let three_levels = Options { levels: Some(3), ..build(Method::Simplify, Some(0.5), 1.0) };
     for (kind, shards, options) in [
-        (Kind::Polyline, false, three),
-        (Kind::Polyline, true, Options { rules: sums, ..of(Method::Simplify, Some(0.5), 1.0) }),
-        (Kind::Streamline, false, of(Method::Decimate, None, 1.0)),
-        (Kind::Polyline, false, of(Method::Simplify, Some(0.3), 1.5)),
+        (Kind::Polyline, false, three_levels),
+        (Kind::Polyline, true, Options { rules: sums, ..build(Method::Simplify, Some(0.5), 1.0) }),
+        (Kind::Streamline, false, build(Method::Decimate, None, 1.0)),
+        (Kind::Polyline, false, build(Method::Simplify, Some(0.3), 1.5)),
         (
             Kind::Streamline,
             true,
             Options {
                 strategy: Strategy::Largest("mass".into()),
-                ..of(Method::Simplify, Some(0.3), 1.2)
+                ..build(Method::Simplify, Some(0.3), 1.2)
             },
         ),
-        (Kind::Line, false, of(Method::Keep, None, 1.5)),
+        (Kind::Line, false, build(Method::Keep, None, 1.5)),
     ] {
-        let what = format!("{kind} {} {}", options.method.unwrap(), options.sparsity);
+        let label = format!("{kind} {} {}", options.method.unwrap(), options.sparsity);
         let (mut random, count) = (Random(11), 14);
         let batch = walks(&mut random, kind, count, 0);
         let mut schema = schema(kind);
@@ -111,18 +111,18 @@ fn chains_are_refreshed_by_objects() {
             writer.push(&batch).unwrap();
         };
         let pair = Pair::new(schema, fill, &options);
-        let rebuilt = assert_partial(&what, &pair, &small_moves_of(kind));
-        assert_eq!(rebuilt["unit"], "objects", "{what}");
-        assert!(rebuilt["built"].as_u64().unwrap() <= 1, "{what}: {rebuilt:?}");
+        let rebuilt = assert_partial(&label, &pair, &small_moves_of(kind));
+        assert_eq!(rebuilt["unit"], "objects", "{label}");
+        assert!(rebuilt["built"].as_u64().unwrap() <= 1, "{label}: {rebuilt:?}");
         let mut lines = edit_chains(&mut random, kind, 5);
         lines.push(small_moves_of(kind)[0].clone()); // attributes of objects make nothing stale
-        pair.edit(&format!("{what}, at random"), &lines);
+        pair.edit(&format!("{label}, at random"), &lines);
         let mut last = edit_chains(&mut random, kind, 5);
         last.push(json!({"op": "object.remove", "objects": [5, 6]}));
         if kind != Kind::Line {
             last.push(json!({"op": "object.merge", "objects": [7, 9]}));
         }
-        pair.edit(&what, &last);
+        pair.edit(&label, &last);
     }
 }
 
@@ -138,9 +138,9 @@ fn reversing_a_line_makes_levels_stale() {
     let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
     let pair = Pair::new(schema(Kind::Line), fill, &options);
     // With one vertex in each of two chunks, both chunks stay as they are.
-    let apart =
+    let move_apart =
         json!({"op": "vertex.move", "vertices": {"object": 2, "index": [1]}, "by": [17.0, 0.0]});
-    pair.edit("apart", &[apart]);
+    pair.edit("apart", &[move_apart]);
     for id in [2, 3] {
         let rebuilt = pair.edit("turned", &[json!({"op": "object.reverse", "objects": [id]})]);
         assert_eq!(rebuilt.len(), 1, "{id}");
@@ -151,14 +151,14 @@ fn reversing_a_line_makes_levels_stale() {
 fn kinds_of_a_store_are_refreshed_independently() {
     let mut random = Random(5);
     let (dots, lines) = (points(&mut random, "float32"), walks(&mut random, Kind::Polyline, 12, 0));
-    let both = schema(Kind::PointCloud).and(Kind::Polyline).unwrap();
+    let two_kinds = schema(Kind::PointCloud).and(Kind::Polyline).unwrap();
     let fill = |writer: &mut Writer| {
         let owners = vec![Some(ObjectId(100)); dots.len()];
         let dots = dots.clone().with_vertex_objects(owners).unwrap();
         writer.kind(Kind::PointCloud).unwrap().push(&dots).unwrap();
         writer.kind(Kind::Polyline).unwrap().push(&lines).unwrap();
     };
-    let pair = Pair::new(both, fill, &cells(2, 0.7));
+    let pair = Pair::new(two_kinds, fill, &cells(2, 0.7));
     assert_partial("a line", &pair, &small_moves_of(Kind::Polyline));
     for round in 0..2 {
         let mut lines = edit_chains(&mut random, Kind::Polyline, 11);

@@ -79,11 +79,11 @@ fn draw_tree(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
     let mut places = vec![(random.within(10.0, 25), random.within(10.0, 25))];
     let first = builder.push(id, places[0].0, places[0].1, 0.0);
     for node in 1..10 + random.below(12) as usize {
-        let above = node - 1 - random.below(node.min(5) as u64) as usize;
-        let (x, y) = places[above];
+        let parent = node - 1 - random.below(node.min(5) as u64) as usize;
+        let (x, y) = places[parent];
         places.push((x + random.within(-5.0, 10), y + random.within(-5.0, 10)));
         let row = builder.push(id, places[node].0, places[node].1, 0.0);
-        builder.rows.extend([row, first + above]);
+        builder.rows.extend([row, first + parent]);
     }
     for _ in 0..2 {
         let row = builder.push(id, 33.0, 24.0, 0.0);
@@ -102,8 +102,8 @@ fn draw_web(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
         let (a, b) = place(random);
         let row = builder.push(id, a, b, 0.0);
         if node != count / 2 && node + 1 < count {
-            let earlier = first + node - 1 - random.below(node.min(4) as u64) as usize;
-            builder.rows.extend(if random.below(2) == 0 { [row, earlier] } else { [earlier, row] });
+            let target = first + node - 1 - random.below(node.min(4) as u64) as usize;
+            builder.rows.extend(if random.below(2) == 0 { [row, target] } else { [target, row] });
         }
     }
     builder.rows.extend([first, first, first + 1, first + 2, first + 2, first + 1]);
@@ -131,7 +131,7 @@ fn edit_objects(random: &mut Random, kind: Kind, count: u64, weighs: bool) -> Ve
     let id = random.below(count);
     let (x, y) = (random.within(0.0, SIDE), random.within(0.0, SIDE));
     let place = |x: f64, y: f64| -> Vec<f64> { [x, y, 3.0][..axes_of(kind)].to_vec() };
-    let by = |x: f64, y: f64| -> Vec<f64> { [x, y, 0.0][..axes_of(kind)].to_vec() };
+    let offset = |x: f64, y: f64| -> Vec<f64> { [x, y, 0.0][..axes_of(kind)].to_vec() };
     let vertex = json!({"object": id, "index": [2]});
     let end = |index: u64| json!({"object": id, "index": [index]});
     let mut low = place(x, y);
@@ -146,10 +146,10 @@ fn edit_objects(random: &mut Random, kind: Kind, count: u64, weighs: bool) -> Ve
         "attributes": {"zeta": [0, 1, 2, 3], "class": [0, 1, 2, 3]},
     });
     let mut all = vec![
-        json!({"op": "vertex.move", "vertices": vertex, "by": by(1.25, -0.5)}),
-        json!({"op": "vertex.move", "vertices": vertex, "by": by(-12.0, 3.0)}),
+        json!({"op": "vertex.move", "vertices": vertex, "by": offset(1.25, -0.5)}),
+        json!({"op": "vertex.move", "vertices": vertex, "by": offset(-12.0, 3.0)}),
         json!({"op": "vertex.set", "vertices": {"kind": kind.token(), "box": [low, high]}, "values": {"zeta": 3.5, "class": 1}}),
-        json!({"op": "object.copy", "object": id, "by": by(1.0, 1.0)}),
+        json!({"op": "object.copy", "object": id, "by": offset(1.0, 1.0)}),
         json!({"op": "object.set", "objects": [id], "values": {"mass": 4.5}}),
     ];
     if kind == Kind::Skeleton {
@@ -202,34 +202,34 @@ fn sharded(kind: Kind) -> Schema {
 
 #[test]
 fn skeletons_are_refreshed_by_objects() {
-    let three = Options { levels: Some(3), ..options_of(Method::Simplify, Some(1.5)) };
+    let three_levels = Options { levels: Some(3), ..options_of(Method::Simplify, Some(1.5)) };
     let pruned = Options { prune: Some(6.0), ..options_of(Method::Simplify, Some(1.0)) };
     let sums = vec![("zeta".to_owned(), Aggregation::Sum)];
-    let fewer = Options { rules: sums, sparsity: 1.3, ..options_of(Method::Cluster, Some(4.0)) };
+    let sparse = Options { rules: sums, sparsity: 1.3, ..options_of(Method::Cluster, Some(4.0)) };
     let explicit = schema(Kind::Skeleton).explicit();
-    for (what, schema, dtype, weighs, options) in [
-        ("simplified", schema(Kind::Skeleton), "float32", false, three),
+    for (label, schema, dtype, weighs, options) in [
+        ("simplified", schema(Kind::Skeleton), "float32", false, three_levels),
         ("pruned in shards", sharded(Kind::Skeleton), "float64", false, pruned),
-        ("clustered", schema(Kind::Skeleton), "float32", false, fewer),
+        ("clustered", schema(Kind::Skeleton), "float32", false, sparse),
         ("explicit", explicit, "float32", true, options_of(Method::Cluster, Some(3.0))),
     ] {
-        check(what, Kind::Skeleton, (schema, dtype, weighs), &options);
+        check(label, Kind::Skeleton, (schema, dtype, weighs), &options);
     }
 }
 
 #[test]
 fn graphs_are_refreshed_by_objects() {
-    let (kind, three) =
+    let (kind, three_levels) =
         (Kind::Graph, Options { levels: Some(3), ..options_of(Method::Cluster, Some(3.0)) });
     let sums = vec![("weight".to_owned(), Aggregation::Sum)];
-    let fewer = Options { rules: sums, sparsity: 1.3, ..options_of(Method::Cluster, Some(4.0)) };
+    let sparse = Options { rules: sums, sparsity: 1.3, ..options_of(Method::Cluster, Some(4.0)) };
     let directed = schema(kind).directed();
-    for (what, schema, dtype, weighs, options) in [
-        ("clustered", schema(kind), "float32", false, three),
-        ("weighed in shards", sharded(kind), "float64", true, fewer),
+    for (label, schema, dtype, weighs, options) in [
+        ("clustered", schema(kind), "float32", false, three_levels),
+        ("weighed in shards", sharded(kind), "float64", true, sparse),
         ("directed", directed, "float32", true, options_of(Method::Cluster, Some(2.0))),
     ] {
-        check(what, kind, (schema, dtype, weighs), &options);
+        check(label, kind, (schema, dtype, weighs), &options);
     }
 }
 
@@ -237,19 +237,19 @@ fn graphs_are_refreshed_by_objects() {
 fn meshes_are_refreshed_by_objects() {
     let kind = Kind::Mesh;
     let halved = Options { keep: Some(0.5), ..options_of(Method::Collapse, None) };
-    let fewer = Options { sparsity: 1.3, ..options_of(Method::Cluster, Some(3.0)) };
-    for (what, schema, dtype, weighs, options) in [
+    let sparse = Options { sparsity: 1.3, ..options_of(Method::Cluster, Some(3.0)) };
+    for (label, schema, dtype, weighs, options) in [
         ("collapsed", schema(kind), "float32", false, halved.clone()),
         ("collapsed in shards", sharded(kind), "float64", true, halved),
-        ("clustered", schema(kind), "float32", true, fewer),
+        ("clustered", schema(kind), "float32", true, sparse),
     ] {
-        check(what, kind, (schema, dtype, weighs), &options);
+        check(label, kind, (schema, dtype, weighs), &options);
     }
 }
 
 /// Runs random edits of a store of one kind, each followed by a refresh.
-fn check(what: &str, kind: Kind, (schema, dtype, weighs): (Schema, &str, bool), options: &Options) {
-    let what = format!("{kind} {what}");
+fn check(name: &str, kind: Kind, (schema, dtype, weighs): (Schema, &str, bool), options: &Options) {
+    let name = format!("{kind} {name}");
     let (mut random, count) = (Random(17), 10);
     let batch = draw_objects(&mut random, kind, count).batch(dtype, weighs);
     let fill = |writer: &mut Writer| {
@@ -257,16 +257,16 @@ fn check(what: &str, kind: Kind, (schema, dtype, weighs): (Schema, &str, bool), 
         writer.push(&batch).unwrap();
     };
     let pair = Pair::new(schema, fill, options);
-    let rebuilt = assert_partial(&what, &pair, &small_moves_of(kind));
-    assert_eq!(rebuilt["unit"], "objects", "{what}");
-    assert!(rebuilt["built"].as_u64().unwrap() <= 1, "{what}: {rebuilt:?}");
+    let rebuilt = assert_partial(&name, &pair, &small_moves_of(kind));
+    assert_eq!(rebuilt["unit"], "objects", "{name}");
+    assert!(rebuilt["built"].as_u64().unwrap() <= 1, "{name}: {rebuilt:?}");
     let object_count = count as u64 - 3;
     let mut lines = edit_objects(&mut random, kind, object_count, weighs);
     lines.push(small_moves_of(kind)[0].clone()); // attributes of objects make nothing stale
-    pair.edit(&format!("{what}, at random"), &lines);
+    pair.edit(&format!("{name}, at random"), &lines);
     let mut lines = edit_objects(&mut random, kind, object_count, weighs);
     lines.extend(regroup(kind, count));
-    pair.edit(&format!("{what}, regrouped"), &lines);
+    pair.edit(&format!("{name}, regrouped"), &lines);
 }
 
 #[test]
@@ -304,14 +304,14 @@ fn linked_objects_are_rebuilt_fully() {
     assert_full(reason, &pair(true).edit(reason, std::slice::from_ref(&first)), reason);
     // A new edge joins two objects, until it is removed.
     let pair = pair(false);
-    let whole = |what: &str, line: &Json, reason: &str| {
-        assert_full(what, &pair.edit(what, std::slice::from_ref(line)), reason);
+    let check_full = |label: &str, line: &Json, reason: &str| {
+        assert_full(label, &pair.edit(label, std::slice::from_ref(line)), reason);
     };
     let between = json!([[{"object": 2, "index": [3]}, {"object": 6, "index": [1]}]]);
-    whole("joined", &json!({"op": "link.add", "links": between}), reason);
-    whole("elsewhere", &first, reason);
-    let apart = json!({"op": "link.remove", "links": between});
-    whole("apart", &apart, "objects of the level were not made each by itself");
+    check_full("joined", &json!({"op": "link.add", "links": between}), reason);
+    check_full("elsewhere", &first, reason);
+    let removal = json!({"op": "link.remove", "links": between});
+    check_full("apart", &removal, "objects of the level were not made each by itself");
     assert_partial("again", &pair, &small_moves_of(Kind::Graph));
 }
 
@@ -326,13 +326,13 @@ fn trees_and_graphs_of_a_store_are_refreshed_independently() {
         ..webs
     };
     let (trees, webs) = (trees.batch("float32", false), webs.batch("float32", true));
-    let both = schema(Kind::Skeleton).and(Kind::Graph).unwrap();
+    let two_kinds = schema(Kind::Skeleton).and(Kind::Graph).unwrap();
     let fill = |writer: &mut Writer| {
         writer.kind(Kind::Skeleton).unwrap().push(&trees).unwrap();
         writer.kind(Kind::Graph).unwrap().push(&webs).unwrap();
     };
     let sized = Options { levels: Some(2), size: Some(2.0), ..Options::default() };
-    let pair = Pair::new(both, fill, &sized);
+    let pair = Pair::new(two_kinds, fill, &sized);
     assert_partial("a tree", &pair, &small_moves_of(Kind::Skeleton));
     for round in 0..2 {
         let mut lines = edit_objects(&mut random, Kind::Skeleton, 9, false);

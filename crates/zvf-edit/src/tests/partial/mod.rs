@@ -78,8 +78,8 @@ impl Pair {
     }
 
     /// Edits the store, refreshes it, and compares it with a twin whose levels are fully rebuilt. Returns the rebuilt shares.
-    fn edit(&self, what: &str, lines: &[Json]) -> Vec<Json> {
-        run(&self.store, lines).unwrap_or_else(|error| panic!("{what}: {error}"));
+    fn edit(&self, label: &str, lines: &[Json]) -> Vec<Json> {
+        run(&self.store, lines).unwrap_or_else(|error| panic!("{label}: {error}"));
         let _none_yet = std::fs::remove_dir_all(&self.twin);
         for (name, bytes) in archives::tree(&self.store) {
             let path = self.twin.join(name);
@@ -93,7 +93,7 @@ impl Pair {
             let (found, expected) = (found.get(key), expected.get(key));
             assert!(
                 found == expected,
-                "{what}: {key}: found {found:?}, expected {expected:?}; {lines:?} {report}"
+                "{label}: {key}: found {found:?}, expected {expected:?}; {lines:?} {report}"
             );
         }
         report["commits"][0]["levels_rebuilt"].as_array().cloned().unwrap_or_default()
@@ -122,7 +122,8 @@ fn build_levels(store: &Path, options: &Options) -> u32 {
     levels.unwrap().len() as u32
 }
 
-/// Whether only a part of a level was rebuilt. If the place of its largest error is rebuilt, so is all of the level.
+/// Returns whether only a part of a level was rebuilt. If the place of its largest error is
+/// rebuilt, so is all of the level.
 fn is_partial(rebuilt: &Json) -> bool {
     let (built, all) = (rebuilt["built"].as_u64().unwrap(), rebuilt["all"].as_u64().unwrap());
     let reason = "the place of the largest error changed";
@@ -132,34 +133,34 @@ fn is_partial(rebuilt: &Json) -> bool {
 
 /// Makes local edits, and checks that each level is partially rebuilt at least once. Returns the rebuilt share of the
 /// first level by the first edit with a partial rebuild.
-fn assert_partial(what: &str, pair: &Pair, edits: &[Json]) -> Json {
-    let each = edits.iter().map(|edit| pair.edit(what, std::slice::from_ref(edit)));
-    let each: Vec<Vec<Json>> = each.collect();
-    for level in 0..each[0].len() {
-        let of_level: Vec<&Json> = each.iter().map(|rebuilt| &rebuilt[level]).collect();
-        let partial = of_level.iter().filter(|rebuilt| is_partial(rebuilt)).count();
-        // A level of one chunk has no part.
-        let is_single = of_level.iter().all(|rebuilt| rebuilt["all"] == 1);
-        assert!(partial > 0 || is_single, "{what}: {of_level:?}");
+fn assert_partial(label: &str, pair: &Pair, edits: &[Json]) -> Json {
+    let shares = edits.iter().map(|edit| pair.edit(label, std::slice::from_ref(edit)));
+    let shares: Vec<Vec<Json>> = shares.collect();
+    for level in 0..shares[0].len() {
+        let level_shares: Vec<&Json> = shares.iter().map(|rebuilt| &rebuilt[level]).collect();
+        let partial = level_shares.iter().filter(|rebuilt| is_partial(rebuilt)).count();
+        // A level of a single chunk has no part.
+        let is_single = level_shares.iter().all(|rebuilt| rebuilt["all"] == 1);
+        assert!(partial > 0 || is_single, "{label}: {level_shares:?}");
     }
-    each.iter().map(|rebuilt| &rebuilt[0]).find(|rebuilt| is_partial(rebuilt)).cloned().unwrap()
+    shares.iter().map(|rebuilt| &rebuilt[0]).find(|rebuilt| is_partial(rebuilt)).cloned().unwrap()
 }
 
 /// Returns small moves of the first vertices of some objects.
 fn small_moves_of(kind: Kind) -> Vec<Json> {
-    let moved = |id: i64| {
+    let move_of = |id: i64| {
         let first = json!({"kind": kind.token(), "object": id, "index": [0]});
-        let by = &[0.25, 0.0, 0.0][..axes_of(kind)];
-        json!({"op": "vertex.move", "vertices": first, "by": by})
+        let offset = &[0.25, 0.0, 0.0][..axes_of(kind)];
+        json!({"op": "vertex.move", "vertices": first, "by": offset})
     };
-    (2..4).map(moved).collect()
+    (2..4).map(move_of).collect()
 }
 
-fn assert_full(what: &str, rebuilt: &[Json], reason: &str) {
+fn assert_full(label: &str, rebuilt: &[Json], reason: &str) {
     for level in rebuilt {
-        assert_eq!(level["built"], level["all"], "{what}: {rebuilt:?}");
+        assert_eq!(level["built"], level["all"], "{label}: {rebuilt:?}");
     }
-    assert_eq!(rebuilt[0]["reason"], reason, "{what}: {rebuilt:?}");
+    assert_eq!(rebuilt[0]["reason"], reason, "{label}: {rebuilt:?}");
 }
 
 /// The approximate side length of a store.

@@ -28,10 +28,10 @@ pub(super) fn points(random: &mut Random, dtype: &str) -> Batch {
 /// Returns moves of the points of small boxes that are far apart.
 fn small_moves() -> Vec<Json> {
     let corners = [[3, 31], [31, 4]];
-    let moved = corners.map(|[x, y]| {
+    let moves = corners.map(|[x, y]| {
         json!({"op": "vertex.move", "vertices": {"box": [[x, y], [x + 8, y + 8]]}, "by": [0.5, 0.5]})
     });
-    moved.to_vec()
+    moves.to_vec()
 }
 
 /// Returns random edits of the points of a random box.
@@ -62,7 +62,7 @@ pub(super) fn cells(levels: u32, size: f64) -> Options {
 #[test]
 fn clustered_points_are_refreshed_by_chunks() {
     let zstd = || CodecPipeline::zstd(1);
-    for (what, schema, dtype, options) in [
+    for (label, schema, dtype, options) in [
         ("plain", schema(Kind::PointCloud), "float32", cells(3, 2.5)),
         (
             "bins",
@@ -82,19 +82,19 @@ fn clustered_points_are_refreshed_by_chunks() {
         let mut random = Random(7);
         let batch = points(&mut random, dtype);
         let pair = Pair::new(schema, |writer| writer.push(&batch).unwrap(), &options);
-        let rebuilt = assert_partial(what, &pair, &small_moves());
-        assert_eq!(rebuilt["unit"], "chunks", "{what}");
-        assert!(rebuilt["built"].as_u64().unwrap() <= 4, "{what}: {rebuilt:?}");
-        pair.edit(what, &edit_points(&mut random, None));
+        let rebuilt = assert_partial(label, &pair, &small_moves());
+        assert_eq!(rebuilt["unit"], "chunks", "{label}");
+        assert!(rebuilt["built"].as_u64().unwrap() <= 4, "{label}: {rebuilt:?}");
+        pair.edit(label, &edit_points(&mut random, None));
         // The store grows beyond its highest and its lowest corner.
-        let above = json!({
+        let move_up = json!({
             "op": "vertex.add", "positions": [[67, 80]], "attributes": {"zeta": [1], "class": [2]},
         });
-        let below = json!({"op": "vertex.move", "vertices": {"box": [[0, 0], [9, 9]]}, "by": [-40.0, -3.0]});
-        pair.edit(what, &[above, below]);
+        let move_down = json!({"op": "vertex.move", "vertices": {"box": [[0, 0], [9, 9]]}, "by": [-40.0, -3.0]});
+        pair.edit(label, &[move_up, move_down]);
         // Removing all points of chunks removes the chunks.
         pair.edit(
-            what,
+            label,
             &[json!({"op": "vertex.remove", "vertices": {"box": [[-50, -50], [25, 25]]}})],
         );
     }
@@ -111,14 +111,14 @@ fn points_of_objects_are_refreshed_by_chunks() {
         let options = Options { sparsity, ..cells(2, 2.5) };
         let pair =
             Pair::new(schema(Kind::PointCloud), |writer| writer.push(&batch).unwrap(), &options);
-        let what = format!("sparsity {sparsity}");
-        assert_partial(&what, &pair, &small_moves());
-        pair.edit(&what, &edit_points(&mut random, Some(2)));
+        let label = format!("sparsity {sparsity}");
+        assert_partial(&label, &pair, &small_moves());
+        pair.edit(&label, &edit_points(&mut random, Some(2)));
         let object = json!({
             "op": "object.add", "positions": [[1, 1], [12, 3]], "attributes": {"zeta": [0.5, 0.75], "class": [1, 2]},
         });
         let removal = json!({"op": "object.remove", "objects": [4]});
-        pair.edit(&what, &[removal, object]);
+        pair.edit(&label, &[removal, object]);
     }
 }
 

@@ -114,7 +114,7 @@ fn shape(itemsize: u8, width: usize, has_perm: bool) -> RowShape {
 
 #[rustfmt::skip]
 #[test]
-fn cells_refused() {
+fn invalid_cells_are_refused() {
     use Body::{Flat, Inline};
     for (body, itemsize, width, has_perm, blob, message) in [
         (Flat, 8, 2, false, "0000000000000000", "Misaligned in link cell, rows at byte 0: expected a multiple of 16, found 8"),
@@ -135,7 +135,7 @@ fn cells_refused() {
         let shape = shape(itemsize, width, has_perm);
         assert_eq!(LinkCell::parse(&blob, body, shape).unwrap_err().to_string(), message);
     }
-    // Bytes that no group owns are read past, and asked for.
+    // Bytes outside of all groups are skipped, and counted.
     let gap = hex("0100000000000000 0200000000000000 00 00 01 02");
     let shape = shape(1, 2, false);
     let cell = LinkCell::parse(&gap, Inline, shape).unwrap();
@@ -148,7 +148,7 @@ fn cells_refused() {
 
 #[rustfmt::skip]
 #[test]
-fn shapes_and_records_refused() {
+fn invalid_shapes_and_records_are_refused() {
     for (width, message) in [
         (0, "BadShape in link cell, link_width at byte 0: expected 1 to 8, found 0"),
         (9, "LimitExceeded in link cell, link_width at byte 0: expected 1 to 8, found 9"),
@@ -158,8 +158,8 @@ fn shapes_and_records_refused() {
     }
     assert_eq!(LinkInteger::new(3, true).unwrap_err().to_string(), "BadShape in link cell, itemsize at byte 0: expected 1, 2, 4 or 8, found 3");
     assert_eq!(LinkRecord::new(&[], None).unwrap_err().to_string(), "BadShape in link record, link_width at byte 0: expected 1 to 8, found 0");
-    let two = Permutation::new(&[1, 0]);
-    assert_eq!(LinkRecord::new(&[1, 2, 3], two).unwrap_err().to_string(), "CountMismatch in link record, perm_idx at byte 0: expected 3, found 2");
+    let permutation = Permutation::new(&[1, 0]);
+    assert_eq!(LinkRecord::new(&[1, 2, 3], permutation).unwrap_err().to_string(), "CountMismatch in link record, perm_idx at byte 0: expected 3, found 2");
 
     let swapped = record(Some(1), &[200, 3]);
     for (shape, message) in [
@@ -175,7 +175,7 @@ fn shapes_and_records_refused() {
 }
 
 #[test]
-fn elements_by_size() {
+fn elements_are_found_by_size() {
     for (size, signed, unsigned, largest) in [
         (1, LinkInteger::I8, LinkInteger::U8, i8::MAX as u64),
         (2, LinkInteger::I16, LinkInteger::U16, i16::MAX as u64),
@@ -208,7 +208,7 @@ fn rows_are_checked_against_their_chunks() {
 }
 
 #[test]
-fn flat_links_both_ways() {
+fn flat_links_round_trip() {
     // (0,0) row 2, (1,0) row 0, in one record; then (-1,5) row 1, (-1,5) row 7.
     let blob = hex("0000000000000000 0000000000000000 0200000000000000
          0100000000000000 0000000000000000 0000000000000000
@@ -228,7 +228,7 @@ fn flat_links_both_ways() {
 
 #[rustfmt::skip]
 #[test]
-fn flat_links_refused() {
+fn invalid_flat_links_are_refused() {
     for (blob, width, rank, message) in [
         ("0000000000000000 0000000000000000 0000000000000000", 2, 1, "Misaligned in flat cross-chunk links, records at byte 0: expected a multiple of 32, found 24"),
         ("ffffffffffffffff 0000000000000000 0000000000000000 ffffffffffffffff", 2, 1, "Negative in flat cross-chunk links, vi at byte 24: expected at least 0, found -1"),
@@ -252,7 +252,7 @@ fn flat_links_refused() {
 
 #[rustfmt::skip]
 #[test]
-fn partitioned_links() {
+fn partitioned_links_round_trip() {
     let blob = hex("00 01 0200000000000000 0500000000000000 01 01 0000000000000000 ffffffffffffff7f");
     let links = PartitionedLinks::parse(&blob, 2, 2).unwrap();
     let found: Vec<_> = links.records().map(|record| record.endpoints().collect::<Vec<_>>()).collect();
@@ -287,9 +287,9 @@ fn any_groups() -> impl Strategy<Value = (RowShape, Vec<Vec<LinkRecord>>)> {
         let codes = (1..=width as u64).product::<u64>();
         let row = prop_oneof![0..100_u64, Just(shape.element().largest())];
         let rows = prop::collection::vec(row, width);
-        let one = (0..codes, rows)
+        let link_record = (0..codes, rows)
             .prop_map(move |(code, rows)| record(shape.has_perm().then_some(code), &rows));
-        let groups = prop::collection::vec(prop::collection::vec(one, 0..5), 0..5);
+        let groups = prop::collection::vec(prop::collection::vec(link_record, 0..5), 0..5);
         (Just(shape), groups)
     })
 }
@@ -300,16 +300,16 @@ fn slices(groups: &[Vec<LinkRecord>]) -> Vec<&[LinkRecord]> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_parses((shape, groups) in any_groups()) {
+    fn encoded_cells_are_parsed((shape, groups) in any_groups()) {
         for body in [Body::Flat, Body::Inline] {
             let blob = encode(&slices(&groups), body, shape).unwrap();
             let cell = LinkCell::parse_strict(&blob, body, shape).unwrap();
             prop_assert!(cell.records().eq(groups.concat()));
-            let (mut plain, mut rows) = (vec![7], vec![7]);
-            if cell.add_plain_rows(&mut plain) {
+            let (mut plain_rows, mut rows) = (vec![7], vec![7]);
+            if cell.add_plain_rows(&mut plain_rows) {
                 cell.records().for_each(|record| rows.extend_from_slice(record.rows()));
             }
-            prop_assert_eq!((plain, shape.has_perm()), (rows.clone(), shape.has_perm()));
+            prop_assert_eq!((plain_rows, shape.has_perm()), (rows.clone(), shape.has_perm()));
             prop_assert!(!shape.has_perm() || rows == [7]);
         }
     }
@@ -336,7 +336,7 @@ proptest! {
         }
     }
 
-    /// Nothing is assumed of any bytes.
+    /// Any bytes are parsed or refused without a panic.
     #[test]
     fn any_bytes(blob: Vec<u8>, shape in any_shape(), rank in 1..4_usize) {
         for body in [Body::Flat, Body::Inline] {

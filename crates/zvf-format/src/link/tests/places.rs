@@ -1,4 +1,4 @@
-//! Where records are stored, for every policy, and the way back.
+//! The locations of records for every policy, and the inverse.
 
 use std::string::ToString;
 use std::vec::Vec;
@@ -10,7 +10,7 @@ use crate::grid::ChunkShape;
 use crate::key::{Delta, Offsets};
 
 #[test]
-fn permutations_both_ways() {
+fn permutations_round_trip() {
     for (order, code) in [
         (&[][..], 0),
         (&[0], 0),
@@ -37,7 +37,7 @@ fn permutations_both_ways() {
 }
 
 #[test]
-fn every_code_is_one_permutation_and_no_other() {
+fn codes_and_permutations_are_bijective() {
     let widest = if cfg!(miri) { 5 } else { 8 }; // 46 232 permutations are too many to interpret
     for width in 0..=widest {
         let codes = (1..=u64::from(width)).product::<u64>();
@@ -66,7 +66,7 @@ struct Case {
     family: LinkPolicy,
     chunks: &'static [&'static str],
     rows: &'static [u64],
-    /// Source, offsets, permutation and rows of each copy.
+    /// The source, offsets, permutation and rows of each copy.
     copies: &'static [(&'static str, &'static str, Option<u16>, &'static [u64])],
 }
 
@@ -74,7 +74,7 @@ fn family(width: usize, rank: usize) -> LinkPolicy {
     LinkPolicy::new(width, rank).unwrap()
 }
 
-/// Chunks of 10 and 20 over a root of 10: one level up, in `rank` components.
+/// Returns the anchor of chunks of 10 and 20 over a root of 10: one level up, in `rank` components.
 fn up(rank: usize) -> Anchor {
     let root = ChunkShape::new(&[10.0]).unwrap();
     let coarse = ChunkShape::new(&[20.0]).unwrap().ratio_to(&root).unwrap();
@@ -83,7 +83,7 @@ fn up(rank: usize) -> Anchor {
 
 #[rustfmt::skip]
 #[test]
-fn records_in_their_places() {
+fn records_are_placed_by_policy() {
     let duplicate = |width, rank| family(width, rank).stored(LinkStorage::Duplicate);
     for Case { name, family, chunks, rows, copies } in [
         Case { name: "sorted already", family: family(2, 2), chunks: &["0.0", "1.0"], rows: &[2, 0],
@@ -110,7 +110,8 @@ fn records_in_their_places() {
             copies: &[("0", "+1", Some(1), &[8, 7]), ("1", "-1", Some(0), &[7, 8])] },
         Case { name: "duplicate and directed", family: duplicate(2, 1).directed(), chunks: &["1", "0"], rows: &[7, 8],
             copies: &[("0", "+1", Some(1), &[8, 7]), ("1", "-1", Some(0), &[7, 8])] },
-        // The copy of chunk 0 is led by its lowest row, which came last; the others as given.
+        // The copy of chunk 0 starts with its lowest row, which was last; the others keep the given
+        // order.
         Case { name: "duplicate face", family: duplicate(4, 1), chunks: &["2", "0", "1", "0"], rows: &[5, 9, 6, 3],
             copies: &[("0", "+2_0_+1", Some(18), &[3, 5, 9, 6]),
                       ("1", "+1_-1_-1", Some(12), &[6, 5, 9, 3]),
@@ -143,9 +144,9 @@ fn records_in_their_places() {
 
 #[rustfmt::skip]
 #[test]
-fn records_without_a_place() {
+fn records_that_cannot_be_placed_are_refused() {
     let duplicate = family(2, 1).stored(LinkStorage::Duplicate);
-    let far = family(2, 1).with_delta(Delta(1), Anchor::same_chunks(1).unwrap()).unwrap();
+    let policy = family(2, 1).with_delta(Delta(1), Anchor::same_chunks(1).unwrap()).unwrap();
     let root = ChunkShape::new(&[1.0]).unwrap();
     let ratio = |n: f64| ChunkShape::new(&[n]).unwrap().ratio_to(&root).unwrap();
     let anchor = Anchor::between_levels(&ratio(2.0), &ratio(1.0), 1).unwrap();
@@ -159,7 +160,7 @@ fn records_without_a_place() {
         (family(2, 1).directed(), &[max, "-2"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found -2"),
         // The first copy fits, the second does not.
         (duplicate, &["0", min], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found 0"),
-        (far, &[max, "-2"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found -2"),
+        (policy, &[max, "-2"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found -2"),
         (down, &["5000000000000000000", "0"], "Overflow in link record, source at byte 0: expected an anchor in 64 bits, found 5000000000000000000"),
         (down, &["0", "1.0"], "BadShape in link record, sid_ndim at byte 0: expected 1, found 2"),
     ] {
@@ -172,7 +173,7 @@ fn records_without_a_place() {
 
 #[rustfmt::skip]
 #[test]
-fn families_refused() {
+fn invalid_families_are_refused() {
     for (width, rank, message) in [
         (0, 2, "BadShape in link record, link_width at byte 0: expected 1 to 8, found 0"),
         (9, 2, "LimitExceeded in link record, link_width at byte 0: expected 1 to 8, found 9"),
@@ -181,10 +182,10 @@ fn families_refused() {
     ] {
         assert_eq!(LinkPolicy::new(width, rank).unwrap_err().to_string(), message);
     }
-    let two = family(2, 2);
-    assert_eq!(two.with_delta(Delta(1), up(1)).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
-    assert_eq!(two.with_delta(Delta(0), up(2)).unwrap_err().to_string(), "InvalidArgument in link record, delta at byte 0: expected levels of the same chunk shape, found 0");
-    assert!(two.with_delta(Delta(0), Anchor::same_chunks(2).unwrap()).is_ok());
+    let family_of_two = family(2, 2);
+    assert_eq!(family_of_two.with_delta(Delta(1), up(1)).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
+    assert_eq!(family_of_two.with_delta(Delta(0), up(2)).unwrap_err().to_string(), "InvalidArgument in link record, delta at byte 0: expected levels of the same chunk shape, found 0");
+    assert!(family_of_two.with_delta(Delta(0), Anchor::same_chunks(2).unwrap()).is_ok());
 }
 
 #[test]
@@ -232,7 +233,7 @@ fn anchors_round_down() {
     ] {
         let between = Anchor::between_levels(&source, &target, 2).unwrap();
         assert_eq!(between.map_chunk(&key(chunk)).unwrap().to_string(), anchor);
-        // The bin of an attribute in front is the same on both levels.
+        // A leading bin of an attribute is the same on both levels.
         let binned = Anchor::between_levels(&source, &target, 3).unwrap();
         assert_eq!(binned.map_chunk(&key(&["9.", chunk].concat())).unwrap().to_string(), ["9.", anchor].concat());
     }
@@ -290,9 +291,10 @@ fn any_family(width: usize, rank: usize, policy: (bool, bool, i32, i8, i8)) -> L
 }
 
 proptest! {
-    /// Every copy leads back to the endpoints as they were given, and is stored where it should be.
+    /// The endpoints are restored from every copy, and every copy is stored at its expected
+    /// location.
     #[test]
-    fn placing_can_be_undone(
+    fn placing_is_invertible(
         (rank, chunks, rows) in any_record(),
         policy in (any::<bool>(), any::<bool>(), -1..2_i32, 1..4_i8, 1..4_i8),
     ) {
@@ -303,9 +305,12 @@ proptest! {
             let (offsets, record) = (placement.offsets(), placement.record());
             prop_assert_eq!(record.perm().is_some(), family.has_perm(placement.is_intra()));
             let cell = family.endpoint_chunks(placement.source(), &offsets).unwrap();
-            let back: Vec<_> =
+            let restored: Vec<_> =
                 record.in_input_order().map(|(place, row)| (cell.chunks()[place], row)).collect();
-            prop_assert_eq!(back, ends.iter().map(|end| (*end.chunk, end.row)).collect::<Vec<_>>());
+            prop_assert_eq!(
+                restored,
+                ends.iter().map(|end| (*end.chunk, end.row)).collect::<Vec<_>>()
+            );
             let canonical = family.store() == LinkStorage::Canonical && !family.is_directed();
             if canonical && family.delta() == Delta::SAME {
                 prop_assert!(offsets.are_sorted());
@@ -320,9 +325,9 @@ proptest! {
         prop_assert!(sources.is_sorted_by(|a, b| a.cmp_numeric(b).is_lt()));
     }
 
-    /// Sorting is what a stable sort does.
+    /// Sorting equals a stable sort.
     #[test]
-    fn sorted_as_a_stable_sort((rank, chunks, rows) in any_record()) {
+    fn sorting_is_stable((rank, chunks, rows) in any_record()) {
         let ends = endpoints(&chunks, &rows);
         let family = family(rows.len(), rank);
         let placement = family.place(&ends).unwrap().next().unwrap();

@@ -104,14 +104,14 @@ mod tests {
     #[test]
     fn reuses_released_buffers() {
         let spares = Arc::new(BufferPool::default());
-        for small_or_large in [MIN_POOLED_BYTES - 1, MAX_POOLED_BYTES + 1] {
-            assert!(spares.take(small_or_large).is_none());
+        for unpooled_len in [MIN_POOLED_BYTES - 1, MAX_POOLED_BYTES + 1] {
+            assert!(spares.take(unpooled_len).is_none());
         }
         let mut spare = spares.take(20_000).unwrap();
         spare.first_bytes(3).copy_from_slice(b"abc");
         let bytes = spare.into_bytes(3);
         assert_eq!(bytes, b"abc"[..]);
-        // While somebody reads it, it is not given away.
+        // A buffer with a reader is not reused.
         assert_eq!(spares.take(20_000).unwrap().as_ref()[..3], [0; 3]);
         drop(bytes);
         for (len, same) in [(9_000, false), (30_000, false), (16_500, true)] {
@@ -129,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_allowed() {
+    fn the_pool_keeps_at_most_its_limit() {
         let spares = Arc::new(BufferPool::default());
-        let many: Vec<Spare> = (0..6).map(|_| spares.take(MAX_POOLED_BYTES).unwrap()).collect();
-        drop(many);
-        let free = spares.free.lock().unwrap();
+        let buffers: Vec<Spare> = (0..6).map(|_| spares.take(MAX_POOLED_BYTES).unwrap()).collect();
+        drop(buffers);
+        let pooled = spares.free.lock().unwrap();
         assert_eq!(
-            (free.buffers.len(), free.bytes),
+            (pooled.buffers.len(), pooled.bytes),
             (MAX_SPARE_BYTES / MAX_POOLED_BYTES, MAX_SPARE_BYTES)
         );
     }

@@ -1,4 +1,4 @@
-//! Local reads against real files in a throw-away directory.
+//! Local reads of real files in a temporary directory.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn open(dir: &TempDir, options: &OpenOptions) -> Local {
     Local::open(dir.path(), Budget::new(options)).unwrap()
 }
 
-/// Runs `work` with nothing that could wake it: it must never have to wait.
+/// Runs `work` without a waker: it must never be pending.
 fn inline<T>(work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -37,22 +37,22 @@ fn inline<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-fn one(local: &Local, get: Get) -> Result<Option<Got>, StoreError> {
+fn load(local: &Local, get: Get) -> Result<Option<Got>, StoreError> {
     inline(local.read_many(&[get])).pop().unwrap()
 }
 
 #[test]
-fn a_read_waits_for_room_in_the_budget() {
+fn a_read_waits_for_free_bytes_of_the_budget() {
     let (dir, _) = store(&[("a", &[7; 3000]), ("b", b"ab"), ("large", &[0; 5000])]);
     let options = OpenOptions { budget_bytes: 4096, cache_bytes: 0, ..OpenOptions::default() };
     let budget = Budget::new(&options);
     let local = Local::open(dir.path(), budget.clone()).unwrap();
-    let held = budget.try_reserve(2048).unwrap().unwrap();
-    let gets = ["a", "b", "large"].map(|name| Get::object(key(name)));
-    let mut read = std::pin::pin!(local.read_many(&gets));
+    let reserved = budget.try_reserve(2048).unwrap().unwrap();
+    let requests = ["a", "b", "large"].map(|name| Get::object(key(name)));
+    let mut read = std::pin::pin!(local.read_many(&requests));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(read.as_mut().poll(&mut context).is_pending());
-    drop(held);
+    drop(reserved);
     let std::task::Poll::Ready(answers) = read.as_mut().poll(&mut context) else {
         panic!("there is room now");
     };
@@ -87,7 +87,7 @@ fn ranges_are_cut_out_of_files() {
         (Get::range(c, u64::MAX, u64::MAX), Err("Truncated in c/0 at 18446744073709551615..18446744073709551615, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
     ];
     for (get, expected) in table {
-        let answer = one(&local, get.clone());
+        let answer = load(&local, get.clone());
         let answer = answer.map(|got| got.map(|got| got.bytes)).map_err(|e| e.to_string());
         let expected = expected.map(|b| b.map(Bytes::from_static)).map_err(str::to_owned);
         assert_eq!(answer, expected, "{get:?}");
@@ -99,9 +99,9 @@ fn a_file_is_opened_once_for_all_its_ranges() {
     let body: Vec<u8> = (0..100_000_u32).map(|i| i.to_le_bytes()[1]).collect();
     let (_dir, local) = store(&[("a", &body), ("b", b"b")]);
     let at = |start, len| Get::range(key("a"), start, len);
-    let gets =
+    let requests =
         [at(50_000, 10), at(0, 10), Get::object(key("b")), at(4000, 10), Get::suffix(key("a"), 5)];
-    let answers = inline(local.read_many(&gets));
+    let answers = inline(local.read_many(&requests));
     let bytes: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().unwrap().bytes).collect();
     assert_eq!(bytes[0], body[50_000..50_010]);
     assert_eq!(bytes[1], body[..10]);
@@ -113,7 +113,7 @@ fn a_file_is_opened_once_for_all_its_ranges() {
 }
 
 #[test]
-fn thousands_of_files_come_back_in_order() {
+fn thousands_of_files_are_read_in_order() {
     let dir = TempDir::new().unwrap();
     for i in 0..3000 {
         if i % 7 != 3 {
@@ -121,7 +121,7 @@ fn thousands_of_files_come_back_in_order() {
         }
     }
     let local = open(&dir, &OpenOptions::default());
-    let gets: Vec<_> = (0..3000).rev().map(|i| Get::object(key(&i.to_string()))).collect();
+    let requests: Vec<_> = (0..3000).rev().map(|i| Get::object(key(&i.to_string()))).collect();
     let check = |answers: Vec<Result<Option<Got>, StoreError>>| {
         for (i, answer) in (0..3000).rev().zip(answers) {
             let found = answer.unwrap().map(|got| got.bytes);
@@ -129,12 +129,13 @@ fn thousands_of_files_come_back_in_order() {
             assert_eq!(found, expected, "{i}");
         }
     };
-    check(inline(local.read_many(&gets)));
+    check(inline(local.read_many(&requests)));
     let one_thread = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    check(one_thread.block_on(local.read_many(&gets)));
-    let many = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    check(many.block_on(async {
-        tokio::spawn(async move { local.read_many(&gets).await }).await.unwrap()
+    check(one_thread.block_on(local.read_many(&requests)));
+    let two_workers =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    check(two_workers.block_on(async {
+        tokio::spawn(async move { local.read_many(&requests).await }).await.unwrap()
     }));
 }
 
@@ -144,13 +145,13 @@ fn one_file_larger_than_the_budget_is_refused() {
     let options = OpenOptions { budget_bytes: 4096, cache_bytes: 0, ..OpenOptions::default() };
     let local = open(&dir, &options);
     assert_eq!(
-        one(&local, Get::object(key("large"))).unwrap_err().to_string(),
+        load(&local, Get::object(key("large"))).unwrap_err().to_string(),
         "LimitExceeded in large, bytes of one read: expected at most 4096, found 5000; \
          more than the limit allows: ask for less, or raise the limit",
     );
-    assert!(one(&local, Get::object(key("small"))).unwrap().is_some());
+    assert!(load(&local, Get::object(key("small"))).unwrap().is_some());
     assert_eq!(
-        one(&local, Get::range(key("large"), 10, 4096)).unwrap().unwrap().bytes,
+        load(&local, Get::range(key("large"), 10, 4096)).unwrap().unwrap().bytes,
         [2; 4096][..]
     );
 }
@@ -158,13 +159,13 @@ fn one_file_larger_than_the_budget_is_refused() {
 #[test]
 fn a_changed_file_is_another_version() {
     let (dir, local) = store(&[("a", b"0123456789")]);
-    let old_version = one(&local, Get::object(key("a"))).unwrap().unwrap().version;
+    let old_version = load(&local, Get::object(key("a"))).unwrap().unwrap().version;
     let get = || Get::range(key("a"), 2, 3).with_version(old_version.clone());
-    assert_eq!(one(&local, get()).unwrap().unwrap().bytes, "234");
+    assert_eq!(load(&local, get()).unwrap().unwrap().bytes, "234");
     fs::write(dir.path().join("b"), b"9876543210").unwrap();
     fs::rename(dir.path().join("b"), dir.path().join("a")).unwrap();
     assert_eq!(
-        one(&local, get()).unwrap_err().to_string(),
+        load(&local, get()).unwrap_err().to_string(),
         "FileChanged in a at 2..5, the object was replaced while it was being read"
     );
 }
@@ -193,12 +194,12 @@ fn names_are_listed_in_order() {
         ("odd\\name", b""),
     ]);
     fs::create_dir(dir.path().join("bare")).unwrap();
-    let shown = |children: Vec<Child>| {
+    let to_texts = |children: Vec<Child>| {
         children.iter().map(|c| format!("{} {}", c.name, c.is_dir)).collect::<Vec<_>>()
     };
     let top = inline(local.children(&Key::root())).unwrap();
-    assert_eq!(shown(top), ["bare true", "c true", "z.json false"]);
-    assert_eq!(shown(inline(local.children(&key("c"))).unwrap()), ["10 true", "9 true"]);
+    assert_eq!(to_texts(top), ["bare true", "c true", "z.json false"]);
+    assert_eq!(to_texts(inline(local.children(&key("c"))).unwrap()), ["10 true", "9 true"]);
     for absent in ["none", "z.json", "bare"] {
         assert_eq!(inline(local.children(&key(absent))).unwrap(), []);
         assert_eq!(inline(local.list(&key(absent))).unwrap(), []);
@@ -210,7 +211,7 @@ fn names_are_listed_in_order() {
     assert_eq!(list(&Key::root()), ["c/10/0 1", "c/9/0 3", "z.json 2"]);
     assert_eq!(list(&key("c/9")), ["c/9/0 3"]);
 
-    // The way without descriptors sees the same.
+    // Listing without descriptors returns the same.
     let portable = portable::Dir::open(dir.path()).unwrap();
     let found = portable.listing(&key("c/9"), true).unwrap().unwrap();
     assert_eq!((&*found.entries[0].name, found.entries[0].size), ("0", 3));
@@ -231,7 +232,7 @@ mod unix_only {
     use super::*;
 
     #[test]
-    fn links_are_followed_but_not_for_ever() {
+    fn links_are_followed_up_to_a_limit() {
         let (dir, local) = store(&[("a/x", b"x"), ("b/y", b"y")]);
         symlink("a/x", dir.path().join("file")).unwrap();
         symlink("../b", dir.path().join("a/to_b")).unwrap();
@@ -239,12 +240,12 @@ mod unix_only {
         symlink("a", dir.path().join("b/to_a")).unwrap();
         symlink("nowhere", dir.path().join("broken")).unwrap();
         symlink("loop", dir.path().join("loop")).unwrap();
-        assert_eq!(one(&local, Get::object(key("file"))).unwrap().unwrap().bytes, "x");
-        assert_eq!(one(&local, Get::object(key("a/to_b/y"))).unwrap().unwrap().bytes, "y");
-        assert!(one(&local, Get::object(key("broken"))).unwrap().is_none());
-        let error = one(&local, Get::object(key("loop"))).unwrap_err();
+        assert_eq!(load(&local, Get::object(key("file"))).unwrap().unwrap().bytes, "x");
+        assert_eq!(load(&local, Get::object(key("a/to_b/y"))).unwrap().unwrap().bytes, "y");
+        assert!(load(&local, Get::object(key("broken"))).unwrap().is_none());
+        let error = load(&local, Get::object(key("loop"))).unwrap_err();
         assert_eq!((error.class(), error.key()), (Class::Io, Some("loop")));
-        assert!(one(&local, Get::object(key("loop/x"))).is_err());
+        assert!(load(&local, Get::object(key("loop/x"))).is_err());
         let found = inline(local.list(&Key::root())).unwrap();
         let found: Vec<_> = found.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(found, ["a/to_b/y", "a/x", "b/y", "file"]);
@@ -263,7 +264,7 @@ mod unix_only {
         let (send, receive) = std::sync::mpsc::channel();
         let answers = std::thread::spawn(move || {
             for name in ["pipe", "socket"] {
-                send.send(one(&local, Get::object(key(name))).map_err(|e| e.to_string())).unwrap();
+                send.send(load(&local, Get::object(key(name))).map_err(|e| e.to_string())).unwrap();
             }
         });
         let next = || receive.recv_timeout(Duration::from_secs(20)).unwrap().unwrap_err();
@@ -282,13 +283,13 @@ mod unix_only {
         };
         lock("a/x", 0o000);
         lock("closed", 0o000);
-        // The superuser may read everything; then there is nothing to see here.
+        // The superuser may read everything, so the test checks nothing for that user.
         if fs::read(dir.path().join("a/x")).is_err() {
             for (name, message) in [
                 ("a/x", "PermissionDenied in a/x, permission denied (os error 13)"),
                 ("closed/y", "PermissionDenied in closed/y, permission denied (os error 13)"),
             ] {
-                let error = one(&local, Get::object(key(name))).unwrap_err();
+                let error = load(&local, Get::object(key(name))).unwrap_err();
                 assert_eq!(error.to_string(), message);
             }
             let error = inline(local.children(&key("closed"))).unwrap_err();
@@ -309,7 +310,7 @@ mod unix_only {
         let local = Local::open(&old, Budget::new(&OpenOptions::default())).unwrap();
         fs::rename(&old, dir.path().join("u")).unwrap();
         fs::rename(&new, &old).unwrap();
-        assert_eq!(one(&local, Get::object(key("a"))).unwrap().unwrap().bytes, "old");
+        assert_eq!(load(&local, Get::object(key("a"))).unwrap().unwrap().bytes, "old");
     }
 
     #[test]

@@ -153,12 +153,12 @@ mod tests {
         Key::root().below(name).unwrap()
     }
 
-    fn shown(asked: &[Request]) -> String {
-        asked.iter().map(|asked| asked.what).collect::<Vec<_>>().join(", ")
+    fn list_requests(requests: &[Request]) -> String {
+        requests.iter().map(|request| request.what).collect::<Vec<_>>().join(", ")
     }
 
-    /// Two blocks and a bit, none alike.
-    fn long() -> Vec<u8> {
+    /// Returns the bytes of two blocks and a remainder, all different.
+    fn two_blocks() -> Vec<u8> {
         let block = |n: u8| vec![n; BLOCK_BYTES];
         [block(1), block(2), vec![3; 5]].concat()
     }
@@ -174,43 +174,43 @@ mod tests {
             (b"short", None, "put"),
             (b"short", Some(Fault::Status(503)), "put, put"),
             (&whole_blocks, None, "put in parts"),
-            (&long(), None, "put in parts"),
-            (&long(), Some(Fault::Reset), "put in parts, put in parts"),
+            (&two_blocks(), None, "put in parts"),
+            (&two_blocks(), Some(Fault::Reset), "put in parts, put in parts"),
         ];
-        for (bytes, fault, asked) in table {
+        for (bytes, fault, expected) in table {
             std::fs::write(&file, bytes).unwrap();
             let store = Arc::new(FaultStore::new());
-            let what = format!("{} bytes, {fault:?}", bytes.len());
+            let context = format!("{} bytes, {fault:?}", bytes.len());
             if let Some(fault) = fault {
                 store.plan(0, fault);
             }
             let remote = remote(&store);
             remote.put_file(&key("a"), &file).await.unwrap();
-            assert_eq!(shown(&store.requests()), asked, "{what}");
-            assert!(remote.read(&key("a")).await.unwrap().unwrap() == bytes, "{what}");
+            assert_eq!(list_requests(&store.requests()), expected, "{context}");
+            assert!(remote.read(&key("a")).await.unwrap().unwrap() == bytes, "{context}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn stores_copy_by_themselves() {
+    async fn stores_copy_on_the_server() {
         let store = Arc::new(FaultStore::new());
         store.insert("root/a", b"bytes").await;
         let remote = remote(&store);
         store.plan(1, Fault::Status(503));
         remote.copy(&key("a"), &key("b/c")).await.unwrap();
-        assert_eq!(shown(&store.requests()), "head, copy, copy");
+        assert_eq!(list_requests(&store.requests()), "head, copy, copy");
         assert_eq!(remote.read(&key("b/c")).await.unwrap().unwrap(), b"bytes".as_slice());
         let error = remote.copy(&key("x"), &key("y")).await.unwrap_err();
         assert_eq!((error.class(), error.key()), (zvf_format::Class::NotFound, Some("x")));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_is_not_there_is_named_and_nothing_is_sent() {
+    async fn a_missing_file_is_named_and_nothing_is_sent() {
         let store = Arc::new(FaultStore::new());
         let error =
             remote(&store).put_file(&key("a"), FilePath::new("/no/file")).await.unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::NotFound);
         assert!(error.io_error().unwrap().to_string().starts_with("/no/file: "), "{error}");
-        assert_eq!(shown(&store.requests()), "");
+        assert_eq!(list_requests(&store.requests()), "");
     }
 }

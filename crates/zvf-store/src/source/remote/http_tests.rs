@@ -1,4 +1,4 @@
-//! Plain HTTP against a server of a few lines that sends prepared replies.
+//! Plain HTTP against a small server that sends prepared replies.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -70,7 +70,7 @@ fn a_server_is_read_as_it_answers() {
             vec!["GET /data/store/a%20b/c;", "GET /data/store/a%20b/c;if-match: \"v1\";range: bytes=4-9;"]),
         ("an error passes", vec![refused("503 Busy", ""), full_reply("0123456789")], all.clone(), Ok(Some("0123456789")),
             vec!["GET /data/store/a%20b/c;", "GET /data/store/a%20b/c;"]),
-        // An hour is longer than anyone here waits, and the store is not asked again.
+        // An hour exceeds every timeout here, so the request is not repeated.
         ("a pause that is too long", vec![refused("429 Slow", "Retry-After: 3600\r\n")], all.clone(),
             Err((Class::Throttled, "Throttled in a b/c, the store answered 429")), vec!["GET /data/store/a%20b/c;"]),
         ("past the end", vec![refused("416 Range", ""), full_reply("")], Get::range(at.key.clone(), 20, 3),
@@ -81,7 +81,7 @@ fn a_server_is_read_as_it_answers() {
     ];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for (name, replies, get, expected, requests) in table {
-        let (address, asked) = server(replies);
+        let (address, received) = server(replies);
         let options = OpenOptions::default();
         let source = Source::open(&address, &Budget::new(&options), &options).unwrap();
         let answer = runtime.block_on(source.read_many(&[get])).pop().unwrap();
@@ -92,12 +92,12 @@ fn a_server_is_read_as_it_answers() {
         let expected = expected.map_err(|(class, text)| (class, text.to_owned()));
         assert_eq!(answer, expected, "{name}");
         drop(source);
-        assert_eq!(asked.iter().collect::<Vec<_>>(), requests, "{name}");
+        assert_eq!(received.iter().collect::<Vec<_>>(), requests, "{name}");
     }
 }
 
 #[test]
-fn a_server_that_is_not_there_says_so() {
+fn a_missing_server_is_reported() {
     let address = {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}/", listener.local_addr().unwrap())

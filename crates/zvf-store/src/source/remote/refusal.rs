@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_may_be_repeated_is_kept() {
+    fn only_retryable_refusals_are_kept() {
         for (status, header, expected) in [
             (200, None, None),
             (206, Some("5"), None),

@@ -132,14 +132,14 @@ mod tests {
         assert!(pauses.iter().all(|pause| pause.as_millis() <= 800));
         assert!(pauses.iter().any(|pause| pause.as_millis() < 100));
         assert!(pauses.iter().any(|pause| pause.as_millis() > 700));
-        let asked = Duration::from_secs(9);
-        assert_eq!(retry.next(1, deadline(), Some(asked)), Some(asked));
-        let soon = Instant::now() + asked;
-        assert_eq!(retry.next(1, soon, Some(asked)), None);
+        let retry_after = Duration::from_secs(9);
+        assert_eq!(retry.next(1, deadline(), Some(retry_after)), Some(retry_after));
+        let near_deadline = Instant::now() + retry_after;
+        assert_eq!(retry.next(1, near_deadline, Some(retry_after)), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tries_end() {
+    async fn attempts_are_limited() {
         let retry = retry(Timeouts::INTERACTIVE);
         assert!(retry.next(3, deadline(), None).is_some());
         assert!(retry.next(4, deadline(), None).is_none());
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_request_in_ten_is_sent_again() {
+    async fn one_request_in_ten_is_retried() {
         for (requests, retries) in [(0, 10), (100, 10), (109, 10), (110, 11), (1000, 100)] {
             let retry = retry(Timeouts::BATCH);
             (0..requests).for_each(|_| retry.count_request());

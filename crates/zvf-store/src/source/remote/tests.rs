@@ -1,4 +1,4 @@
-//! Remote reads against memory that fails on purpose, on a clock that does not take time.
+//! Remote reads of a memory store with injected faults, on a virtual clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,68 +32,68 @@ async fn stored() -> Arc<FaultStore> {
     store
 }
 
-async fn one(remote: &Remote, get: Get) -> Result<Option<Got>, StoreError> {
-    // An answer may take this long on the virtual clock, and no longer.
+async fn read_single(remote: &Remote, get: Get) -> Result<Option<Got>, StoreError> {
+    // The limit of an answer on the virtual clock.
     let read = tokio::time::timeout(Duration::from_secs(60), remote.read_many(&[get])).await;
     read.expect("a read that hangs").pop().unwrap()
 }
 
-fn shown(asked: &[Request]) -> String {
-    let show = |asked: &Request| {
-        let range = asked.range.as_deref().unwrap_or("all").trim_start_matches("bytes=");
-        format!("{} {range}{}", asked.what, if asked.conditional { " same" } else { "" })
+fn list_requests(requests: &[Request]) -> String {
+    let to_text = |request: &Request| {
+        let range = request.range.as_deref().unwrap_or("all").trim_start_matches("bytes=");
+        format!("{} {range}{}", request.what, if request.conditional { " same" } else { "" })
     };
-    asked.iter().map(show).collect::<Vec<_>>().join(", ")
+    requests.iter().map(to_text).collect::<Vec<_>>().join(", ")
 }
 
 #[tokio::test]
-async fn an_empty_piece_behind_the_whole_is_not_the_whole() {
+async fn an_empty_last_piece_does_not_replace_the_body() {
     let budget = Budget::new(&OpenOptions::default());
     let (version, bytes) = (Version::from_size(3), BytesMut::new());
     let _held = budget.reserve(3).await.unwrap();
     let mut part = Part { range: 0..3, size: 3, version, tag: None, bytes, _held };
     let body = stream::iter([Ok(Bytes::from_static(b"abc")), Ok(Bytes::new())]).boxed();
-    let whole = part.fill(body, &AtomicU64::new(0)).await.unwrap().unwrap();
-    assert_eq!(whole.unwrap(), "abc");
+    let body_of_part = part.fill(body, &AtomicU64::new(0)).await.unwrap().unwrap();
+    assert_eq!(body_of_part.unwrap(), "abc");
 }
 
-/// The answer and the requests for it, when `faults` meet the first operations.
+/// Checks the answer and its requests when `faults` hit the first operations.
 #[tokio::test(start_paused = true)]
 async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {
     use Fault::*;
-    let whole = || Get::object(key("a"));
+    let get_all = || Get::object(key("a"));
     let last = |n| Get::suffix(key("a"), n);
     let changed = || Changed(Bytes::from_static(b"abcdefghij"));
     type Row =
         (&'static str, Vec<Fault>, Get, Result<Option<&'static [u8]>, &'static str>, &'static str);
     #[rustfmt::skip]
     let table: Vec<Row> = vec![
-        ("nothing wrong", vec![], whole(), Ok(Some(BODY)), "get all"),
+        ("nothing wrong", vec![], get_all(), Ok(Some(BODY)), "get all"),
         ("a range", vec![], at(2, 3), Ok(Some(b"234")), "get 2-4"),
         ("a suffix", vec![], last(3), Ok(Some(b"789")), "get -3"),
         ("a suffix longer than the object", vec![], last(30), Ok(Some(BODY)), "get -30"),
         ("no bytes", vec![], at(4, 0), Ok(Some(b"")), "head all"),
         ("no last bytes", vec![], last(0), Ok(Some(b"")), "head all"),
-        ("in pieces", vec![Pieces(3)], whole(), Ok(Some(BODY)), "get all"),
+        ("in pieces", vec![Pieces(3)], get_all(), Ok(Some(BODY)), "get all"),
         ("absent", vec![], Get::object(key("b")), Ok(None), "get all"),
         ("missing", vec![Missing], at(2, 3), Ok(None), "get 2-4"),
         ("missing at the size", vec![Missing], at(4, 0), Ok(None), "head all"),
-        ("503 once", vec![Status(503)], whole(), Ok(Some(BODY)), "get all, get all"),
-        ("reset once", vec![Reset], whole(), Ok(Some(BODY)), "get all, get all"),
-        ("silence once", vec![Silence], whole(), Ok(Some(BODY)), "get all, get all"),
-        ("a slow reply", vec![Delay(Duration::from_secs(4))], whole(), Ok(Some(BODY)), "get all"),
-        ("a cut body", vec![ShortBody(4)], whole(), Ok(Some(BODY)), "get all, get 4-9 same"),
+        ("503 once", vec![Status(503)], get_all(), Ok(Some(BODY)), "get all, get all"),
+        ("reset once", vec![Reset], get_all(), Ok(Some(BODY)), "get all, get all"),
+        ("silence once", vec![Silence], get_all(), Ok(Some(BODY)), "get all, get all"),
+        ("a slow reply", vec![Delay(Duration::from_secs(4))], get_all(), Ok(Some(BODY)), "get all"),
+        ("a cut body", vec![ShortBody(4)], get_all(), Ok(Some(BODY)), "get all, get 4-9 same"),
         ("a cut range", vec![ShortBody(1)], at(2, 3), Ok(Some(b"234")), "get 2-4, get 3-4 same"),
-        ("an empty body", vec![ShortBody(0)], whole(), Ok(Some(BODY)), "get all, get 0-9 same"),
-        ("a broken body", vec![BrokenBody(4)], whole(), Ok(Some(BODY)), "get all, get 4-9 same"),
-        ("a stalled body", vec![StalledBody(4)], whole(), Ok(Some(BODY)), "get all, get 4-9 same"),
-        ("cut twice", vec![ShortBody(4), BrokenBody(2)], whole(), Ok(Some(BODY)), "get all, get 4-9 same, get 6-9 same"),
-        ("cut, then replaced", vec![ShortBody(4), changed()], whole(), Ok(Some(b"abcdefghij")), "get all, get 4-9 same, get all"),
-        ("cut, then replaced behind our back", vec![ShortBody(4), ChangedUnseen(Bytes::from_static(b"abcdefghij"))], whole(), Ok(Some(b"abcdefghij")), "get all, get 4-9 same, get all"),
-        ("cut, then another range", vec![ShortBody(4), WrongRange], whole(), Ok(Some(BODY)), "get all, get 4-9 same, get all"),
-        ("cut, then gone", vec![ShortBody(4), Missing, Missing], whole(), Err("NotFound in a, the store refuses"), "get all, get 4-9 same"),
-        ("cut, then refused", vec![ShortBody(4), Status(403)], whole(), Err("PermissionDenied in a, the store refuses"), "get all, get 4-9 same"),
-        ("more than asked", vec![LongBody], whole(), Err("FileChanged in a, reply: expected 10 bytes, found 14"), "get all"),
+        ("an empty body", vec![ShortBody(0)], get_all(), Ok(Some(BODY)), "get all, get 0-9 same"),
+        ("a broken body", vec![BrokenBody(4)], get_all(), Ok(Some(BODY)), "get all, get 4-9 same"),
+        ("a stalled body", vec![StalledBody(4)], get_all(), Ok(Some(BODY)), "get all, get 4-9 same"),
+        ("cut twice", vec![ShortBody(4), BrokenBody(2)], get_all(), Ok(Some(BODY)), "get all, get 4-9 same, get 6-9 same"),
+        ("cut, then replaced", vec![ShortBody(4), changed()], get_all(), Ok(Some(b"abcdefghij")), "get all, get 4-9 same, get all"),
+        ("cut, then replaced behind our back", vec![ShortBody(4), ChangedUnseen(Bytes::from_static(b"abcdefghij"))], get_all(), Ok(Some(b"abcdefghij")), "get all, get 4-9 same, get all"),
+        ("cut, then another range", vec![ShortBody(4), WrongRange], get_all(), Ok(Some(BODY)), "get all, get 4-9 same, get all"),
+        ("cut, then gone", vec![ShortBody(4), Missing, Missing], get_all(), Err("NotFound in a, the store refuses"), "get all, get 4-9 same"),
+        ("cut, then refused", vec![ShortBody(4), Status(403)], get_all(), Err("PermissionDenied in a, the store refuses"), "get all, get 4-9 same"),
+        ("more than asked", vec![LongBody], get_all(), Err("FileChanged in a, reply: expected 10 bytes, found 14"), "get all"),
         ("more than a range", vec![LongBody], at(2, 3), Err("FileChanged in a at 2..5, reply: expected 3 bytes, found 7"), "get 2-4"),
         ("another range", vec![WrongRange], at(2, 3), Err("FileChanged in a at 2..5, reply: expected 3 bytes, found 3"), "get 2-4"),
         ("past the end", vec![], at(8, 3), Err("Truncated in a at 8..11, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\""), "get 8-10"),
@@ -102,20 +102,20 @@ async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {
         ("no ranges", vec![NotSupported], at(2, 3), Ok(Some(b"234")), "get 2-4, get all"),
         ("no suffixes", vec![NotSupported], last(3), Ok(Some(b"789")), "get -3, head all, get 7-9"),
         ("neither", vec![NotSupported, Delay(Duration::ZERO), NotSupported], last(3), Ok(Some(b"789")), "get -3, head all, get 7-9, get all"),
-        ("400", vec![Status(400)], whole(), Err("InvalidArgument in a, the store answered 400"), "get all"),
-        ("401", vec![Status(401)], whole(), Err("Unauthenticated in a, the store refuses"), "get all"),
+        ("400", vec![Status(400)], get_all(), Err("InvalidArgument in a, the store answered 400"), "get all"),
+        ("401", vec![Status(401)], get_all(), Err("Unauthenticated in a, the store refuses"), "get all"),
         ("403", vec![Status(403)], at(2, 3), Err("PermissionDenied in a at 2..5, the store refuses"), "get 2-4"),
         ("416 within the object", vec![Status(416)], at(2, 3), Err("OutOfBounds in a at 2..5, the store answered 416"), "get 2-4, head all"),
     ];
     for (name, faults, get, expected, requests) in table {
         let store = stored().await;
-        faults.into_iter().enumerate().for_each(|(nth, fault)| store.plan(nth, fault));
+        faults.into_iter().enumerate().for_each(|(operation, fault)| store.plan(operation, fault));
         let remote = remote(&store, &OpenOptions::default());
-        let answer = one(&remote, get).await;
+        let answer = read_single(&remote, get).await;
         let answer = answer.map(|got| got.map(|got| got.bytes)).map_err(|e| e.to_string());
         let expected = expected.map(|b| b.map(Bytes::from_static)).map_err(str::to_owned);
         assert_eq!(answer, expected, "{name}");
-        assert_eq!(shown(&store.requests()), requests, "{name}");
+        assert_eq!(list_requests(&store.requests()), requests, "{name}");
         let stats = remote.stats();
         assert_eq!(stats.requests, u64::try_from(store.requests().len()).unwrap(), "{name}");
         assert_eq!(remote.0.budget.free_bytes(), remote.0.budget.max_bytes(), "{name}");
@@ -123,7 +123,7 @@ async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_stays_broken_is_given_up() {
+async fn requests_to_a_broken_store_end() {
     use Fault::*;
     for (timeouts, fault, message, requests, min_secs, max_secs) in [
         (Timeouts::INTERACTIVE, Status(503), "Unavailable in a, the store answered 503", 4, 0, 1),
@@ -160,25 +160,25 @@ async fn a_store_that_stays_broken_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_given_up_when_nothing_arrives_for_as_long_as_one_request_may_take() {
+async fn a_batch_without_progress_times_out() {
     let store = Arc::new(FaultStore::new());
-    let mut gets = Vec::new();
+    let mut requests = Vec::new();
     for i in 0..20 {
         store.insert(&format!("root/{i}"), BODY).await;
-        gets.push(Get::object(key(&i.to_string())));
+        requests.push(Get::object(key(&i.to_string())));
     }
     store.always(Some(Fault::StalledBody(0)));
     let options = OpenOptions { requests_in_flight: 2, ..OpenOptions::default() };
     let start = Instant::now();
-    let answers = remote(&store, &options).read_many(&gets).await;
+    let answers = remote(&store, &options).read_many(&requests).await;
     assert_eq!(start.elapsed().as_secs(), 15);
     let last = answers.into_iter().map(Result::unwrap_err).next_back().unwrap();
     assert_eq!(last.to_string(), "Timeout in 19, no answer from the store within 15s");
 
-    // As long as something arrives, every request has its time.
+    // While data arrives, every request has its full timeout.
     store.always(Some(Fault::Delay(Duration::from_secs(4))));
     let start = Instant::now();
-    let answers = remote(&store, &options).read_many(&gets).await;
+    let answers = remote(&store, &options).read_many(&requests).await;
     assert!(answers.iter().all(Result::is_ok));
     assert_eq!(start.elapsed().as_secs(), 40);
 }
@@ -193,20 +193,20 @@ async fn slow_requests_are_reported_every_five_seconds() {
         list.lock().unwrap().push(retrying.to_string());
     });
     let options = OpenOptions { on_retry: Some(hook), ..OpenOptions::default() };
-    one(&remote(&store, &options), Get::object(key("a"))).await.unwrap_err();
+    read_single(&remote(&store, &options), Get::object(key("a"))).await.unwrap_err();
     let expected = ["a was asked for 1 time in 10 s (Timeout): trying again"];
     assert_eq!(*messages.lock().unwrap(), expected);
 
-    // What is answered soon is not worth a word.
+    // Fast answers are not reported.
     messages.lock().unwrap().clear();
     let store = stored().await;
     store.plan(0, Fault::Status(503));
-    one(&remote(&store, &options), Get::object(key("a"))).await.unwrap();
+    read_single(&remote(&store, &options), Get::object(key("a"))).await.unwrap();
     assert!(messages.lock().unwrap().is_empty());
 }
 
 #[test]
-fn a_runtime_without_timers_waits_as_long_as_it_takes() {
+fn a_runtime_without_timers_waits_without_limit() {
     let store: Arc<dyn ObjectStore> = Arc::new(FaultStore::new());
     let options = OpenOptions::default();
     let remote = Remote::new(Backend::new(store, Path::default()), Budget::new(&options), &options);
@@ -219,13 +219,14 @@ fn a_runtime_without_timers_waits_as_long_as_it_takes() {
         };
         let answer = tries.run_within(&remote.0, "answer", Duration::from_secs(1), slow).await;
         assert_eq!(answer.ok(), Some(7));
-        // Without a clock there is no pause after which to try again.
+        // Without a clock there is no pause before a retry.
         let miss = Miss::Late { what: "answer", after: Duration::ZERO };
         assert_eq!(tries.retry_or_fail(&remote.0, miss).await.unwrap_err().class(), Class::Timeout);
     });
 }
 
-/// Every fault at every operation of a script, against what it may do to the answers.
+/// Injects every fault at every operation of a script and checks its allowed effects on the
+/// answers.
 #[tokio::test(start_paused = true)]
 async fn no_fault_at_any_operation_gives_a_wrong_answer() {
     let new = Bytes::from(vec![b'x'; 600_000]);
@@ -249,11 +250,11 @@ async fn no_fault_at_any_operation_gives_a_wrong_answer() {
         Fault::ChangedUnseen(new.clone()),
         Fault::NotSupported,
     ];
-    let (far, b) = (key("a"), key("b"));
+    let (first_key, b) = (key("a"), key("b"));
     let script = [
         at(0, 100),
         at(50, 100),
-        Get::range(far, 500_000, 10),
+        Get::range(first_key, 500_000, 10),
         Get::suffix(key("a"), 20),
         Get::object(b.clone()),
         Get::suffix(b, 3),
@@ -266,21 +267,21 @@ async fn no_fault_at_any_operation_gives_a_wrong_answer() {
         ByteRange::Last(n) => body[body.len() - n as usize..].to_vec(),
     };
     for fault in &faults {
-        let unseen = Fault::ChangedUnseen(new.clone());
-        for second_fault in [None, Some(Fault::ShortBody(5)), Some(Fault::Reset), Some(unseen)] {
-            for nth in 0..8 {
+        let hidden = Fault::ChangedUnseen(new.clone());
+        for second_fault in [None, Some(Fault::ShortBody(5)), Some(Fault::Reset), Some(hidden)] {
+            for operation in 0..8 {
                 let store = Arc::new(FaultStore::new());
                 store.insert("root/a", &old).await;
                 store.insert("root/b", second).await;
-                store.plan(nth, fault.clone());
+                store.plan(operation, fault.clone());
                 if let Some(second) = &second_fault {
-                    store.plan(nth + 1, second.clone());
+                    store.plan(operation + 1, second.clone());
                 }
                 let remote = remote(&store, &OpenOptions::default());
                 let read = remote.read_many(&script);
                 let answers = tokio::time::timeout(Duration::from_secs(120), read).await.unwrap();
-                let context = format!("{fault:?} at {nth}, then {second_fault:?}");
-                let mut seen_a = Vec::new();
+                let context = format!("{fault:?} at {operation}, then {second_fault:?}");
+                let mut versions_of_a = Vec::new();
                 for (get, answer) in script.iter().zip(answers) {
                     match answer {
                         Ok(Some(got)) => {
@@ -294,7 +295,7 @@ async fn no_fault_at_any_operation_gives_a_wrong_answer() {
                             let is_new = got.bytes == right(get, &new);
                             assert!(is_old || (is_new && may_be_new), "{context}: {get:?}");
                             if get.key.as_str() == "a" {
-                                seen_a.push(is_old);
+                                versions_of_a.push(is_old);
                             }
                         }
                         Ok(None) => {
@@ -302,7 +303,7 @@ async fn no_fault_at_any_operation_gives_a_wrong_answer() {
                             assert!(missing, "{context}: {get:?}");
                         }
                         Err(error) => {
-                            let good = matches!(
+                            let is_allowed = matches!(
                                 error.class(),
                                 Class::PermissionDenied
                                     | Class::FileChanged
@@ -311,30 +312,33 @@ async fn no_fault_at_any_operation_gives_a_wrong_answer() {
                                     | Class::Unsupported
                                     | Class::Timeout
                             );
-                            assert!(good, "{context}: {get:?}: {error}");
+                            assert!(is_allowed, "{context}: {get:?}: {error}");
                         }
                     }
                 }
-                assert!(seen_a.windows(2).all(|two| two[0] == two[1]), "{context}: two versions");
+                assert!(
+                    versions_of_a.windows(2).all(|pair| pair[0] == pair[1]),
+                    "{context}: two versions"
+                );
             }
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_wait_for_their_turn() {
+async fn requests_are_limited_in_number() {
     let store = Arc::new(FaultStore::new());
-    let mut gets = Vec::new();
+    let mut requests = Vec::new();
     for i in 0..40 {
         store.insert(&format!("root/{i}"), &[i; 1000]).await;
-        gets.push(Get::object(key(&i.to_string())));
+        requests.push(Get::object(key(&i.to_string())));
     }
     store.always(Some(Fault::Delay(Duration::from_millis(50))));
     for (requests_in_flight, max_in_flight) in [(1, 1), (3, 3), (64, 40)] {
         store.forget();
         let options = OpenOptions { requests_in_flight, ..OpenOptions::default() };
         let remote = remote(&store, &options);
-        let answers = remote.read_many(&gets).await;
+        let answers = remote.read_many(&requests).await;
         for (i, answer) in answers.into_iter().enumerate() {
             assert_eq!(answer.unwrap().unwrap().bytes, vec![i as u8; 1000]);
         }
@@ -348,8 +352,8 @@ async fn two_batches_share_one_budget() {
     store.always(Some(Fault::Delay(Duration::from_millis(50))));
     let options = OpenOptions { requests_in_flight: 2, ..OpenOptions::default() };
     let remote = remote(&store, &options);
-    let gets: Vec<_> = (0..10).map(|i| Get::object(key(&i.to_string()))).collect();
-    let batches = (0..5).map(|_| remote.read_many(&gets));
+    let requests: Vec<_> = (0..10).map(|i| Get::object(key(&i.to_string()))).collect();
+    let batches = (0..5).map(|_| remote.read_many(&requests));
     futures_util::future::join_all(batches).await;
     assert_eq!(store.max_in_flight(), 2);
 }
@@ -357,30 +361,30 @@ async fn two_batches_share_one_budget() {
 #[tokio::test(start_paused = true)]
 async fn bytes_in_flight_wait_and_a_read_too_large_is_refused() {
     let store = Arc::new(FaultStore::new());
-    let mut gets = Vec::new();
+    let mut requests = Vec::new();
     for i in 0..9 {
         store.insert(&format!("root/{i}"), &vec![i; 40 << 10]).await;
-        gets.push(Get::object(key(&i.to_string())));
+        requests.push(Get::object(key(&i.to_string())));
     }
     store.always(Some(Fault::StalledBody(1000)));
     let options = OpenOptions { budget_bytes: 100 << 10, cache_bytes: 0, ..OpenOptions::default() };
     let remote = remote(&store, &options);
     let reading = tokio::spawn({
-        let (remote, gets) = (remote.clone(), gets.clone());
-        async move { remote.read_many(&gets).await }
+        let (remote, requests) = (remote.clone(), requests.clone());
+        async move { remote.read_many(&requests).await }
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // Two bodies are coming in; the third has no room yet.
+    // Two bodies are in flight; the third exceeds the budget for now.
     assert_eq!(remote.stats(), IoStats { requests: 9, bytes_read: 2000, retries: 0 });
     reading.abort();
     assert!(reading.await.unwrap_err().is_cancelled());
     assert_eq!(remote.0.budget.free_bytes(), 100 << 10);
 
     store.always(None);
-    let answers = remote.read_many(&gets).await;
+    let answers = remote.read_many(&requests).await;
     assert!(answers.iter().all(|answer| answer.as_ref().unwrap().is_some()));
     store.insert("root/large", &vec![0; (100 << 10) + 1]).await;
-    let error = one(&remote, Get::object(key("large"))).await.unwrap_err();
+    let error = read_single(&remote, Get::object(key("large"))).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "LimitExceeded in large, bytes of one read: expected at most 102400, found 102401; \
@@ -389,27 +393,28 @@ async fn bytes_in_flight_wait_and_a_read_too_large_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn neighbours_cost_one_request() {
+async fn neighbouring_ranges_take_one_request() {
     let store = Arc::new(FaultStore::new());
     store.insert("root/a", &vec![7; 2 << 20]).await;
     let remote = remote(&store, &OpenOptions::default());
-    let gets: Vec<_> = (0..27).map(|i| at(i * 70_000, 500)).collect();
-    let answers = remote.read_many(&gets).await;
+    let requests: Vec<_> = (0..27).map(|i| at(i * 70_000, 500)).collect();
+    let answers = remote.read_many(&requests).await;
     assert!(answers.into_iter().all(|answer| answer.unwrap().unwrap().bytes == [7; 500][..]));
-    assert_eq!(shown(&store.requests()), "get 0-1820499");
+    assert_eq!(list_requests(&store.requests()), "get 0-1820499");
     assert_eq!(remote.stats(), IoStats { requests: 1, bytes_read: 1_820_500, retries: 0 });
     assert!(remote.merge_gap() >= 70_000);
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_version_than_the_one_known_is_refused() {
+async fn a_changed_version_is_refused() {
     let store = stored().await;
     let remote = remote(&store, &OpenOptions::default());
-    let old_version = one(&remote, Get::object(key("a"))).await.unwrap().unwrap().version;
-    let same = one(&remote, at(2, 3).with_version(old_version.clone())).await.unwrap().unwrap();
+    let old_version = read_single(&remote, Get::object(key("a"))).await.unwrap().unwrap().version;
+    let same =
+        read_single(&remote, at(2, 3).with_version(old_version.clone())).await.unwrap().unwrap();
     assert_eq!(same.bytes, "234");
     store.insert("root/a", b"9876543210").await;
-    let error = one(&remote, at(2, 3).with_version(old_version)).await.unwrap_err();
+    let error = read_single(&remote, at(2, 3).with_version(old_version)).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "FileChanged in a at 2..5, the object was replaced while it was being read"
@@ -417,13 +422,13 @@ async fn another_version_than_the_one_known_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_in_trouble_is_not_asked_much_more() {
+async fn retries_to_a_failing_store_are_limited() {
     let store = stored().await;
     store.always(Some(Fault::Status(503)));
     let options = OpenOptions { timeouts: Timeouts::BATCH, ..OpenOptions::default() };
     let remote = remote(&store, &options);
-    let gets: Vec<_> = (0..300).map(|i| Get::object(key(&i.to_string()))).collect();
-    let answers = remote.read_many(&gets).await;
+    let requests: Vec<_> = (0..300).map(|i| Get::object(key(&i.to_string()))).collect();
+    let answers = remote.read_many(&requests).await;
     assert!(
         answers.iter().all(|answer| answer.as_ref().unwrap_err().class() == Class::Unavailable)
     );
@@ -431,7 +436,7 @@ async fn a_store_in_trouble_is_not_asked_much_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_are_listed_and_a_broken_list_begins_again() {
+async fn names_are_listed_and_a_broken_list_restarts() {
     let store = Arc::new(FaultStore::new());
     for name in ["z.json", "c/0/1", "c/10/0", "c/9/0", ".tmp-1-2", "c/.tmp-x/1", "odd\\name"] {
         store.insert(&format!("root/l/{name}"), name.as_bytes()).await;
@@ -457,9 +462,9 @@ async fn names_are_listed_and_a_broken_list_begins_again() {
     assert_eq!(top.len(), 2);
     store.plan(0, Fault::Missing);
     store.plan(1, Fault::Missing);
-    let gone = "NotFound in l, the store refuses";
-    assert_eq!(remote.children(&key("l")).await.unwrap_err().to_string(), gone);
-    assert_eq!(remote.list(&key("l")).await.unwrap_err().to_string(), gone);
+    let not_found = "NotFound in l, the store refuses";
+    assert_eq!(remote.children(&key("l")).await.unwrap_err().to_string(), not_found);
+    assert_eq!(remote.list(&key("l")).await.unwrap_err().to_string(), not_found);
     store.always(Some(Fault::Status(403)));
     assert_eq!(
         remote.children(&key("l")).await.unwrap_err().to_string(),

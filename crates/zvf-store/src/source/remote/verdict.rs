@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn every_status_has_its_class() {
-        for (status, class, again) in [
+        for (status, class, is_retried) in [
             (400, Class::InvalidArgument, false),
             (401, Class::Unauthenticated, false),
             (403, Class::PermissionDenied, false),
@@ -200,7 +200,7 @@ mod tests {
         ] {
             let text = format!("Server returned non-2xx status code: {status} Word: body");
             let verdict = Verdict::classify(&generic(text));
-            assert_eq!((verdict.class, verdict.again), (class, again), "{status}");
+            assert_eq!((verdict.class, verdict.again), (class, is_retried), "{status}");
             assert_eq!(verdict.answer.to_string(), format!("the store answered {status}"));
         }
     }
@@ -232,7 +232,7 @@ mod tests {
     fn errors_without_a_status_are_judged_by_their_cause() {
         let io = |kind: ErrorKind| generic(io::Error::from(kind));
         let (path, source) = (|| String::from("k"), || "why".into());
-        for (error, class, again) in [
+        for (error, class, is_retried) in [
             (StoreFault::NotFound { path: path(), source: source() }, Class::NotFound, false),
             (
                 StoreFault::PermissionDenied { path: path(), source: source() },
@@ -272,7 +272,7 @@ mod tests {
             (generic("status code: no number"), Class::Io, true),
         ] {
             let verdict = Verdict::classify(&error);
-            assert_eq!((verdict.class, verdict.again), (class, again), "{error}");
+            assert_eq!((verdict.class, verdict.again), (class, is_retried), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A table typed by hand, and one row per check.
+//! A hand-typed table, and one row per check.
 
 use std::string::ToString;
 use std::vec::Vec;
@@ -43,10 +43,10 @@ fn golden_bytes_both_ways() {
 }
 
 #[test]
-fn every_check_says_what_is_wrong() {
+fn each_check_has_its_message() {
     #[rustfmt::skip]
     let table = [
-        // row, column, value, where it is met, message
+        // row, column, value, where it is found, message
         (1, 2, -1, 1, "Negative in pack, first row at byte 48: expected at least 0, found -1"),
         (1, 3, 0, 1, "OutOfBounds in pack, row count at byte 56: expected 1 to 5, found 0"),
         (1, 3, -1, 1, "OutOfBounds in pack, row count at byte 56: expected 1 to 5, found -1"),
@@ -67,24 +67,32 @@ fn every_check_says_what_is_wrong() {
         assert_eq!(table.get(at).unwrap_err().to_string(), message);
         assert!(table.check().is_err());
     }
-    let whole = bytes(&ROWS);
+    let table_bytes = bytes(&ROWS);
     for (rank, bytes, message) in [
         (
             2,
-            &whole[..95],
+            &table_bytes[..95],
             "Misaligned in pack, cells at byte 0: expected a multiple of 32, found 95",
         ),
-        (3, &whole[..], "Misaligned in pack, cells at byte 0: expected a multiple of 40, found 96"),
-        (0, &whole[..], "Misaligned in pack, cells at byte 0: expected a multiple of 16, found 96"),
+        (
+            3,
+            &table_bytes[..],
+            "Misaligned in pack, cells at byte 0: expected a multiple of 40, found 96",
+        ),
+        (
+            0,
+            &table_bytes[..],
+            "Misaligned in pack, cells at byte 0: expected a multiple of 16, found 96",
+        ),
         (
             usize::MAX,
-            &whole[..],
+            &table_bytes[..],
             "Misaligned in pack, cells at byte 0: expected a multiple of 18446744073709551615, found 96",
         ),
     ] {
         assert_eq!(CellTable::parse(bytes, rank, 8).unwrap_err().to_string(), message);
     }
-    let error = CellTable::parse(&whole, 2, 8).unwrap().find(&[0]).unwrap_err();
+    let error = CellTable::parse(&table_bytes, 2, 8).unwrap().find(&[0]).unwrap_err();
     assert_eq!(
         (error.to_string().as_str(), error.hint()),
         (
@@ -114,7 +122,7 @@ fn rows_without_a_cell_are_lints() {
 type CellSpan<'c> = (&'c [i64], u64);
 
 #[test]
-fn only_tables_in_order_are_written() {
+fn unordered_tables_are_refused() {
     #[rustfmt::skip]
     let table: [(usize, &[CellSpan<'_>], &str); 5] = [
         (1, &[(&[1, 2], 1)], "InvalidArgument in pack, coordinates at byte 0: expected 1, found 2"),
@@ -130,7 +138,7 @@ fn only_tables_in_order_are_written() {
 }
 
 #[test]
-fn tables_are_one_chunk() {
+fn tables_have_a_single_chunk() {
     assert_eq!(cells_geometry(7, 3).unwrap().shape(), [7, 5]);
     assert_eq!(cells_geometry(7, 3).unwrap().tile_count(), 1);
     assert_eq!(cells_geometry(0, 3), None);
@@ -139,7 +147,7 @@ fn tables_are_one_chunk() {
 }
 
 proptest! {
-    /// Cells come back, and what is not there does not.
+    /// Cells are read back, and missing cells are not found.
     #[test]
     fn round_trip(cells in prop::collection::btree_map([-3_i64..3, -3_i64..3], 0_u64..5, 0..20)) {
         let rows = cells.values().sum();
@@ -157,7 +165,7 @@ proptest! {
         }
     }
 
-    /// Whatever the table says, rows are rows of the dataset.
+    /// For any table, the found rows are rows of the dataset.
     #[test]
     fn any_bytes(rows in prop::collection::vec(prop::array::uniform4(-2_i64..9), 0..6), x in -2_i64..9, y in -2_i64..9) {
         let bytes = bytes(&rows);

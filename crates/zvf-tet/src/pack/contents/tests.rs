@@ -1,4 +1,4 @@
-//! A small store packed, read back from one map; and what is no pack.
+//! A small packed store, read back from one map; and invalid packs.
 
 use std::string::ToString;
 use std::vec::Vec;
@@ -38,20 +38,20 @@ fn a_cell_is_a_search_and_a_slice() {
         ("0/names", geometry(TensorDtype::U8, &[4]), b"mask"),
     ]);
     let file = TetView::parse_strict(&bytes).unwrap();
-    let whole = |id| {
+    let payload = |id| {
         let span = file.lookup(id).unwrap().select_all().unwrap().dense().unwrap();
         assert_eq!(span.offset % 64, 0);
         &bytes[usize::try_from(span.offset).unwrap()..][..usize::try_from(span.len).unwrap()]
     };
 
     let contents = Contents::parse(&file.directory()).unwrap();
-    let found = Documents::parse(whole(contents.documents().id())).unwrap();
+    let found = Documents::parse(payload(contents.documents().id())).unwrap();
     assert_eq!(found.get("0/vertices").unwrap(), Some(&b"{\"a\":1}"[..]));
 
     let array = contents.array("0/vertices").unwrap().unwrap();
     assert_eq!((array.cell_rank(), array.rows(), array.row_len()), (2, 3, 12));
     assert_eq!((array.values().id(), array.geometry().rank()), (1, 2));
-    let table = whole(array.cells().unwrap().id());
+    let table = payload(array.cells().unwrap().id());
     let table = CellTable::parse(table, array.cell_rank(), array.rows()).unwrap();
     let span = array.span(&table.find(&[3, 0]).unwrap().unwrap()).unwrap();
     assert_eq!(span, Span { offset: 12, len: 24 });
@@ -59,14 +59,14 @@ fn a_cell_is_a_search_and_a_slice() {
     let dense = contents.array("0/names").unwrap().unwrap();
     assert_eq!((dense.cell_rank(), dense.rows(), dense.row_len()), (0, 4, 1));
     assert!(dense.cells().is_none() && contents.array("0/nothing").unwrap().is_none());
-    // A row past the values, from a table that was given another number of rows.
-    let far = encode_cells(2, [([0, 0], 4)]).unwrap();
-    let far = CellTable::parse(&far, 2, 4).unwrap().get(0).unwrap().unwrap();
-    assert_eq!(array.span(&far), None);
+    // A row past the values, from a table with another number of rows.
+    let encoded = encode_cells(2, [([0, 0], 4)]).unwrap();
+    let cell = CellTable::parse(&encoded, 2, 4).unwrap().get(0).unwrap().unwrap();
+    assert_eq!(array.span(&cell), None);
 }
 
 #[test]
-fn every_refusal_in_full() {
+fn each_check_has_its_message() {
     let u8s = geometry(TensorDtype::U8, &[2]);
     let json = (DOCUMENTS, u8s, &b"{}"[..]);
     #[rustfmt::skip]
@@ -86,7 +86,7 @@ fn every_refusal_in_full() {
         let found = Contents::parse(&directory).and_then(|contents| contents.array("a"));
         assert_eq!(found.unwrap_err().to_string(), message);
     }
-    // A type that nobody knows is an error of the directory.
+    // An unknown type is an error of the directory.
     let mut bytes = file(&[json, ("a", u8s, b"{}")]);
     let dtype = 40 + 48 + 4;
     bytes[dtype] = 77;

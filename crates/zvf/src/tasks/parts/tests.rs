@@ -1,4 +1,4 @@
-//! Parts for an object store, which is one in memory.
+//! Parts for an object store in memory.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A bucket, and the place of a result in it.
+/// Returns a bucket, and the folder of a result in it.
 fn remote() -> (Arc<InMemory>, PartsFolder) {
     let store = Arc::new(InMemory::new());
     let shared = Arc::<InMemory>::clone(&store);
@@ -26,8 +26,8 @@ async fn keys(store: &InMemory) -> Vec<String> {
     keys
 }
 
-/// More than goes to a store at once.
-fn long() -> Vec<u8> {
+/// Returns more bytes than one request to a store has.
+fn long_content() -> Vec<u8> {
     vec![7; (16 << 20) + 1]
 }
 
@@ -35,14 +35,14 @@ fn long() -> Vec<u8> {
 async fn write(folder: &PartsFolder, name: &str, scratch: &TempDir) -> (PartRun, WrittenPart) {
     let run = folder.begin(name, Some(scratch.path())).unwrap();
     fs::create_dir_all(run.path().join("in")).unwrap();
-    fs::write(run.path().join("in/long [1] #~%"), long()).unwrap();
+    fs::write(run.path().join("in/long [1] #~%"), long_content()).unwrap();
     fs::write(run.path().join("short"), "x").unwrap();
     let written = folder.keep(&run).await.unwrap();
     (run, written)
 }
 
 #[tokio::test]
-async fn parts_for_an_object_store_are_uploaded_and_copied_by_it() {
+async fn parts_are_uploaded_and_copied_by_the_store() {
     let scratch = tempfile::tempdir().unwrap();
     let (store, folder) = remote();
     folder.check_free().await.unwrap();
@@ -55,10 +55,10 @@ async fn parts_for_an_object_store_are_uploaded_and_copied_by_it() {
         parts.push((found, written));
     }
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "nothing stays here");
-    // Another run of the second does not count.
-    let (late, other) = write(&folder, "part-00001.x", &scratch).await;
-    folder.end(late, false).await.unwrap();
-    assert_eq!(folder.find(&other).await.unwrap(), None);
+    // A second run of the second part is ignored.
+    let (late_run, late_part) = write(&folder, "part-00001.x", &scratch).await;
+    folder.end(late_run, false).await.unwrap();
+    assert_eq!(folder.find(&late_part).await.unwrap(), None);
     assert!(keys(&store).await.iter().all(|key| key.starts_with("deep/.out.zvf-task/runs/")));
     folder.publish(&parts[..1]).await.unwrap(); // a last step that was killed
     folder.publish(&parts).await.unwrap();
@@ -69,7 +69,7 @@ async fn parts_for_an_object_store_are_uploaded_and_copied_by_it() {
     assert_eq!(keys(&store).await, expected.concat());
     let key = ObjectPath::parse("deep/out/part-00000.x/in/long [1] #~%").unwrap();
     let stored = store.get(&key).await.unwrap();
-    assert_eq!(stored.bytes().await.unwrap(), long());
+    assert_eq!(stored.bytes().await.unwrap(), long_content());
     for (_, part) in &parts {
         assert_eq!(folder.find(part).await.unwrap(), Some(FoundPart::Published));
     }
@@ -77,7 +77,7 @@ async fn parts_for_an_object_store_are_uploaded_and_copied_by_it() {
 }
 
 #[tokio::test]
-async fn what_is_somebody_elses_is_not_published_over() {
+async fn foreign_objects_are_not_overwritten() {
     let scratch = tempfile::tempdir().unwrap();
     let (store, folder) = remote();
     let (run, written) = write(&folder, "part-00000.x", &scratch).await;
@@ -85,11 +85,12 @@ async fn what_is_somebody_elses_is_not_published_over() {
     let found = folder.find(&written).await.unwrap().unwrap();
     store.put(&"deep/out/part-00000.x/short".into(), "mine".into()).await.unwrap();
     store.put(&"deep/out/other".into(), "mine".into()).await.unwrap();
-    let taken = folder.publish(&[(found, written.clone())]).await.unwrap_err();
-    assert_eq!(taken.class(), Class::AlreadyExists);
-    // An object that is cut off, or gone, is no part.
-    let gone = ObjectPath::from(format!("deep/.out.zvf-task/{}/part-00000.x/short", written.id));
-    store.put(&gone, "".into()).await.unwrap();
+    let error = folder.publish(&[(found, written.clone())]).await.unwrap_err();
+    assert_eq!(error.class(), Class::AlreadyExists);
+    // A truncated or missing object is no part.
+    let truncated_path =
+        ObjectPath::from(format!("deep/.out.zvf-task/{}/part-00000.x/short", written.id));
+    store.put(&truncated_path, "".into()).await.unwrap();
     assert_eq!(folder.find(&written).await.unwrap(), None);
     folder.remove_staging().await.unwrap();
     assert_eq!(keys(&store).await, ["deep/out/other", "deep/out/part-00000.x/short"]);

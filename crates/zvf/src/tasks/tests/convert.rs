@@ -1,4 +1,4 @@
-//! A conversion in parts: killed, repeated, at the same time, of a store or files that changed.
+//! A conversion in parts: killed, repeated, concurrent, of a changed store or changed files.
 
 use zvf_convert::Format;
 use zvf_convert::write::{self, Target, WriteOptions};
@@ -9,9 +9,9 @@ use super::*;
 use crate::export::Export;
 use crate::tasks::{ConvertPart, ConvertTarget};
 
-impl Own {
-    /// A store of points in two chunks.
-    fn of_points() -> Self {
+impl TaskFixture {
+    /// Creates a store of points in two chunks.
+    fn with_points() -> Self {
         let fixture = Self::new();
         let root = Path::new(&fixture.address).join("zarr.json");
         let text = fs::read_to_string(&root).unwrap();
@@ -30,7 +30,7 @@ impl Own {
         Plan::convert_store(from, (&Query::all(), kind), target, (shares, by_objects)).await
     }
 
-    /// The answer as CSV.
+    /// Returns the answer as CSV.
     async fn csv(&self, part: Option<&ConvertPart>, kind: Kind) -> String {
         let reader = Reader::new(self.open().await);
         let mut query = Query::all();
@@ -59,7 +59,8 @@ impl Own {
     }
 }
 
-/// The lines of all files of a folder, in the order of their names, without the first of each.
+/// Returns the lines of all files of a folder, in the order of their names, without the first line
+/// of each.
 fn rows(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     let mut files: Vec<_> = files.collect();
@@ -76,11 +77,11 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn parts_one_after_another_are_the_whole() {
+async fn concatenated_parts_equal_one_conversion() {
     let kind = Kind::PointCloud;
     let remote = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
     for work in [None, Some(remote)] {
-        let fixture = Own::of_points();
+        let fixture = TaskFixture::with_points();
         let folder = work.unwrap_or_else(|| fixture.folder());
         let plan = fixture.plan_parts(kind, 9, false).await.unwrap();
         let tasks = plan.create(&folder).await.unwrap();
@@ -89,26 +90,26 @@ async fn parts_one_after_another_are_the_whole() {
         for number in 0..count {
             let parts = fixture.dir.path().join("parts");
             assert!(!parts.exists(), "nothing is to be seen before the end");
-            // What a run that was killed leaves.
+            // The leftovers of a killed run.
             std::mem::forget(tasks.begin_part(number, None).await.unwrap());
             let (first, second) = tokio::join!(
                 fixture.write_part(&tasks, number, kind),
                 fixture.write_part(&tasks, number, kind)
             );
-            let mut fresh = [first.unwrap(), second.unwrap()];
-            fresh.sort();
-            assert_eq!(fresh, [false, true], "of two at once one counts");
+            let mut is_counted = [first.unwrap(), second.unwrap()];
+            is_counted.sort();
+            assert_eq!(is_counted, [false, true], "one of two concurrent runs counts");
             assert!(!fixture.write_part(&tasks, number, kind).await.unwrap());
         }
         let plan = fixture.plan_parts(kind, 9, false).await.unwrap();
-        let again = plan.create(&folder).await.unwrap();
-        assert_eq!(again.done().await.unwrap(), [true, true], "what is done stays done");
+        let reopened = plan.create(&folder).await.unwrap();
+        assert_eq!(reopened.done().await.unwrap(), [true, true], "finished tasks stay finished");
         let expected = ["part-00000.csv", "part-00001.csv"];
         assert_eq!(tasks.finish_convert().await.unwrap(), expected);
         let parts = fixture.dir.path().join("parts");
         assert_eq!(names(&parts), expected);
-        let whole = fixture.csv(None, kind).await;
-        assert_eq!(rows(&parts), whole.lines().skip(1).collect::<Vec<_>>());
+        let single_csv = fixture.csv(None, kind).await;
+        assert_eq!(rows(&parts), single_csv.lines().skip(1).collect::<Vec<_>>());
         assert_eq!(tasks.finish_convert().await.unwrap(), expected, "finishing is repeated");
         tasks.remove().await.unwrap();
         let left = names(fixture.dir.path());
@@ -117,23 +118,23 @@ async fn parts_one_after_another_are_the_whole() {
 }
 
 #[tokio::test]
-async fn what_has_links_is_divided_where_that_is_asked_for() {
-    let fixture = Own::new();
-    let whole = fixture.plan_parts(Kind::Graph, 9, false).await.unwrap();
-    assert_eq!(whole.lines().len(), 1);
-    assert!(whole.lines()[0].what.contains("not divided"), "{:?}", whole.lines());
-    let tasks = whole.create(&fixture.folder()).await.unwrap();
+async fn linked_stores_are_divided_only_on_request() {
+    let fixture = TaskFixture::new();
+    let undivided = fixture.plan_parts(Kind::Graph, 9, false).await.unwrap();
+    assert_eq!(undivided.lines().len(), 1);
+    assert!(undivided.lines()[0].what.contains("not divided"), "{:?}", undivided.lines());
+    let tasks = undivided.create(&fixture.folder()).await.unwrap();
     assert!(fixture.write_part(&tasks, 0, Kind::Graph).await.unwrap());
     tasks.finish_convert().await.unwrap();
     let text = fs::read_to_string(fixture.dir.path().join("parts/part-00000.csv")).unwrap();
     assert_eq!(text, fixture.csv(None, Kind::Graph).await);
-    let taken = fixture.plan_parts(Kind::Graph, 9, false).await.unwrap_err();
-    assert_eq!(taken.class(), Class::AlreadyExists, "the output is there");
+    let error = fixture.plan_parts(Kind::Graph, 9, false).await.unwrap_err();
+    assert_eq!(error.class(), Class::AlreadyExists, "the output exists");
 }
 
 #[tokio::test]
-async fn a_part_that_is_not_what_was_written_is_written_again() {
-    let (fixture, kind) = (Own::of_points(), Kind::PointCloud);
+async fn a_changed_part_is_rewritten() {
+    let (fixture, kind) = (TaskFixture::with_points(), Kind::PointCloud);
     let plan = fixture.plan_parts(kind, 2, false).await.unwrap();
     let tasks = plan.create(&fixture.folder()).await.unwrap();
     assert_eq!(tasks.finish_convert().await.unwrap_err().class(), Class::Unavailable);
@@ -149,7 +150,7 @@ async fn a_part_that_is_not_what_was_written_is_written_again() {
     assert_eq!(tasks.finish_convert().await.unwrap_err().class(), Class::Checksum);
     assert_eq!(tasks.done().await.unwrap(), [true, false]);
     assert!(fixture.write_part(&tasks, 1, kind).await.unwrap());
-    // A finish that was killed had moved one of them.
+    // A killed finish had moved one of them.
     let all = fixture.dir.path().join(".parts.zvf-task/all");
     fs::create_dir(&all).unwrap();
     let parts = fs::read_dir(&runs).unwrap().map(|run| run.unwrap().path().join("part-00000.csv"));
@@ -160,13 +161,16 @@ async fn a_part_that_is_not_what_was_written_is_written_again() {
     assert_eq!(tasks.finish_convert().await.unwrap_err().class(), Class::Checksum);
     assert!(fixture.write_part(&tasks, 0, kind).await.unwrap());
     tasks.finish_convert().await.unwrap();
-    let whole = fixture.csv(None, kind).await;
-    assert_eq!(rows(&fixture.dir.path().join("parts")), whole.lines().skip(1).collect::<Vec<_>>());
+    let expected = fixture.csv(None, kind).await;
+    assert_eq!(
+        rows(&fixture.dir.path().join("parts")),
+        expected.lines().skip(1).collect::<Vec<_>>()
+    );
 }
 
 #[tokio::test]
-async fn a_plan_that_is_removed_leaves_no_parts() {
-    let (fixture, kind) = (Own::of_points(), Kind::PointCloud);
+async fn a_removed_plan_leaves_no_parts() {
+    let (fixture, kind) = (TaskFixture::with_points(), Kind::PointCloud);
     let plan = fixture.plan_parts(kind, 2, false).await.unwrap();
     let tasks = plan.create(&fixture.folder()).await.unwrap();
     fixture.write_part(&tasks, 0, kind).await.unwrap();
@@ -177,12 +181,12 @@ async fn a_plan_that_is_removed_leaves_no_parts() {
 }
 
 #[tokio::test]
-async fn a_store_that_changed_is_refused_and_so_is_another_plan() {
-    let (fixture, kind) = (Own::of_points(), Kind::PointCloud);
+async fn a_changed_store_and_another_plan_are_refused() {
+    let (fixture, kind) = (TaskFixture::with_points(), Kind::PointCloud);
     let folder = fixture.folder();
     let tasks = fixture.plan_parts(kind, 2, false).await.unwrap().create(&folder).await.unwrap();
-    let wrong = fixture.run(&tasks, 0).await.unwrap_err();
-    assert!(wrong.to_string().contains("convert"), "no validation: {wrong}");
+    let error = fixture.run(&tasks, 0).await.unwrap_err();
+    assert!(error.to_string().contains("convert"), "no validation: {error}");
     let other_plan = fixture.plan(1).await.create(&folder).await.unwrap_err();
     assert_eq!(other_plan.class(), Class::AlreadyExists);
     fs::write(Path::new(&fixture.address).join("0/notes.txt"), "x").unwrap();
@@ -194,8 +198,8 @@ async fn a_store_that_changed_is_refused_and_so_is_another_plan() {
 }
 
 #[tokio::test]
-async fn files_are_parts_of_their_own() {
-    let fixture = Own::new();
+async fn each_file_is_a_part() {
+    let fixture = TaskFixture::new();
     let at = |name: &str| fixture.dir.path().join(name);
     for name in ["a.csv", "b.csv"] {
         fs::write(at(name), "x,y\n1,2\n").unwrap();
@@ -215,7 +219,7 @@ async fn files_are_parts_of_their_own() {
     let changed = tasks.finish_part(1, run).await.unwrap_err();
     assert_eq!(changed.class(), Class::Conflict, "it changed while the part was written");
     assert_eq!(tasks.begin_part(1, None).await.unwrap_err().class(), Class::Conflict);
-    let twice = [at("a.csv"), at("a.csv")];
-    let twice = Plan::convert_files(&twice, target, &open).await.unwrap_err();
-    assert!(twice.to_string().contains("two for a.jsonl"), "{twice}");
+    let repeated = [at("a.csv"), at("a.csv")];
+    let error = Plan::convert_files(&repeated, target, &open).await.unwrap_err();
+    assert!(error.to_string().contains("two for a.jsonl"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Levels made by tasks: repeated, at the same time, with other settings, of a store that changed.
+//! Levels built by tasks: repeated, concurrent, with other settings, of a changed store.
 
 use zvf_pyramid::Options as LevelOptions;
 use zvf_store::BuildOptions;
@@ -9,7 +9,7 @@ fn one_level() -> LevelOptions {
     LevelOptions { levels: Some(1), size: Some(4.0), equal_levels: true, ..LevelOptions::default() }
 }
 
-impl Own {
+impl TaskFixture {
     async fn plan_levels(&self, options: &LevelOptions) -> Result<Plan, Error> {
         let open = OpenOptions::default();
         Plan::pyramid((&self.address, &open), options, vec!["--levels=1".into()]).await
@@ -20,23 +20,23 @@ impl Own {
     }
 
     async fn put(&self, tasks: &Tasks) -> Result<Option<usize>, Error> {
-        let (open, how) = (OpenOptions::default(), BuildOptions::default());
-        let made = tasks.finish_pyramid(&open, &one_level(), &how, |_event| {}).await?;
-        Ok(made.map(|levels| levels.len()))
+        let (open, build_options) = (OpenOptions::default(), BuildOptions::default());
+        let added = tasks.finish_pyramid(&open, &one_level(), &build_options, |_event| {}).await?;
+        Ok(added.map(|levels| levels.len()))
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn levels_are_made_once_and_put_once() {
-    let (fixture, options) = (Own::new(), one_level());
+async fn levels_are_built_and_added_once() {
+    let (fixture, options) = (TaskFixture::new(), one_level());
     let plan = fixture.plan_levels(&options).await.unwrap();
     let tasks = plan.create(&fixture.folder()).await.unwrap();
     assert_eq!(tasks.plan().lines()[0].stage, "level 1");
     assert_eq!(fixture.put(&tasks).await.unwrap_err().class(), Class::Unavailable);
     let (first, second) =
         tokio::join!(fixture.make(&tasks, &options), fixture.make(&tasks, &options));
-    let ran = [first.unwrap(), second.unwrap()];
-    assert!(ran.contains(&Ran::Now) && ran.contains(&Ran::Before), "{ran:?}");
+    let outcomes = [first.unwrap(), second.unwrap()];
+    assert!(outcomes.contains(&Ran::Now) && outcomes.contains(&Ran::Before), "{outcomes:?}");
     assert_eq!(fixture.make(&tasks, &options).await.unwrap(), Ran::Before);
     assert_eq!(fixture.open().await.level_numbers(), [0], "the store is as it was");
     assert_eq!(fixture.put(&tasks).await.unwrap(), Some(1));
@@ -51,8 +51,8 @@ async fn levels_are_made_once_and_put_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_the_plan_is_refused() {
-    let (fixture, options) = (Own::new(), one_level());
+async fn other_plans_are_refused() {
+    let (fixture, options) = (TaskFixture::new(), one_level());
     let plan = fixture.plan_levels(&options).await.unwrap();
     let tasks = plan.create(&fixture.folder()).await.unwrap();
     let other_options = LevelOptions { seed: 7, ..one_level() };

@@ -1,4 +1,4 @@
-//! A vacuum by tasks: repeated, at the same time, killed, of a store that somebody committed to.
+//! A vacuum by tasks: repeated, concurrent, killed, of a store with foreign commits.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use zvf_publish::CommitGate;
 
 use super::*;
 
-/// What a store is, file by file.
+/// The files of a store.
 type Tree = BTreeMap<String, Vec<u8>>;
 
-impl Own {
-    /// A store in many chunks, half of which have waste.
-    fn wasted(id: &str) -> Self {
-        Self::of_files(&archives::files_with_waste(id))
+impl TaskFixture {
+    /// Creates a store in many chunks, half of which have waste.
+    fn with_waste(id: &str) -> Self {
+        Self::from_files(&archives::files_with_waste(id))
     }
 
-    fn of_files(files: &[(String, Vec<u8>)]) -> Self {
+    fn from_files(files: &[(String, Vec<u8>)]) -> Self {
         let dir = TempDir::new().unwrap();
         let to = dir.path().join("store.zarrvectors");
         archives::write(&to, files);
@@ -37,7 +37,7 @@ impl Own {
         Plan::vacuum((&self.address, &OpenOptions::default()), false, shares).await.unwrap()
     }
 
-    /// One vertex moved by a commit of somebody else.
+    /// Moves one vertex by a foreign commit.
     fn edit(&self) {
         let options = CommitOptions::default();
         let place = Place::from(&self.path());
@@ -62,7 +62,7 @@ async fn finish(tasks: &Tasks) -> Result<Option<Json>, Error> {
     tasks.finish_vacuum(&OpenOptions::default(), &CommitGate::default()).await
 }
 
-/// A report without what no two commits share.
+/// Returns a report without the fields that differ between commits.
 fn report_of(mut report: Json) -> Json {
     report["store"] = Json::Null;
     report["commits"][0]["txid"] = Json::Null;
@@ -70,12 +70,12 @@ fn report_of(mut report: Json) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_leave_what_one_process_leaves() {
+async fn tasks_and_one_process_leave_the_same_store() {
     for id in ["sl3_streamlines", "pc3_objects", "gr3_links"] {
-        let (fixture, whole) = (Own::wasted(id), Own::wasted(id));
-        let (before, report) = (fixture.tree(), vacuum(&whole.path(), false).unwrap());
+        let (fixture, single) = (TaskFixture::with_waste(id), TaskFixture::with_waste(id));
+        let (before, report) = (fixture.tree(), vacuum(&single.path(), false).unwrap());
         assert_eq!(report["changed"], true, "{id}");
-        assert_ne!(whole.tree(), before, "{id}");
+        assert_ne!(single.tree(), before, "{id}");
         let tasks = fixture.plan_vacuum(3).await.create(&fixture.folder()).await.unwrap();
         let lines = tasks.plan().lines();
         assert!(lines.len() > 1, "{id}: {lines:?}");
@@ -84,42 +84,43 @@ async fn tasks_leave_what_one_process_leaves() {
         assert_eq!(finish(&tasks).await.unwrap_err().class(), Class::Unavailable, "{id}");
         run_all(&tasks).await;
         assert_eq!(fixture.tree(), before, "{id}: a task changed the store");
-        let done = finish(&tasks).await.unwrap().unwrap();
-        assert_eq!(report_of(done), report_of(report), "{id}");
-        assert_eq!(fixture.tree(), whole.tree(), "{id}");
+        let task_report = finish(&tasks).await.unwrap().unwrap();
+        assert_eq!(report_of(task_report), report_of(report), "{id}");
+        assert_eq!(fixture.tree(), single.tree(), "{id}");
         assert_eq!(finish(&tasks).await.unwrap(), None, "{id}: it had been done");
-        assert_eq!(fixture.tree(), whole.tree(), "{id}");
+        assert_eq!(fixture.tree(), single.tree(), "{id}");
         tasks.remove().await.unwrap();
         assert!(!fixture.dir.path().join("work").exists(), "{id}: nothing else is left");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_and_last_steps_are_repeated_and_run_twice_at_once() {
-    let (fixture, whole) = (Own::wasted("sl3_streamlines"), Own::wasted("sl3_streamlines"));
-    vacuum(&whole.path(), false).unwrap();
+async fn tasks_and_last_steps_can_be_repeated_concurrently() {
+    let (fixture, single) =
+        (TaskFixture::with_waste("sl3_streamlines"), TaskFixture::with_waste("sl3_streamlines"));
+    vacuum(&single.path(), false).unwrap();
     let folder = fixture.folder();
     let tasks = fixture.plan_vacuum(2).await.create(&folder).await.unwrap();
-    // What a run that was killed leaves.
+    // The leftovers of a killed run.
     let mut killed = record::Writer::new(&folder);
     killed.write(&vec![b'x'; 5 << 20].into()).await.unwrap();
     drop(killed);
     let (first, second) = tokio::join!(run(&tasks, 0), run(&tasks, 0));
-    let ran = [first.unwrap(), second.unwrap()];
-    assert!(ran.contains(&Ran::Now) && ran.contains(&Ran::Before), "{ran:?}");
+    let outcomes = [first.unwrap(), second.unwrap()];
+    assert!(outcomes.contains(&Ran::Now) && outcomes.contains(&Ran::Before), "{outcomes:?}");
     assert_eq!(run(&tasks, 0).await.unwrap(), Ran::Before);
-    let again = fixture.plan_vacuum(2).await.create(&folder).await.unwrap();
-    assert_eq!(again.done().await.unwrap(), [true, false], "what is done stays done");
+    let reopened = fixture.plan_vacuum(2).await.create(&folder).await.unwrap();
+    assert_eq!(reopened.done().await.unwrap(), [true, false], "finished tasks stay finished");
     assert_eq!(run(&tasks, 1).await.unwrap(), Ran::Now);
-    let (first, second) = tokio::join!(finish(&tasks), finish(&again));
+    let (first, second) = tokio::join!(finish(&tasks), finish(&reopened));
     let reports = [first.unwrap(), second.unwrap()];
     assert_eq!(reports.iter().flatten().count(), 1, "one commits: {reports:?}");
-    assert_eq!(fixture.tree(), whole.tree());
+    assert_eq!(fixture.tree(), single.tree());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_task_wrote_is_compared_with_its_record() {
-    let fixture = Own::wasted("sl3_streamlines");
+async fn output_of_tasks_is_compared_with_records() {
+    let fixture = TaskFixture::with_waste("sl3_streamlines");
     let before = fixture.tree();
     let tasks = fixture.plan_vacuum(2).await.create(&fixture.folder()).await.unwrap();
     run_all(&tasks).await;
@@ -130,24 +131,24 @@ async fn what_a_task_wrote_is_compared_with_its_record() {
     fs::write(&files[0], "{}\n").unwrap();
     assert_eq!(finish(&tasks).await.unwrap_err().class(), Class::Checksum);
     assert_eq!(fixture.tree(), before);
-    let ran = [run(&tasks, 0).await.unwrap(), run(&tasks, 1).await.unwrap()];
-    assert_eq!(ran.iter().filter(|ran| **ran == Ran::Now).count(), 1, "{ran:?}");
+    let outcomes = [run(&tasks, 0).await.unwrap(), run(&tasks, 1).await.unwrap()];
+    assert_eq!(outcomes.iter().filter(|ran| **ran == Ran::Now).count(), 1, "{outcomes:?}");
     assert_eq!(finish(&tasks).await.unwrap().unwrap()["head"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_last_step_that_was_killed_after_the_commit_is_repeated() {
-    let fixture = Own::wasted("sl3_streamlines");
+async fn a_last_step_killed_after_the_commit_is_repeated() {
+    let fixture = TaskFixture::with_waste("sl3_streamlines");
     let tasks = fixture.plan_vacuum(2).await.create(&fixture.folder()).await.unwrap();
     run_all(&tasks).await;
     finish(&tasks).await.unwrap().unwrap();
-    // As it was before the last word of that step.
+    // The state before the last record of that step.
     fs::remove_file(fixture.dir.path().join("work/done/finished")).unwrap();
-    let done = fixture.tree();
+    let finished_tree = fixture.tree();
     assert_eq!(finish(&tasks).await.unwrap(), None);
     fixture.edit();
     assert_eq!(finish(&tasks).await.unwrap(), None, "later commits change nothing about that");
-    assert_ne!(fixture.tree(), done);
+    assert_ne!(fixture.tree(), finished_tree);
     // Another plan of the same store is another vacuum.
     let other_folder = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
     let other_plan = fixture.plan_vacuum(2).await.create(&other_folder).await.unwrap();
@@ -158,7 +159,7 @@ async fn a_last_step_that_was_killed_after_the_commit_is_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
     for has_journal in [false, true] {
-        let fixture = Own::wasted("sl3_streamlines");
+        let fixture = TaskFixture::with_waste("sl3_streamlines");
         if has_journal {
             fixture.edit();
         }
@@ -166,8 +167,8 @@ async fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
         assert_eq!(run(&tasks, 0).await.unwrap(), Ran::Now);
         fixture.edit();
         let edited = fixture.tree();
-        let late = run(&tasks, 1).await.unwrap_err();
-        assert_eq!(late.class(), Class::Conflict, "{late}");
+        let error = run(&tasks, 1).await.unwrap_err();
+        assert_eq!(error.class(), Class::Conflict, "{error}");
         assert_eq!(tasks.done().await.unwrap(), [true, false]);
         assert_eq!(fixture.tree(), edited);
 
@@ -176,9 +177,9 @@ async fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
         run_all(&tasks).await;
         fixture.edit();
         let edited = fixture.tree();
-        let late = finish(&tasks).await.unwrap_err();
-        assert_eq!(late.class(), Class::Conflict, "{late}");
-        assert!(late.to_string().contains("it changed since"), "{late}");
+        let error = finish(&tasks).await.unwrap_err();
+        assert_eq!(error.class(), Class::Conflict, "{error}");
+        assert!(error.to_string().contains("it changed since"), "{error}");
         assert_eq!(fixture.tree(), edited);
         let head = if has_journal { 2 } else { 1 };
         assert!(!is_vacuumed(&fixture.path(), (head, &tasks.digest)).unwrap());
@@ -186,8 +187,8 @@ async fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_there_is_nothing_to_do_that_is_said() {
-    let fixture = Own::of_files(&archives::files("pc3_objects"));
+async fn a_store_without_waste_is_reported() {
+    let fixture = TaskFixture::from_files(&archives::files("pc3_objects"));
     let before = fixture.tree();
     let tasks = fixture.plan_vacuum(2).await.create(&fixture.folder()).await.unwrap();
     run_all(&tasks).await;
@@ -202,7 +203,7 @@ async fn where_there_is_nothing_to_do_that_is_said() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_of_other_work_is_refused() {
-    let fixture = Own::of_files(&archives::files("pc3_objects"));
+    let fixture = TaskFixture::from_files(&archives::files("pc3_objects"));
     let tasks = fixture.plan(1).await.create(&fixture.folder()).await.unwrap();
     for error in [run(&tasks, 0).await.unwrap_err(), finish(&tasks).await.unwrap_err()] {
         assert_eq!(error.class(), Class::InvalidArgument, "{error}");
@@ -218,19 +219,20 @@ async fn a_plan_of_other_work_is_refused() {
     run_all(&tasks).await;
     let stopped = tasks.finish_vacuum(&OpenOptions::default(), &gate).await.unwrap_err();
     assert_eq!(stopped.class(), Class::Cancelled, "{stopped}");
-    let nowhere = fixture.dir.path().join("nothing.zarrvectors");
-    let nowhere = (nowhere.to_str().unwrap(), &OpenOptions::default());
-    let nowhere = Plan::vacuum(nowhere, false, 1).await;
-    assert_eq!(nowhere.unwrap_err().class(), Class::NotFound);
+    let missing_path = fixture.dir.path().join("nothing.zarrvectors");
+    let missing = (missing_path.to_str().unwrap(), &OpenOptions::default());
+    let plan = Plan::vacuum(missing, false, 1).await;
+    assert_eq!(plan.unwrap_err().class(), Class::NotFound);
 }
 
 #[cfg(feature = "s3")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_behind_s3_becomes_what_one_in_a_folder_becomes() {
-    let (whole, s3) = (Own::wasted("sl3_streamlines"), archives::s3::S3::start().unwrap());
+async fn a_store_on_s3_equals_a_local_store() {
+    let (local, s3) =
+        (TaskFixture::with_waste("sl3_streamlines"), archives::s3::S3::start().unwrap());
     s3.put("data/a.zarrvectors", &archives::files_with_waste("sl3_streamlines"));
     let before = s3.tree("data/a.zarrvectors");
-    vacuum(&whole.path(), false).unwrap();
+    vacuum(&local.path(), false).unwrap();
     let mut open = OpenOptions::default();
     for (name, value) in s3.options() {
         open = open.with_storage_option(name, value);
@@ -255,7 +257,7 @@ async fn a_store_behind_s3_becomes_what_one_in_a_folder_becomes() {
         };
         let reports = reports.map(Result::unwrap);
         assert_eq!(reports.iter().flatten().count(), 1, "one commits: {reports:?}");
-        assert_eq!(s3.tree("data/a.zarrvectors"), whole.tree());
+        assert_eq!(s3.tree("data/a.zarrvectors"), local.tree());
         assert_eq!(finish().await.unwrap(), None);
         tasks.remove().await.unwrap();
         assert!(s3.tree("data/work").is_empty());
