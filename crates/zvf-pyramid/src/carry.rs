@@ -5,6 +5,7 @@
 //!
 //! Not here: groups (`groups`), and how the objects that are kept are chosen (`selection`).
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use zvf_format::num::{to_u64, usize_from_u32};
@@ -171,7 +172,11 @@ impl Objects {
             names.extend(
                 level_names.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>(),
             );
-            ids.push(read_row_ids(level).await?);
+            // The rows of a single level are those that were loaded.
+            ids.push(match levels.len() {
+                1 => Cow::Borrowed(self.ids.as_slice()),
+                _ => Cow::Owned(read_row_ids(level).await?),
+            });
         }
         if self.is_renumbered() {
             self.declare_ids(
@@ -181,7 +186,9 @@ impl Objects {
             )?;
         } else {
             // Each level has a row for each object: readers may take ids for rows.
-            writer.declare_objects(&self.ids.iter().copied().map(ObjectId).collect::<Vec<_>>());
+            for ids in self.ids.chunks(INDEX_BATCH_ROWS) {
+                writer.declare_objects(&ids.iter().copied().map(ObjectId).collect::<Vec<_>>());
+            }
         }
         for name in names {
             // The first level that has a value of an object gives it.

@@ -3,7 +3,7 @@
 //! The choice is made among objects that the level below still has, so each level drops its share of what
 //! is left; and with the seed and the number of the level, so that levels do not drop the same ones.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 
 use zvf_format::num::{
     f64_from_u64, round_half_up_u64, saturating_floor_i64, saturating_usize, to_u64,
@@ -29,10 +29,9 @@ pub(crate) fn count_kept(n: usize, sparsity: f64) -> usize {
 }
 
 /// Any `k` of them.
-pub(crate) fn choose_random(candidates: &[Candidate], k: usize, seed: u64) -> Vec<i64> {
-    let chosen = Random::new(seed.into()).choose(to_u64(candidates.len()), to_u64(k));
-    let chosen = chosen.into_iter().filter_map(|at| candidates.get(saturating_usize(at)));
-    chosen.map(|candidate| candidate.id).collect()
+pub(crate) fn choose_random(ids: &[i64], k: usize, seed: u64) -> Vec<i64> {
+    let chosen = Random::new(seed.into()).choose(to_u64(ids.len()), to_u64(k));
+    chosen.into_iter().filter_map(|at| ids.get(saturating_usize(at)).copied()).collect()
 }
 
 /// The `k` with the largest measure; the lower id where those are the same.
@@ -90,21 +89,20 @@ pub(crate) fn choose_by_group(
     sparsity: f64,
     seed: u64,
 ) -> Vec<i64> {
-    let by_id: HashMap<i64, &Candidate> = candidates.iter().map(|c| (c.id, c)).collect();
-    let mut grouped: BTreeMap<i64, ()> = BTreeMap::new();
+    let ids: HashSet<i64> = candidates.iter().map(|candidate| candidate.id).collect();
+    let mut grouped: HashSet<i64> = HashSet::new();
     let mut chosen = Vec::new();
     for (number, members) in (0_u64..).zip(groups) {
-        let group: Vec<Candidate> =
-            members.iter().filter_map(|id| by_id.get(id).map(|c| (*c).clone())).collect();
-        grouped.extend(group.iter().map(|c| (c.id, ())));
+        let group: Vec<i64> = members.iter().filter(|id| ids.contains(id)).copied().collect();
+        grouped.extend(&group);
         chosen.extend(choose_random(
             &group,
             count_kept(group.len(), sparsity),
             seed.wrapping_add(number),
         ));
     }
-    let rest: Vec<Candidate> =
-        candidates.iter().filter(|c| !grouped.contains_key(&c.id)).cloned().collect();
+    let rest = candidates.iter().map(|candidate| candidate.id).filter(|id| !grouped.contains(id));
+    let rest: Vec<i64> = rest.collect();
     let last = seed.wrapping_add(to_u64(groups.len()));
     chosen.extend(choose_random(&rest, count_kept(rest.len(), sparsity), last));
     sort_ids(chosen)
@@ -162,8 +160,9 @@ mod tests {
         assert_eq!(choose_by_coverage(&five, 4, &[1.0]), [2, 4, 8, 10]);
         assert_eq!(choose_by_coverage(&five, 5, &[1.0]), [2, 4, 6, 8, 10]);
         assert_eq!(choose_one_per_bin(&five, &[1.0]), [2, 8, 10]);
-        assert_eq!(choose_random(&five, 5, 1), [2, 4, 6, 8, 10]);
-        assert_eq!(choose_random(&five, 2, 1).len(), 2);
+        let ids = five.iter().map(|candidate| candidate.id).collect::<Vec<_>>();
+        assert_eq!(choose_random(&ids, 5, 1), [2, 4, 6, 8, 10]);
+        assert_eq!(choose_random(&ids, 2, 1).len(), 2);
         let chosen = choose_by_group(&five, &[vec![2, 4, 77], vec![8]], 2.0, 3);
         assert!(chosen.contains(&8) && chosen.len() == 3, "{chosen:?}");
     }

@@ -44,6 +44,11 @@ impl Objects {
         }
         let seed = seed.wrapping_add(step.level.into());
         let k = choose::count_kept(self.kept_count(), step.sparsity);
+        if *strategy == Strategy::Random {
+            // Nothing of an object is needed but its id: there may be many.
+            self.set_kept(choose::choose_random(self.kept_ids(), k, seed));
+            return Ok(());
+        }
         let plain = |id: &i64| Candidate { id: *id, ..Candidate::default() };
         let mut candidates: Vec<Candidate> = self.kept_ids().iter().map(plain).collect();
         match strategy {
@@ -59,7 +64,7 @@ impl Objects {
             }
         }
         let chosen = match strategy {
-            Strategy::Random => choose::choose_random(&candidates, k, seed),
+            Strategy::Random => choose::choose_random(self.kept_ids(), k, seed),
             Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
                 choose::choose_largest(&candidates, k)
             }

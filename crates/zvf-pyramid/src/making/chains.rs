@@ -32,7 +32,6 @@ impl KindBuild<'_> {
         let at_once = self.chains_at_once(kept_ids.len());
         let mut found = Farthest::default();
         if kept_ids.len() > at_once.saturating_mul(REGROUPED_BATCHES)
-            && kept_ids.len() > objects.rows() / REGROUPED_SHARE
             && let Some(mut chains) = self.regroup(reader, below, objects).await?
         {
             while let Some((batch, places)) = chains.next(kept_ids, at_once)? {
@@ -114,6 +113,6 @@ impl KindBuild<'_> {
 
 /// Chains have neither edges nor faces: fewer of them at once take no longer, and less memory.
 const CHAIN_BATCH_DIVISOR: usize = 4;
-/// With more chains than so many batches hold, every chunk is read once; and where so small a part of them is kept, it is not.
+/// With more chains than so many batches hold, every chunk is read once. A batch reads most chunks, however small the part of the
+/// chains is that is kept.
 const REGROUPED_BATCHES: usize = 8;
-const REGROUPED_SHARE: usize = 8;

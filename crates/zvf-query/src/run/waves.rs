@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64};
-use zvf_model::{AttributeReader, Followed, LevelId, ObjectRuns};
+use zvf_model::{AttributeReader, Followed, LevelId, ObjectIndex, ObjectRuns};
 use zvf_store::Partial;
 
 use super::elements::Work;
@@ -184,7 +184,11 @@ impl Context {
             _ => objects,
         };
         let max_objects = match purpose {
-            Purpose::Collect => MAX_WAVE_OBJECTS,
+            Purpose::Collect => {
+                // Waves of a stream are refined later.
+                let at_once = self.objects_at_once(&index, &rows, self.wave_bytes(purpose)).await?;
+                at_once.min(MAX_WAVE_OBJECTS)
+            }
             Purpose::Stream => MANIFEST_BATCH_OBJECTS,
         };
         Ok(rows
@@ -268,9 +272,50 @@ impl Context {
         rows: &[u64],
         max_bytes: u64,
     ) -> Result<Vec<SizedWave>, QueryError> {
-        let followed = self.follow(&self.index().await?, rows).await?;
-        let mut reads = Reads::new(&followed, self.row_bytes(), self.reads_ranges())?;
-        let (mut parts, mut now, mut bytes) = (Vec::new(), Vec::new(), 0_u64);
+        let index = self.index().await?;
+        let at_once = self.objects_at_once(&index, rows, max_bytes).await?;
+        let mut parts = Vec::new();
+        for rows in rows.chunks(at_once) {
+            let followed = self.follow(&index, rows).await?;
+            self.split_followed(&followed, max_bytes, &mut parts)?;
+        }
+        Ok(parts)
+    }
+
+    /// How many of these objects are followed at once, so that the fragment indexes of their chunks fit in `max_bytes`: judged by
+    /// the first ones.
+    async fn objects_at_once(
+        &self,
+        index: &ObjectIndex,
+        rows: &[u64],
+        max_bytes: u64,
+    ) -> Result<usize, QueryError> {
+        let all = rows.len().max(1);
+        let Some(first) = rows.get(..SAMPLED_OBJECTS).filter(|_| all > MAX_UNSAMPLED_OBJECTS)
+        else {
+            return Ok(all);
+        };
+        let followed = self.follow(index, first).await?;
+        let sizes = followed.chunks.iter().map(|chunk| to_u64(chunk.blob().len()));
+        let bytes: u64 = sizes.sum(); // of blobs in memory
+        let chunks = to_u64(followed.chunks.len()).max(1);
+        let whole = bytes.div_ceil(chunks).saturating_mul(to_u64(self.chunks.len())); // an estimate
+        if whole <= max_bytes {
+            return Ok(all);
+        }
+        let each = bytes.div_ceil(to_u64(first.len())).max(1);
+        Ok(saturating_usize(max_bytes / each).clamp(1, all))
+    }
+
+    /// Splits objects that were followed, and adds the waves to `parts`.
+    fn split_followed(
+        &self,
+        followed: &Followed,
+        max_bytes: u64,
+        parts: &mut Vec<SizedWave>,
+    ) -> Result<(), QueryError> {
+        let mut reads = Reads::new(followed, self.row_bytes(), self.reads_ranges())?;
+        let (mut now, mut bytes) = (Vec::new(), 0_u64);
         for object in &followed.objects {
             let more = reads.add(object);
             if bytes.saturating_add(more) > max_bytes && !now.is_empty() {
@@ -286,7 +331,7 @@ impl Context {
         if !now.is_empty() {
             parts.push(SizedWave { wave: WorkUnit::Objects(now), bytes });
         }
-        Ok(parts)
+        Ok(())
     }
 
     /// Returns whether ranges of rows can be read of all columns of the answer.
@@ -407,6 +452,9 @@ const MANIFEST_BATCH_OBJECTS: usize = 4096;
 const MAX_ANSWER_CELLS: usize = 1_000_000;
 /// Maximum objects that are read without searching for those near the region.
 const MAX_UNSEARCHED_OBJECTS: u64 = 16;
+/// Objects that the size of fragment indexes is judged by, and the number of objects for which it is not.
+const SAMPLED_OBJECTS: usize = 4;
+const MAX_UNSAMPLED_OBJECTS: usize = 64;
 /// Maximum objects of a wave.
 const MAX_WAVE_OBJECTS: usize = 1 << 20;
 /// Cells that are read at once for a small limit.
