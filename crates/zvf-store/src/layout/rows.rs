@@ -224,14 +224,44 @@ impl Rows {
         id: u32,
         places: &[u64],
     ) -> Result<Vec<Bytes>, StoreError> {
-        let mut touched: Vec<u64> = places.iter().map(|place| *place / chunk).collect();
-        touched.sort_unstable();
-        touched.dedup();
-        let slots: Vec<Option<u64>> = touched.iter().copied().map(Some).collect();
-        let touched_now = &touched;
+        let mut order: Vec<(u64, usize)> =
+            places.iter().enumerate().map(|(at, place)| (*place / chunk, at)).collect();
+        order.sort_unstable();
+        let runs: Vec<&[(u64, usize)]> = order.chunk_by(|a, b| a.0 == b.0).collect();
+        let mut rows = vec![Bytes::new(); places.len()];
+        let (mut runs, mut at_once) = (runs.as_slice(), FIRST_CHUNKS);
+        while !runs.is_empty() {
+            let (group, rest) = runs.split_at_checked(at_once).unwrap_or((runs, &[]));
+            runs = rest;
+            let numbers = group.iter().filter_map(|run| run.first()).map(|(number, _)| *number);
+            let numbers: Vec<u64> = numbers.collect();
+            let chunks = self.indexed_chunks(array, chunk, id, &numbers).await?;
+            for ((run, number), indexed) in group.iter().zip(&numbers).zip(&chunks) {
+                // Of a chunk that was never written all rows are empty.
+                let Some(indexed) = indexed else { continue };
+                let taken = take_rows(indexed, chunk, run, places, &mut rows);
+                taken.ok_or_else(|| self.bad_table(*number))?;
+            }
+            let held: usize = chunks.iter().flatten().map(Bytes::len).sum(); // in memory
+            let mean = to_u64(held / group.len().max(1)).max(1);
+            let fit = self.shared.budget.max_bytes() / HELD_SHARE / mean;
+            at_once = saturating_usize(fit).clamp(1, MAX_CHUNKS);
+        }
+        Ok(rows)
+    }
+
+    /// These chunks, each with its table behind it.
+    async fn indexed_chunks(
+        &self,
+        array: &ZarrArray,
+        chunk: NonZeroU64,
+        id: u32,
+        numbers: &[u64],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let slots: Vec<Option<u64>> = numbers.iter().copied().map(Some).collect();
         let fetch = |missing: Vec<usize>| async move {
             let missing_chunks: Vec<Vec<u64>> =
-                missing.iter().filter_map(|&i| Some(vec![*touched_now.get(i)?])).collect();
+                missing.iter().filter_map(|&i| Some(vec![*numbers.get(i)?])).collect();
             let caps = self.shared.caps(self.shared.chunk_cap());
             let chunks =
                 array.chunks(&self.shared.source, &missing_chunks, caps, Caching::Keep).await;
@@ -243,21 +273,8 @@ impl Rows {
             });
             indexed.collect()
         };
-        let indexed_chunks = self.shared.through_cache(id, &slots, Caching::Keep, fetch).await;
-        let indexed_chunks: Result<Vec<Option<Bytes>>, StoreError> =
-            indexed_chunks.into_iter().collect();
-        let indexed_chunks = indexed_chunks?;
-        let row = |&place: &u64| {
-            let number = place / chunk;
-            let at = touched.partition_point(|touched| *touched < number);
-            let found = match indexed_chunks.get(at) {
-                Some(Some(bytes)) => row(bytes, chunk.get(), place % chunk),
-                Some(None) => Some(Bytes::new()), // of a chunk that was never written all rows are empty
-                None => None,
-            };
-            found.ok_or_else(|| self.bad_table(number))
-        };
-        places.iter().map(row).collect()
+        let found = self.shared.through_cache(id, &slots, Caching::Keep, fetch).await;
+        found.into_iter().collect()
     }
 
     /// The content of the flat form, read once.
@@ -369,6 +386,34 @@ fn row(indexed: &Bytes, count: u64, place: u64) -> Option<Bytes> {
     (start <= end && end <= table).then(|| indexed.slice(start..end))
 }
 
+/// Puts the rows of a chunk in their places: copies where they are less than half of the chunk, which would be held for them;
+/// `None` where the table does not fit the chunk.
+fn take_rows(
+    indexed: &Bytes,
+    chunk: NonZeroU64,
+    run: &[(u64, usize)],
+    places: &[u64],
+    rows: &mut [Bytes],
+) -> Option<()> {
+    let mut bytes = 0_usize;
+    for (_, at) in run {
+        let found = row(indexed, chunk.get(), *places.get(*at)? % chunk)?;
+        bytes = bytes.saturating_add(found.len()); // only compared
+        *rows.get_mut(*at)? = found;
+    }
+    if bytes < indexed.len() / 2 {
+        for (_, at) in run {
+            let found = rows.get_mut(*at)?;
+            *found = Bytes::copy_from_slice(found);
+        }
+    }
+    Some(())
+}
+
+/// Chunks that are read at once: first, and at most; and the part of the budget that they may take.
+const FIRST_CHUNKS: usize = 8;
+const MAX_CHUNKS: usize = 64;
+const HELD_SHARE: u64 = 8;
 /// Bytes of the count in front of all items, and of the length in front of each.
 const COUNT_BYTES: usize = 4;
 const LENGTH_BYTES: usize = 4;

@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn ids_that_overflow_are_refused() {
         let max = i64::MAX;
-        let after = |first: &[i64], then: &[i64]| {
+        let after = |first: &[i64], second_ids: &[i64]| {
             let mut numbering = Numbering::new(0, false);
             numbering.add(&parts(first));
             numbering.end(false).unwrap();

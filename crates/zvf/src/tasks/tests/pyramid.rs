@@ -86,7 +86,7 @@ fn unmarked(
 #[cfg(feature = "edit")]
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_of_a_store_with_a_journal_are_committed() {
-    let (fixture, options) = (Own::new(), one_level());
+    let (fixture, options) = (TaskFixture::new(), one_level());
     let path = Path::new(&fixture.address);
     let mut editor = zvf_edit::Editor::open(path, Path::new("."), Default::default()).unwrap();
     let line = r#"{"op": "vertex.move", "vertices": {"object": 0, "index": 0}, "by": [0.5, 0.5]}"#;
