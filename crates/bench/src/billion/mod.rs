@@ -15,7 +15,7 @@
 //! its process as the system counts them. Boxes and objects are asked through one handle of this process.
 //!
 //! Inputs and stores are removed when they are done with: the disk holds an input and its sorted rows, or these and the store,
-//! at most about 55 bytes a vertex.
+//! at most about 65 bytes a vertex.
 
 mod cluster;
 mod data;
