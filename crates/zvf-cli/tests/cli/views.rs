@@ -91,11 +91,11 @@ fn info_counts_attributes_links_objects_and_groups() {
 
 #[test]
 fn ls_lists_arrays_with_chunks_and_sizes() {
-    let store = store("pc3_basic");
-    let text = zvf(&["ls", store.arg()]).clean();
+    let basic = store("pc3_basic");
+    let text = zvf(&["ls", basic.arg()]).clean();
     assert!(text.starts_with("array"), "{text}");
     assert!(text.ends_with("7 KiB\n") || text.ends_with(" B\n"), "{text}");
-    let json = zvf(&["ls", "--json", store.arg(), "0/vertices/"]).json();
+    let json = zvf(&["ls", "--json", basic.arg(), "0/vertices/"]).json();
     assert_eq!((&json["complete"], &json["arrays"][0]["chunks"]), (&true.into(), &8.into()));
     assert_eq!(json["arrays"].as_array().unwrap().len(), 1);
 
@@ -108,7 +108,7 @@ fn ls_lists_arrays_with_chunks_and_sizes() {
         (&serde_json::Value::Null, &"uint8".into())
     );
 
-    let error = zvf(&["ls", store.arg(), "1"]).refused(2);
+    let error = zvf(&["ls", basic.arg(), "1"]).refused(2);
     assert_eq!(
         error,
         "zvf: InvalidArgument, no array lies below \"1\"; leave the path out to see all"

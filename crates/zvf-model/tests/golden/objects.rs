@@ -230,7 +230,7 @@ pub(crate) fn groups(case: &LevelCase) -> usize {
     for (attribute, expected) in attributes.into_iter().flatten() {
         let reader = inline(level.group_attribute(attribute)).unwrap().unwrap();
         let values = expected.get("values").unwrap_or(expected);
-        assert_eq!(json!(found(&reader, reader.len())), *values, "{name} {attribute}");
+        assert_eq!(json!(values_as_json(&reader, reader.len())), *values, "{name} {attribute}");
     }
     listed.len()
 }

@@ -72,10 +72,10 @@ impl Cluster {
     /// Plans with `line` and returns the numbers of the tasks of each stage.
     fn plan(&self, line: &str) -> Vec<Vec<usize>> {
         let plan = self.run_ok(&format!("{line} --json"), None);
-        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        let plan: Value = serde_json::from_str(&plan).unwrap();
         let tasks = plan["tasks"].as_array().unwrap();
         let stages = tasks.chunk_by(|left, right| left["stage"] == right["stage"]);
-        let number = |task: &serde_json::Value| task["task"].as_u64().unwrap().try_into().unwrap();
+        let number = |task: &Value| task["task"].as_u64().unwrap().try_into().unwrap();
         stages.map(|stage| stage.iter().map(number).collect()).collect()
     }
 
