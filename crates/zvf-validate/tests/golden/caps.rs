@@ -50,7 +50,7 @@ async fn oversized_stores_are_reported() {
     for (id, kept, expected) in CAPPED {
         let all = report(id, &Options::default()).await;
         assert_eq!(all.skipped, [], "{id}");
-        let capped = report(id, &Options { kept, ..Options::default() }).await;
+        let capped = report(id, &Options { max_kept_items: kept, ..Options::default() }).await;
         let skipped: Vec<String> = capped
             .skipped
             .iter()
