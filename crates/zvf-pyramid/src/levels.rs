@@ -134,7 +134,8 @@ pub(crate) fn is_replaced(key: &Key) -> bool {
         Some("link_attributes") => segments.nth(1),
         _ => None,
     };
-    delta.is_some_and(|delta| delta != "0")
+    // The document of the group of all links stays.
+    delta.is_some_and(|delta| delta != "0" && delta != "zarr.json")
 }
 
 /// The level that what is at `key` belongs to.
@@ -151,6 +152,7 @@ mod tests {
         for (path, expected) in [
             ("0", false),
             ("0/links", false),
+            ("0/links/zarr.json", false),
             ("0/links/0", false),
             ("0/links/0/0.0", false),
             ("0/links/+1", true),

@@ -364,6 +364,4 @@ fn levels_are_not_published_into_a_changed_store() {
         assert_eq!(refused.status.code(), Some(2));
         assert!(String::from_utf8(refused.stderr).unwrap().contains(message));
     }
-    let remote = ["task", "plan", "pyramid", "--work-dir", "memory:///work", &address];
-    assert_eq!(run(&remote).status.code(), Some(2), "levels are kept in a folder");
 }

@@ -15,7 +15,7 @@ use zvf_store::{BuildOptions, OpenOptions, Store};
 use super::Tasks;
 use super::blocking::on_thread;
 use super::identity::StoreIdentity;
-use super::pyramid::FINISHED;
+use super::run_folder::FINISHED;
 use super::vacuum::place;
 use crate::Error;
 

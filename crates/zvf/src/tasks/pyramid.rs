@@ -20,7 +20,7 @@ use super::identity::StoreIdentity;
 #[cfg(feature = "edit")]
 use super::level_commit::planned_head;
 use super::record::{Record, key};
-use super::run_folder::RunFolder;
+use super::run_folder::{FINISHED, RunFolder};
 use super::{Job, Plan, Ran, TaskLine, Tasks};
 use crate::Error;
 
@@ -340,9 +340,6 @@ async fn is_in(levels: &[KeptLevel], address: &str) -> Result<Option<bool>, Erro
     }
     Ok(Some(true))
 }
-
-/// Is there when the last step came to its end, also where the store has no level that was made.
-pub(super) const FINISHED: &str = "done/finished";
 
 fn level_of(number: usize) -> Result<u32, Error> {
     let level = u32::try_from(number).ok().and_then(|number| number.checked_add(1));

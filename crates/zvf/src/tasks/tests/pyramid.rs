@@ -86,10 +86,13 @@ fn unmarked(
 #[cfg(feature = "edit")]
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_of_a_store_with_a_journal_are_committed() {
-    let (fixture, options) = (TaskFixture::new(), one_level());
+    let dir = TempDir::new().unwrap();
+    let address = dir.path().join("a.zarrvectors").to_str().unwrap().to_owned();
+    archives::write(Path::new(&address), &archives::files("sl3_streamlines"));
+    let (fixture, options) = (TaskFixture { dir, address }, one_level());
     let path = Path::new(&fixture.address);
     let mut editor = zvf_edit::Editor::open(path, Path::new("."), Default::default()).unwrap();
-    let line = r#"{"op": "vertex.move", "vertices": {"object": 0, "index": 0}, "by": [0.5, 0.5]}"#;
+    let line = r#"{"op": "vertex.move", "vertices": {"object": 3}, "by": [1.0, 0.0, 0.0]}"#;
     editor.line(1, line).unwrap();
     editor.finish().unwrap();
     let whole = fixture.dir.path().join("whole.zarrvectors");
