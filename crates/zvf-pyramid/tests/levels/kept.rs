@@ -163,10 +163,10 @@ async fn levels_built_beside_a_store_equal_those_of_a_build() {
     for (run, options) in [linked, unlinked, none].into_iter().enumerate() {
         let kept = build_each_level(&address, &options, &work_folder.join(run.to_string())).await;
         let reports: Vec<LevelReport> = build(&expected, &options).await;
-        for kept in [&kept[..], &[]] {
+        for (turn, kept) in [&kept[..], &[]].into_iter().enumerate() {
             let before = tree(Path::new(&address));
             let source = open(&address, &options).await;
-            let folder = work_folder.join(format!("{run}-{}", kept.len()));
+            let folder = work_folder.join(format!("{run}-{turn}"));
             let on_event = |_: zvf_pyramid::PyramidEvent<'_>| {};
             let (built, made) =
                 build_beside((&source, &folder), &options, &unsynced(), kept, on_event)
