@@ -93,21 +93,30 @@ pub fn commit_levels(
             format!("{}: levels of a repository of versions are built in a copy", journal.place);
         return Err(EditError::unsupported(text));
     }
-    let found = journal.apply_all_pending()?;
-    if found != head {
-        return Err(EditError::conflict(
-            format!(
-                "{}: expected head {head}, from which levels were built, found {found}",
-                journal.place
-            ),
-            vec![format!("head:{found}")],
-        ));
-    }
-    let mut differences = compare_levels(&journal, built)?;
+    check_is_at(&journal, head, journal.apply_all_pending()?)?;
+    let mut differences = match compare_levels(&journal, built) {
+        Ok(differences) => differences,
+        Err(error) => {
+            // What was compared may be on its way to a later commit.
+            check_is_at(&journal, head, journal.head()?)?;
+            return Err(error);
+        }
+    };
     if !differences.0.is_empty() {
         mark_root(&journal, &mut differences)?;
     }
     commit_differences(&journal, head, differences, operation, options)
+}
+
+fn check_is_at(journal: &Journal, head: u64, found: u64) -> Result<()> {
+    if found == head {
+        return Ok(());
+    }
+    let place = &journal.place;
+    Err(EditError::conflict(
+        format!("{place}: expected head {head}, from which levels were built, found {found}"),
+        vec![format!("head:{found}")],
+    ))
 }
 
 /// Whether the commit after `head` is the one of `operation`.

@@ -243,9 +243,10 @@ impl Rows {
                 taken.ok_or_else(|| self.bad_table(*number))?;
             }
             let held: usize = chunks.iter().flatten().map(Bytes::len).sum(); // in memory
-            let mean = to_u64(held / group.len().max(1)).max(1);
-            let fit = self.shared.budget.max_bytes() / HELD_SHARE / mean;
-            at_once = saturating_usize(fit).clamp(1, MAX_CHUNKS);
+            let mean = held.checked_div(group.len()).map_or(1, |mean| to_u64(mean).max(1));
+            let room = self.shared.budget.max_bytes() / HELD_SHARE;
+            // There is a group, and its mean is not zero.
+            at_once = saturating_usize(room.checked_div(mean).unwrap_or(1)).clamp(1, MAX_CHUNKS);
         }
         Ok(rows)
     }
