@@ -157,6 +157,23 @@ pub fn read(archive: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     read_below(archive, |folder| folder.ends_with(".zarrvectors"))
 }
 
+/// Returns the root document of a store without what a journal leaves in it, and the other files.
+pub fn without_journal_mark(
+    mut files: BTreeMap<String, Vec<u8>>,
+) -> (Value, BTreeMap<String, Vec<u8>>) {
+    let root = files.remove("zarr.json").unwrap();
+    let mut root: Value = serde_json::from_slice(&root).unwrap();
+    let attributes = root["attributes"].as_object_mut().unwrap();
+    if let Some(extension) = attributes.get_mut("zvf").and_then(Value::as_object_mut) {
+        extension.remove("journal");
+        extension.remove("next_id");
+        if extension.is_empty() {
+            attributes.remove("zvf");
+        }
+    }
+    (root, files)
+}
+
 /// Returns the files below a local folder, by their relative path.
 pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();

@@ -84,16 +84,17 @@ pub(crate) fn choose_one_per_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<i
 
 /// The same share of each group and of those in none, at least one of each.
 pub(crate) fn choose_by_group(
-    candidates: &[Candidate],
+    ids: &[i64],
     groups: &[Vec<i64>],
     sparsity: f64,
     seed: u64,
 ) -> Vec<i64> {
-    let ids: HashSet<i64> = candidates.iter().map(|candidate| candidate.id).collect();
+    let candidates: HashSet<i64> = ids.iter().copied().collect();
     let mut grouped: HashSet<i64> = HashSet::new();
     let mut chosen = Vec::new();
     for (number, members) in (0_u64..).zip(groups) {
-        let group: Vec<i64> = members.iter().filter(|id| ids.contains(id)).copied().collect();
+        let group: Vec<i64> =
+            members.iter().filter(|id| candidates.contains(id)).copied().collect();
         grouped.extend(&group);
         chosen.extend(choose_random(
             &group,
@@ -101,8 +102,7 @@ pub(crate) fn choose_by_group(
             seed.wrapping_add(number),
         ));
     }
-    let rest = candidates.iter().map(|candidate| candidate.id).filter(|id| !grouped.contains(id));
-    let rest: Vec<i64> = rest.collect();
+    let rest: Vec<i64> = ids.iter().filter(|id| !grouped.contains(id)).copied().collect();
     let last = seed.wrapping_add(to_u64(groups.len()));
     chosen.extend(choose_random(&rest, count_kept(rest.len(), sparsity), last));
     sort_ids(chosen)
@@ -163,7 +163,7 @@ mod tests {
         let ids = five.iter().map(|candidate| candidate.id).collect::<Vec<_>>();
         assert_eq!(choose_random(&ids, 5, 1), [2, 4, 6, 8, 10]);
         assert_eq!(choose_random(&ids, 2, 1).len(), 2);
-        let chosen = choose_by_group(&five, &[vec![2, 4, 77], vec![8]], 2.0, 3);
+        let chosen = choose_by_group(&ids, &[vec![2, 4, 77], vec![8]], 2.0, 3);
         assert!(chosen.contains(&8) && chosen.len() == 3, "{chosen:?}");
     }
 

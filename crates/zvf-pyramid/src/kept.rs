@@ -158,8 +158,7 @@ pub async fn build_beside(
 /// ```
 #[must_use]
 pub fn belongs_to_levels(path: &str) -> bool {
-    let node = path.strip_suffix("/zarr.json").unwrap_or(path);
-    Key::root().below(node).is_ok_and(|node| levels::is_replaced(&node))
+    Key::root().below(path).is_ok_and(|key| levels::is_replaced(&key))
 }
 
 /// Refuses a store whose levels cannot be made one by one.

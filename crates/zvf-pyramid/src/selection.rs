@@ -44,11 +44,33 @@ impl Objects {
         }
         let seed = seed.wrapping_add(step.level.into());
         let k = choose::count_kept(self.kept_count(), step.sparsity);
-        if *strategy == Strategy::Random {
+        let measured = || self.measure(reader, levels, kind, strategy);
+        let chosen = match strategy {
             // Nothing of an object is needed but its id: there may be many.
-            self.set_kept(choose::choose_random(self.kept_ids(), k, seed));
-            return Ok(());
-        }
+            Strategy::Random => choose::choose_random(self.kept_ids(), k, seed),
+            Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
+                choose::choose_largest(&measured().await?, k)
+            }
+            Strategy::Coverage => choose::choose_by_coverage(&measured().await?, k, bin),
+            Strategy::Thinning => choose::choose_one_per_bin(&measured().await?, bin),
+            Strategy::Groups => {
+                let groups = groups::read_groups(levels).await?.into_iter();
+                let groups: Vec<_> = groups.map(|(_, members)| ids_of(members)).collect();
+                choose::choose_by_group(self.kept_ids(), &groups, step.sparsity, seed)
+            }
+        };
+        self.set_kept(chosen);
+        Ok(())
+    }
+
+    /// The objects that are kept so far, with what `strategy` chooses them by.
+    async fn measure(
+        &self,
+        reader: &Reader,
+        levels: &[LevelReader],
+        kind: Kind,
+        strategy: &Strategy,
+    ) -> Result<Vec<Candidate>, PyramidError> {
         let plain = |id: &i64| Candidate { id: *id, ..Candidate::default() };
         let mut candidates: Vec<Candidate> = self.kept_ids().iter().map(plain).collect();
         match strategy {
@@ -63,21 +85,7 @@ impl Objects {
                 measure_length(reader, levels, kind, &mut candidates).await?;
             }
         }
-        let chosen = match strategy {
-            Strategy::Random => choose::choose_random(self.kept_ids(), k, seed),
-            Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
-                choose::choose_largest(&candidates, k)
-            }
-            Strategy::Coverage => choose::choose_by_coverage(&candidates, k, bin),
-            Strategy::Thinning => choose::choose_one_per_bin(&candidates, bin),
-            Strategy::Groups => {
-                let groups = groups::read_groups(levels).await?.into_iter();
-                let groups: Vec<_> = groups.map(|(_, members)| ids_of(members)).collect();
-                choose::choose_by_group(&candidates, &groups, step.sparsity, seed)
-            }
-        };
-        self.set_kept(chosen);
-        Ok(())
+        Ok(candidates)
     }
 }
 

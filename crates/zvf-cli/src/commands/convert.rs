@@ -21,6 +21,7 @@ use zvf::{Columns, Kind, LevelId};
 use crate::commands::create::Create;
 use crate::commands::how::CreateOptions;
 use crate::commands::inputs::Inputs;
+use crate::commands::is_remote_url;
 use crate::commands::job::{Job, Source};
 use crate::commands::narrow::Narrow;
 use crate::commands::new_repository::NewRepository;
@@ -366,8 +367,10 @@ fn needs_file(option: &str) -> anyhow::Error {
 fn is_store(address: &str) -> bool {
     let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
     let is_pack = || path.extension().is_some_and(|end| end == "tet") && path.is_file();
-    let is_url = address.contains("://") && !address.starts_with("file://");
-    is_url || path.join("zarr.json").is_file() || path.join(".zgroup").is_file() || is_pack()
+    is_remote_url(address)
+        || path.join("zarr.json").is_file()
+        || path.join(".zgroup").is_file()
+        || is_pack()
 }
 
 /// Returns the format that the name of the output determines.

@@ -61,3 +61,8 @@ pub(crate) mod tensor;
 pub(crate) mod validate;
 #[cfg(feature = "serve")]
 pub(crate) mod view;
+
+/// Returns whether an address is a URL of something that is not a file of this machine.
+pub(crate) fn is_remote_url(address: &str) -> bool {
+    address.contains("://") && !address.starts_with("file://")
+}

@@ -23,6 +23,7 @@ use zvf::pyramid::{
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
 use crate::commands::in_place::InPlace;
+use crate::commands::is_remote_url;
 use crate::commands::nested;
 use crate::outcome::{Outcome, Usage};
 use crate::progress::Progress;
@@ -177,7 +178,7 @@ impl Pyramid {
             return self.plan(session, out).await;
         }
         let target = self.new.as_ref().unwrap_or(&self.store);
-        let is_beside = is_url(target) && !self.is_committed(session)?;
+        let is_beside = is_remote_url(target) && !self.is_committed(session)?;
         if is_beside {
             self.check_beside(target)?;
         }
@@ -234,19 +235,23 @@ impl Pyramid {
         on_event: impl FnMut(PyramidEvent<'_>),
     ) -> Result<Vec<LevelReport>, zvf::pyramid::PyramidError> {
         #[cfg(feature = "reference")]
-        if !self.reference.is_empty() {
+        if self.is_reference() {
             return zvf::pyramid::build_reference(address, &self.as_reference(), how).await;
         }
         build_with_notices(address, options, how, on_event).await
     }
 
+    /// Returns whether the levels are those of the reference implementation.
+    fn is_reference(&self) -> bool {
+        #[cfg(feature = "reference")]
+        return !self.reference.is_empty();
+        #[cfg(not(feature = "reference"))]
+        return false;
+    }
+
     /// Refuses options that only replace a folder of this machine.
     fn check_beside(&self, address: &str) -> Result<(), Usage> {
-        #[cfg(feature = "reference")]
-        let reference = !self.reference.is_empty();
-        #[cfg(not(feature = "reference"))]
-        let reference = false;
-        let given = [("--additive", self.additive), ("--reference", reference)];
+        let given = [("--additive", self.additive), ("--reference", self.is_reference())];
         let Some((option, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
         let usage = Usage::new(format!("{option} of a store on an object store: {address}"));
         Err(usage
@@ -419,10 +424,6 @@ impl Pyramid {
             content: if self.full { LevelContent::Full } else { LevelContent::AsReference },
         }
     }
-}
-
-fn is_url(address: &str) -> bool {
-    address.contains("://") && !address.starts_with("file://")
 }
 
 fn report(report: &LevelReport) -> Value {

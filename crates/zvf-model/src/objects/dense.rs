@@ -53,13 +53,21 @@ pub(super) async fn all_rows(array: &DenseArray, rows: u64) -> Result<Bytes, Mod
     if rows <= PIECE {
         return Ok(array.rows(0..rows).await?);
     }
-    let (mut bytes, mut start) = (Vec::new(), 0);
-    while start < rows {
-        let end = start.saturating_add(PIECE).min(rows);
-        bytes.extend_from_slice(&array.rows(start..end).await?);
-        start = end;
+    let mut bytes = Vec::new();
+    for piece in pieces(0..rows) {
+        bytes.extend_from_slice(&array.rows(piece).await?);
     }
     Ok(bytes.into())
+}
+
+/// The rows in pieces of a bounded size.
+pub(super) fn pieces(rows: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let mut start = rows.start;
+    std::iter::from_fn(move || {
+        let piece = start..start.saturating_add(PIECE).min(rows.end);
+        start = piece.end;
+        (piece.start < piece.end).then_some(piece)
+    })
 }
 
 /// The manifests of `rows`, each with its own fault.
@@ -152,7 +160,7 @@ const GAP: u64 = 1024;
 /// Pieces that are read at once.
 const CONCURRENT_READS: usize = 16;
 /// Rows read at a time.
-pub(super) const PIECE: u64 = 1 << 20;
+const PIECE: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {

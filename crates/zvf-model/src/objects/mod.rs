@@ -114,12 +114,9 @@ impl ObjectIndex {
             Ids::Row => range.map(|row| self.as_id(row)).collect(),
             Ids::Column { ids, .. } => {
                 // What is read at once is bounded; what is returned is the caller's.
-                let (mut all, mut start) = (Vec::new(), range.start);
-                while start < range.end {
-                    let end = start.saturating_add(dense::PIECE).min(range.end);
-                    let bytes = ids.rows(start..end).await?;
-                    all.extend(i64s_from_le(&bytes).map(ObjectId));
-                    start = end;
+                let mut all = Vec::new();
+                for piece in dense::pieces(range) {
+                    all.extend(i64s_from_le(&ids.rows(piece).await?).map(ObjectId));
                 }
                 Ok(all)
             }

@@ -78,10 +78,7 @@ impl LevelReader {
         }
         let cached = self.cached_owners().get_or_try_init(|| async {
             let pass = Pass::read_all(self, self.index_cap()).await?;
-            Ok::<_, ModelError>(match pass.run(&index).await? {
-                Some(table) => CachedOwners::Table(Arc::new(table)),
-                None => CachedOwners::TooLarge,
-            })
+            Ok::<_, ModelError>(CachedOwners::new(pass.run(&index).await?))
         });
         let table = match cached.await? {
             CachedOwners::Table(table) => Arc::clone(table),
@@ -112,10 +109,7 @@ impl LevelReader {
     async fn crossing(&self, index: &ObjectIndex, near: Near<'_>) -> Result<Vec<u64>, ModelError> {
         let cached = self.cached_crossings().get_or_try_init(|| async {
             let pass = Pass::read_crossings(self, self.index_cap()).await?;
-            Ok::<_, ModelError>(match pass.run(index).await? {
-                Some(table) => CachedOwners::Table(Arc::new(table)),
-                None => CachedOwners::TooLarge,
-            })
+            Ok::<_, ModelError>(CachedOwners::new(pass.run(index).await?))
         });
         let table = match cached.await? {
             CachedOwners::Table(table) => Arc::clone(table),

@@ -101,45 +101,30 @@ impl<'a> Pass<'a> {
 
     fn visit(&mut self, manifest: &ObjectManifest) -> Result<(), ModelError> {
         let row = u32::try_from(manifest.row()).unwrap_or(u32::MAX); // checked by `run`
-        if matches!(self.scope, Scope::Crossings) {
-            return self.visit_steps(manifest, row);
-        }
         let mut before: Option<(ChunkKey, Option<u32>)> = None;
         for block in manifest.view()?.blocks().filter(|block| !block.fragments.is_empty()) {
             let Some(key) = chunk_key(block.chunk.iter().map(|c| c.get())) else { continue };
-            let place = match &before {
-                Some((same, place)) if *same == key => *place,
-                _ => self.place(&key),
-            };
-            if let Some(place) = place {
-                self.add(place, &block, row).map_err(|error| error.in_chunk(&key))?;
+            let mut place = None; // for crossings alone, only their chunks are looked up
+            if !matches!(self.scope, Scope::Crossings) {
+                place = match &before {
+                    Some((same, place)) if *same == key => *place,
+                    _ => self.place(&key),
+                };
+                if let Some(place) = place {
+                    self.add(place, &block, row).map_err(|error| error.in_chunk(&key))?;
+                }
             }
-            if let (true, Some((from, Some(a))), Some(b)) = (self.chain, &before, place) {
-                self.step(from, *a, &key, b, row);
+            if let (true, Some((from, a))) = (self.chain, &before)
+                && !self.share_face(from, &key)
+                && let Some(a) = a.or_else(|| self.place(from))
+                && let Some(b) = place.or_else(|| self.place(&key))
+            {
+                self.step(from, a, &key, b, row);
             }
             before = Some((key, place));
             if self.full {
                 return Ok(());
             }
-        }
-        Ok(())
-    }
-
-    /// Adds the crossings of an object. Only their chunks are looked up in the table of chunks.
-    fn visit_steps(&mut self, manifest: &ObjectManifest, row: u32) -> Result<(), ModelError> {
-        let mut before: Option<ChunkKey> = None;
-        for block in manifest.view()?.blocks().filter(|block| !block.fragments.is_empty()) {
-            let Some(key) = chunk_key(block.chunk.iter().map(|c| c.get())) else { continue };
-            if let Some(from) = before
-                && !self.share_face(&from, &key)
-                && let (Some(a), Some(b)) = (self.place(&from), self.place(&key))
-            {
-                self.step(&from, a, &key, b, row);
-                if self.full {
-                    return Ok(());
-                }
-            }
-            before = Some(key);
         }
         Ok(())
     }
@@ -176,11 +161,8 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Adds the step from one chunk to the next, when they share no face.
+    /// Adds the step from one chunk to the next, which share no face.
     fn step(&mut self, from: &ChunkKey, a: u32, to: &ChunkKey, b: u32, row: u32) {
-        if self.share_face(from, to) {
-            return;
-        }
         if let Scope::Question { near, .. } = &self.scope
             && !near.is_some_and(|near| near(from.components(), to.components()))
         {

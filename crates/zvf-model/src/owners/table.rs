@@ -100,6 +100,13 @@ pub(crate) enum CachedOwners {
     TooLarge,
 }
 
+impl CachedOwners {
+    /// The outcome of a pass with a limit.
+    pub(super) fn new(table: Option<Table>) -> Self {
+        table.map_or(Self::TooLarge, |table| Self::Table(Arc::new(table)))
+    }
+}
+
 /// The owners of the fragments of one chunk.
 ///
 /// ```

@@ -183,6 +183,10 @@ impl WorkFolder {
     }
 }
 
+/// Is there when the last step came to its end, also where it changed nothing.
+#[cfg(feature = "pyramid")]
+pub(super) const FINISHED: &str = "done/finished";
+
 /// A name that no other run has, on whatever machine.
 pub(crate) fn new_run() -> String {
     let random = || RandomState::new().build_hasher().finish();

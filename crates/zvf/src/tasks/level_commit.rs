@@ -7,16 +7,12 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 use zvf_edit::{CommitOptions, Place};
-use zvf_format::Class;
-use zvf_publish::CommitGate;
 use zvf_pyramid::{KeptLevel, LevelReport, Options, PyramidEvent};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
 use super::Tasks;
-use super::blocking::on_thread;
+use super::commit::place;
 use super::identity::StoreIdentity;
-use super::run_folder::FINISHED;
-use super::vacuum::place;
 use crate::Error;
 
 /// The head after which levels are committed; none where the store is replaced.
@@ -44,60 +40,34 @@ impl Tasks {
         on_event: impl FnMut(PyramidEvent<'_>),
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         let place = place(address, open)?;
+        let operation = self.operation();
+        let is_committed = move |place: &Place| zvf_edit::is_committed(place, head, &operation);
         if let Err(changed) = self.check_store_at(address, open).await {
-            return self.committed_before((place, head), changed).await;
+            return self.committed_before(place, is_committed, changed).await;
         }
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
         let from = (&store, folder);
-        let (built, made) = zvf_pyramid::build_beside(from, options, how, levels, on_event).await?;
-        how.gate.enter().map_err(|_stopped| Error::stopped())?;
-        let (commit_place, operation) = (place.clone(), self.operation());
-        let commit = move || {
+        let built = zvf_pyramid::build_beside(from, options, how, levels, on_event).await;
+        let (built, made) = match built {
+            Ok(built) => built,
+            Err(error) => {
+                // Another last step may have changed the store meanwhile.
+                let Err(changed) = self.check_store_at(address, open).await else {
+                    return Err(error.into());
+                };
+                return self.committed_before(place, is_committed, changed).await;
+            }
+        };
+        let operation = self.operation();
+        let commit = move |place| {
             let message = Some("levels built by tasks".to_owned());
             let options = CommitOptions { message, ..CommitOptions::default() };
-            zvf_edit::commit_levels(commit_place, (head, &operation), &built, &options)
+            zvf_edit::commit_levels(place, (head, &operation), &built, &options)
         };
-        match on_thread("write", commit).await {
-            Ok(_report) => Ok(Some(made)),
-            // Of two last steps at once one commits.
-            Err(refused) => {
-                leave_unless_unknown(&how.gate, &refused);
-                self.committed_before((place, head), refused).await
-            }
-        }
-    }
-
-    /// Nothing where an earlier last step is why the store is not what it was; `refused` where it is not.
-    async fn committed_before(
-        &self,
-        (place, head): (Place, u64),
-        refused: Error,
-    ) -> Result<Option<Vec<LevelReport>>, Error> {
-        if refused.class() != Class::Conflict {
-            return Err(refused);
-        }
-        let operation = self.operation();
-        let is_committed = on_thread("read", move || {
-            let is_committed = zvf_edit::is_committed(&place, head, &operation)?;
-            if is_committed {
-                zvf_edit::settle(&place)?; // whoever committed may have been killed before it was applied
-            }
-            Ok(is_committed)
-        });
-        if is_committed.await? || self.folder.exists(FINISHED).await? {
-            return Ok(None);
-        }
-        Err(refused)
+        Ok(self.commit(&how.gate, place, commit, is_committed).await?.map(|_report| made))
     }
 
     fn operation(&self) -> Json {
         json!({"op": "pyramid", "plan": self.digest})
-    }
-}
-
-/// Nothing is visible where a commit was refused, so that the command can be stopped again.
-fn leave_unless_unknown(gate: &CommitGate, refused: &Error) {
-    if refused.class() != Class::CommitUnknown {
-        gate.leave();
     }
 }

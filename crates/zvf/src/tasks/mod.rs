@@ -21,6 +21,8 @@
 
 #[cfg(feature = "edit")]
 mod blocking;
+#[cfg(feature = "edit")]
+mod commit;
 #[cfg(feature = "convert")]
 mod convert;
 mod folder;

@@ -16,11 +16,12 @@ use zvf_format::Class;
 use zvf_pyramid::{KeptLevel, LevelReport, Options, PyramidEvent, PyramidPlan};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
+use super::folder::FINISHED;
 use super::identity::StoreIdentity;
 #[cfg(feature = "edit")]
 use super::level_commit::planned_head;
 use super::record::{Record, key};
-use super::run_folder::{FINISHED, RunFolder};
+use super::run_folder::RunFolder;
 use super::{Job, Plan, Ran, TaskLine, Tasks};
 use crate::Error;
 

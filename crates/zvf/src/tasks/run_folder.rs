@@ -112,7 +112,5 @@ impl Drop for RunFolder {
     }
 }
 
-/// Is there when the last step came to its end, also where the store has no level that was made.
-pub(super) const FINISHED: &str = "done/finished";
 /// Files that are sent or fetched at once.
 const MAX_TRANSFERS: usize = 8;

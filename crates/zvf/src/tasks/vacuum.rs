@@ -9,11 +9,12 @@ use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use zvf_edit::{Place, VacuumShare};
-use zvf_format::Class;
 use zvf_publish::CommitGate;
 use zvf_store::{OpenOptions, Store};
 
-use super::blocking::{in_words, on_thread};
+use super::blocking::on_thread;
+use super::commit::place;
+use super::folder::FINISHED;
 use super::identity::StoreIdentity;
 use super::record::{Record, Writer};
 use super::{Job, Plan, Ran, TaskLine, Tasks};
@@ -133,49 +134,22 @@ impl Tasks {
         if job.single_writer {
             place = place.with_single_writer();
         }
+        let (head, digest) = (job.head, self.digest.clone());
+        let is_committed = move |place: &Place| zvf_edit::is_vacuumed(place, (head, &digest));
         if let Err(changed) = self.check_store_at(address, open).await {
-            return self.finished_before(place, changed).await;
+            return self.committed_before(place, is_committed, changed).await;
         }
         let mut parts = Vec::with_capacity(records.len());
         for (share, record) in job.shares.iter().zip(&records) {
             parts.push((share.clone(), record.bytes(&self.folder).await?));
         }
-        gate.enter().map_err(|_stopped| Error::stopped())?;
-        let (commit_place, head, digest) = (place.clone(), job.head, self.digest.clone());
-        let commit = move || zvf_edit::finish_vacuum(commit_place, (head, &digest), parts);
-        match on_thread("write", commit).await {
-            Ok(report) => {
-                self.folder.put(FINISHED, &self.digest.clone().into()).await?;
-                Ok(Some(report))
-            }
-            // Of two last steps at once one commits.
-            Err(refused) => {
-                if refused.class() != Class::CommitUnknown {
-                    gate.leave();
-                }
-                self.finished_before(place, refused).await
-            }
+        let digest = self.digest.clone();
+        let commit = move |place| zvf_edit::finish_vacuum(place, (head, &digest), parts);
+        let report = self.commit(gate, place, commit, is_committed).await?;
+        if report.is_some() {
+            self.folder.put(FINISHED, &self.digest.clone().into()).await?;
         }
-    }
-
-    /// Nothing where an earlier last step is why the store is not what it was; `refused` where it is not.
-    async fn finished_before(&self, place: Place, refused: Error) -> Result<Option<Json>, Error> {
-        let (job, _) = self.vacuum_job()?;
-        if refused.class() != Class::Conflict {
-            return Err(refused);
-        }
-        let (head, digest) = (job.head, self.digest.clone());
-        let is_committed = on_thread("read", move || {
-            let is_committed = zvf_edit::is_vacuumed(&place, (head, &digest))?;
-            if is_committed {
-                zvf_edit::settle(&place)?; // whoever committed may have been killed before it was applied
-            }
-            Ok(is_committed)
-        });
-        if is_committed.await? || self.folder.exists(FINISHED).await? {
-            return Ok(None);
-        }
-        Err(refused)
+        Ok(report)
     }
 
     fn vacuum_job(&self) -> Result<(&VacuumJob, &str), Error> {
@@ -185,10 +159,3 @@ impl Tasks {
         Ok((job, self.store()?))
     }
 }
-
-pub(super) fn place(address: &str, open: &OpenOptions) -> Result<Place, Error> {
-    Place::open(address, open).map_err(|error| in_words("open", &error))
-}
-
-/// Is there when the last step came to its end, also where there was nothing to commit.
-const FINISHED: &str = "done/finished";

@@ -10,6 +10,7 @@ use zvf::store::{Build, BuildOptions};
 use zvf::tensor::{AtomicTensorFile, PackOptions};
 use zvf::{Error, Timeouts};
 
+use crate::commands::is_remote_url;
 use crate::outcome::Usage;
 use crate::session::Session;
 
@@ -27,7 +28,7 @@ impl PackedStore {
         if file.extension().is_none_or(|extension| extension != "tet") || file.is_dir() {
             return Ok(None);
         }
-        if address.contains("://") && !address.starts_with("file://") {
+        if is_remote_url(address) {
             let usage = Usage::new("packed stores are edited on this machine");
             return Err(usage.with_hint("copy the file here, and the result back").into());
         }

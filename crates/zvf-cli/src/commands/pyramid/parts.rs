@@ -36,16 +36,12 @@ impl Pyramid {
         let refresh = self.refresh;
         #[cfg(not(feature = "edit"))]
         let refresh = false;
-        #[cfg(feature = "reference")]
-        let reference = !self.reference.is_empty();
-        #[cfg(not(feature = "reference"))]
-        let reference = false;
         let given = [
             ("a new store", self.new.is_some(), "copy the store first"),
             ("--dry-run", self.dry_run, "zvf pyramid itself prints what would be built"),
             ("--additive", self.additive, "make such levels with zvf pyramid itself"),
             ("--refresh", refresh, "build levels again with zvf pyramid itself"),
-            ("--reference", reference, "make such levels with zvf pyramid itself"),
+            ("--reference", self.is_reference(), "make such levels with zvf pyramid itself"),
         ];
         if let Some((what, _, hint)) = given.into_iter().find(|(_, given, _)| *given) {
             return Err(Usage::new(format!("{what} of levels made by tasks")).with_hint(hint));

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use archives::s3::S3;
-use archives::tree;
+use archives::{tree, without_journal_mark};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -194,19 +194,6 @@ fn a_divided_vacuum_on_s3_leaves_the_same_store() {
     }
 }
 
-/// The files of a store, without the mark that a journal leaves in the root document.
-fn unmarked(mut files: BTreeMap<String, Vec<u8>>) -> (Value, BTreeMap<String, Vec<u8>>) {
-    let mut root: Value = serde_json::from_slice(&files.remove("zarr.json").unwrap()).unwrap();
-    let attributes = root["attributes"].as_object_mut().unwrap();
-    if let Some(extension) = attributes.get_mut("zvf").and_then(Value::as_object_mut) {
-        extension.remove("journal");
-        if extension.is_empty() {
-            attributes.remove("zvf");
-        }
-    }
-    (root, files)
-}
-
 impl Cluster {
     /// Puts the store on S3 in place of what is there.
     fn reset(&self, files: &[(String, Vec<u8>)]) {
@@ -247,7 +234,11 @@ fn the_scripts_build_levels_in_folders_and_on_s3() {
         cluster.run(scheduler, WORK, &stages);
         cluster.run_ok(&format!("zvf task finish {WORK}"), None);
         let made = cluster.s3.tree("brain.zarrvectors");
-        assert_eq!(unmarked(made), unmarked(expected.clone()), "{scheduler:?}");
+        assert_eq!(
+            without_journal_mark(made),
+            without_journal_mark(expected.clone()),
+            "{scheduler:?}"
+        );
         let repeated = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
         assert!(repeated.ends_with("had been finished by an earlier run\n"), "{repeated}");
         assert!(cluster.s3.tree("plan").is_empty(), "{scheduler:?}");
@@ -267,15 +258,18 @@ fn one_command_builds_levels_on_s3_and_undo_removes_them() {
         let plan = cluster.run_ok(&format!("zvf pyramid {STORE} --dry-run {options}"), None);
         assert!(plan.starts_with("level 0:"), "{plan}");
         cluster.run_ok(&format!("zvf pyramid {STORE} {options}"), None);
-        let expected = unmarked(tree(Path::new(&cluster.at("whole.zarrvectors"))));
+        let expected = without_journal_mark(tree(Path::new(&cluster.at("whole.zarrvectors"))));
         built.push(cluster.s3.tree("brain.zarrvectors"));
-        assert_eq!(unmarked(built.last().unwrap().clone()), expected, "{options}");
+        assert_eq!(without_journal_mark(built.last().unwrap().clone()), expected, "{options}");
     }
     cluster.run_ok(&format!("zvf validate {STORE}"), None);
     cluster.run_ok(&format!("zvf undo {STORE}"), None);
-    assert_eq!(unmarked(cluster.s3.tree("brain.zarrvectors")), unmarked(built.swap_remove(0)));
+    assert_eq!(
+        without_journal_mark(cluster.s3.tree("brain.zarrvectors")),
+        without_journal_mark(built.swap_remove(0))
+    );
     cluster.run_ok(&format!("zvf pyramid {STORE} --levels 0"), None);
-    let left = unmarked(cluster.s3.tree("brain.zarrvectors"));
+    let left = without_journal_mark(cluster.s3.tree("brain.zarrvectors"));
     assert!(left.1.keys().all(
         |key| key.starts_with("0/") && before.contains_key(key) || key.starts_with("0/links/")
     ));
@@ -289,8 +283,8 @@ fn one_command_builds_levels_on_s3_and_undo_removes_them() {
     assert_eq!(cluster.s3.tree("brain.zarrvectors"), before, "the first store stays as it was");
     cluster
         .run_ok(&format!("zvf pyramid {STORE} coarse.zarrvectors --levels 1 --tolerance 2"), None);
-    let local = unmarked(tree(Path::new(&cluster.at("coarse.zarrvectors"))));
-    assert_eq!(unmarked(cluster.s3.tree("coarse.zarrvectors")), local);
+    let local = without_journal_mark(tree(Path::new(&cluster.at("coarse.zarrvectors"))));
+    assert_eq!(without_journal_mark(cluster.s3.tree("coarse.zarrvectors")), local);
     for option in ["--additive", "--reference 2,1"] {
         let refused = cluster.shell(&format!("zvf pyramid {STORE} {option}"), None);
         assert_eq!(refused.status.code(), Some(2), "{option}");

@@ -65,24 +65,6 @@ async fn other_plans_are_refused() {
     assert_eq!(fixture.plan_levels(&adding).await.unwrap_err().class(), Class::Unsupported);
 }
 
-/// The files of a store, without the mark that a journal leaves in the root document.
-#[cfg(feature = "edit")]
-fn unmarked(
-    mut files: std::collections::BTreeMap<String, Vec<u8>>,
-) -> (serde_json::Value, std::collections::BTreeMap<String, Vec<u8>>) {
-    let mut root: serde_json::Value = serde_json::from_slice(&files["zarr.json"]).unwrap();
-    files.remove("zarr.json");
-    let attributes = root["attributes"].as_object_mut().unwrap();
-    if let Some(extension) = attributes.get_mut("zvf").and_then(|zvf| zvf.as_object_mut()) {
-        extension.remove("journal");
-        extension.remove("next_id");
-        if extension.is_empty() {
-            attributes.remove("zvf");
-        }
-    }
-    (root, files)
-}
-
 #[cfg(feature = "edit")]
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_of_a_store_with_a_journal_are_committed() {
@@ -108,7 +90,10 @@ async fn levels_of_a_store_with_a_journal_are_committed() {
         assert_eq!(fixture.make(&tasks, &options).await.unwrap(), Ran::Now);
         assert_eq!(fixture.make(&tasks, &options).await.unwrap(), Ran::Before);
         assert_eq!(fixture.put(&tasks).await.unwrap(), Some(1));
-        assert_eq!(unmarked(archives::tree(path)), unmarked(archives::tree(&whole)));
+        assert_eq!(
+            archives::without_journal_mark(archives::tree(path)),
+            archives::without_journal_mark(archives::tree(&whole))
+        );
         assert_eq!(fixture.put(&tasks).await.unwrap(), None, "it has them");
         assert_eq!(zvf_edit::head(path).unwrap(), Some(head + 1));
         zvf_edit::undo(path, zvf_edit::Undo::Last(1), &Default::default()).unwrap();
@@ -152,7 +137,10 @@ async fn a_store_behind_s3_gets_the_levels_that_one_in_a_folder_gets() {
         let (first, second) = tokio::join!(finish(), finish());
         let made = [first.unwrap(), second.unwrap()];
         assert_eq!(made.iter().flatten().count(), 1, "one commits: {made:?}");
-        assert_eq!(unmarked(s3.tree("data/a.zarrvectors")), unmarked(archives::tree(&whole)));
+        assert_eq!(
+            archives::without_journal_mark(s3.tree("data/a.zarrvectors")),
+            archives::without_journal_mark(archives::tree(&whole))
+        );
         assert_eq!(finish().await.unwrap(), None);
         tasks.remove().await.unwrap();
         assert!(s3.tree("data/work").is_empty());

@@ -1,0 +1,61 @@
+//! Commits of last steps: of two at once one commits, and a repeated one knows what was done, also after one that was killed.
+
+use zvf_edit::{EditError, Place};
+use zvf_format::Class;
+use zvf_publish::CommitGate;
+use zvf_store::OpenOptions;
+
+use super::Tasks;
+use super::blocking::{in_words, on_thread};
+use super::folder::FINISHED;
+use crate::Error;
+
+impl Tasks {
+    /// Commits by `commit`, through `gate`; `None` where an earlier last step did, which `is_committed` tells.
+    pub(super) async fn commit<T: Send + 'static>(
+        &self,
+        gate: &CommitGate,
+        place: Place,
+        commit: impl FnOnce(Place) -> Result<T, EditError> + Send + 'static,
+        is_committed: impl FnOnce(&Place) -> Result<bool, EditError> + Send + 'static,
+    ) -> Result<Option<T>, Error> {
+        gate.enter().map_err(|_stopped| Error::stopped())?;
+        let commit_place = place.clone();
+        match on_thread("write", move || commit(commit_place)).await {
+            Ok(report) => Ok(Some(report)),
+            Err(refused) => {
+                if refused.class() != Class::CommitUnknown {
+                    gate.leave();
+                }
+                self.committed_before(place, is_committed, refused).await
+            }
+        }
+    }
+
+    /// Nothing where an earlier last step is why the store is not what it was; `refused` where it is not.
+    pub(super) async fn committed_before<T>(
+        &self,
+        place: Place,
+        is_committed: impl FnOnce(&Place) -> Result<bool, EditError> + Send + 'static,
+        refused: Error,
+    ) -> Result<Option<T>, Error> {
+        if refused.class() != Class::Conflict {
+            return Err(refused);
+        }
+        let is_committed = on_thread("read", move || {
+            let is_committed = is_committed(&place)?;
+            if is_committed {
+                zvf_edit::settle(&place)?; // whoever committed may have been killed before it was applied
+            }
+            Ok(is_committed)
+        });
+        if is_committed.await? || self.folder.exists(FINISHED).await? {
+            return Ok(None);
+        }
+        Err(refused)
+    }
+}
+
+pub(super) fn place(address: &str, open: &OpenOptions) -> Result<Place, Error> {
+    Place::open(address, open).map_err(|error| in_words("open", &error))
+}
