@@ -11,7 +11,7 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask bench [--quick] [--resume] [--part NAME].. [WORKLOAD] [--turns N] [--scale X]
        cargo xtask bench --validate | --tensor [--threads N] | --pyramid DIR | --write DIR [--write DIR..]
-       cargo xtask bench --billion [--points N] [--only points|streamlines] [--no-sql]
+       cargo xtask bench --billion [--points N] [--only points|streamlines] [--no-sql] [--resume]
        cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
 
 Without --loops: installs the reference and what else does the same work below the target folder, makes
@@ -28,7 +28,8 @@ side is built with the feature of that name.
 With --billion: stores of a hundredth, a tenth and all of N vertices, ingested in tasks, with levels, validated, asked and
 drawn, and asked in SQL by one process and by executors; writes docs/billion.md, with small pictures in docs/billion. Takes
 three hours and 80 GB for a billion, and builds what brings an SQL engine. --only takes one kind of data, --no-sql asks
-nothing in SQL and builds no engine; then no page is written.
+nothing in SQL and builds no engine; then no page is written. --resume takes the stores that an earlier run finished from
+its files, whichever of them it was asked for.
 With --loops: every bench of zvf-format and zvf-tet whose name contains FILTER.",
     run,
 };

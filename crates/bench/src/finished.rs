@@ -4,10 +4,13 @@
 //! FOLDER/parts/NAME.json    the rows, series, notes and tables of a part, the commit, and how it was run
 //! ```
 //!
+//! The part with stores of a billion vertices has a file for each of them.
+//!
 //! A part is only taken from its file if it was run with the same settings. Figures that are wanted are those of the program
 //! that reads the file. Each part compares in one run on one machine, whichever commit it is of; the page names the commit of
 //! each part that is of another one.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -22,7 +25,7 @@ use crate::settings::Bench;
 use crate::wanted;
 
 /// The results of one part.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct PartResults {
     pub(crate) rows: Vec<Row>,
     /// Their last rows are numbers within `rows`.
@@ -33,36 +36,41 @@ pub(crate) struct PartResults {
 
 /// A part in a file.
 #[derive(Debug, Deserialize, Serialize)]
-struct FinishedPart {
+struct FinishedPart<'a> {
     commit: String,
     settings: String,
     /// How many times as fast as the reference zvf is wanted to be, for each row of which the part says so itself.
     ahead: Vec<Option<f64>>,
-    results: PartResults,
+    results: Cow<'a, PartResults>,
 }
 
-/// Saves the results of a part.
+/// Saves results of a part under a name.
 pub(crate) fn save(
     bench: &Bench,
-    part: &str,
+    name: &str,
     commit: &str,
-    results: PartResults,
+    results: &PartResults,
 ) -> anyhow::Result<()> {
     let ahead = results.rows.iter().map(find_own_bar).collect();
-    let finished =
-        FinishedPart { commit: commit.to_owned(), settings: settings(bench), ahead, results };
-    let file = path(&bench.below("parts")?, part);
+    let finished = FinishedPart {
+        commit: commit.to_owned(),
+        settings: settings(bench),
+        ahead,
+        results: Cow::Borrowed(results),
+    };
+    let file = path(&bench.below("parts")?, name);
     let unfinished = file.with_extension("part");
     fs::write(&unfinished, serde_json::to_vec(&finished)?)?;
     Ok(fs::rename(unfinished, file)?)
 }
 
-/// Loads the results of a part and the commit they are of, if the part was run with the settings of `bench`.
+/// Loads results of a part by their name, and the commit they are of, if they were measured with the settings of `bench`.
 pub(crate) fn load(
     bench: &Bench,
+    name: &str,
     part: &'static str,
 ) -> anyhow::Result<Option<(String, PartResults)>> {
-    let file = path(&bench.folder.join("parts"), part);
+    let file = path(&bench.folder.join("parts"), name);
     let text = match fs::read(&file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text?,
@@ -72,7 +80,8 @@ pub(crate) fn load(
     if finished.settings != settings(bench) {
         return Ok(None);
     }
-    let FinishedPart { commit, ahead, mut results, .. } = finished;
+    let FinishedPart { commit, ahead, results, .. } = finished;
+    let mut results = results.into_owned();
     for (row, ahead) in results.rows.iter_mut().zip(ahead) {
         row.part = part;
         row.bars = ahead.map(Bar::Ahead).into_iter().chain(wanted::find(part, &row.work)).collect();
@@ -142,13 +151,13 @@ mod tests {
     fn results_are_what_was_saved() {
         let folder = tempfile::tempdir().unwrap();
         let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(3) };
-        assert!(load(&bench, "ask").unwrap().is_none());
-        save(&bench, "ask", "abc", results(vec![Bar::Ahead(40.0)])).unwrap();
-        let (commit, loaded) = load(&bench, "ask").unwrap().unwrap();
+        assert!(load(&bench, "ask", "ask").unwrap().is_none());
+        save(&bench, "ask", "abc", &results(vec![Bar::Ahead(40.0)])).unwrap();
+        let (commit, loaded) = load(&bench, "ask", "ask").unwrap().unwrap();
         assert_eq!(commit, "abc");
         assert_eq!(format!("{loaded:?}"), format!("{:?}", results(vec![Bar::Ahead(40.0)])));
-        save(&bench, "ask", "abc", results(Vec::new())).unwrap();
-        let (_, loaded) = load(&bench, "ask").unwrap().unwrap();
+        save(&bench, "ask", "abc", &results(Vec::new())).unwrap();
+        let (_, loaded) = load(&bench, "ask", "ask").unwrap().unwrap();
         assert_eq!(loaded.rows[0].bars, Vec::new());
     }
 
@@ -156,18 +165,18 @@ mod tests {
     fn results_of_other_settings_are_not_taken() {
         let folder = tempfile::tempdir().unwrap();
         let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(3) };
-        save(&bench, "ask", "abc", results(Vec::new())).unwrap();
+        save(&bench, "ask", "abc", &results(Vec::new())).unwrap();
         let other = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(4) };
-        assert!(load(&other, "ask").unwrap().is_none());
+        assert!(load(&other, "ask", "ask").unwrap().is_none());
     }
 
     #[test]
     fn a_damaged_file_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(3) };
-        save(&bench, "ask", "abc", results(Vec::new())).unwrap();
+        save(&bench, "ask", "abc", &results(Vec::new())).unwrap();
         fs::write(path(&folder.path().join("parts"), "ask"), "{").unwrap();
-        let error = load(&bench, "ask").unwrap_err();
+        let error = load(&bench, "ask", "ask").unwrap_err();
         assert!(error.to_string().ends_with("ask.json"), "{error}");
     }
 }

@@ -74,7 +74,8 @@ struct Arguments {
     /// Write the tables and plots to this file and the folder of the same name, when all parts ran.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Take the parts that an earlier run with the same settings finished from the folder, and run the others.
+    /// Take the parts (with --billion, the stores) that an earlier run with the same settings finished from the folder, and
+    /// run the others.
     #[arg(long)]
     resume: bool,
     /// Do nothing but our own side of each workload, in a loop: for a profiler.
@@ -126,7 +127,8 @@ fn main() -> anyhow::Result<()> {
     if arguments.billion {
         let file = arguments.page.as_ref().map(|page| page.with_file_name("billion.md"));
         let (vertices, sql) = (arguments.points, !arguments.no_sql);
-        let extent = billion::Extent { vertices, only: arguments.only, sql };
+        let extent =
+            billion::Extent { vertices, only: arguments.only, sql, resume: arguments.resume };
         return billion::run(&bench, extent, file.as_deref());
     }
     let chosen = arguments.parts()?;
@@ -138,9 +140,9 @@ fn main() -> anyhow::Result<()> {
             continue;
         }
         if arguments.resume
-            && let Some((commit, results)) = finished::load(&bench, part.name)?
+            && let Some((commit, results)) = finished::load(&bench, part.name, part.name)?
         {
-            page.add_results(part.name, commit, results);
+            page.add_results(part.name, part.name, &commit, results);
             continue;
         }
         if bench.own.is_none() {
@@ -162,7 +164,7 @@ fn main() -> anyhow::Result<()> {
                 // A filter leaves rows out.
                 if bench.filter.is_none() {
                     let results = page.results_of(part.name);
-                    finished::save(&bench, part.name, &page::current_commit(), results)?;
+                    finished::save(&bench, part.name, &page::current_commit(), &results)?;
                 }
             }
         }

@@ -33,8 +33,8 @@ pub(crate) struct Page {
     notes: Vec<(&'static str, String)>,
     /// Tables of another shape than those of times.
     others: Vec<(&'static str, String)>,
-    /// Parts of another commit than that of the page.
-    other_commits: Vec<(&'static str, String)>,
+    /// Parts, by the names of their results, of another commit than that of the page.
+    other_commits: Vec<(String, String)>,
     /// How many wanted to run when it began, where that is known.
     load: Option<f64>,
 }
@@ -63,23 +63,28 @@ impl Page {
         for side in row.sides.iter().filter(|side| side.role != Role::Limit) {
             let Ok(turn) = &side.result else { continue };
             let step = Step { amount, seconds: turn.seconds, memory: turn.cost.memory };
-            let mut known = self.series.iter_mut();
-            let found =
-                known.find(|one| (one.part, &*one.work, &one.who) == (row.part, work, &side.name));
-            match found {
-                Some(series) => {
-                    series.steps.push(step);
-                    series.last_row = self.rows.len();
-                }
-                None => self.series.push(Series {
-                    part: row.part,
-                    work: work.to_owned(),
-                    who: side.name.clone(),
-                    is_ours: matches!(side.role, Role::Zvf | Role::Variant),
-                    steps: vec![step],
-                    last_row: self.rows.len(),
-                }),
+            self.add_series(Series {
+                part: row.part,
+                work: work.to_owned(),
+                who: side.name.clone(),
+                is_ours: matches!(side.role, Role::Zvf | Role::Variant),
+                steps: vec![step],
+                last_row: self.rows.len(),
+            });
+        }
+    }
+
+    /// Adds the steps of a series after those of the same work by the same contender, if there are any.
+    fn add_series(&mut self, added: Series) {
+        let is_same = |one: &&mut Series| {
+            (one.part, &one.work, &one.who) == (added.part, &added.work, &added.who)
+        };
+        match self.series.iter_mut().find(is_same) {
+            Some(series) => {
+                series.steps.extend(added.steps);
+                series.last_row = added.last_row;
             }
+            None => self.series.push(added),
         }
     }
 
@@ -111,17 +116,24 @@ impl Page {
         }
     }
 
-    /// Adds the results of a part that an earlier run finished, of that commit.
-    pub(crate) fn add_results(&mut self, part: &'static str, commit: String, results: PartResults) {
+    /// Adds results of a part, of that name and commit. Steps of a work that has some already come after these.
+    pub(crate) fn add_results(
+        &mut self,
+        part: &'static str,
+        name: &str,
+        commit: &str,
+        results: PartResults,
+    ) {
         let PartResults { rows, series, notes, tables } = results;
         let first = self.rows.len();
         self.rows.extend(rows);
-        let series = series.into_iter();
-        self.series.extend(series.map(|one| Series { last_row: one.last_row + first, ..one }));
+        for one in series {
+            self.add_series(Series { last_row: one.last_row + first, ..one });
+        }
         self.notes.extend(notes.into_iter().map(|text| (part, text)));
         self.others.extend(tables.into_iter().map(|text| (part, text)));
         if commit != current_commit() {
-            self.other_commits.push((part, commit));
+            self.other_commits.push((name.to_owned(), commit.to_owned()));
         }
     }
 
@@ -200,7 +212,9 @@ impl Page {
     ) -> anyhow::Result<()> {
         let minutes = took.as_secs_f64() / 60.0;
         let tables = self.tables_of(part);
-        let mut text = format!("{about}\n* {minutes:.0} minutes in all\n{}\n{tables}", machine());
+        let earlier = self.earlier_parts();
+        let mut text =
+            format!("{about}\n* {minutes:.0} minutes in all\n{earlier}{}\n{tables}", machine());
         text.push_str(&self.behind(Some(part.name)));
         Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
     }
@@ -498,6 +512,25 @@ mod tests {
                 "",
             ]
         );
+    }
+
+    #[test]
+    fn results_of_one_amount_after_the_other_are_one_series() {
+        let mut page = Page::default();
+        for elements in [1, 10, 100_u64] {
+            let mut alone = Page::default();
+            let turn = Turn::from_seconds(1e-3 * elements as f64);
+            let side = Side { name: "zvf".into(), role: Role::Zvf, result: Ok(turn), stored: None };
+            let (work, sides, count) = ("a box".to_owned(), vec![side], Some(elements));
+            let row = Row { part: "ask", work, count, bars: Vec::new(), sides, profile: None };
+            alone.grown(&row, "a box", Amount { elements, ..Amount::default() });
+            alone.row(row);
+            let (results, name) = (alone.results_of("ask"), format!("ask-{elements}"));
+            page.add_results("ask", &name, "an earlier commit", results);
+        }
+        assert_eq!((page.series.len(), page.series[0].steps.len()), (1, 3));
+        assert_eq!((page.series[0].last_row, page.rows[2].count), (2, Some(100)));
+        assert!(page.earlier_parts().contains("ask-10 of an earlier commit, ask-100 of"));
     }
 
     #[test]

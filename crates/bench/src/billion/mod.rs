@@ -31,8 +31,9 @@ use anyhow::{Context as _, ensure};
 use zvf_model::ObjectId;
 use zvf_query::{Columns, Query};
 
+use crate::finished::{self, PartResults};
 use crate::limit;
-use crate::page::{Page, Part};
+use crate::page::{self, Page, Part};
 use crate::parts::made::{boxes, open, text, within};
 use crate::parts::packed::turn;
 use crate::pyramid::zvf;
@@ -54,6 +55,8 @@ pub(crate) struct Extent {
     pub(crate) only: Option<Data>,
     /// Whether questions are asked in SQL.
     pub(crate) sql: bool,
+    /// Whether stores that an earlier run finished are left out, and their results taken.
+    pub(crate) resume: bool,
 }
 
 impl Extent {
@@ -63,48 +66,48 @@ impl Extent {
     }
 }
 
-/// Runs it, and writes the page to `file` where nothing is left out.
-pub(crate) fn run(bench: &Bench, extent: Extent, file: Option<&Path>) -> anyhow::Result<()> {
-    let (vertices, file) = (extent.vertices, file.filter(|_| extent.is_whole()));
+/// Runs it, and writes the page to `page_file` where nothing is left out. The results of each store are saved when it is done,
+/// unless it is not asked in SQL.
+pub(crate) fn run(bench: &Bench, extent: Extent, page_file: Option<&Path>) -> anyhow::Result<()> {
+    let vertices = extent.vertices;
     ensure!(vertices >= LEAST, "--points: expected at least {LEAST}, found {vertices}");
     let folder = bench.below("billion")?;
     fs::remove_dir_all(&folder)?; // of a run that was stopped
     fs::create_dir_all(&folder)?;
     let (mut page, begun) = (Page::new(), Instant::now());
-    let (mut pictures, largest) = (Vec::new(), vertices);
     for vertices in [vertices / 100, vertices / 10, vertices] {
         for data in [Data::Points, Data::Streamlines] {
             if extent.only.is_some_and(|only| only != data) {
                 continue;
             }
+            let name = format!("{}-{}-{vertices}", PART.name, data.name());
+            if extent.resume
+                && let Some((commit, results)) = finished::load(bench, &name, PART.name)?
+            {
+                page.add_results(PART.name, &name, &commit, results);
+                continue;
+            }
             let took = begun.elapsed().as_secs_f64();
             eprintln!("== {vertices} vertices of {}, after {took:.0} s", data.name());
-            let mut trial = Trial::new(&mut page, data, vertices, &folder);
-            trial.build()?;
-            trial.ask()?;
-            trial.draw()?;
-            if let Some(file) = file.filter(|_| vertices == largest) {
-                pictures.extend(trial.keep_pictures(file)?);
-            }
-            if data == Data::Points {
-                trial.stream()?;
-            }
+            let mut trial = Trial::new(data, vertices, &folder);
+            let pictures = page_file.filter(|_| vertices == extent.vertices);
+            let results = trial.run(bench, extent.sql, pictures)?;
+            let commit = page::current_commit();
             if extent.sql {
-                sql::ask(&mut trial, bench, vertices <= LARGEST_BESIDE_PARQUET)?;
+                finished::save(bench, &name, &commit, &results)?;
             }
-            trial.end()?;
+            page.add_results(PART.name, &name, &commit, results);
         }
     }
     println!("{}", page.tables_of(&PART));
-    let Some(file) = file else { return Ok(()) };
-    page.table(PART.name, pictures.concat());
+    let Some(file) = page_file.filter(|_| extent.is_whole()) else { return Ok(()) };
     let title = format!("{TITLE}\n* seed: {:#x}", data::SEED);
     page.write_alone(file, &PART, &title, begun.elapsed())
 }
 
 /// One store, and what is done to it.
 struct Trial<'a> {
-    page: &'a mut Page,
+    page: Page,
     data: Data,
     vertices: u64,
     folder: &'a Path,
@@ -112,14 +115,33 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    fn new(page: &'a mut Page, data: Data, vertices: u64, folder: &'a Path) -> Self {
+    fn new(data: Data, vertices: u64, folder: &'a Path) -> Self {
         let store = folder.join(format!("{}.zarrvectors", data.name()));
-        Self { page, data, vertices, folder, store }
+        Self { page: Page::default(), data, vertices, folder, store }
     }
 
-    /// Removes the store at once: set aside, it would take the room of the next one, and it has few files.
-    fn end(self) -> anyhow::Result<()> {
-        Ok(fs::remove_dir_all(&self.store)?)
+    /// Does all of it and removes the store at once: set aside, it would take the room of the next one, and it has few files.
+    fn run(
+        &mut self,
+        bench: &Bench,
+        sql: bool,
+        pictures: Option<&Path>,
+    ) -> anyhow::Result<PartResults> {
+        self.build()?;
+        self.ask()?;
+        self.draw()?;
+        if let Some(page) = pictures {
+            let lines = self.keep_pictures(page)?.concat();
+            self.page.table(PART.name, lines);
+        }
+        if self.data == Data::Points {
+            self.stream()?;
+        }
+        if sql {
+            sql::ask(self, bench, self.vertices <= LARGEST_BESIDE_PARQUET)?;
+        }
+        fs::remove_dir_all(&self.store)?;
+        Ok(self.page.results_of(PART.name))
     }
 
     /// From a file to a validated store with levels.
