@@ -8,34 +8,43 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Field, LevelReader, ObjectId};
 use zvf_write::KindWriter;
 
 use crate::PyramidError;
 use crate::columns::gather;
+use crate::row_ids::RowIds;
 
 /// The objects of a level.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
-    ids: Vec<i64>,        // by row
-    at: Vec<Option<u32>>, // by row: which of the levels has its fragments
-    kept_ids: Vec<i64>,   // ascending
-    first: Option<i64>,   // of new ids, where objects get new numbers
-    alone: bool,          // whether groups have no others
+    ids: RowIds,
+    at: Vec<u8>,        // by row: which of the levels has its fragments, or `NO_LEVEL`
+    kept_ids: Vec<i64>, // ascending
+    first: Option<i64>, // of new ids, where objects get new numbers
+    alone: bool,        // whether groups have no others
 }
 
 impl Objects {
     /// Those of `levels`, all that have fragments kept; `None` where none has an index.
     pub(crate) async fn load(levels: &[LevelReader]) -> Result<Option<Self>, PyramidError> {
-        let (mut ids, mut at, mut any) = (Vec::new(), Vec::<Option<u32>>::new(), false);
+        if levels.len() > usize::from(NO_LEVEL) {
+            let expected = "at most 255";
+            return Err(PyramidError::unsupported(
+                "levels that add to each other",
+                expected,
+                levels.len(),
+            ));
+        }
+        let (mut ids, mut at, mut any) = (RowIds::new(), Vec::new(), false);
         let mut row_of_id: HashMap<i64, usize> = HashMap::new();
-        for (number, level) in (0_u32..).zip(levels) {
+        for (number, level) in (0_u8..NO_LEVEL).zip(levels) {
             let Some(index) = level.objects().await? else { continue };
             any = true;
-            let mut row_levels = Vec::new();
+            let mut row_levels = Vec::with_capacity(saturating_usize(index.slots()));
             let note = |manifest: &zvf_model::ObjectManifest| {
-                row_levels.push((!manifest.is_empty()).then_some(number));
+                row_levels.push(if manifest.is_empty() { NO_LEVEL } else { number });
                 Ok(())
             };
             index.scan(note).await?;
@@ -44,24 +53,26 @@ impl Objects {
                 (ids, at) = (row_ids, row_levels);
                 break;
             }
-            for (id, row_level) in row_ids.into_iter().zip(row_levels) {
+            for (id, row_level) in row_ids.iter().zip(row_levels) {
                 let row = *row_of_id.entry(id).or_insert(ids.len());
                 match at.get_mut(row) {
                     None => {
                         ids.push(id);
                         at.push(row_level);
                     }
-                    Some(Some(_)) if row_level.is_some() => {
+                    Some(at) if *at == NO_LEVEL => *at = row_level,
+                    Some(_) if row_level == NO_LEVEL => {}
+                    Some(_) => {
                         let expected = "each at one of the levels that add to each other";
                         let found = format!("object {id} at level {} again", level.level().0);
                         return Err(PyramidError::unsupported("objects", expected, found));
                     }
-                    Some(at) => *at = at.or(row_level),
                 }
             }
         }
-        let live = ids.iter().zip(&at).filter(|(_, at)| at.is_some());
-        let mut kept_ids: Vec<i64> = live.map(|(id, _)| *id).collect();
+        let live = || ids.iter().zip(&at).filter(|(_, at)| **at != NO_LEVEL).map(|(id, _)| id);
+        let mut kept_ids = Vec::with_capacity(live().count());
+        kept_ids.extend(live());
         kept_ids.sort_unstable();
         Ok(any.then_some(Self { ids, at, kept_ids, first: None, alone: false }))
     }
@@ -78,7 +89,7 @@ impl Objects {
 
     /// The place among them of the object of a row, where it is kept.
     pub(crate) fn place_of_row(&self, row: usize) -> Option<u64> {
-        self.ids.get(row).and_then(|id| self.kept_ids.binary_search(id).ok()).map(to_u64)
+        self.ids.get(row).and_then(|id| self.kept_ids.binary_search(&id).ok()).map(to_u64)
     }
 
     /// Keeps these, which are ascending.
@@ -123,25 +134,29 @@ impl Objects {
 
     /// Those that have no fragments.
     pub(crate) fn ids_without_fragments(&self) -> impl Iterator<Item = i64> {
-        self.ids.iter().zip(&self.at).filter(|(_, at)| at.is_none()).map(|(id, _)| *id)
+        self.ids_and_levels().filter(|(_, at)| *at == NO_LEVEL).map(|(id, _)| id)
     }
 
     /// Those that are kept and have fragments at one of the levels, by its place among them, in the order of
     /// their rows.
-    pub(crate) fn kept_of_level(&self, level: u32) -> Vec<i64> {
-        let level_objects = self.ids.iter().zip(&self.at).filter(|(_, at)| **at == Some(level));
-        level_objects.filter(|(id, _)| self.keeps(**id)).map(|(id, _)| *id).collect()
+    pub(crate) fn kept_of_level(&self, level: u8) -> Vec<i64> {
+        let level_objects = self.ids_and_levels().filter(|(_, at)| *at == level);
+        level_objects.map(|(id, _)| id).filter(|id| self.keeps(*id)).collect()
+    }
+
+    /// The ids of all rows, with the levels that have their fragments.
+    fn ids_and_levels(&self) -> impl Iterator<Item = (i64, u8)> {
+        self.ids.iter().zip(self.at.iter().copied())
     }
 
     /// How many objects have fragments at one of the levels.
-    pub(crate) fn count_at_level(&self, level: u32) -> usize {
-        self.at.iter().filter(|at| **at == Some(level)).count()
+    pub(crate) fn count_at_level(&self, level: u8) -> usize {
+        self.at.iter().filter(|at| **at == level).count()
     }
 
     /// How many have some and are kept.
     pub(crate) fn count_kept_with_fragments(&self) -> usize {
-        let id_levels = self.ids.iter().zip(&self.at);
-        id_levels.filter(|(id, at)| at.is_some() && self.keeps(**id)).count()
+        self.ids_and_levels().filter(|(id, at)| *at != NO_LEVEL && self.keeps(*id)).count()
     }
 
     /// How many rows the index has.
@@ -156,7 +171,7 @@ impl Objects {
 
     /// Whether all that have fragments are kept.
     pub(crate) fn keeps_all(&self) -> bool {
-        self.at.iter().flatten().count() == self.kept_ids.len()
+        self.at.iter().filter(|at| **at != NO_LEVEL).count() == self.kept_ids.len()
     }
 
     /// Gives `writer` all objects of `levels`, and the attributes of those that are kept.
@@ -174,7 +189,7 @@ impl Objects {
             );
             // The rows of a single level are those that were loaded.
             ids.push(match levels.len() {
-                1 => Cow::Borrowed(self.ids.as_slice()),
+                1 => Cow::Borrowed(&self.ids),
                 _ => Cow::Owned(read_row_ids(level).await?),
             });
         }
@@ -186,8 +201,10 @@ impl Objects {
             )?;
         } else {
             // Each level has a row for each object: readers may take ids for rows.
-            for ids in self.ids.chunks(INDEX_BATCH_ROWS) {
-                writer.declare_objects(&ids.iter().copied().map(ObjectId).collect::<Vec<_>>());
+            let mut ids = self.ids.iter().map(ObjectId).peekable();
+            while ids.peek().is_some() {
+                let batch: Vec<ObjectId> = ids.by_ref().take(INDEX_BATCH_ROWS).collect();
+                writer.declare_objects(&batch);
             }
         }
         for name in names {
@@ -195,9 +212,9 @@ impl Objects {
             let mut written_ids = HashSet::new();
             for (level, ids) in levels.iter().zip(&ids) {
                 let Some(attribute) = level.object_attribute(&name).await? else { continue };
-                let starts = (0..ids.len()).step_by(INDEX_BATCH_ROWS);
-                for (start, ids) in starts.zip(ids.chunks(INDEX_BATCH_ROWS)) {
-                    let end = start + ids.len();
+                let (mut row_ids, rows) = (ids.iter(), ids.len());
+                for start in (0..rows).step_by(INDEX_BATCH_ROWS) {
+                    let end = rows.min(start + INDEX_BATCH_ROWS);
                     let values = attribute.range(to_u64(start)..to_u64(end)).await?;
                     let mut should_write = |id: i64, row: u32| {
                         values.is_present(usize_from_u32(row))
@@ -205,7 +222,7 @@ impl Objects {
                             && (levels.len() == 1 || written_ids.insert(id))
                     };
                     let rows_and_ids: Vec<(u32, i64)> = (0_u32..)
-                        .zip(ids.iter().copied())
+                        .zip(row_ids.by_ref().take(end - start))
                         .filter(|(row, id)| should_write(*id, *row))
                         .collect();
                     let rows: Vec<u32> = rows_and_ids.iter().map(|(row, _)| *row).collect();
@@ -241,10 +258,16 @@ impl Objects {
 }
 
 /// The ids of the rows of a level's index; none where it has no index.
-pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<Vec<i64>, PyramidError> {
-    let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
-    let ids = index.ids(0..index.slots()).await?;
-    Ok(ids.into_iter().map(|id| id.0).collect())
+pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<RowIds, PyramidError> {
+    let mut all = RowIds::new();
+    let Some(index) = level.objects().await? else { return Ok(all) };
+    let mut start = 0;
+    while start < index.slots() {
+        let end = index.slots().min(start + to_u64(INDEX_BATCH_ROWS));
+        all.extend(index.ids(start..end).await?.into_iter().map(|id| id.0));
+        start = end;
+    }
+    Ok(all)
 }
 
 /// The ids of objects whose chains are read as they were written: where one run follows another in the same
@@ -262,7 +285,8 @@ pub(crate) async fn unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>, P
         Ok(())
     };
     index.scan(note).await?;
-    let ids = read_row_ids(level).await?.into_iter().zip(whole);
+    let ids = read_row_ids(level).await?;
+    let ids = ids.iter().zip(whole);
     Ok(ids.filter(|(_, is_whole)| *is_whole).map(|(id, _)| id).collect())
 }
 
@@ -272,5 +296,7 @@ pub(crate) async fn present_ids(level: &LevelReader) -> Result<BTreeSet<i64>, Py
     Ok(objects.iter().flat_map(Objects::kept_ids).copied().collect())
 }
 
+/// In place of a level: the object has no fragments.
+const NO_LEVEL: u8 = u8::MAX;
 /// Rows of the index that are looked at once.
 const INDEX_BATCH_ROWS: usize = 65_536;

@@ -28,6 +28,7 @@ mod random;
 mod reference;
 mod report;
 mod root;
+mod row_ids;
 mod rows;
 mod rule;
 mod selection;

@@ -102,7 +102,7 @@ async fn measure_attribute(
         any = true;
         let ids = read_row_ids(level).await?;
         let values = attribute.range(0..to_u64(ids.len())).await?;
-        for (row, id) in ids.into_iter().enumerate().filter(|(row, _)| values.is_present(*row)) {
+        for (row, id) in ids.iter().enumerate().filter(|(row, _)| values.is_present(*row)) {
             by_id.entry(id).or_insert(values.column().float(row, 0).unwrap_or(f64::NAN));
         }
     }

@@ -26,6 +26,7 @@ mod elements;
 mod error;
 mod extent;
 mod group_table;
+mod id_runs;
 mod ingest;
 mod kinds;
 mod level;

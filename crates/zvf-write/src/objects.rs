@@ -18,6 +18,7 @@ use zvf_store::{Build, DensePlan, RowPlan};
 use crate::WriteError;
 use crate::at::At;
 use crate::columns::spelled_out;
+use crate::id_runs::IdRuns;
 
 /// An attribute of these objects, one row for each.
 pub(crate) type ObjectField = (Arc<[i64]>, Field);
@@ -25,7 +26,7 @@ pub(crate) type ObjectField = (Arc<[i64]>, Field);
 /// The declared objects, their attributes, and the groups.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    declared: Vec<i64>,
+    declared: IdRuns,
     fields: Vec<ObjectField>,
     groups: Vec<(Option<String>, Members)>,
     group_fields: Vec<Field>,
@@ -33,15 +34,14 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// Takes the ids and attributes of single objects; groups stay.
-    pub(crate) fn take(&mut self) -> (Vec<i64>, Vec<ObjectField>) {
+    pub(crate) fn take(&mut self) -> (IdRuns, Vec<ObjectField>) {
         (std::mem::take(&mut self.declared), std::mem::take(&mut self.fields))
     }
 
     /// About how many bytes that is.
     pub(crate) fn bytes(&self) -> u64 {
         let fields = self.fields.iter().map(|(_, field)| to_u64(field.column.bytes().len()));
-        let ids = to_u64(self.declared.len()) * 24;
-        fields.fold(ids, |all, bytes| all + bytes * 2)
+        fields.fold(self.declared.bytes(), |all, bytes| all + bytes * 2)
     }
 
     /// Returns whether anything is here that only an index can hold.
@@ -71,7 +71,7 @@ impl Objects {
             let field = field.with_column(spelled_out(field)?);
             self.fields.push((ids.clone(), field));
         }
-        self.declared.extend(ids.iter());
+        self.declared.extend(ids.iter().copied());
         Ok(())
     }
 

@@ -103,7 +103,7 @@ impl Own<'_> {
         writer: &mut LevelWriter,
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
-        for (at, level) in (0_u32..).zip(self.levels) {
+        for (at, level) in (0..u8::MAX).zip(self.levels) {
             for ids in objects.kept_of_level(at).chunks(COUNT_BATCH_OBJECTS) {
                 let query = Query::all()
                     .of_objects(ids.iter().copied().map(ObjectId))
@@ -126,7 +126,9 @@ impl Own<'_> {
         let ladder = self.kind_build.ladder;
         let room = vertices_in(ladder.options().working_bytes(), ladder.kind);
         let mut elements = 0_u64;
-        for ((at, level), vertices) in (0_u32..).zip(self.levels).zip(ladder.vertices_of_levels()) {
+        for ((at, level), vertices) in
+            (0..u8::MAX).zip(self.levels).zip(ladder.vertices_of_levels())
+        {
             let mean =
                 f64_from_u64(*vertices) / f64_from_u64(to_u64(objects.count_at_level(at).max(1)));
             let each = saturating_usize(zvf_format::num::round_half_up_u64(

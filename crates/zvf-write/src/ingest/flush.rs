@@ -121,13 +121,11 @@ struct ObjectSpill {
 impl ObjectSpill {
     fn put(ingest: &mut Ingest, target: &Target, stop: &StopFlag) -> Result<Self, WriteError> {
         let mut all = Self::default();
-        let (mut ids, fields) = ingest.objects.take();
-        ids.par_sort_unstable();
-        ids.dedup();
-        all.keep("ids", write_ids(target, "ids", &ids, stop)?);
+        let (ids, fields) = ingest.objects.take();
+        all.keep("ids", write_ids(target, "ids", ids.into_sorted(), stop)?);
         let mut roots = std::mem::take(&mut ingest.rooted);
         roots.par_sort_unstable();
-        all.keep("roots", write_ids(target, "roots", &roots, stop)?);
+        all.keep("roots", write_ids(target, "roots", roots.into_iter(), stop)?);
         let mut names: Vec<&str> = fields.iter().map(|(_, field)| &*field.name).collect();
         names.sort_unstable();
         names.dedup();

@@ -301,11 +301,11 @@ pub(crate) fn write_elements(
 pub(crate) fn write_ids(
     target: &Target,
     suffix: &str,
-    ids: &[i64],
+    mut ids: impl Iterator<Item = i64>,
     stop: &StopFlag,
 ) -> Result<(Stored, Option<Written>), WriteError> {
     let mut out = target.sequence(suffix, stop)?;
-    ids.iter().try_for_each(|id| out.write(&ascending(*id)))?;
+    ids.try_for_each(|id| out.write(&ascending(id)))?;
     out.finish()
 }
 
