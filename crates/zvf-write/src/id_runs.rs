@@ -43,7 +43,7 @@ impl IdRuns {
                 _ => Some(first),
             };
             last_so_far = last_so_far.max(Some(last));
-            start.map_or(1..=0, |start| start..=last)
+            start.into_iter().flat_map(move |start| start..=last)
         })
     }
 }

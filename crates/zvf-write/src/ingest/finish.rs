@@ -25,14 +25,16 @@ impl Ingest {
         }
         let mut slices = std::mem::take(&mut self.slices);
         // What fits in memory stays there.
-        let (target, folder) = if slices.is_empty() {
-            (Target::Memory, None)
+        let (target, stem, folder) = if slices.is_empty() {
+            (Target::Memory, None, None)
         } else {
-            let stem = self.scratch.stem("slice", slices.len())?;
-            (Target::Files(stem), Some(self.scratch.folder()?))
+            let slice = self.scratch.stem("slice", slices.len())?;
+            let folder = self.scratch.folder()?;
+            (Target::Files(slice), Some(folder.join("merged")), Some(folder))
         };
         slices.push(self.take_slice(&target)?);
-        let merged = MergedSlices::from_slices(&self.schema, &self.options, slices, None)?;
+        let stem = stem.as_deref();
+        let merged = MergedSlices::from_slices(&self.schema, &self.options, slices, stem)?;
         let merged = merged.with_place(at);
         let merged = merged.with_locations(self.tells_places);
         let folder = folder.as_deref();

@@ -23,6 +23,8 @@ use zvf_model::Kind;
 use super::lists::MergedLists;
 use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
 use super::source::{FileSource, LoadedSpan, Source, Span};
+use super::spans::SpanIndex;
+use super::stored::file;
 use crate::at::At;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
@@ -54,6 +56,7 @@ pub(crate) struct MergedSlices {
     tells_places: bool,
     rows: Vec<u64>, // of each chunk
     sources: Vec<Source>,
+    spans: Option<SpanIndex>, // where slices are in files
 }
 
 /// The rows of some chunks, read from all slices that are in files.
@@ -79,12 +82,13 @@ impl Loaded<'_> {
 }
 
 impl MergedSlices {
-    /// Merges these slices. Their merged lists of chunks are read from the file at `lists`, or left there for others.
+    /// Merges these slices. Where they are in files, what was merged is read from files whose names begin with `stem`, or left
+    /// there for others.
     pub(crate) fn from_slices(
         schema: &Schema,
         options: &WriteOptions,
         mut slices: Vec<Slice>,
-        lists: Option<&Path>,
+        stem: Option<&Path>,
     ) -> Result<Self, WriteError> {
         let mut schema = schema.clone();
         if options.compat {
@@ -93,14 +97,16 @@ impl MergedSlices {
         let rank = schema.key_rank();
         let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
         let stop = options.stop_flag();
-        let (lists, table) = MergedLists::load(rank, (&slices, &mut sources), (lists, &stop))?;
+        let path = stem.map(|stem| file(stem, "lists"));
+        let (mut lists, table) =
+            MergedLists::load(rank, (&slices, &mut sources), (path.as_deref(), &stop))?;
         let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(union);
         let bounds = bounds(&schema, options.outside, corners);
         let grid = cells::extent(&table, &bounds, &schema)?;
         let axes = saturating_u32_from_usize(schema.axes.len());
         let (columns, codes) = columns(schema.kind, axes, &mut slices)?;
         let (width, element_attributes) = elements(schema.kind, &mut slices)?;
-        let rows = lists.rows;
+        let rows = std::mem::take(&mut lists.rows);
         let mut last = None;
         for ((slice, codes), source) in slices.iter().zip(codes).zip(&mut sources) {
             let Source::File(source) = source else { continue };
@@ -125,6 +131,12 @@ impl MergedSlices {
             schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, max_bytes);
         }
         let order = table.order(&grid[0], schema.shard.as_deref());
+        let spans = match stem {
+            Some(stem) => {
+                Some(SpanIndex::load(stem, (&lists, &sources), (&table, &order), &options)?)
+            }
+            None => None,
+        };
         Ok(Self {
             schema,
             options,
@@ -140,6 +152,7 @@ impl MergedSlices {
             tells_places: false,
             rows,
             sources,
+            spans,
         })
     }
 
@@ -257,17 +270,16 @@ impl MergedSlices {
         windows
     }
 
-    /// Reads the rows of these chunks from all slices in files, on all cores.
+    /// Reads the rows of these chunks, which follow each other in the order of writing, from all slices in files, on all cores.
     pub(crate) fn window(&self, chunks: &[u32]) -> Result<Window, WriteError> {
-        let mut sorted_chunks = chunks.to_vec();
-        sorted_chunks.sort_unstable();
         let mut window = Window { by_chunk: FxHashMap::default() };
-        let Some(columns) = &self.columns else { return Ok(window) };
+        let (Some(columns), Some(spans)) = (&self.columns, &self.spans) else { return Ok(window) };
+        let spans = spans.find(&self.order, chunks)?;
         let (side_data, stride) = (self.side_data(columns), columns.stride());
         let size = |span: Span| side_data.bytes(stride, span.rows, span.runs);
-        let read = self.sources.par_iter().map(|source| match source {
+        let read = self.sources.par_iter().zip(spans).map(|(source, spans)| match source {
             Source::Held(_) => Ok(Vec::new()),
-            Source::File(source) => source.read(&self.table, &sorted_chunks, size),
+            Source::File(source) => source.read(spans, size),
         });
         let read: Vec<Vec<LoadedSpan>> = read.collect::<Result<_, _>>()?;
         for (source, spans) in read.into_iter().enumerate() {

@@ -1,5 +1,4 @@
-//! The lists of chunks of all slices, merged: the keys that occur, how many rows each has, and which chunks the marked
-//! entries of each list are.
+//! The lists of chunks of all slices, merged: the keys that occur, and how many rows each has.
 //!
 //! A large input has hundreds of slices with most chunks each, and as many tasks that need the merged lists. The first one
 //! leaves them in a file, so that the others do not read hundreds of lists again:
@@ -9,7 +8,7 @@
 //! identity    u32      CRC-32C of the names, lengths and checksums of the files of all slices
 //! rank        u64      components of a key
 //! chunks      u64      then the keys, i64 a component, ascending; then the rows of each, u64
-//! slices      u64      then for each: how many marks, u64, and the marks, u32
+//! entries     u64      how many the lists have together
 //! checksum    u32      CRC-32C of everything before
 //! ```
 //!
@@ -31,10 +30,14 @@ use crate::stop::StopFlag;
 /// The merged lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MergedLists {
+    /// A checksum of the records of all slices.
+    pub(super) identity: u32,
     rank: usize,
-    keys: Vec<i64>,            // `rank` for each chunk, ascending
-    pub(super) rows: Vec<u64>, // of each chunk
-    marks: Vec<Vec<u32>>,      // of each slice
+    keys: Vec<i64>, // `rank` for each chunk, ascending
+    /// The rows of each chunk.
+    pub(super) rows: Vec<u64>,
+    /// How many entries the lists have together.
+    pub(super) entries: u64,
 }
 
 impl MergedLists {
@@ -46,22 +49,18 @@ impl MergedLists {
         (path, stop): (Option<&Path>, &StopFlag),
     ) -> Result<(Self, ChunkTable), WriteError> {
         let identity = identify(slices)?;
-        if let Some(mut lists) = path.and_then(|path| Self::parse(&fs::read(path).ok()?, identity))
-            && (lists.rank, lists.marks.len()) == (rank, sources.len())
-        {
+        let stored = path.and_then(|path| Self::parse(&fs::read(path).ok()?, identity));
+        if let Some(lists) = stored.filter(|lists| lists.rank == rank) {
             let table = lists.table()?;
-            for (source, marks) in sources.iter_mut().zip(std::mem::take(&mut lists.marks)) {
-                source.set_marks(marks);
-            }
             return Ok((lists, table));
         }
-        let mut lists =
-            Self { rank, keys: merge_keys(rank, sources)?, rows: Vec::new(), marks: Vec::new() };
+        let keys = merge_keys(rank, sources)?;
+        let mut lists = Self { identity, rank, keys, rows: Vec::new(), entries: 0 };
         let table = lists.table()?;
         lists.number_chunks(&table, sources)?;
         if let Some(path) = path {
             let mut output = Output::create(path.to_owned(), stop)?;
-            output.write(&lists.encode(identity))?;
+            output.write(&lists.encode())?;
             output.finish()?;
         }
         Ok((lists, table))
@@ -94,24 +93,21 @@ impl MergedLists {
                 next = number.saturating_add(1); // that of a key that is not there is the largest
                 Ok(())
             })?;
-            self.marks.push(source.number(&numbers, table.len()));
+            self.entries += to_u64(numbers.len());
+            source.number(&numbers, table.len());
         }
         Ok(())
     }
 
-    fn encode(&self, identity: u32) -> Vec<u8> {
+    fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        bytes.extend(identity.to_le_bytes());
+        bytes.extend(self.identity.to_le_bytes());
         for count in [self.rank, self.rows.len()] {
             bytes.extend(to_u64(count).to_le_bytes());
         }
         bytes.extend(self.keys.iter().flat_map(|key| key.to_le_bytes()));
         bytes.extend(self.rows.iter().flat_map(|rows| rows.to_le_bytes()));
-        bytes.extend(to_u64(self.marks.len()).to_le_bytes());
-        for marks in &self.marks {
-            bytes.extend(to_u64(marks.len()).to_le_bytes());
-            bytes.extend(marks.iter().flat_map(|mark| mark.to_le_bytes()));
-        }
+        bytes.extend(self.entries.to_le_bytes());
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend(checksum.to_le_bytes());
         bytes
@@ -132,13 +128,8 @@ impl MergedLists {
         let chunks = take_count(&mut rest)?;
         let keys = take_all(&mut rest, chunks.checked_mul(rank)?, i64::from_le_bytes)?;
         let rows = take_all(&mut rest, chunks, u64::from_le_bytes)?;
-        let slices = take_count(&mut rest)?;
-        let mut marks = Vec::new();
-        for _ in 0..slices {
-            let count = take_count(&mut rest)?;
-            marks.push(take_all(&mut rest, count, u32::from_le_bytes)?);
-        }
-        rest.is_empty().then_some(Self { rank, keys, rows, marks })
+        let entries = u64::from_le_bytes(take(&mut rest)?);
+        rest.is_empty().then_some(Self { identity, rank, keys, rows, entries })
     }
 }
 
@@ -225,7 +216,7 @@ fn merge(keys: &[i64], added_keys: &[i64], width: usize) -> Option<Vec<i64>> {
 }
 
 /// What the file begins with: name and version.
-const MAGIC: &[u8; 8] = b"zvflist1";
+const MAGIC: &[u8; 8] = b"zvflist2";
 
 #[cfg(test)]
 mod tests {
@@ -255,9 +246,10 @@ mod tests {
             rank: 2,
             keys: vec![-1, 2, 3, 4],
             rows: vec![5, u64::MAX],
-            marks: vec![vec![0], vec![], vec![1, 7]],
+            entries: 3,
+            identity: 9,
         };
-        let bytes = lists.encode(9);
+        let bytes = lists.encode();
         assert_eq!(MergedLists::parse(&bytes, 9), Some(lists));
         assert_eq!(MergedLists::parse(&bytes, 8), None);
         for at in 0..bytes.len() {

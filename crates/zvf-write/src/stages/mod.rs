@@ -34,6 +34,7 @@ mod places;
 mod slice;
 mod sorted;
 mod source;
+mod spans;
 mod stored;
 
 use std::path::Path;

@@ -1,15 +1,12 @@
 //! The rows of one slice: of which chunks it has any, and where they are.
 //!
-//! A slice in memory has the batches as they were given, and gives the pieces of a chunk away as they are. Of others:
+//! A slice in memory has the batches as they were given, and gives the pieces of a chunk away as they are. Of one in files,
+//! rows are read for many chunks at once, those that lie side by side in one piece.
 //!
-//! A large input has hundreds of slices, each with rows of most chunks: all of their lists together may be larger than
-//! the memory. Of each list (`NAME.chunks`, ascending) every 64th chunk is held; the entries between are read when
-//! they are asked for. Rows are read for many chunks at once, those that lie side by side in one piece.
-//!
-//! Not here: what the bytes of rows are (`known`).
+//! Not here: where in the slices the rows of some chunks are (`spans`), and what their bytes are (`known`).
 
 use std::fs::File;
-use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{BufReader, Read as _};
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -19,7 +16,6 @@ use super::file::open;
 use super::slice::{HeldRows, Slice, SliceData};
 use super::stored::file;
 use crate::WriteError;
-use crate::chunks::ChunkTable;
 use crate::run::Piece;
 
 /// Where the rows of a slice are.
@@ -37,12 +33,11 @@ pub(super) struct HeldSource {
     numbers: Vec<u32>, // for each chunk of the level its number here
 }
 
-/// Rows in a file, as far as their list is held.
+/// Rows in a file.
 #[derive(Debug)]
 pub(super) struct FileSource {
     rows: PathBuf,
     chunks: PathBuf,
-    marks: Vec<u32>, // the chunk of every `MARKED`th entry of the list
     pub(super) codes: Vec<Option<Vec<u32>>>, // of each column of texts, those that they have in all slices
     pub(super) goes_on: Option<u32>, // the chunk whose last run its first vertices go on with
 }
@@ -74,7 +69,6 @@ impl Source {
             SliceData::Files(stem) => Self::File(FileSource {
                 rows: file(stem, "rows"),
                 chunks: file(stem, "chunks"),
-                marks: Vec::new(),
                 codes: Vec::new(),
                 goes_on: None,
             }),
@@ -100,29 +94,14 @@ impl Source {
         }
     }
 
-    /// Learns the numbers in the level of its chunks, ascending. Returns the marks of a list in a file.
-    pub(super) fn number(&mut self, chunks: &[u32], all: usize) -> Vec<u32> {
-        match self {
-            Self::Held(held) => {
-                held.numbers = vec![u32::MAX; all];
-                for (number, held_number) in chunks.iter().zip(&held.chunks) {
-                    if let Some(to) = held.numbers.get_mut(usize_from_u32(*number)) {
-                        *to = *held_number;
-                    }
-                }
-                Vec::new()
+    /// Learns the numbers in the level of its chunks, ascending.
+    pub(super) fn number(&mut self, chunks: &[u32], all: usize) {
+        let Self::Held(held) = self else { return };
+        held.numbers = vec![u32::MAX; all];
+        for (number, held_number) in chunks.iter().zip(&held.chunks) {
+            if let Some(to) = held.numbers.get_mut(usize_from_u32(*number)) {
+                *to = *held_number;
             }
-            Self::File(source) => {
-                source.marks = chunks.iter().step_by(MARKED).copied().collect();
-                source.marks.clone()
-            }
-        }
-    }
-
-    /// Sets the marks of a list in a file, as [`number`](Self::number) returned them.
-    pub(super) fn set_marks(&mut self, marks: Vec<u32>) {
-        if let Self::File(source) = self {
-            source.marks = marks;
         }
     }
 }
@@ -136,18 +115,17 @@ impl HeldSource {
 }
 
 impl FileSource {
-    /// The rows of these chunks, ascending; `size` says how many bytes there are of each.
+    /// The rows of these chunks; `size` says how many bytes there are of each.
     pub(super) fn read(
         &self,
-        table: &ChunkTable,
-        chunks: &[u32],
+        mut spans: Vec<(u32, Span)>,
         size: impl Fn(Span) -> usize,
     ) -> Result<Vec<LoadedSpan>, WriteError> {
-        let spans = self.spans(table, chunks)?;
         let mut loaded = Vec::with_capacity(spans.len());
         if spans.is_empty() {
             return Ok(loaded);
         }
+        spans.sort_unstable_by_key(|(_, span)| span.start);
         let file = open(&self.rows)?;
         let adjoin = |(_, a): &(u32, Span), (_, b): &(u32, Span)| {
             a.start.checked_add(to_u64(size(*a))) == Some(b.start)
@@ -185,42 +163,6 @@ impl FileSource {
             each(&key, span(&entry, rank))?;
         }
     }
-
-    /// Where the rows of these chunks are, ascending, as far as there are any.
-    fn spans(
-        &self,
-        table: &ChunkTable,
-        mut remaining: &[u32],
-    ) -> Result<Vec<(u32, Span)>, WriteError> {
-        let mut found = Vec::new();
-        let Some(lowest) = self.marks.first() else { return Ok(found) };
-        let width = width(table.rank());
-        let mut file = open(&self.chunks)?;
-        let mut block = Vec::new();
-        remaining = skip_below(remaining, *lowest);
-        while let Some(first) = remaining.first() {
-            // The first mark is not above it.
-            let next = self.marks.partition_point(|mark| mark <= first);
-            let start = to_u64(next.saturating_sub(1)) * to_u64(MARKED * width);
-            file.seek(SeekFrom::Start(start)).map_err(WriteError::Scratch)?;
-            block.clear();
-            let mut entries = (&mut file).take(to_u64(MARKED * width));
-            entries.read_to_end(&mut block).map_err(WriteError::Scratch)?;
-            let later = self.marks.get(next).map_or(&[][..], |mark| skip_below(remaining, *mark));
-            let in_block = remaining.get(..remaining.len() - later.len()).unwrap_or(remaining);
-            let mut entries = block.chunks_exact(width).peekable();
-            for chunk in in_block {
-                let key = table.components(*chunk);
-                let order = |entry: &[u8]| words(entry, key.len()).cmp(key.iter().copied());
-                while entries.next_if(|entry| order(entry).is_lt()).is_some() {}
-                if let Some(entry) = entries.next_if(|entry| order(entry).is_eq()) {
-                    found.push((*chunk, span(entry, key.len())));
-                }
-            }
-            remaining = later;
-        }
-        Ok(found)
-    }
 }
 
 /// Fills `bytes` from byte `start` of a file on, in one call where the system has one.
@@ -229,15 +171,11 @@ fn read_at(file: &File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, start);
     #[cfg(not(unix))]
     {
+        use std::io::{Seek as _, SeekFrom};
         let mut file = file;
         file.seek(SeekFrom::Start(start))?;
         file.read_exact(bytes)
     }
-}
-
-/// Those of `chunks`, ascending, that are not below `lowest`.
-fn skip_below(chunks: &[u32], lowest: u32) -> &[u32] {
-    chunks.get(chunks.partition_point(|chunk| *chunk < lowest)..).unwrap_or(&[])
 }
 
 /// Bytes of an entry.
@@ -257,70 +195,4 @@ fn span(entry: &[u8], rank: usize) -> Span {
     let [start, counts] = [0, 8].map(|at| word(at).map_or(0, |word| u64::from_le_bytes(*word))); // both are there
     let low = |n: u64| u32::try_from(n & u64::from(u32::MAX)).unwrap_or(0); // fits
     Span { start, rows: low(counts), runs: low(counts >> 32) }
-}
-
-/// One entry of so many is held.
-const MARKED: usize = 64;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A slice with these chunks of one axis, whose rows are two bytes each.
-    fn slice(folder: &std::path::Path, chunks: &[(i64, u32)]) -> Slice {
-        let slice = Slice { data: SliceData::Files(folder.join("slice")), ..Slice::default() };
-        let (mut list, mut rows) = (Vec::new(), Vec::new());
-        for (key, count) in chunks {
-            list.extend(key.to_le_bytes());
-            list.extend(to_u64(rows.len()).to_le_bytes());
-            list.extend([count.to_le_bytes(), 7_u32.to_le_bytes()].concat());
-            rows.extend((0..*count).flat_map(|n| [*key as u8, n as u8]));
-        }
-        std::fs::write(folder.join("slice.chunks"), list).unwrap();
-        std::fs::write(folder.join("slice.rows"), rows).unwrap();
-        slice
-    }
-
-    #[test]
-    fn rows_of_any_chunks_are_found() {
-        let folder = tempfile::tempdir().unwrap();
-        // The slice has every third chunk of all chunks.
-        let chunks: Vec<(i64, u32)> = (0..200).map(|n| (n * 3 - 90, n as u32 % 4 + 1)).collect();
-        let mut slice = slice(folder.path(), &chunks);
-        let mut table = ChunkTable::new(1);
-        for key in -95..515 {
-            table.number(&[key]).unwrap();
-        }
-        let mut source = Source::new(&mut slice);
-        let mut numbers = Vec::new();
-        let span = |key: &[i64], span: Span| {
-            let (key_at, rows) = chunks[numbers.len()];
-            assert_eq!((key[0], span.rows, span.runs), (key_at, rows, 7));
-            numbers.push(table.find(key));
-            Ok(())
-        };
-        source.each_span(1, span).unwrap();
-        let Source::File(empty) = Source::new(&mut slice) else { panic!("a file") };
-        source.number(&numbers, table.len());
-        let Source::File(source) = source else { panic!("a file") };
-        assert_eq!((numbers.len(), source.marks.len()), (200, 4));
-        let size = |span: Span| span.rows as usize * 2;
-        for step in [1, 2, 7, 64, 300] {
-            for first in [0, 5, 100, 609] {
-                let requested: Vec<u32> = (first..610).step_by(step).collect();
-                let keys = requested.iter().map(|chunk| table.components(*chunk)[0]);
-                let expected: Vec<(i64, u32)> =
-                    keys.filter_map(|key| chunks.iter().find(|c| c.0 == key).copied()).collect();
-                let loaded = source.read(&table, &requested, size).unwrap();
-                let found: Vec<(i64, u32)> =
-                    loaded.iter().map(|k| (table.components(k.chunk)[0], k.span.rows)).collect();
-                assert_eq!(found, expected, "from {first} by {step}");
-                for LoadedSpan { chunk, bytes, .. } in &loaded {
-                    let key = table.components(*chunk)[0] as u8;
-                    assert!(bytes.chunks(2).zip(0..).all(|(row, n)| row == [key, n]));
-                }
-            }
-        }
-        assert!(empty.read(&table, &[1, 2], size).unwrap().is_empty());
-    }
 }

@@ -366,9 +366,9 @@ impl Tasks {
             slice.data = SliceData::Files(self.journal.stem(task));
             slices.push(*slice);
         }
-        let lists = self.journal.files().join(MERGED_LISTS);
-        let lists = Some(lists.as_path());
-        let merged = MergedSlices::from_slices(&self.schema, &self.options, slices, lists)?;
+        let stem = Some(self.journal.files().join(MERGED));
+        let merged =
+            MergedSlices::from_slices(&self.schema, &self.options, slices, stem.as_deref())?;
         Ok(self.merged.get_or_init(|| merged))
     }
 
@@ -434,8 +434,8 @@ impl Tasks {
     }
 }
 
-/// The file of the merged lists of chunks.
-const MERGED_LISTS: &str = "merged-lists";
+/// The beginning of the names of files about all slices.
+const MERGED: &str = "merged";
 
 /// A slice on its way.
 ///

@@ -1,0 +1,197 @@
+//! Where in all slices the rows of each chunk are, in the order of writing.
+//!
+//! A large input has hundreds of slices, each with rows of most chunks: all of their lists together may be larger than the
+//! memory, and the chunks of one shard are far apart in each of them. So the entries of all lists are sorted, once, into a
+//! file of which the chunks that are written next are one piece:
+//!
+//! ```text
+//! place     u32    of the chunk in the order of writing
+//! slice     u32
+//! start     u64    where its rows begin among those of the slice
+//! rows      u32
+//! runs      u32
+//! ```
+//!
+//! Big-endian, so that the order of the bytes is the order of the file. The name of the file says of which slices it is; the
+//! order of writing follows from these and from the plan. One that is absent or too short is made again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+
+use super::lists::MergedLists;
+use super::sorted::{
+    ExternalSorter, KWayMerge, ascending_u32, ascending_u64, number_u32, number_u64,
+};
+use super::source::{Source, Span};
+use super::stored::{Stored, file};
+use crate::chunks::{ChunkTable, Order};
+use crate::stop::StopFlag;
+use crate::{WriteError, WriteOptions};
+
+/// The places of the rows of all chunks, in a file.
+#[derive(Debug)]
+pub(super) struct SpanIndex {
+    stored: Stored,
+    slices: usize,
+    stop: StopFlag,
+}
+
+impl SpanIndex {
+    /// Opens the file of these slices whose name begins with `stem`, and makes it where it is absent.
+    pub(super) fn load(
+        stem: &Path,
+        (lists, sources): (&MergedLists, &[Source]),
+        (table, order): (&ChunkTable, &Order),
+        options: &WriteOptions,
+    ) -> Result<Self, WriteError> {
+        let path = file(stem, &format!("spans-{:08x}", lists.identity));
+        let bytes = lists.entries.saturating_mul(to_u64(ENTRY)); // no file is that large
+        if fs::metadata(&path).ok().is_none_or(|found| found.len() != bytes) {
+            sort_spans(&path, sources, (table, order), options)?;
+        }
+        Ok(Self { stored: Stored::File(path), slices: sources.len(), stop: options.stop_flag() })
+    }
+
+    /// Reads where the rows of these chunks, which follow each other in the order of writing, are in each slice.
+    pub(super) fn find(
+        &self,
+        order: &Order,
+        chunks: &[u32],
+    ) -> Result<Vec<Vec<(u32, Span)>>, WriteError> {
+        let mut found = vec![Vec::new(); self.slices];
+        let Some(first) = chunks.first().map(|chunk| order.place(*chunk)) else {
+            return Ok(found);
+        };
+        let mut entries =
+            KWayMerge::from([&self.stored], ENTRY, &ascending_u32(first), &self.stop)?;
+        while let Some(entry) = entries.head() {
+            let at = usize_from_u32(number_u32(entry, 0).saturating_sub(first)); // none is below the first
+            let Some(chunk) = chunks.get(at) else { break };
+            let span = Span {
+                start: number_u64(entry.get(8..).unwrap_or(&[])),
+                rows: number_u32(entry, 16),
+                runs: number_u32(entry, 20),
+            };
+            if let Some(spans) = found.get_mut(usize_from_u32(number_u32(entry, 4))) {
+                spans.push((*chunk, span));
+            }
+            entries.advance()?;
+        }
+        Ok(found)
+    }
+}
+
+fn sort_spans(
+    path: &Path,
+    sources: &[Source],
+    (table, order): (&ChunkTable, &Order),
+    options: &WriteOptions,
+) -> Result<(), WriteError> {
+    let path = PathBuf::from(path);
+    let mut sorter =
+        ExternalSorter::new(path, ENTRY, options.memory / MEMORY_SHARE, &options.stop_flag());
+    for (number, source) in sources.iter().enumerate() {
+        let (slice, mut next) = (ascending_u32(saturating_u32_from_usize(number)), 0);
+        source.each_span(table.rank(), |key, span| {
+            let chunk = table.find_from(next, key);
+            next = chunk.saturating_add(1); // that of a key that is not there is the largest
+            sorter.push(&[
+                &ascending_u32(order.place(chunk)),
+                &slice,
+                &ascending_u64(span.start),
+                &ascending_u32(span.rows),
+                &ascending_u32(span.runs),
+            ])
+        })?;
+    }
+    sorter.finish().map(drop)
+}
+
+/// Bytes of an entry.
+const ENTRY: usize = 24;
+/// What one part in so many of the memory is for while entries are sorted.
+const MEMORY_SHARE: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::slice::{Slice, SliceData};
+
+    /// A slice with these chunks of one axis, whose rows are two bytes each.
+    fn slice(folder: &Path, number: usize, chunks: &[(i64, u32)]) -> Slice {
+        let stem = folder.join(format!("slice-{number}"));
+        let (mut list, mut rows) = (Vec::new(), Vec::new());
+        for (key, count) in chunks {
+            list.extend(key.to_le_bytes());
+            list.extend(to_u64(rows.len()).to_le_bytes());
+            list.extend([count.to_le_bytes(), 7_u32.to_le_bytes()].concat());
+            rows.extend((0..*count).flat_map(|n| [*key as u8, n as u8 + number as u8 * 100]));
+        }
+        fs::write(file(&stem, "chunks"), list).unwrap();
+        fs::write(file(&stem, "rows"), rows).unwrap();
+        Slice { data: SliceData::Files(stem), ..Slice::default() }
+    }
+
+    #[test]
+    fn rows_of_chunks_that_are_written_together_are_found_in_each_slice() {
+        let folder = tempfile::tempdir().unwrap();
+        // One slice has every third chunk, one every fifth, and one has none.
+        let chunks = |step: i64| -> Vec<(i64, u32)> {
+            (0..600 / step).map(|n| (n * step - 90, n as u32 % 4 + 1)).collect()
+        };
+        let all = [chunks(3), chunks(5), Vec::new()];
+        let mut slices: Vec<Slice> =
+            (0..).zip(&all).map(|(n, chunks)| slice(folder.path(), n, chunks)).collect();
+        let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
+        let options = WriteOptions::default();
+        let stop = options.stop_flag();
+        let stem = folder.path().join("merged");
+        let (lists, table) = MergedLists::load(1, (&slices, &mut sources), (None, &stop)).unwrap();
+        assert_eq!(lists.entries, 200 + 120);
+        let order = table.order(&[-90], Some(&[32]));
+        let load = || SpanIndex::load(&stem, (&lists, &sources), (&table, &order), &options);
+        let index = load().unwrap();
+        let size = |span: Span| span.rows as usize * 2;
+        for window in order.chunks.chunks(37) {
+            let found = index.find(&order, window).unwrap();
+            for (number, (spans, source)) in found.into_iter().zip(&sources).enumerate() {
+                let Source::File(source) = source else { panic!("a file") };
+                let loaded = source.read(spans, size).unwrap();
+                let mut found: Vec<(i64, u32)> =
+                    loaded.iter().map(|k| (table.components(k.chunk)[0], k.span.rows)).collect();
+                found.sort_unstable();
+                let keys: Vec<i64> = window.iter().map(|at| table.components(*at)[0]).collect();
+                let expected: Vec<(i64, u32)> =
+                    all[number].iter().filter(|c| keys.contains(&c.0)).copied().collect();
+                assert_eq!(found, expected, "slice {number}");
+                for loaded in &loaded {
+                    assert_eq!(loaded.span.runs, 7);
+                    let key = table.components(loaded.chunk)[0] as u8;
+                    let is_own = |(row, n): (&[u8], u8)| row == [key, n + number as u8 * 100];
+                    assert!(loaded.bytes.chunks(2).zip(0..).all(is_own));
+                }
+            }
+        }
+        assert_eq!(index.find(&order, &[]).unwrap(), vec![Vec::new(); 3]);
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut slices = [slice(folder.path(), 0, &[(0, 2), (1, 1)])];
+        let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
+        let options = WriteOptions::default();
+        let stop = options.stop_flag();
+        let (lists, table) = MergedLists::load(1, (&slices, &mut sources), (None, &stop)).unwrap();
+        let (order, stem) = (table.order(&[0], None), folder.path().join("merged"));
+        let load = || SpanIndex::load(&stem, (&lists, &sources), (&table, &order), &options);
+        let Stored::File(path) = load().unwrap().stored else { panic!("a file") };
+        let whole = fs::read(&path).unwrap();
+        assert_eq!(whole.len(), 2 * ENTRY);
+        fs::write(&path, &whole[..ENTRY]).unwrap();
+        load().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), whole);
+    }
+}
