@@ -15,7 +15,7 @@
 //! its process as the system counts them. Boxes and objects are asked through one handle of this process.
 //!
 //! Inputs and stores are removed when they are done with: the disk holds an input and its sorted rows, or these and the store,
-//! at most about 65 bytes a vertex.
+//! at most about 73 bytes a vertex.
 
 mod cluster;
 mod data;
@@ -343,7 +343,8 @@ command is a process of its own with `--memory-limit 256MiB`; *processors*, *mem
 is that of the largest of them, all else is the sum. A thousand boxes, of about a thousand points
 each, and a thousand objects are asked through one handle; *requests* are those of the handle. What SQL takes is what the
 process of `zvf-sql` takes from its start to its end, and on executors all processes of the cluster with it, *memory* being
-the sum of the most that each held. From the time of DuckDB the start of Python is left out; all else is of the process.
+the sum of the most that each held. From the time of DuckDB the start of Python is left out; all else is of the process. Rows of a box are asked for in five turns, and
+the middle one counts.
 All must give the same answer. Of streamlines each level keeps one in eight.
 ";
 

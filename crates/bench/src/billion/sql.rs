@@ -99,19 +99,32 @@ fn beside_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
         let statement = format!("SELECT x, y, z, intensity FROM t{condition}");
         let select = ["--table", &table, "--overwrite", "-o", &file, &statement];
         let query = [&["query", &store, "--overwrite", "-o", &file][..], words].concat();
-        let mut sides = Vec::new();
-        for (name, role, program, words) in [
-            ("zvf-sql", Role::Zvf, sql.to_owned(), &select[..]),
-            ("zvf query", Role::Variant, zvf()?, &query),
-        ] {
-            let ProcessRun { seconds, stats, .. } = trial.measured(program, words)?;
-            // The next one would pay for the removal of gigabytes.
-            fs::remove_file(&out)?;
-            sides.push(side(name, role, Ok(turn_of(seconds, &stats))));
+        // All rows take as long as they take; a box is asked in turns, of which the first ones find documents that no cache has.
+        let turns = if condition.is_empty() { 1 } else { BOX_TURNS };
+        let (mut by_sql, mut by_query) = (Vec::new(), Vec::new());
+        for _ in 0..turns {
+            for (turns, program, words) in
+                [(&mut by_sql, sql.to_owned(), &select[..]), (&mut by_query, zvf()?, &query)]
+            {
+                let ProcessRun { seconds, stats, .. } = trial.measured(program, words)?;
+                // The next one would pay for the removal of gigabytes.
+                fs::remove_file(&out)?;
+                turns.push(turn_of(seconds, &stats));
+            }
         }
+        let sides = vec![
+            side("zvf-sql", Role::Zvf, Ok(middle(by_sql))),
+            side("zvf query", Role::Variant, Ok(middle(by_query))),
+        ];
         trial.add(work, sides);
     }
     Ok(())
+}
+
+/// The turn that took neither the most nor the least time.
+fn middle(mut turns: Vec<Turn>) -> Turn {
+    turns.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    turns.get(turns.len() / 2).copied().unwrap_or_default()
 }
 
 type Answer = (Turn, Vec<f64>);
@@ -214,6 +227,9 @@ const fn statements(data: Data) -> &'static [(&'static str, &'static str)] {
     }
 }
 
+/// How often a box is asked for its rows by each side.
+const BOX_TURNS: usize = 5;
+
 /// Answers that do not depend on the order in which rows are added.
 const ON_POINTS: [(&str, &str); 5] = [
     ("SQL, count", "SELECT count(*) FROM t"),
@@ -265,6 +281,12 @@ mod tests {
         assert!(is_same(99.999_99, 99.999_992_370_605_47), "the same number of 32 bits");
         assert!(!is_same(99.999_99, 99.999_98) && !is_same(f64::NAN, 0.0));
         assert!(is_same(f64::NAN, f64::NAN));
+    }
+
+    #[test]
+    fn a_turn_on_cold_documents_does_not_count() {
+        let turns = [9.0, 0.2, 0.1].map(Turn::from_seconds);
+        assert_eq!(middle(turns.to_vec()).seconds.to_bits(), 0.2_f64.to_bits());
     }
 
     #[test]
