@@ -343,8 +343,8 @@ command is a process of its own with `--memory-limit 256MiB`; *processors*, *mem
 is that of the largest of them, all else is the sum. A thousand boxes, of about a thousand points
 each, and a thousand objects are asked through one handle; *requests* are those of the handle. What SQL takes is what the
 process of `zvf-sql` takes from its start to its end, and on executors all processes of the cluster with it, *memory* being
-the sum of the most that each held. From the time of DuckDB the start of Python is left out; all else is of the process. Rows of a box are asked for in five turns, and
-the middle one counts.
+the sum of the most that each held. From the time of DuckDB the start of Python is left out; all else is of the process. Rows are asked for in SQL and by
+`zvf query` in three turns, and the middle one counts.
 All must give the same answer. Of streamlines each level keeps one in eight.
 ";
 
