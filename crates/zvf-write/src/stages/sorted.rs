@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rayon::prelude::*;
 use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
 
-use super::file::{Output, Written, open};
+use super::file::{Output, Written, open, temporary_path};
 use super::stored::{Stored, Target, file};
 use crate::WriteError;
 use crate::stop::StopFlag;
@@ -87,9 +87,8 @@ impl ExternalSorter {
 
     fn spill(&mut self) -> Result<(), WriteError> {
         let Some(path) = &self.path else { return Ok(()) }; // then it holds all
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".run-{}-{}", std::process::id(), self.runs.len()));
-        let path = path.with_file_name(name);
+        // Other processes, also on other machines, may sort the same records.
+        let path = temporary_path(path);
         self.write(path.clone())?;
         self.runs.push(path);
         self.held.clear();
