@@ -27,7 +27,7 @@ are such parts too, the last two with folders to write into: of a disk, or of a 
 side is built with the feature of that name.
 With --billion: stores of a hundredth, a tenth and all of N vertices, ingested in tasks, with levels, validated, asked and
 drawn, and asked in SQL by one process and by executors; writes docs/billion.md, with small pictures in docs/billion. Takes
-three hours and 80 GB for a billion, and builds what brings an SQL engine. --only takes one kind of data, --no-sql asks
+an hour on two cores and 80 GB of disk for a billion, and builds what brings an SQL engine. --only takes one kind of data, --no-sql asks
 nothing in SQL and builds no engine; then no page is written. --resume takes the stores that an earlier run finished from
 its files, whichever of them it was asked for.
 With --loops: every bench of zvf-format and zvf-tet whose name contains FILTER.",

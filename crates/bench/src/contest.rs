@@ -186,7 +186,7 @@ fn measure_turn(run: &mut Run<'_>) -> anyhow::Result<Turn> {
 
 /// The median time; requests and bytes of the last turn, when nothing is new; the most memory; the mean time of
 /// processors, which is counted in ticks.
-fn settled(first: Turn, turns: &[Turn]) -> Turn {
+pub(crate) fn settled(first: Turn, turns: &[Turn]) -> Turn {
     let Some(last) = turns.last() else { return first };
     let memory = turns.iter().map(|turn| turn.cost.memory).fold(first.cost.memory, Option::max);
     let seconds = median(turns.iter().map(|turn| turn.seconds).collect());

@@ -99,7 +99,7 @@ struct Arguments {
     /// Only the part that writes, into each of these folders.
     #[arg(long, value_name = "DIR")]
     write: Vec<PathBuf>,
-    /// Only stores of up to a billion vertices, from files to SQL; takes hours, and 80 GB of the folder.
+    /// Only stores of up to a billion vertices, from files to SQL; takes an hour, and 80 GB of the folder.
     #[arg(long)]
     billion: bool,
     /// For --billion: another number of vertices.

@@ -21,6 +21,8 @@ use zvf_model::{LevelReader, LinkRecords, ObjectIndex, ObjectManifest};
 use zvf_store::{Caching, KeyTable};
 
 use crate::PyramidError;
+use crate::carry::read_row_ids;
+use crate::row_ids::RowIds;
 
 /// How many vertices each object has, by its id.
 pub(crate) type Sizes = HashMap<i64, u64>;
@@ -38,7 +40,7 @@ pub(crate) async fn measure_objects(
     if !ranges.assign_owners(&index).await? {
         return Ok(Err("vertices are of several objects"));
     }
-    let ids: Vec<i64> = index.ids(0..index.slots()).await?.iter().map(|id| id.0).collect();
+    let ids = read_row_ids(level).await?;
     let Some(sizes) = ranges.count_vertices(&ids) else {
         return Ok(Err("vertices are of no object"));
     };
@@ -115,19 +117,19 @@ impl Ranges {
     }
 
     /// How many vertices each object has; `None` where some are of none. `ids` are those of the rows of the index.
-    fn count_vertices(&self, ids: &[i64]) -> Option<Sizes> {
+    fn count_vertices(&self, ids: &RowIds) -> Option<Sizes> {
         let mut sizes = Sizes::new();
         for (owner, [_, count]) in self.owners.iter().zip(&self.ranges).filter(|(_, [_, n])| *n > 0)
         {
-            *sizes.entry(*ids.get(usize_from_u32(*owner))?).or_default() += count;
+            *sizes.entry(ids.get(usize_from_u32(*owner))?).or_default() += count;
         }
         Some(sizes)
     }
 
     /// Whether each chunk holds one of these objects.
-    fn find_chunks(&self, objects: &BTreeSet<i64>, ids: &[i64]) -> Vec<bool> {
+    fn find_chunks(&self, objects: &BTreeSet<i64>, ids: &RowIds) -> Vec<bool> {
         let is_one =
-            |owner: &u32| ids.get(usize_from_u32(*owner)).is_some_and(|id| objects.contains(id));
+            |owner: &u32| ids.get(usize_from_u32(*owner)).is_some_and(|id| objects.contains(&id));
         let spans = self.firsts.array_windows();
         let owners = spans.map(|[first, end]| self.owners.get(*first..*end).unwrap_or_default());
         owners.map(|chunk_owners| chunk_owners.iter().any(is_one)).collect()

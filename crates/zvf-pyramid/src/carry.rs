@@ -261,11 +261,9 @@ impl Objects {
 pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<RowIds, PyramidError> {
     let mut all = RowIds::new();
     let Some(index) = level.objects().await? else { return Ok(all) };
-    let mut start = 0;
-    while start < index.slots() {
+    for start in (0..index.slots()).step_by(INDEX_BATCH_ROWS) {
         let end = index.slots().min(start + to_u64(INDEX_BATCH_ROWS));
         all.extend(index.ids(start..end).await?.into_iter().map(|id| id.0));
-        start = end;
     }
     Ok(all)
 }
@@ -297,6 +295,6 @@ pub(crate) async fn present_ids(level: &LevelReader) -> Result<BTreeSet<i64>, Py
 }
 
 /// In place of a level: the object has no fragments.
-const NO_LEVEL: u8 = u8::MAX;
+pub(crate) const NO_LEVEL: u8 = u8::MAX;
 /// Rows of the index that are looked at once.
 const INDEX_BATCH_ROWS: usize = 65_536;

@@ -1,5 +1,7 @@
 //! Ids of objects by row: most stores number them consecutively, and then ten million of them are one run.
 
+use zvf_format::num::to_u64;
+
 /// Ids by row, as runs of consecutive ones where that takes less memory.
 #[derive(Clone, Debug)]
 pub(crate) enum RowIds {
@@ -30,7 +32,7 @@ impl RowIds {
             Self::Runs { starts, rows } => {
                 let run = starts.partition_point(|(first, _)| *first <= row).checked_sub(1)?;
                 let (first, id) = starts.get(run).filter(|_| row < *rows)?;
-                id.checked_add_unsigned(zvf_format::num::to_u64(row - first))
+                id.checked_add_unsigned(to_u64(row - first))
             }
         }
     }
@@ -41,7 +43,7 @@ impl RowIds {
             Self::List(ids) => ids.push(id),
             Self::Runs { starts, rows } => {
                 let continues = starts.last().is_some_and(|(first, start)| {
-                    start.checked_add_unsigned(zvf_format::num::to_u64(*rows - first)) == Some(id)
+                    start.checked_add_unsigned(to_u64(*rows - first)) == Some(id)
                 });
                 if !continues {
                     starts.push((*rows, id));

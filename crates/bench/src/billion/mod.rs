@@ -22,6 +22,7 @@ mod data;
 mod processes;
 mod sql;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -90,8 +91,7 @@ pub(crate) fn run(bench: &Bench, extent: Extent, page_file: Option<&Path>) -> an
             let took = begun.elapsed().as_secs_f64();
             eprintln!("== {vertices} vertices of {}, after {took:.0} s", data.name());
             let mut trial = Trial::new(data, vertices, &folder);
-            let pictures = page_file.filter(|_| vertices == extent.vertices);
-            let results = trial.run(bench, extent.sql, pictures)?;
+            let results = trial.run(bench, extent.sql)?;
             let commit = page::current_commit();
             if extent.sql {
                 finished::save(bench, &name, &commit, &results)?;
@@ -101,6 +101,7 @@ pub(crate) fn run(bench: &Bench, extent: Extent, page_file: Option<&Path>) -> an
     }
     println!("{}", page.tables_of(&PART));
     let Some(file) = page_file.filter(|_| extent.is_whole()) else { return Ok(()) };
+    page.table(PART.name, show_pictures(&pictures_folder(bench)?, vertices, file)?);
     let title = format!("{TITLE}\n* seed: {:#x}", data::SEED);
     page.write_alone(file, &PART, &title, begun.elapsed())
 }
@@ -121,19 +122,11 @@ impl<'a> Trial<'a> {
     }
 
     /// Does all of it and removes the store at once: set aside, it would take the room of the next one, and it has few files.
-    fn run(
-        &mut self,
-        bench: &Bench,
-        sql: bool,
-        pictures: Option<&Path>,
-    ) -> anyhow::Result<PartResults> {
+    fn run(&mut self, bench: &Bench, sql: bool) -> anyhow::Result<PartResults> {
         self.build()?;
         self.ask()?;
         self.draw()?;
-        if let Some(page) = pictures {
-            let lines = self.keep_pictures(page)?.concat();
-            self.page.table(PART.name, lines);
-        }
+        self.keep_pictures(&pictures_folder(bench)?)?;
         if self.data == Data::Points {
             self.stream()?;
         }
@@ -221,20 +214,15 @@ impl<'a> Trial<'a> {
         Ok(fs::remove_file(picture)?)
     }
 
-    /// Small pictures in a folder beside the page of that name; the lines that show them.
-    fn keep_pictures(&self, page: &Path) -> anyhow::Result<Vec<String>> {
-        let folder = page.with_extension("");
-        fs::create_dir_all(&folder)?;
-        let mut lines = Vec::new();
-        for (work, name, words) in PICTURES {
-            let name = format!("{}-{name}.png", self.data.name());
-            let (store, out) = (text(&self.store)?.to_owned(), folder.join(&name));
-            let draw = ["render", &store, "-o", text(&out)?, "--overwrite", "--size", SMALL];
+    /// Draws small pictures into a folder.
+    fn keep_pictures(&self, folder: &Path) -> anyhow::Result<()> {
+        for (_, name, words) in PICTURES {
+            let (store, out) =
+                (text(&self.store)?, picture(folder, self.data, name, self.vertices));
+            let draw = ["render", store, "-o", text(&out)?, "--overwrite", "--size", SMALL];
             self.measured(zvf()?, &[&draw[..], &words].concat())?;
-            let beside = folder.file_name().unwrap_or_default().to_string_lossy();
-            lines.push(format!("![{}: {work}]({beside}/{name})\n", self.data.name()));
         }
-        Ok(lines)
+        Ok(())
     }
 
     /// All vertices into one file, beside reading the same cells.
@@ -293,6 +281,34 @@ impl<'a> Trial<'a> {
     }
 }
 
+/// The folder of small pictures of all stores, which a later run may show.
+fn pictures_folder(bench: &Bench) -> anyhow::Result<PathBuf> {
+    bench.below("parts/billion")
+}
+
+/// The file of a small picture.
+fn picture(folder: &Path, data: Data, name: &str, vertices: u64) -> PathBuf {
+    folder.join(format!("{}-{name}-{vertices}.png", data.name()))
+}
+
+/// Copies the pictures of the largest stores into the folder beside the page; returns the lines that show them.
+fn show_pictures(kept: &Path, vertices: u64, page: &Path) -> anyhow::Result<String> {
+    let folder = page.with_extension("");
+    fs::create_dir_all(&folder)?;
+    let beside = folder.file_name().unwrap_or_default().to_string_lossy();
+    let mut lines = String::new();
+    for data in [Data::Points, Data::Streamlines] {
+        for (work, name, _) in PICTURES {
+            let (kept, shown) =
+                (picture(kept, data, name, vertices), format!("{}-{name}.png", data.name()));
+            fs::copy(&kept, folder.join(&shown)).with_context(|| kept.display().to_string())?;
+            let _ = writeln!(lines, "![{}: {work}]({beside}/{shown})", data.name());
+        }
+        lines.push('\n');
+    }
+    Ok(lines)
+}
+
 /// Concatenates files, into a file that is synced as `zvf` does it, or into nothing.
 fn cat(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn> {
     let target = target.map(fs::File::create).transpose()?;
@@ -344,8 +360,7 @@ is that of the largest of them, all else is the sum. A thousand boxes, of about 
 each, and a thousand objects are asked through one handle; *requests* are those of the handle. What SQL takes is what the
 process of `zvf-sql` takes from its start to its end, and on executors all processes of the cluster with it, *memory* being
 the sum of the most that each held. From the time of DuckDB the start of Python is left out; all else is of the process. Rows are asked for in SQL and by
-`zvf query` in three turns, and the middle one counts.
-All must give the same answer. Of streamlines each level keeps one in eight.
+`zvf query` in three turns: times are medians. All must give the same answer. Of streamlines each level keeps one in eight.
 ";
 
 /// What is drawn: the work, the name of the file, and the arguments.

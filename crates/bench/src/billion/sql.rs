@@ -10,6 +10,7 @@ use anyhow::{Context as _, ensure};
 use super::cluster::Cluster;
 use super::processes::{self, ProcessRun};
 use super::{Data, MEMORY, Trial, side, turn_of};
+use crate::contest::settled;
 use crate::parts::made::text;
 use crate::peer::Environment;
 use crate::pyramid::zvf;
@@ -112,18 +113,12 @@ fn beside_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
             }
         }
         let sides = vec![
-            side("zvf-sql", Role::Zvf, Ok(middle(by_sql))),
-            side("zvf query", Role::Variant, Ok(middle(by_query))),
+            side("zvf-sql", Role::Zvf, Ok(settled(Turn::default(), &by_sql))),
+            side("zvf query", Role::Variant, Ok(settled(Turn::default(), &by_query))),
         ];
         trial.add(work, sides);
     }
     Ok(())
-}
-
-/// The turn that took neither the most nor the least time.
-fn middle(mut turns: Vec<Turn>) -> Turn {
-    turns.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    turns.get(turns.len() / 2).copied().unwrap_or_default()
 }
 
 type Answer = (Turn, Vec<f64>);
@@ -285,7 +280,7 @@ mod tests {
     #[test]
     fn a_turn_without_cached_documents_does_not_count() {
         let turns = [9.0, 0.2, 0.1].map(Turn::from_seconds);
-        assert_eq!(middle(turns.to_vec()).seconds.to_bits(), 0.2_f64.to_bits());
+        assert_eq!(settled(Turn::default(), &turns).seconds.to_bits(), 0.2_f64.to_bits());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::source_levels;
 use crate::PyramidError;
 use crate::batches::select_rows;
 use crate::blocks::vertices_in;
-use crate::carry::Objects;
+use crate::carry::{NO_LEVEL, Objects};
 use crate::groups;
 use crate::making::KindBuild;
 use crate::report::LevelReport;
@@ -103,7 +103,7 @@ impl Own<'_> {
         writer: &mut LevelWriter,
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
-        for (at, level) in (0..u8::MAX).zip(self.levels) {
+        for (at, level) in (0..NO_LEVEL).zip(self.levels) {
             for ids in objects.kept_of_level(at).chunks(COUNT_BATCH_OBJECTS) {
                 let query = Query::all()
                     .of_objects(ids.iter().copied().map(ObjectId))
@@ -127,7 +127,7 @@ impl Own<'_> {
         let room = vertices_in(ladder.options().working_bytes(), ladder.kind);
         let mut elements = 0_u64;
         for ((at, level), vertices) in
-            (0..u8::MAX).zip(self.levels).zip(ladder.vertices_of_levels())
+            (0..NO_LEVEL).zip(self.levels).zip(ladder.vertices_of_levels())
         {
             let mean =
                 f64_from_u64(*vertices) / f64_from_u64(to_u64(objects.count_at_level(at).max(1)));
