@@ -160,9 +160,9 @@ impl SharedStagingDir {
         self.options.check_target(lock.target())?;
         let (store, old, marker) = (self.path(), self.work.join(OLD), self.options.marker);
         clear_names(&store)?;
-        let is_there = self.options.replace && self.target.join(marker).exists();
-        let identity = TargetIdentity::read(&self.target, marker)?.filter(|_| is_there);
-        if is_there {
+        let replaces = self.options.replace && self.target.join(marker).exists();
+        let identity = TargetIdentity::read(&self.target, marker)?.filter(|_| replaces);
+        if replaces {
             let foreign = (self.options.find_foreign)(&self.target)?;
             carry_over(&self.disk, (&self.target, &store), marker, &foreign)?;
             permissions::copy_tree(&self.target, &store, marker)?;

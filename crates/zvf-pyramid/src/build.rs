@@ -14,8 +14,8 @@ use zvf_write::SpillFolder;
 
 use crate::checkpoint::{Checkpoint, TakeOutcome};
 use crate::ladder::{self, PyramidPlan};
-use crate::making::again::Previous;
-use crate::making::{self, KindBuild};
+use crate::level_build::partial_rebuild::PreviousStore;
+use crate::level_build::{self, KindBuild};
 use crate::names::Names;
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
@@ -23,7 +23,7 @@ use crate::rule::Aggregation;
 use crate::shape::Rules;
 use crate::size::{Size, count_stored_bytes};
 use crate::stale::{Changed, Stale};
-use crate::wanted::CrossLevelOptions;
+use crate::cross_level_options::CrossLevelOptions;
 use crate::{Options, PyramidError, additive, levels, links};
 
 /// Gives the store at `address` coarser levels, in place of those it has; `on_level` is called for each as it is
@@ -246,7 +246,7 @@ async fn build_levels(
     let mut root = Root::from_store(store);
     root.without_links();
     for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
-        let explicit = level.links_convention().known() == Some(LinksConvention::Explicit);
+        let explicit = level.links_convention().known_word() == Some(LinksConvention::Explicit);
         kind_names.push((Names::pick_unused(&level).await?, explicit));
         let change = stale.map(|stale| Changed::from_stale(stale, level.chunk_shape().sizes()));
         changed.extend(change);
@@ -257,8 +257,8 @@ async fn build_levels(
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
     while let Some(steps) = ladder.level(saturating_u32_from_usize(reports.len()) + 1, &below) {
         let level = steps.first().map_or(0, |step| step.level);
-        let each = (0..).zip(&steps).zip(kinds.iter().zip(kind_names.iter().zip(&errors)));
-        let each = each.map(|((at, step), (ladder, ((names, explicit), error)))| KindBuild {
+        let kind_steps = (0..).zip(&steps).zip(kinds.iter().zip(kind_names.iter().zip(&errors)));
+        let kind_builds = kind_steps.map(|((at, step), (ladder, ((names, explicit), error)))| KindBuild {
             source: &source,
             build,
             ladder,
@@ -271,9 +271,9 @@ async fn build_levels(
             previous: before
                 .as_ref()
                 .zip(changed.get(at))
-                .map(|(reader, changed)| Previous { reader, changed }),
+                .map(|(reader, changed)| PreviousStore { reader, changed }),
         });
-        let kind_builds: Vec<KindBuild<'_>> = each.collect();
+        let kind_builds: Vec<KindBuild<'_>> = kind_builds.collect();
         let named: Vec<Kind> = kinds.iter().map(|kind_ladder| kind_ladder.kind).collect();
         let taken = match checkpoint {
             Some(checkpoint) => checkpoint.take(build, level, (&named, folder.is_some())).await?,
@@ -285,7 +285,7 @@ async fn build_levels(
         let made = match taken {
             TakeOutcome::Level(made) => made,
             TakeOutcome::Nothing | TakeOutcome::Discarded => {
-                let made = making::build_all_kinds(&kind_builds).await?;
+                let made = level_build::build_all_kinds(&kind_builds).await?;
                 if let Some(checkpoint) = checkpoint {
                     checkpoint.put(build, &made.report, &made.parents).await?;
                 }

@@ -109,7 +109,7 @@ impl LevelReport {
         if kinds.len() < 2 {
             return kinds.pop().map(|(_, report)| report).unwrap_or_default();
         }
-        let sum = |of: fn(&Self) -> u64| kinds.iter().map(|(_, report)| of(report)).sum::<u64>();
+        let sum = |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();
         let largest = |error: f64, (_, report): &(Kind, Self)| Some(error.max(report.error?));
         Self {
             level,

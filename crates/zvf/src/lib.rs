@@ -54,6 +54,7 @@ pub mod blocking;
 pub mod clean;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod create;
+mod closest_name;
 mod error;
 mod exit_code;
 #[cfg(all(feature = "convert", feature = "query"))]
@@ -65,7 +66,6 @@ pub mod ingest;
 pub mod inspect;
 #[cfg(all(feature = "convert", feature = "local", feature = "write"))]
 pub mod leftovers;
-mod near;
 #[cfg(feature = "validate")]
 pub mod tasks;
 

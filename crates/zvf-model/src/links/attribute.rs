@@ -196,7 +196,7 @@ impl LinkAttribute {
         let keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
         let rows = CellRows { cells, dtype: self.inner.dtype, width: self.inner.width };
         let columns = rows.read_all(&keys, caching).await;
-        let each = columns.into_iter().zip(&keys).zip(records).map(|((column, key), records)| {
+        let answers = columns.into_iter().zip(&keys).zip(records).map(|((column, key), records)| {
             let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
             let column = match column? {
                 Some(column) => column,
@@ -215,7 +215,7 @@ impl LinkAttribute {
             }
             gather_rows(&column, part).map(Some).map_err(place)
         });
-        each.collect()
+        answers.collect()
     }
 
     async fn by_row(
@@ -229,12 +229,12 @@ impl LinkAttribute {
                 .map_err(|error| place(error.into())),
             Err(error) => Err(error.into()),
         };
-        let each = records.iter().map(|records| {
+        let answers = records.iter().map(|records| {
             let all = all.as_ref().map_err(Clone::clone)?;
             let part = (0..records.len()).map(|i| records.stored_row(i));
             gather_rows(all, part).map(Some).map_err(place)
         });
-        each.collect()
+        answers.collect()
     }
 }
 

@@ -5,7 +5,7 @@ use zvf_model::{ColumnBuilder, Members, Parametric, header, header_names};
 use zvf_store::Caching;
 
 use crate::objects::values_as_json;
-use crate::told::{LevelCase, same_rows};
+use crate::cases::{LevelCase, same_rows};
 use archives::inline;
 
 pub(crate) fn count_all(case: &LevelCase) -> usize {

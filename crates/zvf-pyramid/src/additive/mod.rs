@@ -15,7 +15,7 @@
 //!
 //! Not here: answers from such levels (`zvf-query`).
 
-mod own;
+mod increment;
 pub(crate) mod settings;
 mod shares;
 mod source_levels;
@@ -26,11 +26,11 @@ use zvf_model::{LevelId, LevelReader};
 use zvf_query::Reader;
 use zvf_store::{Build, BuildOptions, Store};
 
-use self::own::Own;
+use self::increment::IncrementWriter;
 use self::shares::Shares;
 use crate::checkpoint::{Checkpoint, TakeOutcome};
 use crate::ladder::{KindLadder, Step};
-use crate::making::KindBuild;
+use crate::level_build::KindBuild;
 use crate::names::Names;
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
@@ -106,7 +106,7 @@ async fn spread_levels(
             explicit,
             previous: None,
         };
-        let level_build = Own {
+        let level_build = IncrementWriter {
             kind_build,
             reader: &reader,
             levels: &full,

@@ -2,7 +2,7 @@
 
 use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 
-use super::plate::Triangle;
+use super::triangle::Triangle;
 use super::quadric::{cross, subtract};
 use crate::rows::NONE;
 

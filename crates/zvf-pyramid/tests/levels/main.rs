@@ -12,7 +12,7 @@ mod going_on;
 mod kept;
 mod kinds;
 mod lineage;
-mod made;
+mod fixtures;
 mod meaning;
 #[cfg(feature = "reference")]
 mod reference;

@@ -14,7 +14,7 @@ pub(crate) mod bits;
 pub(crate) mod candidates;
 pub(crate) mod chain;
 pub(crate) mod faces;
-pub(crate) mod held;
 pub(crate) mod inside;
+pub(crate) mod loaded_rows;
 pub(crate) mod pieces;
 pub(crate) mod runs;

@@ -7,7 +7,7 @@ mod conditions;
 mod counts;
 mod examples;
 mod levels;
-mod made;
+mod fixtures;
 mod missing;
 mod modes;
 mod naive;

@@ -140,8 +140,8 @@ fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) };
     for name in &level.arrays_present {
         let array_key = key.below(name)?;
-        let is_there = |node: &Key| *node == array_key || super::is_below(node, &array_key);
-        if !nodes.iter().any(is_there) {
+        let exists = |node: &Key| *node == array_key || super::is_below(node, &array_key);
+        if !nodes.iter().any(exists) {
             return Err(refuse(key, "arrays_present", "what is there", name));
         }
     }

@@ -18,22 +18,22 @@
 //!
 //! Not here: what a payload means, and which arrays a store must have.
 
+mod carry_over;
 mod cells;
 mod check;
 mod claim;
 mod declared;
 mod dense;
 mod join;
-mod keep;
 #[cfg(feature = "local")]
-mod left;
+mod leftovers;
 #[cfg(feature = "local")]
 mod local;
+mod memory_limiter;
 mod process;
 mod rearrange;
 #[cfg(feature = "local")]
 mod retain;
-mod room;
 mod rows;
 mod shards;
 mod upload;
@@ -56,7 +56,7 @@ pub use self::cells::{CellPlan, CellReport, CellSink};
 use self::declared::Declared;
 pub use self::dense::{DensePlan, DenseReport, DenseSink};
 pub use self::rearrange::{Arrange, Moved, Rearrangement};
-pub(crate) use self::room::MemoryLimiter;
+pub(crate) use self::memory_limiter::MemoryLimiter;
 pub use self::rows::{RowPlan, RowReport, RowSink};
 pub use self::shards::{MAX_SHARD_CELLS, count_shard_cells, fit_shard_shape};
 use self::upload::Uploads;

@@ -47,7 +47,7 @@ impl Tasks {
         }
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
         let from = (&store, folder);
-        let built = zvf_pyramid::build_beside(from, options, how, levels, on_event).await;
+        let built = zvf_pyramid::build_in_folder(from, options, how, levels, on_event).await;
         let (built, made) = match built {
             Ok(built) => built,
             Err(error) => {

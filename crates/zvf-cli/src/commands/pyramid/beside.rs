@@ -30,7 +30,7 @@ pub(super) async fn build(
     // Removed when it is dropped, also when the command is stopped.
     let folder = TemporaryFolder::new();
     let from = (&store, folder.0.as_path());
-    let built = zvf::pyramid::build_beside(from, options, how, &[], on_event).await;
+    let built = zvf::pyramid::build_in_folder(from, options, how, &[], on_event).await;
     let (built, reports) = built.map_err(zvf::Error::from)?;
     // What was read of the store is compared with its head now: the commit moves that.
     session.check_watched().await?;

@@ -3,7 +3,7 @@
 //! ```text
 //! build_level          one level, of the store and the finer levels that were kept  -> a folder
 //! build_with_levels    the whole, with the levels that were kept taken over          -> the store is replaced
-//! build_beside         the same, for a store that cannot be replaced in one step     -> a folder, for a commit
+//! build_in_folder      the same, for a store that cannot be replaced in one step     -> a folder, for a commit
 //! ```
 //!
 //! All go through the loop that [`build`](crate::build) goes through: the first ends after its level, and publishes nothing.
@@ -125,7 +125,7 @@ pub async fn build_with_levels(
 /// # Errors
 ///
 /// As [`build`](crate::build), and when levels would be additive.
-pub async fn build_beside(
+pub async fn build_in_folder(
     (store, folder): (&Store, &Path),
     options: &Options,
     how: &BuildOptions,
