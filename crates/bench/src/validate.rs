@@ -70,7 +70,10 @@ fn stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
     }
     let scaled_count = |amount: f64| (amount * bench.scale) as u64;
     Ok(vec![
-        (format!("{} points, two attributes", scaled_count(2e6)), stores.join("attributes.zarrvectors")),
+        (
+            format!("{} points, two attributes", scaled_count(2e6)),
+            stores.join("attributes.zarrvectors"),
+        ),
         (format!("{} streamlines", scaled_count(2e4)), stores.join("streamlines.zarrvectors")),
     ])
 }
@@ -86,7 +89,8 @@ pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
 }
 
 fn ours(path: &Path) -> anyhow::Result<(Report, Cost)> {
-    let store = block_on(Store::open(crate::parts::sample_data::text(path)?, OpenOptions::default()))?;
+    let store =
+        block_on(Store::open(crate::parts::sample_data::text(path)?, OpenOptions::default()))?;
     let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
     Ok((report, Cost::from_stats(&Default::default(), &store.io_stats())))
 }

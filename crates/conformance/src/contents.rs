@@ -48,7 +48,10 @@ impl LevelContents {
     }
 
     /// Returns the values of an attribute, chunk by chunk, rows as stored.
-    pub(crate) async fn values(&self, attribute: &AttributeReader) -> Result<Vec<Column>, ModelError> {
+    pub(crate) async fn values(
+        &self,
+        attribute: &AttributeReader,
+    ) -> Result<Vec<Column>, ModelError> {
         let keys: Vec<ChunkKey> = self.cells.iter().map(|cell| cell.key).collect();
         attribute.values(&keys, Caching::Once).await.into_iter().collect()
     }

@@ -83,7 +83,8 @@ fn run_case(
         return Ok(Err(format!("{name} remains after clean")));
     }
     let found_tree = tree(&target);
-    let is_whole = found_tree == fault_free.before || found_tree.as_ref() == Some(&fault_free.after);
+    let is_whole =
+        found_tree == fault_free.before || found_tree.as_ref() == Some(&fault_free.after);
     if !is_whole && !case.is_stepwise {
         return Ok(Err("after clean neither the old nor the new exists".to_owned()));
     }

@@ -65,7 +65,8 @@ impl Faults {
         let mut report = Report { name: "disk-faults", seed: self.seed, ..Report::default() };
         for task in chosen(self.what) {
             let fault_free = FaultFreeRun::record(task)?;
-            let pairs = (0..fault_free.calls).flat_map(|nth| (0..WAYS.len()).map(move |way| (nth, way)));
+            let pairs =
+                (0..fault_free.calls).flat_map(|nth| (0..WAYS.len()).map(move |way| (nth, way)));
             for (nth, way) in pairs.step_by(self.every.max(1)) {
                 let (error, is_late) = WAYS[way];
                 let disk = Disk::default().failing_at(nth, error, is_late);
@@ -85,7 +86,8 @@ impl Cancel {
             let fault_free = FaultFreeRun::record(task)?;
             let mut polls = 0;
             loop {
-                let (is_ended, checked) = poll_task(task, &fault_free, &Disk::default(), Some(polls))?;
+                let (is_ended, checked) =
+                    poll_task(task, &fault_free, &Disk::default(), Some(polls))?;
                 report.count(checked.map_err(|error| format!("{task:?}, {polls} polls: {error}")));
                 if is_ended {
                     break;
@@ -191,7 +193,10 @@ fn check(
     let left = names(folder)?;
     // A writer with nothing left to do does not check what lies next to the target.
     if is_done_again && left != fault_free.names {
-        return Ok(Err(format!("{outcome}; left behind: {left:?}, in peace {:?}", fault_free.names)));
+        return Ok(Err(format!(
+            "{outcome}; left behind: {left:?}, in peace {:?}",
+            fault_free.names
+        )));
     }
     Ok(Ok(()))
 }

@@ -123,7 +123,8 @@ impl Diskfull {
 /// Returns the size of a disk that barely holds the initial files, and of one on which the command succeeds, in KiB.
 fn sizes(case: &Case, fault_free: &FaultFreeRun) -> (u64, u64) {
     let pages = |tree: &Tree| tree.values().map(|bytes| (bytes.len() as u64).div_ceil(PAGE)).sum();
-    let [before, after]: [u64; 2] = [pages(&archives::tree(&case.before)), pages(&fault_free.after)];
+    let [before, after]: [u64; 2] =
+        [pages(&archives::tree(&case.before)), pages(&fault_free.after)];
     let least = (before + SPARE_PAGES) * PAGE / 1024;
     (least, least + 4 * after * PAGE / 1024 + 8192)
 }

@@ -133,7 +133,8 @@ fn kill_and_rerun(
     }
     let output = Command::new(zvf).args(&case.words).output()?;
     let code = output.status.code();
-    let is_done = killed.as_ref() == Some(&fault_free.after) && code.is_some() && code == case.done_code;
+    let is_done =
+        killed.as_ref() == Some(&fault_free.after) && code.is_some() && code == case.done_code;
     if code != Some(0) && !is_done {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         return Ok(Err(format!("run again, it ended with {code:?}: {}", words.trim())));

@@ -216,7 +216,15 @@ fn undo(
             }
             (Prediction::Several { creases, used }, Some(mesh)) => {
                 let corner = *mesh.sequence.corners.get(row)?;
-                if row == 0 || !predict_multi_parallelogram(mesh, corner, row, done, (&*creases, used), &mut predicted)?
+                if row == 0
+                    || !predict_multi_parallelogram(
+                        mesh,
+                        corner,
+                        row,
+                        done,
+                        (&*creases, used),
+                        &mut predicted,
+                    )?
                 {
                     copy(before, &mut predicted);
                 }

@@ -13,9 +13,9 @@ use serde_json::Value as Json;
 use zvf_format::num;
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::Kind;
+use zvf_pyramid::{KindOptions, Method, Options};
 #[cfg(feature = "reference")]
 use zvf_pyramid::{LevelContent, Reference};
-use zvf_pyramid::{Method, KindOptions, Options};
 
 #[cfg(feature = "reference")]
 use crate::arrays::RowArray;

@@ -213,7 +213,11 @@ impl FillValue {
         &self.fill
     }
 
-    pub(super) fn read(at: &At<'_>, value: Value, data_type: &DataType) -> Result<Self, MetadataError> {
+    pub(super) fn read(
+        at: &At<'_>,
+        value: Value,
+        data_type: &DataType,
+    ) -> Result<Self, MetadataError> {
         let spelled = value.clone();
         let fill = match &data_type.kind {
             DataTypeKind::VariableLengthBytes => match &value {

@@ -191,7 +191,8 @@ impl Dataset {
     }
 
     fn to_value(&self) -> Value {
-        let transformations: Vec<_> = self.transformations.iter().map(Transformation::to_value).collect();
+        let transformations: Vec<_> =
+            self.transformations.iter().map(Transformation::to_value).collect();
         let put = Put::new().put("path", self.path.as_str());
         put.put("coordinateTransformations", transformations).with_extras(&self.extras).into()
     }

@@ -146,7 +146,11 @@ pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFindin
     for (i, (name, level)) in levels.iter().enumerate() {
         let faults = level_faults(root, name, level, levels);
         let faults = faults.into_iter();
-        findings.extend(faults.map(|(rule, error)| MetadataFinding { rule, level: Some(i), error }));
+        findings.extend(faults.map(|(rule, error)| MetadataFinding {
+            rule,
+            level: Some(i),
+            error,
+        }));
     }
     let faults = datasets(root, levels).into_iter();
     findings.extend(faults.map(|error| MetadataFinding {

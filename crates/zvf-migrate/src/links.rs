@@ -328,8 +328,8 @@ async fn fragments(
         for (key, blob) in run.iter().zip(blobs) {
             let rows = counts.get(key).copied().unwrap_or(0); // a chunk without links
             let blob = blob?.unwrap_or_default();
-            let blob =
-                append_missing_group(&blob, rows).map_err(|e| e.in_array("link_fragments").in_chunk(key));
+            let blob = append_missing_group(&blob, rows)
+                .map_err(|e| e.in_array("link_fragments").in_chunk(key));
             sink.put(key, blob?.into())?;
         }
         run.first().map_or(Ok(()), |key| sink.close_shard(key))?;

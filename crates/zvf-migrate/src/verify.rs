@@ -179,7 +179,9 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
                 let sums = fragments.get(&chunk);
                 // A missing fragment counts by its number: it is missing on both sides.
                 let found = sums.and_then(|sums| sums.get(usize::try_from(fragment).ok()?));
-                found.copied().unwrap_or_else(|| combine_hashes(hash_key(&chunk), [fragment].into_iter()))
+                found
+                    .copied()
+                    .unwrap_or_else(|| combine_hashes(hash_key(&chunk), [fragment].into_iter()))
             });
             let id = u64::from_le_bytes(id.0.to_le_bytes());
             sum = sum.wrapping_add(combine_hashes(id, parts));

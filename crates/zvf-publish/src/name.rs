@@ -100,6 +100,8 @@ pub(crate) const SCRATCH: &str = "build";
 /// The names in a scratch directory: its lock, and the old folder where two names cannot be exchanged in one step.
 pub(crate) const SCRATCH_LOCK: &str = "lock";
 pub(crate) const SCRATCH_OLD: &str = "old";
+/// The list of names that are added to the target, in its scratch directory.
+pub(crate) const SCRATCH_ADDED: &str = "added";
 /// The limit of file systems for one name.
 const MAX_NAME_BYTES: usize = 255;
 /// The length of the suffix `.zvf` of journals and backups.

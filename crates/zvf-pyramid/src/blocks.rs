@@ -114,7 +114,8 @@ impl Blocks {
 
     /// The block of each place.
     pub(crate) fn owners(&self, places: &[u64]) -> Vec<u32> {
-        let owner = |at: &u64| self.block_of_chunk.get(saturating_usize(at >> 32)).copied().unwrap_or(NONE);
+        let owner =
+            |at: &u64| self.block_of_chunk.get(saturating_usize(at >> 32)).copied().unwrap_or(NONE);
         places.iter().map(owner).collect()
     }
 }
@@ -304,7 +305,8 @@ impl Coarse {
             if !fixed && coarse.owners.get(row).is_some_and(|owner| *owner != NONE) {
                 continue; // others may have become one with it, which stays where it is
             }
-            if let (Some(to), Some(whose)) = (coarse.places.get_mut(row), coarse.owners.get_mut(row))
+            if let (Some(to), Some(whose)) =
+                (coarse.places.get_mut(row), coarse.owners.get_mut(row))
             {
                 (*to, *whose) = (*at, *owner);
             }

@@ -15,7 +15,7 @@ use crate::PyramidError;
 use crate::columns::{counts, floats, gather, put};
 use crate::rows::{NONE, row_number};
 use crate::rule::Aggregation;
-use crate::shape::largest_error::{LargestError, ErrorLocation, compare_points};
+use crate::shape::largest_error::{ErrorLocation, LargestError, compare_points};
 
 /// Vertices, cluster by cluster.
 #[derive(Clone, Debug)]
@@ -74,7 +74,8 @@ impl Clusters {
     /// For each cluster what its vertices stand for: so many vertices of level 0.
     pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Vec<u64> {
         let weight = |rows: &[u32]| {
-            let row_weights = rows.iter().map(|row| weights.map_or(1, |weights| weight_of(weights, *row)));
+            let row_weights =
+                rows.iter().map(|row| weights.map_or(1, |weights| weight_of(weights, *row)));
             row_weights.sum::<u64>()
         };
         self.par_members().map(weight).collect()
@@ -87,7 +88,8 @@ impl Clusters {
         clusters.for_each(|(sums, rows)| {
             let mut weight = 0.0;
             for row in rows {
-                let row_weight = weights.map_or(1.0, |weights| f64_from_u64(weight_of(weights, *row)));
+                let row_weight =
+                    weights.map_or(1.0, |weights| f64_from_u64(weight_of(weights, *row)));
                 let start = usize_from_u32(*row) * axes;
                 let from = at.get(start..start + axes).unwrap_or(&[]);
                 sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * row_weight);
@@ -106,7 +108,8 @@ impl Clusters {
                 rows.iter().fold((0.0, [].as_slice()), |max, row| {
                     let start = usize_from_u32(*row) * axes;
                     let at = from.get(start..start + axes).unwrap_or(&[]);
-                    let distance_sq = at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+                    let distance_sq =
+                        at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
                     max_error(max, (distance_sq.sqrt(), at))
                 })
             });
@@ -172,7 +175,9 @@ impl Clusters {
                         continue;
                     }
                     let weight = match (rule, weights) {
-                        (Aggregation::Mean, Some(weights)) => f64_from_u64(weight_of(weights, *row)),
+                        (Aggregation::Mean, Some(weights)) => {
+                            f64_from_u64(weight_of(weights, *row))
+                        }
                         _ => 1.0,
                     };
                     found =

@@ -18,9 +18,9 @@ use zvf_store::Store;
 
 use crate::additive::settings::resolve_settings;
 use crate::columns::Points;
+use crate::cross_level_options::CrossLevelOptions;
 use crate::shape::contract::sides;
 use crate::size::{Size, count_stored_bytes};
-use crate::cross_level_options::CrossLevelOptions;
 use crate::{Method, Options, PyramidError};
 
 /// The levels to come.

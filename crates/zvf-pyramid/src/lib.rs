@@ -40,9 +40,11 @@ mod stale;
 pub use build::{build, build_with_notices, refresh};
 pub use checkpoint::KeptLevel;
 pub use error::PyramidError;
-pub use kept_levels::{belongs_to_levels, build_in_folder, build_level, build_with_levels, check_divisible};
+pub use kept_levels::{
+    belongs_to_levels, build_in_folder, build_level, build_with_levels, check_divisible,
+};
 pub use ladder::{PyramidPlan, Step};
-pub use options::{Method, KindOptions, Options, RowsHook, Strategy};
+pub use options::{KindOptions, Method, Options, RowsHook, Strategy};
 #[cfg(feature = "reference")]
 pub use reference::{LevelContent, Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};

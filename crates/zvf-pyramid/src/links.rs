@@ -31,10 +31,10 @@ use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 
 use crate::PyramidError;
 use crate::carry::Objects;
+use crate::cross_level_options::CrossLevelOptions;
 use crate::options::RowsHook;
 use crate::rows::NONE;
 use crate::shape::Coarsened;
-use crate::cross_level_options::CrossLevelOptions;
 
 /// A level that takes in vertices, kind by kind, and remembers what they stand for.
 pub(crate) struct LineageWriter {
@@ -84,7 +84,8 @@ impl LineageWriter {
                 made.vertex_map.len(),
                 places.len(),
             )?;
-            for (row, place) in made.vertex_map.iter().zip(places).filter(|(row, _)| **row != NONE) {
+            for (row, place) in made.vertex_map.iter().zip(places).filter(|(row, _)| **row != NONE)
+            {
                 parents.push(first + u64::from(*row), *place)?;
             }
         }

@@ -18,9 +18,9 @@ use zvf_store::Store;
 
 use crate::answer::{Answer, Counts, Plan, Statistics};
 use crate::error::{BadQuery, QueryError};
+use crate::level_cache::LevelCache;
 use crate::query::Query;
 use crate::run;
-use crate::level_cache::LevelCache;
 
 /// A handle to the levels of one store, for asking.
 ///

@@ -60,8 +60,12 @@ impl Canvas {
             return self.put(saturating_floor_i64(x), saturating_floor_i64(y), near, ink, LIGHT);
         }
         let radius = f64::from(width) / 2.0;
-        let Some((left, right)) = clamp_to_pixels(x - radius, x + radius, self.size.width) else { return };
-        let Some((top, bottom)) = clamp_to_pixels(y - radius, y + radius, self.size.height) else { return };
+        let Some((left, right)) = clamp_to_pixels(x - radius, x + radius, self.size.width) else {
+            return;
+        };
+        let Some((top, bottom)) = clamp_to_pixels(y - radius, y + radius, self.size.height) else {
+            return;
+        };
         for row in top..=bottom {
             for column in left..=right {
                 let (dx, dy) = (f64_from_i64(column) + 0.5 - x, f64_from_i64(row) + 0.5 - y);

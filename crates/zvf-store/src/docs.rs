@@ -33,7 +33,7 @@ use zvf_metadata::{ArrayDoc, Node};
 
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
-use crate::source::{PartialRead, Get, GetAnswer, HeldFile, Source, Version};
+use crate::source::{Get, GetAnswer, HeldFile, PartialRead, Source, Version};
 
 /// The cached documents, by node.
 #[derive(Debug, Default)]

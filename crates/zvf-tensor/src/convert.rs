@@ -396,7 +396,9 @@ fn cut(array: &AnyArray, options: &ConvertOptions) -> (Vec<u64>, Vec<u64>) {
     };
     let block = match (&options.block_shape, array.block_shape()) {
         (Some(block), _) => block.clone(),
-        (None, Some(block)) if options.chunk_shape.is_none() => halve_longest_axis(block, size, LARGEST_CHUNK),
+        (None, Some(block)) if options.chunk_shape.is_none() => {
+            halve_longest_axis(block, size, LARGEST_CHUNK)
+        }
         (None, _) => halve_longest_axis(&chunk, size, BLOCK),
     };
     (chunk, block)

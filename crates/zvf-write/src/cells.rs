@@ -14,10 +14,10 @@ use zvf_metadata::{CellEncoding, Dtype, Object};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 
 use crate::WriteError;
-use crate::geometry_path::GeometryPath;
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, ColumnEncoding};
 use crate::draco::{DracoPlan, DracoPositions};
+use crate::geometry_path::GeometryPath;
 use crate::run::{ChunkRows, Group};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
@@ -342,7 +342,11 @@ pub(crate) fn encode_checked(index: FragmentIndexBuilder) -> Result<Vec<u8>, Wri
 }
 
 /// Returns the attributes of a column's array.
-fn describe_column(tag: &str, attribute: &Attribute, encoding: &ColumnEncoding) -> ColumnAttributes {
+fn describe_column(
+    tag: &str,
+    attribute: &Attribute,
+    encoding: &ColumnEncoding,
+) -> ColumnAttributes {
     let (name, width) = (&attribute.name, attribute.width);
     let column = ColumnAttributes::new(tag, name, encoding.dtype, width, Vec::new());
     ColumnAttributes {

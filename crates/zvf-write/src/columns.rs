@@ -225,7 +225,11 @@ impl Texts {
         };
         let categories = texts.iter().map(|(text, _)| Json::from(text.as_str())).collect();
         let dictionary = Dictionary { categories, ordered: false, missing: None };
-        ColumnEncoding { dtype: code_type(size), dictionary: Some(dictionary), recode: Some(recode) }
+        ColumnEncoding {
+            dtype: code_type(size),
+            dictionary: Some(dictionary),
+            recode: Some(recode),
+        }
     }
 }
 

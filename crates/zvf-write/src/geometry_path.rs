@@ -60,6 +60,9 @@ mod tests {
     fn paths_begin_with_the_level() {
         assert_eq!(GeometryPath::level(2).path("vertices"), "2/vertices");
         assert_eq!(GeometryPath::for_extra_kind(0, Kind::Graph).path("links/0"), "0/graph/links/0");
-        assert!(GeometryPath::for_extra_kind(0, Kind::Graph).is_extra() && !GeometryPath::level(0).is_extra());
+        assert!(
+            GeometryPath::for_extra_kind(0, Kind::Graph).is_extra()
+                && !GeometryPath::level(0).is_extra()
+        );
     }
 }

@@ -21,8 +21,8 @@ use zvf_metadata::{GroupDoc, LevelDoc};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 use zvf_store::Build;
 
-use crate::geometry_path::GeometryPath;
 use crate::extent::union;
+use crate::geometry_path::GeometryPath;
 use crate::ingest::Ingest;
 use crate::objects::Objects;
 use crate::stages::Outcome;

@@ -5,8 +5,8 @@ use zvf_metadata::{GeometryType, LevelDoc, LinksConvention, Vocabulary};
 use zvf_model::Kind;
 use zvf_store::Build;
 
-use crate::geometry_path::GeometryPath;
 use crate::extent::union;
+use crate::geometry_path::GeometryPath;
 use crate::level_columns::Columns;
 use crate::schema::Schema;
 use crate::{Outside, WriteError};

@@ -16,8 +16,8 @@ use zvf_model::{Field, Kind, Members, ObjectId};
 use zvf_store::{Build, DensePlan, RowPlan};
 
 use crate::WriteError;
-use crate::geometry_path::GeometryPath;
 use crate::columns::decode_texts;
+use crate::geometry_path::GeometryPath;
 use crate::id_runs::IdRuns;
 
 /// An attribute of these objects, one row for each.

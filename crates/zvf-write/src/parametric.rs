@@ -70,7 +70,12 @@ impl ShapeTable {
     /// # Errors
     ///
     /// When there is no such type, or it has another number of coefficients.
-    pub fn add(&mut self, type_id: u32, name: &str, coefficients: &[f64]) -> Result<(), WriteError> {
+    pub fn add(
+        &mut self,
+        type_id: u32,
+        name: &str,
+        coefficients: &[f64],
+    ) -> Result<(), WriteError> {
         let Some(shape_type) = self.types.find(type_id.into()) else {
             return Err(WriteError::setting("the type of a shape", "one that was added", type_id));
         };

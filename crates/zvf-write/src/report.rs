@@ -41,7 +41,8 @@ pub struct Report {
 impl Report {
     /// Several kinds, the first of which every reader finds.
     pub(crate) fn of_kinds(kinds: Vec<(Kind, Self)>) -> Self {
-        let sum = |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();
+        let sum =
+            |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();
         Self {
             vertices: sum(|report| report.vertices),
             left_out: sum(|report| report.left_out),

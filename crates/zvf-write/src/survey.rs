@@ -109,8 +109,10 @@ impl Survey {
         let held = vertices / chunks.min((vertices / chunk_vertices).max(1.0));
         let bins = (self.kind == Kind::PointCloud).then(|| self.bins(held)).filter(|n| *n > 1.0);
         let cell = held * vertex_bytes;
-        let cells =
-            floor_power_of_two((SHARD_BYTES / cell).powf(1.0 / f64_from_u64(to_u64(self.axes))), 64.0);
+        let cells = floor_power_of_two(
+            (SHARD_BYTES / cell).powf(1.0 / f64_from_u64(to_u64(self.axes))),
+            64.0,
+        );
         let shard = (cells > 1.0).then(|| fit_shard_shape(vec![trunc_u64(cells); self.axes]));
         let plan = Plan { kind: self.kind, bounds, chunk, bins, shard, held, cell, chunks };
         Ok(plan)

@@ -1,7 +1,10 @@
 //! The name that was probably meant.
 
 /// The one of `names` that takes the fewest changes of a letter to become `name`, when few enough.
-pub(crate) fn find_closest_name<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn find_closest_name<'a>(
+    name: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     let budget = name.chars().count() / 3;
     let scored = names.map(|candidate| (distance(name, candidate), candidate));
     let (changes, nearest) = scored.min_by_key(|(changes, _)| *changes)?;

@@ -52,9 +52,9 @@ pub mod blob;
 pub mod blocking;
 #[cfg(all(feature = "convert", feature = "local", feature = "write"))]
 pub mod clean;
+mod closest_name;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod create;
-mod closest_name;
 mod error;
 mod exit_code;
 #[cfg(all(feature = "convert", feature = "query"))]

@@ -11,8 +11,8 @@ use zvf_query::{Columns, Query};
 
 use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::sample_data::{boxes, open, walks, box_query, write_as};
 use crate::parts::packed::{open_mapped, pack_of, turn};
+use crate::parts::sample_data::{box_query, boxes, open, walks, write_as};
 use crate::peer::Other;
 use crate::row::Role;
 use crate::settings::Bench;

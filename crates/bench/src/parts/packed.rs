@@ -18,7 +18,7 @@ use zvf_tensor::{AtomicTensorFile, PackOptions};
 use crate::clock::repeated;
 use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::sample_data::{Points, SIDE, boxes, open, box_query};
+use crate::parts::sample_data::{Points, SIDE, box_query, boxes, open};
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 

@@ -15,8 +15,8 @@ use zvf_query::{Columns, Query};
 
 use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::sample_data::{Points, boxes, open, box_query};
 use crate::parts::packed::turn;
+use crate::parts::sample_data::{Points, box_query, boxes, open};
 use crate::peer::Other;
 use crate::row::Role;
 use crate::settings::Bench;

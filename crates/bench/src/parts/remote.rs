@@ -14,8 +14,8 @@ use zvf_store::{OpenOptions, Store};
 
 use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::sample_data::{Points, boxes, box_query};
 use crate::parts::packed::pack_of;
+use crate::parts::sample_data::{Points, box_query, boxes};
 use crate::peer::Reference;
 use crate::row::{Cost, Role, Turn};
 use crate::server::Server;

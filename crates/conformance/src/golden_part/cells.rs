@@ -194,13 +194,15 @@ async fn words(
     contents: &LevelContents,
 ) -> anyhow::Result<()> {
     let field = attribute.field(Column::empty(attribute.dtype(), attribute.width())?);
-    let cells = contents.reader.node().cells(&format!("vertex_attributes/{}", attribute.name())).await?;
+    let cells =
+        contents.reader.node().cells(&format!("vertex_attributes/{}", attribute.name())).await?;
     let channels = cells.and_then(|cells| cells.attributes().get("channel_names").cloned());
     for (name, found) in [
         (
             "categories",
             json!(
-                attribute.categories()
+                attribute
+                    .categories()
                     .map(|known| { known.values().iter().map(facts::value).collect::<Vec<_>>() })
             ),
         ),

@@ -275,7 +275,8 @@ async fn intra_values(
                 continue;
             }
             let records = segment.read(&[place], Caching::Once).await.remove(0)?;
-            let column = attribute.values(number, &[place], &[records], Caching::Once).await.remove(0)?;
+            let column =
+                attribute.values(number, &[place], &[records], Caching::Once).await.remove(0)?;
             found.extend(
                 column.map(|column| (chunks[0], column.rows().flatten().copied().collect())),
             );

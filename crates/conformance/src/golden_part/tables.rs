@@ -68,7 +68,8 @@ pub(super) async fn check_values(
             "fill_value" if expected.is_null() => continue, // none was declared
             "fill_value" => {
                 // The contents of a row beyond the end.
-                let beyond = attribute.range(attribute.len()..attribute.len().saturating_add(1)).await?;
+                let beyond =
+                    attribute.range(attribute.len()..attribute.len().saturating_add(1)).await?;
                 facts::value(&beyond.column().value(0, 0))
             }
             _ => {

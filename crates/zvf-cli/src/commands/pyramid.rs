@@ -17,8 +17,8 @@ use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
-    Aggregation, LevelReport, Method, KindOptions, Options, PyramidEvent, PyramidPlan, RowsHook, Step,
-    Strategy, build_with_notices,
+    Aggregation, KindOptions, LevelReport, Method, Options, PyramidEvent, PyramidPlan, RowsHook,
+    Step, Strategy, build_with_notices,
 };
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
@@ -232,7 +232,7 @@ impl Pyramid {
         &self,
         address: &str,
         (options, how): (&Options, &BuildOptions),
-        on_event: impl FnMut(PyramidEvent<'_>),
+        on_event: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Vec<LevelReport>, zvf::pyramid::PyramidError> {
         #[cfg(feature = "reference")]
         if self.is_reference() {

@@ -77,8 +77,8 @@ fn plain_array(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
             let advice = "write it batch by batch";
             return Err(ConvertError::NoType { format: "Arrow", what, advice });
         }
-        let texts =
-            cell_values().map(|value| if let Value::Text(text) = value { Some(text) } else { None });
+        let texts = cell_values()
+            .map(|value| if let Value::Text(text) = value { Some(text) } else { None });
         return Ok(Arc::new(texts.collect::<StringArray>()));
     }
     let data =

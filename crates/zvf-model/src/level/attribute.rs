@@ -146,7 +146,8 @@ impl LevelReader {
         });
         let (unit, description) = (doc.unit.map(Into::into), doc.description.map(Into::into));
         let name = name.into();
-        let info = AttributeInfo { name, scope, cells, dtype, width, categories, unit, description };
+        let info =
+            AttributeInfo { name, scope, cells, dtype, width, categories, unit, description };
         Ok(Some(reader(self.attributes().keep(path, info))))
     }
 
@@ -185,7 +186,11 @@ impl LevelReader {
         rows > 0 && row.and_then(|row| row.checked_mul(rows)) == Some(size)
     }
 
-    async fn rows_of(&self, scope: AttributeScope, keys: &[ChunkKey]) -> Vec<Result<u64, ModelError>> {
+    async fn rows_of(
+        &self,
+        scope: AttributeScope,
+        keys: &[ChunkKey],
+    ) -> Vec<Result<u64, ModelError>> {
         match scope {
             AttributeScope::Vertices => self.row_counts(keys).await,
             AttributeScope::Fragments => {

@@ -216,7 +216,9 @@ impl ObjectIndex {
             Form::Blobs(blobs) => {
                 let blobs = blobs.rows(rows).await?;
                 let row_blobs = blobs.into_iter().zip(rows);
-                row_blobs.map(|(blob, row)| ObjectManifest::new(*row, self.inner.rank, blob)).collect()
+                row_blobs
+                    .map(|(blob, row)| ObjectManifest::new(*row, self.inner.rank, blob))
+                    .collect()
             }
             Form::Dense { spans, blocks } => {
                 dense::manifests(spans, blocks, rows, self.inner.rank).await?

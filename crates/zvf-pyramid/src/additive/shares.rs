@@ -87,9 +87,10 @@ impl Shares {
     pub(super) fn at(&self, level: usize) -> Option<Share<'_>> {
         match self {
             Self::Objects(objects) => objects.get(level).map(Share::Objects),
-            Self::Points(sampling) => {
-                Some(Share::Points(PointSample { sampling, level: saturating_u32_from_usize(level) }))
-            }
+            Self::Points(sampling) => Some(Share::Points(PointSample {
+                sampling,
+                level: saturating_u32_from_usize(level),
+            })),
         }
     }
 }

@@ -71,7 +71,9 @@ impl KindBuild<'_> {
             Method::Decimate => {
                 ChainThinning::Every(round_half_up_u64(1.0 / self.step.keep.unwrap_or(1.0)).max(1))
             }
-            Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => ChainThinning::Not,
+            Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => {
+                ChainThinning::Not
+            }
         }
     }
 

@@ -26,14 +26,16 @@ use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store, fit_shard_shape};
 use zvf_write::{LevelWriter, Outside, Report, Schema, SpillFolder, WriteOptions};
 
-use self::partial_rebuild::{PartialRebuild, Attempt, NOT_BY_OBJECTS, PreviousStore, Refusal, RetainedChunks};
+use self::partial_rebuild::{
+    Attempt, NOT_BY_OBJECTS, PartialRebuild, PreviousStore, Refusal, RetainedChunks,
+};
 use self::shape_settings::ShapeSettings;
 
+use crate::built_level::BuiltLevel;
 use crate::carry::Objects;
 use crate::groups;
 use crate::ladder::{KindLadder, Step};
 use crate::links::LineageWriter;
-use crate::built_level::BuiltLevel;
 use crate::names::Names;
 use crate::offload::{Stop, offload};
 use crate::report::LevelReport;
@@ -120,11 +122,15 @@ async fn attempt(
     let memory = options.writing_bytes();
     let write = WriteOptions { memory, outside: Outside::Expand, ..WriteOptions::default() };
     let kind_sources: Vec<(&KindBuild<'_>, &KindSource)> = all.iter().zip(&sources).collect();
-    let writer = LevelWriter::new(first.build, first.step.level, schema(&kind_sources).await?, &write);
-    let mut lineage = LineageWriter::new(writer, first.folder, first.ladder.kind, options.on_rows.as_ref());
-    let objects: Vec<&Objects> = sources.iter().filter_map(|source| source.objects.as_ref()).collect();
+    let writer =
+        LevelWriter::new(first.build, first.step.level, schema(&kind_sources).await?, &write);
+    let mut lineage =
+        LineageWriter::new(writer, first.folder, first.ladder.kind, options.on_rows.as_ref());
+    let objects: Vec<&Objects> =
+        sources.iter().filter_map(|source| source.objects.as_ref()).collect();
     if let Some(source) = sources.first().filter(|_| !objects.is_empty()) {
-        groups::carry(std::slice::from_ref(&source.below), &objects, lineage.writer.writer()).await?;
+        groups::carry(std::slice::from_ref(&source.below), &objects, lineage.writer.writer())
+            .await?;
     }
     let mut results = Vec::new();
     for (kind_build, source) in &kind_sources {
@@ -137,8 +143,10 @@ async fn attempt(
     }
     let mut documents = Vec::new();
     let describe = |kind, level: &mut Document| {
-        let found =
-            kind_sources.iter().zip(&results).find(|((kind_build, _), _)| kind_build.ladder.kind == kind);
+        let found = kind_sources
+            .iter()
+            .zip(&results)
+            .find(|((kind_build, _), _)| kind_build.ladder.kind == kind);
         if let Some(((kind_build, source), result)) = found {
             let recipe = kind_build.recipe(result.error, Some(&result.made));
             kind_build.describe(level, source.objects.as_ref(), recipe);
@@ -206,7 +214,8 @@ async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema
     };
     let mut schema = first.schema(Some(&source.below)).await?;
     for (kind_build, source) in others {
-        schema = kind_build.meaning(schema.and(kind_build.ladder.kind)?, Some(&source.below)).await?;
+        schema =
+            kind_build.meaning(schema.and(kind_build.ladder.kind)?, Some(&source.below)).await?;
     }
     Ok(schema)
 }
@@ -261,9 +270,13 @@ impl KindBuild<'_> {
         };
         let (made, partial_rebuild) = match tried {
             Some(Ok(partial_rebuild)) => {
-                let (farthest, elements) = (partial_rebuild.farthest.clone(), partial_rebuild.elements);
+                let (farthest, elements) =
+                    (partial_rebuild.farthest.clone(), partial_rebuild.elements);
                 let by_objects = kind.has_links();
-                (CoarseningSummary { farthest, elements, by_objects, not_apart: None }, Ok(partial_rebuild))
+                (
+                    CoarseningSummary { farthest, elements, by_objects, not_apart: None },
+                    Ok(partial_rebuild),
+                )
             }
             Some(Err(refusal)) => return Ok(Err(refusal)),
             None => {

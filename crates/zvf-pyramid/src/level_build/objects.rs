@@ -17,14 +17,14 @@ use zvf_format::num::to_u64;
 use zvf_model::{Batch, Kind, LevelReader, ObjectId};
 use zvf_query::{Query, Reader};
 
-use super::partial_rebuild::{PartialRebuild, Attempt, PreviousKind, Refusal, refuse};
+use super::partial_rebuild::{Attempt, PartialRebuild, PreviousKind, Refusal, refuse};
 use super::{CoarseningSummary, KindBuild};
 use crate::batches::{join_objects, order_fields, split_off_places};
 use crate::carry::{Objects, present_ids};
 use crate::links::LineageWriter;
 use crate::offload::offload;
 use crate::shape::Coarsened;
-use crate::shape::largest_error::{LargestError, ErrorLocation};
+use crate::shape::largest_error::{ErrorLocation, LargestError};
 use crate::shape::objects::{CoarseObject, coarsen_each, vertex_map};
 use crate::stale::Unit;
 use crate::{PyramidError, blocks, disjoint_objects};
@@ -165,10 +165,12 @@ impl KindBuild<'_> {
         let batch = self.plain_links(batch)?;
         let places = Places { vertices, rows: batch.len() };
         let links = below.links(Delta::SAME).await?;
-        let shape_settings = self.shape_settings(links.is_some_and(|links| links.policy().is_directed()));
+        let shape_settings =
+            self.shape_settings(links.is_some_and(|links| links.policy().is_directed()));
         // It may take many seconds: polling must not.
-        let coarsening =
-            offload(move |stop| coarsen_each(&batch, |single| shape_settings.coarsen(single, &[], stop)));
+        let coarsening = offload(move |stop| {
+            coarsen_each(&batch, |single| shape_settings.coarsen(single, &[], stop))
+        });
         Ok((coarsening.await?, places))
     }
 }

@@ -29,15 +29,15 @@ use zvf_format::num::to_u64;
 use zvf_model::{Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Mode, Order, Query, Reader};
 
-use super::recipe::{largest_error_of, is_by_objects};
+use super::recipe::{is_by_objects, largest_error_of};
 use super::{KindBuild, RECIPE};
 use crate::batches::{join_chains, order_fields, select_kept, select_rows};
-use crate::carry::{Objects, present_ids, find_unbroken_ids};
+use crate::carry::{Objects, find_unbroken_ids, present_ids};
 use crate::columns::Points;
 use crate::links::LineageWriter;
 use crate::rows::row_number;
 use crate::shape::Coarsened;
-use crate::shape::largest_error::{LargestError, ErrorLocation};
+use crate::shape::largest_error::{ErrorLocation, LargestError};
 use crate::shape::lattice::Lattice;
 use crate::stale::{Changed, Part, Unit};
 use crate::{Method, PyramidError, blocks};
@@ -191,7 +191,9 @@ impl KindBuild<'_> {
             }
         }
         let stays = match &previous_kind.farthest.at {
-            Some(ErrorLocation::Vertex(at)) => !part.has_chunk(&coarse_chunk(&shape.chunk_of(at)?, scale)),
+            Some(ErrorLocation::Vertex(at)) => {
+                !part.has_chunk(&coarse_chunk(&shape.chunk_of(at)?, scale))
+            }
             Some(ErrorLocation::Object(_)) | None => false,
         };
         let built = to_u64(dirty.len());
@@ -270,7 +272,8 @@ impl KindBuild<'_> {
     ) -> Result<bool, PyramidError> {
         let old = present_ids(&previous_kind.level).await?;
         let new: BTreeSet<i64> = objects.kept_ids().iter().copied().collect();
-        let may_differ = |id: &i64| self.step.sparsity <= 1.0 && previous_kind.part.objects.contains(id);
+        let may_differ =
+            |id: &i64| self.step.sparsity <= 1.0 && previous_kind.part.objects.contains(id);
         Ok(old.symmetric_difference(&new).all(may_differ))
     }
 
@@ -283,7 +286,8 @@ impl KindBuild<'_> {
         lineage: &mut LineageWriter,
     ) -> Result<Attempt<PartialRebuild>, PyramidError> {
         let names = self.ordered_field_names(below).await?;
-        let (stay, part) = previous_kind.split(find_unbroken_ids(&previous_kind.level).await?, objects);
+        let (stay, part) =
+            previous_kind.split(find_unbroken_ids(&previous_kind.level).await?, objects);
         let kept_ids = objects.kept_ids();
         let (mut found, mut built) = (LargestError::default(), 0);
         for ids in kept_ids.chunks(self.chains_at_once(kept_ids.len())) {
@@ -362,7 +366,11 @@ impl PreviousKind<'_> {
 
     /// The largest error of the level, of which `found` is that of what was made again; `stays` says whether
     /// the place that had it is not of that.
-    pub(super) fn largest(&self, stays: bool, found: LargestError) -> Result<LargestError, &'static str> {
+    pub(super) fn largest(
+        &self,
+        stays: bool,
+        found: LargestError,
+    ) -> Result<LargestError, &'static str> {
         let old = &self.farthest;
         if stays || old.error <= 0.0 {
             Ok(found.max(old.error, old.at.clone()))

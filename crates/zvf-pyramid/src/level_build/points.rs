@@ -55,7 +55,8 @@ impl KindBuild<'_> {
                 held.push(select_kept(&batch?, objects)?);
             }
             if !held.is_empty() {
-                found = self.cluster_batch(concatenate(&held)?, lattice.as_ref(), found, lineage)?;
+                found =
+                    self.cluster_batch(concatenate(&held)?, lattice.as_ref(), found, lineage)?;
             }
         }
         Ok(found)

@@ -118,7 +118,8 @@ pub(super) fn coarsen(
 fn assign_bins(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     let axes = source.axes().max(1);
     let mut bin_of_row = vec![NONE; source.rows()];
-    let parts = bin_of_row.par_chunks_mut(ROWS).zip(source.positions.par_chunks(ROWS.saturating_mul(axes)));
+    let parts =
+        bin_of_row.par_chunks_mut(ROWS).zip(source.positions.par_chunks(ROWS.saturating_mul(axes)));
     let parts: Vec<Vec<Bin>> = parts
         .map(|(part, positions)| {
             let mut numbers = BinNumbers::default();

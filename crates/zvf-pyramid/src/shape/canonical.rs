@@ -89,7 +89,8 @@ impl Tree {
                 .iter()
                 .map(|row| {
                     let rank_of = |child: &u32| ranks.get(usize_from_u32(*child)).copied();
-                    let mut below: Vec<u32> = self.children(*row).iter().filter_map(rank_of).collect();
+                    let mut below: Vec<u32> =
+                        self.children(*row).iter().filter_map(rank_of).collect();
                     below.sort_unstable();
                     (self.content(batch, *row), below, *row)
                 })

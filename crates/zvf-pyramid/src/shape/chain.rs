@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_model::{Batch, Parts};
 
-use super::largest_error::{LargestError, ErrorLocation};
+use super::largest_error::{ErrorLocation, LargestError};
 use super::{Coarsened, Rules, Segment, merge_batch, point};
 use crate::PyramidError;
 use crate::clusters::Clusters;

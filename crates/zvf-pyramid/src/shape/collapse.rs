@@ -45,8 +45,11 @@ pub(crate) fn collapse_edges(
     mesh.reduce(target, stop);
 
     let head_of_row = mesh.heads();
-    let heads: Vec<u32> =
-        (0_u32..).zip(&head_of_row).filter(|(row, head)| row == *head).map(|(row, _)| row).collect();
+    let heads: Vec<u32> = (0_u32..)
+        .zip(&head_of_row)
+        .filter(|(row, head)| row == *head)
+        .map(|(row, _)| row)
+        .collect();
     let mut number = vec![NONE; batch.len()];
     for (cluster, head) in (0_u32..).zip(&heads) {
         if let Some(to) = number.get_mut(usize_from_u32(*head)) {

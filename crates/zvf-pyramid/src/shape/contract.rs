@@ -39,7 +39,8 @@ pub(crate) fn contract_cells(
         }
     }
     let mut numbers = Numbers::new();
-    let vertex_map: Vec<u32> = (0..batch.len()).map(|row| numbers.intern(joined.find(row))).collect();
+    let vertex_map: Vec<u32> =
+        (0..batch.len()).map(|row| numbers.intern(joined.find(row))).collect();
     let clusters = Clusters::new(&vertex_map, numbers.len());
     let weights = rules.weights(batch);
     let centers = clusters.centers(&at, axes, weights.as_deref());

@@ -18,8 +18,8 @@ use rayon::prelude::*;
 use zvf_format::num::to_u64;
 
 use super::net::Net;
-use super::triangle::{Face, MeasuredTriangle, Triangle, bounds};
 use super::surface::{Surface, center};
+use super::triangle::{Face, MeasuredTriangle, Triangle, bounds};
 use super::walk::{bound_nearby, find_triangle_below};
 use crate::offload::Stop;
 
@@ -55,7 +55,10 @@ pub(super) fn directed_hausdorff_bound(
             let limits = (floor, floor * BOUND_RATIO_SQ);
             let start = find_triangle_below(to, *near, center(&triangle)).map(|(start, _)| start);
             let nearby = start.and_then(|start| bound_nearby(to, start, &triangle, limits, open));
-            nearby.map_or_else(|| refine_bound(&surface, &triangle, floor), |bound_sq| (bound_sq, floor))
+            nearby.map_or_else(
+                || refine_bound(&surface, &triangle, floor),
+                |bound_sq| (bound_sq, floor),
+            )
         });
         (max_sq, floor) = larger((max_sq, floor), found.reduce(|| (0.0, 0.0), larger));
     }
@@ -179,12 +182,20 @@ impl BoundSearch<'_> {
 /// How far a face is, squared, from a triangle to which all of it is no farther than `limit`: the distance to one
 /// triangle is largest at a corner.
 fn distance_sq_to_one(face: &Face, triangles: &[MeasuredTriangle], limit: f64) -> Option<f64> {
-    triangles.iter().map(|measured| measured.farthest(face, limit)).find(|distance_sq| *distance_sq <= limit)
+    triangles
+        .iter()
+        .map(|measured| measured.farthest(face, limit))
+        .find(|distance_sq| *distance_sq <= limit)
 }
 
 /// How far what of a face lies over a triangle is from it, with all else put to `rest`; `None` where nothing
 /// does, or is farther than `limit`.
-fn distance_sq_over(face: &Face, measured: &MeasuredTriangle, limit: f64, rest: &mut Vec<Face>) -> Option<f64> {
+fn distance_sq_over(
+    face: &Face,
+    measured: &MeasuredTriangle,
+    limit: f64,
+    rest: &mut Vec<Face>,
+) -> Option<f64> {
     let over = face.clip_to(measured, rest).map(|over| measured.farthest(&over, limit));
     let distance_sq = over.filter(|distance_sq| *distance_sq <= limit);
     if distance_sq.is_none() {

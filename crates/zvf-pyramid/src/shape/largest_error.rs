@@ -110,16 +110,17 @@ mod tests {
             }
         }
         let points = [vec![1.0, 2.0], vec![1.0, -2.0], vec![3.0, -9.0]];
-        let max = points
-            .iter()
-            .fold(LargestError::default(), |max, at| max.max(0.1, Some(ErrorLocation::Vertex(at.clone()))));
+        let max = points.iter().fold(LargestError::default(), |max, at| {
+            max.max(0.1, Some(ErrorLocation::Vertex(at.clone())))
+        });
         assert_eq!(max.to_json(), json!({"error": 0.1, "vertex": [1.0, -2.0]}));
     }
 
     #[test]
     fn records_round_trip_as_json() {
         let empty = LargestError::default();
-        let vertex = LargestError { error: 0.1 + 0.2, at: Some(ErrorLocation::Vertex(vec![-0.1, 1e-300])) };
+        let vertex =
+            LargestError { error: 0.1 + 0.2, at: Some(ErrorLocation::Vertex(vec![-0.1, 1e-300])) };
         let object = LargestError { error: 2.0, at: Some(ErrorLocation::Object(i64::MIN)) };
         for farthest in [empty, vertex, object] {
             let text = farthest.to_json().to_string();

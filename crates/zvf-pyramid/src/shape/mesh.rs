@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use zvf_format::num::usize_from_u32;
 
 use super::net::Edges;
-use super::triangle::midpoint;
 use super::quadric::{Quadric, cross, dot, subtract, unit};
 use super::queue::Queue;
+use super::triangle::midpoint;
 use crate::offload::Stop;
 use crate::rows::NONE;
 
@@ -18,7 +18,7 @@ use crate::rows::NONE;
 #[derive(Default)]
 struct Scratch {
     rings: [Vec<IncidentFace>; 2], // around either end
-    near: [Vec<u32>; 2],     // neighbours of either end
+    near: [Vec<u32>; 2],           // neighbours of either end
     over: [Vec<[u32; 2]>; 2],
 }
 
@@ -260,8 +260,9 @@ impl Mesh {
             ring.clear();
             ring.extend(self.faces_of(vertex));
         }
-        let count =
-            |ring: &[IncidentFace], end| ring.iter().filter(|(_, face)| face.contains(&end)).count();
+        let count = |ring: &[IncidentFace], end| {
+            ring.iter().filter(|(_, face)| face.contains(&end)).count()
+        };
         let shared = count(ring_a, b);
         let on_border = Self::is(&self.border, a) && Self::is(&self.border, b);
         let sound = match shared {
@@ -297,7 +298,12 @@ impl Mesh {
     }
 
     /// Whether the faces of `moved` that stay look where they looked.
-    fn keeps_turned(&self, (moved, other): (u32, u32), at: [f64; 3], ring: &[IncidentFace]) -> bool {
+    fn keeps_turned(
+        &self,
+        (moved, other): (u32, u32),
+        at: [f64; 3],
+        ring: &[IncidentFace],
+    ) -> bool {
         let mut stay = ring.iter().filter(|(_, face)| !face.contains(&other));
         stay.all(|(_, face)| {
             let before = self.normal(*face);
@@ -390,7 +396,12 @@ fn neighbours(vertex: u32, ring: &[IncidentFace], all: &mut Vec<u32>) {
 }
 
 /// Collects the sides opposite to a vertex into `sides`, of its faces without `other`: the lower end first.
-fn collect_opposite_sides(vertex: u32, other: u32, ring: &[IncidentFace], sides: &mut Vec<[u32; 2]>) {
+fn collect_opposite_sides(
+    vertex: u32,
+    other: u32,
+    ring: &[IncidentFace],
+    sides: &mut Vec<[u32; 2]>,
+) {
     let side = |(_, face): &IncidentFace| {
         let ends = || face.iter().copied().filter(|corner| *corner != vertex);
         [ends().min().unwrap_or(NONE), ends().max().unwrap_or(NONE)]

@@ -132,7 +132,12 @@ impl<'a> Surface<'a> {
     }
 
     /// Calls `visit` with all triangles that may be so near to a box, hardly one twice.
-    fn visit_near(&self, [low, high]: &[[f64; 3]; 2], radius: f64, mut visit: impl FnMut(&Triangle)) {
+    fn visit_near(
+        &self,
+        [low, high]: &[[f64; 3]; 2],
+        radius: f64,
+        mut visit: impl FnMut(&Triangle),
+    ) {
         let span = self.span(&[*low, *high], radius);
         let meets = |[own_low, own_high]: &[[f64; 3]; 2]| {
             let above = own_low.iter().zip(high).all(|(bound, high)| *bound <= high + radius);
@@ -166,7 +171,12 @@ impl<'a> Surface<'a> {
     }
 
     /// All triangles that may be so near to a box, hardly one twice, in the place of what is in `near`.
-    pub(super) fn triangles_near(&self, around: &[[f64; 3]; 2], radius: f64, near: &mut Vec<MeasuredTriangle>) {
+    pub(super) fn triangles_near(
+        &self,
+        around: &[[f64; 3]; 2],
+        radius: f64,
+        near: &mut Vec<MeasuredTriangle>,
+    ) {
         near.clear();
         self.visit_near(around, radius, |triangle| near.push(MeasuredTriangle::new(triangle)));
     }
@@ -203,7 +213,8 @@ impl<'a> Surface<'a> {
         loop {
             let (mut least, mut any) = (f64::INFINITY, false);
             self.visit_near(&bounds, radius, |triangle| {
-                (least, any) = (least.min(MeasuredTriangle::new(triangle).farthest(face, least)), true);
+                (least, any) =
+                    (least.min(MeasuredTriangle::new(triangle).farthest(face, least)), true);
             });
             if any || !radius.is_finite() {
                 return least;

@@ -148,12 +148,7 @@ impl Face {
 
     /// Takes away what lies on the other side of a plane, and puts that to `behind`: whether there is room for all
     /// corners.
-    pub(super) fn clip(
-        &mut self,
-        through: [f64; 3],
-        normal: [f64; 3],
-        behind: &mut Self,
-    ) -> bool {
+    pub(super) fn clip(&mut self, through: [f64; 3], normal: [f64; 3], behind: &mut Self) -> bool {
         let side = |corner: &[f64; 3]| dot(subtract(*corner, through), normal);
         let (all, count) = (self.at, self.len);
         let all = all.get(..count).unwrap_or(&all);
@@ -182,7 +177,11 @@ impl Face {
 
     /// Clips the face to the prism over a triangle and pushes the parts outside of the prism to `outside`. Returns `None`
     /// where nothing lies over the triangle, or a cut fails: then the caller discards the content of `outside`.
-    pub(super) fn clip_to(&self, measured: &MeasuredTriangle, outside: &mut Vec<Self>) -> Option<Self> {
+    pub(super) fn clip_to(
+        &self,
+        measured: &MeasuredTriangle,
+        outside: &mut Vec<Self>,
+    ) -> Option<Self> {
         let planes = || measured.corners.iter().zip(&measured.inward);
         if planes().any(|(through, inward)| self.side(*through, *inward) == Some(false)) {
             return None;

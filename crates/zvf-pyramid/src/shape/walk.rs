@@ -10,8 +10,8 @@
 //! the others: there no bound is found, and all of the surface has to be looked at ([`hausdorff`](super::hausdorff)).
 
 use super::net::Net;
-use super::triangle::{Face, Triangle, nearest_sq};
 use super::quadric::{dot, subtract};
+use super::triangle::{Face, Triangle, nearest_sq};
 use crate::rows::NONE;
 
 /// A part of a triangle, and what of the surface is taken to lie under it.
@@ -24,7 +24,11 @@ pub(super) struct Part {
 
 /// The triangle of a surface that lies under a point, on a way from `start`, or one that is near to it; and how far
 /// that is, squared.
-pub(super) fn find_triangle_below(net: &Net<'_>, start: u32, point: [f64; 3]) -> Option<(u32, f64)> {
+pub(super) fn find_triangle_below(
+    net: &Net<'_>,
+    start: u32,
+    point: [f64; 3],
+) -> Option<(u32, f64)> {
     let (mut face, mut before) = (start, NONE);
     for _ in 0..MAX_STEPS {
         let corners = net.triangle(face)?;

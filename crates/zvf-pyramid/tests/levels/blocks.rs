@@ -3,8 +3,8 @@
 use zvf_model::{Batch, Elements, Field, Kind, ObjectId, Parts};
 use zvf_pyramid::{Aggregation, Method, Options, PyramidNotice};
 
-use crate::going_on::collect_notices;
 use crate::fixtures::{build, floats, level, sheet, store, values};
+use crate::going_on::collect_notices;
 use crate::shapes::{borders, components, euler, surface_distance};
 
 fn total_count(batch: &Batch) -> f64 {

@@ -11,8 +11,8 @@ use zvf_pyramid::{
 };
 use zvf_store::{OpenOptions, Store};
 
-use crate::going_on::tree;
 use crate::fixtures::{build, sheet, store, unsynced, walks, with_objects};
+use crate::going_on::tree;
 
 async fn open(address: &str, options: &Options) -> Store {
     Store::open(address, options.limit_reading(OpenOptions::default())).await.unwrap()

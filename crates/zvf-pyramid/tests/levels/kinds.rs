@@ -6,14 +6,14 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, CrossLevelStorage};
 use zvf_model::{Batch, Field, Kind, LevelId, Members, ObjectId, Value, VertexRow};
-use zvf_pyramid::{LevelReport, Method, KindOptions, Options, PyramidPlan};
+use zvf_pyramid::{KindOptions, LevelReport, Method, Options, PyramidPlan};
 use zvf_query::{LOCATION_FIELD, Query, Reader};
 use zvf_validate::{Observer, validate};
 use zvf_write::{Schema, WriteOptions, Writer};
 
+use crate::fixtures::{build, floats, open, sheet, store, unsynced, values, walks};
 use crate::going_on::{build_and_kill, tree};
 use crate::lineage::{points, skeleton};
-use crate::fixtures::{build, floats, open, sheet, store, unsynced, values, walks};
 
 const KINDS: [Kind; 4] = [Kind::Mesh, Kind::PointCloud, Kind::Polyline, Kind::Skeleton];
 const WALKS: i64 = 6;
@@ -180,7 +180,8 @@ async fn the_plan_has_a_line_for_each_kind_of_each_level() {
     let total: u64 = steps.iter().take(4).map(|step| step.below).sum();
     assert_eq!(total, batches().iter().map(|batch| batch.len() as u64).sum::<u64>());
 
-    let mesh = KindOptions { method: Some(Method::Cluster), size: Some(3.0), ..KindOptions::default() };
+    let mesh =
+        KindOptions { method: Some(Method::Cluster), size: Some(3.0), ..KindOptions::default() };
     let walks = KindOptions { sparsity: Some(2.0), ..KindOptions::default() };
     let options = Options {
         levels: Some(1),

@@ -92,8 +92,8 @@ fn words(text: &str) -> Result<Vec<(usize, Word)>, BadPredicate> {
         let (word, after) = match first {
             '(' | ')' | ',' | '[' | ']' | '.' => (Word::Mark(first), skip(rest, 1)),
             '"' | '\'' => {
-                let (text, after) =
-                    parse_quoted(rest, first).ok_or(BadPredicate { at, expected: "a closing quote" })?;
+                let (text, after) = parse_quoted(rest, first)
+                    .ok_or(BadPredicate { at, expected: "a closing quote" })?;
                 (Word::Value(Value::Text(text)), after)
             }
             '`' => {

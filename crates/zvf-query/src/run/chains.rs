@@ -89,8 +89,9 @@ impl Context {
             let Some(fragments) = self.allow_missing(fragments)? else { continue };
             let view = fragments.view()?;
             check_extent(fragments.extent()).map_err(|error| error.in_chunk(key))?;
-            let rows =
-                loaded.get(zvf_format::num::usize_from_u32(cell)).and_then(|loaded| loaded.column(0));
+            let rows = loaded
+                .get(zvf_format::num::usize_from_u32(cell))
+                .and_then(|loaded| loaded.column(0));
             let Some((column, _)) = rows else { continue }; // missing, and allowed to be
             fragments.check_rows(zvf_format::num::to_u64(column.len()))?;
             for of_one in owners.all().chunk_by(|a, b| a.fragment == b.fragment) {

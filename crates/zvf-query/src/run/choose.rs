@@ -8,10 +8,10 @@ use zvf_model::LevelId;
 
 use super::columns::AnswerColumns;
 use crate::error::{BadQuery, QueryError};
+use crate::level_cache::LevelCache;
 use crate::query::{LevelRule, Query};
 use crate::reader::Reader;
 use crate::select::candidates::{bounding_box, chunk_range_of_box, chunks_in_range};
-use crate::level_cache::LevelCache;
 
 /// Returns the level that `query` selects.
 pub(crate) async fn choose_level(reader: &Reader, query: &Query) -> Result<LevelId, QueryError> {
@@ -64,7 +64,11 @@ async fn find_finest(
 }
 
 /// Estimates the vertices or bytes of one level where the query looks.
-async fn estimate_amount(cache: &LevelCache, query: &Query, in_bytes: bool) -> Result<f64, QueryError> {
+async fn estimate_amount(
+    cache: &LevelCache,
+    query: &Query,
+    in_bytes: bool,
+) -> Result<f64, QueryError> {
     // A negative count is unknown and counts as 0.
     let count = u64::try_from(cache.level.node().meta().vertex_count).unwrap_or(0);
     let mut amount = f64_from_u64(count);

@@ -14,8 +14,8 @@ use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::{AttributeReader, Kind, LinkAttribute, RowAttribute};
 
 use crate::error::{BadQuery, QueryError};
-use crate::query::Columns;
 use crate::level_cache::LevelCache;
+use crate::query::Columns;
 
 /// The columns of an answer.
 #[derive(Debug, Default)]

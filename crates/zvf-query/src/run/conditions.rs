@@ -24,8 +24,8 @@ use zvf_model::{Column, LinkAttribute, RowAttribute, RowValues, Value};
 use super::Context;
 use super::rows::{self, Condition, RowColumn};
 use crate::error::{BadQuery, QueryError};
-use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 use crate::level_cache::{LevelCache, no_such};
+use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 
 /// The conditions of a query, by scope.
 #[derive(Debug, Default)]
@@ -57,7 +57,8 @@ impl Conditions {
             let values = if column.scope == Scope::Fragment {
                 RowColumn::Attribute(cache.fragment_attribute(&column.name).await?)
             } else {
-                match (cache.vertex_attribute(&column.name, near).await?, cache.axis(&column.name)) {
+                match (cache.vertex_attribute(&column.name, near).await?, cache.axis(&column.name))
+                {
                     (Some(reader), _) => RowColumn::Attribute(reader),
                     (None, Some(axis)) => RowColumn::Axis(axis),
                     (None, None) => RowColumn::Attribute(
@@ -78,7 +79,8 @@ impl Conditions {
         if !all.links.is_empty() {
             let family = cache.level.links(zvf_format::key::Delta::SAME).await?;
             for column in distinct(&all.links) {
-                let attribute = cache.required_link_attribute(family.as_ref(), &column.name).await?;
+                let attribute =
+                    cache.required_link_attribute(family.as_ref(), &column.name).await?;
                 check_index(&column, attribute.width())?;
                 all.link_columns.push((column, attribute));
             }

@@ -127,7 +127,9 @@ impl Context {
             loaded.push(match kind {
                 ReadKind::Nothing => LoadedRows::Nothing,
                 ReadKind::Whole => match columns.next() {
-                    Some(column) => self.allow_missing(column)?.map_or(LoadedRows::Nothing, LoadedRows::Whole),
+                    Some(column) => {
+                        self.allow_missing(column)?.map_or(LoadedRows::Nothing, LoadedRows::Whole)
+                    }
                     None => LoadedRows::Nothing,
                 },
                 ReadKind::Ranges => match parts.next() {

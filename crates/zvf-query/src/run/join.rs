@@ -7,7 +7,10 @@ use super::Context;
 use crate::error::QueryError;
 
 /// All rows of `batches`, in order.
-pub(crate) fn join_batches(context: &Context, mut batches: Vec<Batch>) -> Result<Batch, QueryError> {
+pub(crate) fn join_batches(
+    context: &Context,
+    mut batches: Vec<Batch>,
+) -> Result<Batch, QueryError> {
     if batches.len() > 1 && batches.iter().any(|batch| !batch.is_empty()) {
         batches.retain(|batch| !batch.is_empty());
     }
@@ -72,7 +75,10 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
 }
 
 /// Returns the elements at the places `numbers`.
-pub(crate) fn take_elements(elements: &Elements, numbers: &[usize]) -> Result<Elements, QueryError> {
+pub(crate) fn take_elements(
+    elements: &Elements,
+    numbers: &[usize],
+) -> Result<Elements, QueryError> {
     let all: Vec<&[usize]> = elements.iter().collect();
     let rows =
         numbers.iter().filter_map(|at| all.get(*at)).flat_map(|element| element.iter().copied());
@@ -125,8 +131,13 @@ fn elements(batches: &[Batch]) -> Result<Option<Elements>, QueryError> {
         before += batch.len();
     }
     let Some(width) = width else { return Ok(None) };
-    let element_fields = |batch: &Batch| batch.elements().map(Elements::fields).unwrap_or_default().to_vec();
-    let first = batches.iter().find(|batch| batch.elements().is_some()).map(element_fields).unwrap_or_default();
+    let element_fields =
+        |batch: &Batch| batch.elements().map(Elements::fields).unwrap_or_default().to_vec();
+    let first = batches
+        .iter()
+        .find(|batch| batch.elements().is_some())
+        .map(element_fields)
+        .unwrap_or_default();
     let mut joined = Elements::new(width, rows)?;
     for (at, field) in first.iter().enumerate() {
         let same =

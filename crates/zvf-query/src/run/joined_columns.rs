@@ -190,7 +190,9 @@ fn spread<'a>(
             None => match null.bytes() {
                 Some(null) => (0..piece.len).for_each(|_| all.push_bytes(null)),
                 None => {
-                    return Err(BadQuery::NoNull { items: "vertices", name: name.to_owned() }.into());
+                    return Err(
+                        BadQuery::NoNull { items: "vertices", name: name.to_owned() }.into()
+                    );
                 }
             },
         }

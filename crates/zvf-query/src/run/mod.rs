@@ -41,11 +41,11 @@ use zvf_store::{Caching, KeyTable};
 
 use crate::answer::{Answer, Missing, Plan, QueryStats};
 use crate::error::QueryError;
+use crate::level_cache::LevelCache;
 use crate::mode::Mode;
 use crate::query::Query;
 use crate::region::Region;
 use crate::select::candidates::{self, all_chunks, chunk_range_of_box, chunks_in_range};
-use crate::level_cache::LevelCache;
 pub(crate) use count::count;
 pub(crate) use levels::{collect_all, contexts};
 pub(crate) use numbered::numbered;
@@ -135,14 +135,19 @@ pub(crate) enum Purpose {
 }
 
 impl Context {
-    pub(crate) async fn new(query: Query, cache: Arc<LevelCache>, kind: Kind) -> Result<Self, QueryError> {
+    pub(crate) async fn new(
+        query: Query,
+        cache: Arc<LevelCache>,
+        kind: Kind,
+    ) -> Result<Self, QueryError> {
         let mode = query.mode_for(kind);
         let reach = match &query.region {
             None => None,
             Some(region) => {
                 let bbox = candidates::bounding_box(region.hull())?;
                 // In the mode for whole cells the chunks that meet the region are the answer itself.
-                let search_box = if mode == Mode::Cells { bbox } else { widen_for_bins(&cache, &bbox)? };
+                let search_box =
+                    if mode == Mode::Cells { bbox } else { widen_for_bins(&cache, &bbox)? };
                 let range =
                     chunk_range_of_box(cache.level.chunk_shape(), cache.level.bins(), &search_box)?;
                 Some((bbox, range))
@@ -280,8 +285,11 @@ impl Context {
         let value_bytes = |size: u64, width: u64| size.saturating_mul(width); // judged, not allocated
         let level = &self.cache.level;
         let position = value_bytes(level.dtype().size, to_u64(level.axes()));
-        let fields =
-            self.columns.vertex.iter().map(|field| value_bytes(field.dtype().size, field.width().into()));
+        let fields = self
+            .columns
+            .vertex
+            .iter()
+            .map(|field| value_bytes(field.dtype().size, field.width().into()));
         // Only compared with the caps.
         fields.fold(position, u64::saturating_add).max(1)
     }
@@ -379,7 +387,11 @@ fn narrow_reach(
     cache: &LevelCache,
 ) -> Result<(BoundingBox, ChunkRange), QueryError> {
     let chunks = |bbox: &BoundingBox| {
-        chunk_range_of_box(cache.level.chunk_shape(), cache.level.bins(), &widen_for_bins(cache, bbox)?)
+        chunk_range_of_box(
+            cache.level.chunk_shape(),
+            cache.level.bins(),
+            &widen_for_bins(cache, bbox)?,
+        )
     };
     let low: Vec<f64> = bounds.iter().map(|(low, _)| *low).collect();
     let high: Vec<f64> = bounds.iter().map(|(_, high)| *high).collect();

@@ -138,7 +138,10 @@ impl VertexNumbers {
 }
 
 /// The elements with other names for their ends.
-fn renumber_elements(elements: Option<&Elements>, numbers: &[usize]) -> Result<Elements, QueryError> {
+fn renumber_elements(
+    elements: Option<&Elements>,
+    numbers: &[usize],
+) -> Result<Elements, QueryError> {
     let Some(elements) = elements else { return Ok(Elements::new(2, Vec::new())?) };
     let rows = elements.rows().iter().map(|row| numbers[*row]).collect();
     let mut all = Elements::new(elements.width(), rows)?;

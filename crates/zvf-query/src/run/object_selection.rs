@@ -133,7 +133,8 @@ impl Context {
             .iter()
             .map(|chunk| chunk.all().iter().filter(is_named).copied().collect())
             .collect();
-        let mut rows: Vec<u64> = owners_by_chunk.iter().flatten().map(|owner| owner.row.into()).collect();
+        let mut rows: Vec<u64> =
+            owners_by_chunk.iter().flatten().map(|owner| owner.row.into()).collect();
         rows.sort_unstable();
         rows.dedup();
         let rows = self.objects_where(rows).await?;
@@ -155,10 +156,11 @@ impl Context {
         let written = self.find_written_chunks(keys).await?;
         let Some(owners) = self.cache.level.owners(&written, None).await? else { return Ok(None) };
         let mut found = written.iter().zip(owners.chunks).peekable();
-        let owners_by_chunk = keys.iter().map(|key| match found.next_if(|(chunk, _)| *chunk == key) {
-            Some((_, owners)) => owners,
-            None => ChunkOwners::none(),
-        });
+        let owners_by_chunk =
+            keys.iter().map(|key| match found.next_if(|(chunk, _)| *chunk == key) {
+                Some((_, owners)) => owners,
+                None => ChunkOwners::none(),
+            });
         Ok(Some(owners_by_chunk.collect()))
     }
 

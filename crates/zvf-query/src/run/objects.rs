@@ -313,10 +313,16 @@ impl Context {
             columns = self.columns(&chunks.keys, &chunks.rows, &clipped.pieces, caching).await?;
         }
         let level = &self.cache.level;
-        let stored = interpolate_column(&clipped.cuts, positions, level.dtype(), saturating_u32(to_u64(axes)))?;
+        let stored = interpolate_column(
+            &clipped.cuts,
+            positions,
+            level.dtype(),
+            saturating_u32(to_u64(axes)),
+        )?;
         let mut batch = Batch::new(self.kind, stored);
         for (field, loaded) in self.columns.vertex.iter().zip(&columns) {
-            let column: Column = interpolate_column(&clipped.cuts, loaded, field.dtype(), field.width())?;
+            let column: Column =
+                interpolate_column(&clipped.cuts, loaded, field.dtype(), field.width())?;
             batch = batch.with_field(field.field(column))?;
         }
         let nearest: Vec<Piece> = clipped.cuts.iter().map(Cut::nearest).collect();

@@ -73,7 +73,10 @@ pub(super) struct Codes {
 }
 
 /// `predicate` with its columns among `columns`.
-pub(super) fn compile_predicate(predicate: &Predicate, columns: &[(ColumnRef, RowColumn)]) -> Condition {
+pub(super) fn compile_predicate(
+    predicate: &Predicate,
+    columns: &[(ColumnRef, RowColumn)],
+) -> Condition {
     let single_column = |column: &ColumnRef| {
         let number = columns.iter().position(|(listed, _)| listed == column);
         let categories = number.and_then(|n| columns.get(n)).and_then(|(_, r)| r.categories());
@@ -86,7 +89,8 @@ pub(super) fn compile_predicate(predicate: &Predicate, columns: &[(ColumnRef, Ro
         let column = number.unwrap_or(usize::MAX); // no column has that place
         Condition::One(OneColumn { column, test: predicate.clone(), ranges, codes })
     };
-    let compile_all = |list: &[Predicate]| list.iter().map(|inner| compile_predicate(inner, columns)).collect();
+    let compile_all =
+        |list: &[Predicate]| list.iter().map(|inner| compile_predicate(inner, columns)).collect();
     match predicate {
         Predicate::Compare(column, ..) | Predicate::In(column, _) | Predicate::IsNull(column) => {
             single_column(column)
@@ -149,7 +153,12 @@ impl RowTest<'_> {
     }
 
     /// Whether all of the conditions hold, or any.
-    fn combine_verdicts(&self, list: &[Condition], all: bool, piece: &Piece) -> Result<Bits, QueryError> {
+    fn combine_verdicts(
+        &self,
+        list: &[Condition],
+        all: bool,
+        piece: &Piece,
+    ) -> Result<Bits, QueryError> {
         let mut results = list.iter().map(|condition| self.evaluate(condition, piece));
         let Some(first) = results.next() else {
             return Ok(Bits::filled(usize_from_u32(piece.len), all));
@@ -173,7 +182,8 @@ impl RowTest<'_> {
         let Some(values) = self.columns.get(*column) else { return Ok(nothing()) };
         let of_fragment = values.column.scope == Scope::Fragment;
         let first = if of_fragment { piece.fragment } else { piece.start };
-        let loaded = values.loaded.get(usize_from_u32(piece.cell)).and_then(|loaded| loaded.column(first));
+        let loaded =
+            values.loaded.get(usize_from_u32(piece.cell)).and_then(|loaded| loaded.column(first));
         let Some((rows, start)) = loaded else { return Ok(nothing()) };
         let at = usize_from_u32(first - start);
         let verdict = |row: usize| -> Result<bool, QueryError> {
@@ -293,7 +303,8 @@ impl Context {
                     for (values, missing) in found.into_iter().zip(&mut missing) {
                         let values: Option<Option<Column>> = self.allow_missing(values)?;
                         *missing = values.is_none();
-                        loaded.push(values.flatten().map_or(LoadedRows::Nothing, LoadedRows::Whole));
+                        loaded
+                            .push(values.flatten().map_or(LoadedRows::Nothing, LoadedRows::Whole));
                     }
                 }
                 RowColumn::Attribute(reader) => {

@@ -11,10 +11,10 @@ use zvf_store::Caching;
 use super::{Context, Purpose, waves};
 use crate::answer::{AttributeStatistics, Statistics, Summary};
 use crate::error::QueryError;
+use crate::level_cache::LevelCache;
 use crate::predicate::Scope;
 use crate::query::{Columns, Order, Query};
 use crate::reader::Reader;
-use crate::level_cache::LevelCache;
 
 /// The statistics of level `level`, of its geometry of `kind` where it holds several; `on_progress` is called with the vertices
 /// so far.

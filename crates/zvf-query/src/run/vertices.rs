@@ -16,13 +16,13 @@ use zvf_model::{AttributeReader, Batch, Column, LevelId};
 use zvf_store::Caching;
 
 use super::Context;
-use super::object_selection::is_owned;
 use super::fetch::{Need, RowSource};
+use super::object_selection::is_owned;
 use crate::answer::Plan;
 use crate::error::QueryError;
 use crate::mode::Mode;
-use crate::select::loaded_rows::LoadedRows;
 use crate::select::inside::{Test, work};
+use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{ColumnAssembler, Piece, Pieces, ranges};
 use crate::select::runs::{ROWS_END, Runs, runs};
 
@@ -89,7 +89,8 @@ impl Context {
         let level = &self.cache.level;
         let axes = saturating_u32(to_u64(level.axes()));
         let mut positions = ColumnAssembler::new(level.dtype(), axes, rows)?;
-        let new = |field: &AttributeReader| ColumnAssembler::new(field.dtype(), field.width(), rows);
+        let new =
+            |field: &AttributeReader| ColumnAssembler::new(field.dtype(), field.width(), rows);
         let mut columns = self.columns.vertex.iter().map(new).collect::<Result<Vec<_>, _>>()?;
         let (mut pieces, mut first) = (Pieces::default(), 0_u32);
         for chunks in groups {

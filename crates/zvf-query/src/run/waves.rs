@@ -248,7 +248,8 @@ impl Context {
                 let places: Vec<u32> = works.iter().flat_map(|work| work.chunks.clone()).collect();
                 let rows = self.extents(&places).await;
                 let mut rows = rows.iter();
-                let work_rows: Vec<u64> = chunk_counts.map(|n| total(rows.by_ref().take(n).copied())).collect();
+                let work_rows: Vec<u64> =
+                    chunk_counts.map(|n| total(rows.by_ref().take(n).copied())).collect();
                 let row = self.element_row_bytes();
                 let bytes = work_rows.iter().map(|rows| rows.saturating_mul(row));
                 let wave = |(part, bytes): (&[Work], _)| SizedWave {

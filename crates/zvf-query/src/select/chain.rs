@@ -7,8 +7,8 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
 
-use super::loaded_rows::LoadedRows;
 use super::inside::position;
+use super::loaded_rows::LoadedRows;
 use super::pieces::Piece;
 use crate::error::QueryError;
 use crate::region::Region;
@@ -70,8 +70,10 @@ impl<'a> Chain<'a> {
     fn visit_vertices(&self, mut visit: impl FnMut(&Piece, Option<(u32, &Point)>) -> bool) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
-            let loaded =
-                self.loaded.get(usize_from_u32(piece.cell)).and_then(|loaded| loaded.column(piece.start));
+            let loaded = self
+                .loaded
+                .get(usize_from_u32(piece.cell))
+                .and_then(|loaded| loaded.column(piece.start));
             let Some((column, first)) = loaded else {
                 if visit(piece, None) {
                     return true;

@@ -84,8 +84,9 @@ pub(crate) fn blend_column(
     for cut in cuts {
         let mut rows = Vec::with_capacity(cut.weights.len());
         for (place, share) in &cut.weights {
-            let row =
-                loaded.get(usize_from_u32(place.cell)).and_then(|loaded| loaded.slice(place.row, 1));
+            let row = loaded
+                .get(usize_from_u32(place.cell))
+                .and_then(|loaded| loaded.slice(place.row, 1));
             rows.push((row.ok_or_else(super::pieces::not_held)?, *share));
         }
         blend(&mut bytes, empty.dtype(), width, &rows);

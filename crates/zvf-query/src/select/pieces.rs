@@ -205,7 +205,9 @@ impl<'a> Rows<'a> {
     fn new(loaded: &'a LoadedRows, stride: usize) -> Self {
         match loaded {
             LoadedRows::Whole(column) if column.stride() == stride => Self::Whole(column.bytes()),
-            LoadedRows::Nothing | LoadedRows::Whole(_) | LoadedRows::Parts(_) => Self::Parts(loaded),
+            LoadedRows::Nothing | LoadedRows::Whole(_) | LoadedRows::Parts(_) => {
+                Self::Parts(loaded)
+            }
         }
     }
 
@@ -236,8 +238,10 @@ fn fill(
         let Some((left, right)) = out.split_at_mut_checked(rows * stride) else {
             return Err(not_held());
         };
-        let (a, b) =
-            rayon::join(|| fill(first, loaded, stride, left), || fill(second, loaded, stride, right));
+        let (a, b) = rayon::join(
+            || fill(first, loaded, stride, left),
+            || fill(second, loaded, stride, right),
+        );
         return a.and(b);
     }
     let mut rest = out;
@@ -284,8 +288,10 @@ mod tests {
 
     #[test]
     fn rows_are_gathered_in_order() {
-        let held_columns =
-            [LoadedRows::Whole(bytes(vec![0, 1, 2, 3])), LoadedRows::Parts(vec![(5, bytes(vec![5, 6]))])];
+        let held_columns = [
+            LoadedRows::Whole(bytes(vec![0, 1, 2, 3])),
+            LoadedRows::Parts(vec![(5, bytes(vec![5, 6]))]),
+        ];
         let mut pieces = Pieces::default();
         for next in [piece(1, 6, 1), piece(0, 0, 2), piece(0, 2, 1), piece(0, 3, 0)] {
             pieces.push(next);

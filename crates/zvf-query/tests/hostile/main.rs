@@ -5,8 +5,8 @@
 #[expect(dead_code, reason = "other tests make more of it")]
 mod fixtures;
 
-use futures_util::StreamExt as _;
 use fixtures::{Data, Files, Fixture, store};
+use futures_util::StreamExt as _;
 use object_store::path::Path;
 use peak_alloc::PeakAlloc;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@
 mod fixtures;
 
 use archives::Unpacked;
-use futures_util::StreamExt as _;
 use fixtures::{Data, Files, store};
+use futures_util::StreamExt as _;
 use peak_alloc::PeakAlloc;
 use tokio::runtime::Builder;
 use zvf_format::fragment::FragmentIndexBuilder;

@@ -78,7 +78,8 @@ impl Build {
         let arrays = self.arrays_at(&top);
         let retain = move || {
             let joined_arrays = arrays.iter().map(|array| Joined::new(&folder, array, &stays));
-            let Some(joined_arrays) = joined_arrays.collect::<Result<Option<Vec<Joined>>, _>>()? else {
+            let Some(joined_arrays) = joined_arrays.collect::<Result<Option<Vec<Joined>>, _>>()?
+            else {
                 return Ok(false);
             };
             for joined in joined_arrays {

@@ -158,7 +158,8 @@ impl VerbatimArray {
             return Err(self.mismatch_error("no more rows than a chunk has"));
         };
         let number = |n: u64| {
-            let number = u32::try_from(n).map_err(|_wide| self.mismatch_error("rows below 2^32 bytes"))?;
+            let number =
+                u32::try_from(n).map_err(|_wide| self.mismatch_error("rows below 2^32 bytes"))?;
             Ok::<_, StoreError>(Bytes::copy_from_slice(&number.to_le_bytes()))
         };
         let mut parts = vec![number(items)?];

@@ -135,7 +135,8 @@ impl<'a> Blosc<'a> {
     /// The answers to them.
     fn take(&mut self, answers: &mut impl Iterator<Item = Result<Option<GetAnswer>, StoreError>>) {
         let Some(place) = self.place else { return };
-        let taken: Result<Option<Vec<GetAnswer>>, StoreError> = answers.take(self.asked.len()).collect();
+        let taken: Result<Option<Vec<GetAnswer>>, StoreError> =
+            answers.take(self.asked.len()).collect();
         let state = mem::replace(&mut self.state, State::Absent);
         let next = match taken {
             Err(error) => Err(error),

@@ -222,7 +222,12 @@ struct Flat {
 }
 
 impl Flat {
-    fn new(shared: &Shared, key: &Key, doc: &GetAnswer, data: Option<GetAnswer>) -> Result<Self, StoreError> {
+    fn new(
+        shared: &Shared,
+        key: &Key,
+        doc: &GetAnswer,
+        data: Option<GetAnswer>,
+    ) -> Result<Self, StoreError> {
         let doc = array_doc(key, doc)?;
         let bytes =
             DataTypeKind::Fixed(Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false });

@@ -176,7 +176,10 @@ impl Source {
     }
 
     /// The bytes of each of `gets`, in their order; `None` where there is no such object.
-    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>, StoreError>> {
+    pub(crate) async fn read_many(
+        &self,
+        gets: &[Get],
+    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
         match self {
             #[cfg(feature = "local")]
             Self::Local(local) => local.read_many(gets).await,
@@ -187,7 +190,12 @@ impl Source {
 
     /// The object `key`, or its first and last `ends` bytes where it has `long` of them and the rest can be read
     /// from the same version of it later.
-    pub(crate) async fn begin(&self, key: &Key, long: u64, ends: u64) -> Result<PartialRead, StoreError> {
+    pub(crate) async fn begin(
+        &self,
+        key: &Key,
+        long: u64,
+        ends: u64,
+    ) -> Result<PartialRead, StoreError> {
         #[cfg(feature = "local")]
         if let Self::Local(local) = self
             && let Some(begun) = local.begin(key, long, ends).await?

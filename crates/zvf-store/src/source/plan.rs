@@ -146,7 +146,11 @@ fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
         return Err(StoreError::refused(Class::Truncated, Op::Read, "size", expected, size));
     }
     if start == end {
-        return Ok(GetAnswer { bytes: Bytes::new(), size: read.size, version: read.version.clone() });
+        return Ok(GetAnswer {
+            bytes: Bytes::new(),
+            size: read.size,
+            version: read.version.clone(),
+        });
     }
     let held = read.start..read.start + to_u64(read.bytes.len());
     if start < held.start || end > held.end {

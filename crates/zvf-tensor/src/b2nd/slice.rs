@@ -96,8 +96,14 @@ mod tests {
     #[test]
     fn slices_with_a_step_of_two() {
         let bytes: Vec<u8> = (0..15).collect();
-        assert_eq!(take_every_nth(&bytes, &[3, 5], &[2, 2], 1), (vec![2, 3], vec![0, 2, 4, 10, 12, 14]));
-        assert_eq!(take_every_nth(&bytes[..12], &[2, 2], &[1, 2], 3), (vec![2, 1], vec![0, 1, 2, 6, 7, 8]));
+        assert_eq!(
+            take_every_nth(&bytes, &[3, 5], &[2, 2], 1),
+            (vec![2, 3], vec![0, 2, 4, 10, 12, 14])
+        );
+        assert_eq!(
+            take_every_nth(&bytes[..12], &[2, 2], &[1, 2], 3),
+            (vec![2, 1], vec![0, 1, 2, 6, 7, 8])
+        );
         assert_eq!(take_every_nth(&bytes, &[0, 5], &[2, 2], 1), (vec![0, 3], Vec::new()));
     }
 }

@@ -416,7 +416,10 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
 }
 
 /// Compresses a chunk; `None` where that is not smaller.
-fn compress_chunk(elements: &[u8], compression: Compression) -> Result<Option<Vec<u8>>, TensorError> {
+fn compress_chunk(
+    elements: &[u8],
+    compression: Compression,
+) -> Result<Option<Vec<u8>>, TensorError> {
     let Compression::Zstd(level) = compression else { return Ok(None) };
     let packed = zstd::bulk::compress(elements, level)
         .map_err(|error| TensorError::from(StoreError::io(Op::Encode, error)))?;

@@ -108,7 +108,8 @@ impl Zone {
             return Some(("null_count", "as many as are no numbers, or more"));
         }
         let exact = self.null_count == nan;
-        let parse = |text: &Option<String>| text.as_deref().map(|text| decode_element(element, text));
+        let parse =
+            |text: &Option<String>| text.as_deref().map(|text| decode_element(element, text));
         let sides = [("min_le", parse(&self.min_le), true), ("max_le", parse(&self.max_le), false)];
         for (what, stated, least) in sides {
             let Some(stated) = stated else { continue };
@@ -149,7 +150,9 @@ fn to_comparable(element: TensorDtype, item: &[u8]) -> Option<Comparable> {
         TensorDtype::F32 => f64::from(f32::from_le_bytes([a, b, c, d])),
         TensorDtype::F16 => half(u16::from_le_bytes([a, b])),
         TensorDtype::I16 => return Some(Comparable::Whole(i16::from_le_bytes([a, b]).into())),
-        TensorDtype::I32 => return Some(Comparable::Whole(i32::from_le_bytes([a, b, c, d]).into())),
+        TensorDtype::I32 => {
+            return Some(Comparable::Whole(i32::from_le_bytes([a, b, c, d]).into()));
+        }
         TensorDtype::I64 => return Some(Comparable::Whole(i64::from_le_bytes(bytes).into())),
         TensorDtype::U8 | TensorDtype::U16 | TensorDtype::U32 | TensorDtype::U64 => {
             return Some(Comparable::Whole(bits.into()));

@@ -13,9 +13,9 @@ use zvf_format::link::{FlatLinks, PartitionedLinks};
 use zvf_format::num::to_u64;
 use zvf_store::DenseArray;
 
+use super::cell::is_backward;
 use super::find_uses;
 use super::hash::{end, pair};
-use super::cell::is_backward;
 use super::open::{LooseRecords, OpenFamily};
 use super::segment::Uses;
 use super::total::Total;

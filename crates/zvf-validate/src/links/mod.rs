@@ -10,8 +10,8 @@
 //! ```
 
 mod blob;
-mod hash;
 mod cell;
+mod hash;
 mod open;
 mod segment;
 mod total;

@@ -262,7 +262,12 @@ impl RowsReport {
     }
 
     /// Adds the link that should join two fragments of a line in different chunks.
-    fn add_bridge(&mut self, checks: &ManifestChecks, from: Option<PreviousFragment>, to: PreviousFragment) {
+    fn add_bridge(
+        &mut self,
+        checks: &ManifestChecks,
+        from: Option<PreviousFragment>,
+        to: PreviousFragment,
+    ) {
         let Some(from) = from.filter(|from| checks.bridges && from.chunk != to.chunk) else {
             return;
         };

@@ -19,8 +19,8 @@ use crate::level_columns::{Columns, Grouping};
 use crate::objects::{ObjectField, common_type, put_values};
 use crate::run::RoutedBatch;
 use crate::stages::{
-    FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData, StepOutput, Target, WrittenFile, sum,
-    write_elements, write_field, write_ids, write_rows,
+    FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData, StepOutput, Target, WrittenFile,
+    sum, write_elements, write_field, write_ids, write_rows,
 };
 use crate::stop::StopFlag;
 
@@ -72,7 +72,12 @@ impl Ingest {
     }
 
     /// A slice that stays in memory. Nothing more is pushed.
-    fn hold(&mut self, slice: Slice, rows: HeldRows, sorted: BTreeMap<String, StepOutput>) -> Slice {
+    fn hold(
+        &mut self,
+        slice: Slice,
+        rows: HeldRows,
+        sorted: BTreeMap<String, StepOutput>,
+    ) -> Slice {
         let (columns, mut elements) = (self.columns.take(), std::mem::take(&mut self.elements));
         let element_columns = elements.finish_columns();
         let held = HeldSlice { rows, columns, elements, element_columns, sorted };

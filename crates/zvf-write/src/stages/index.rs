@@ -36,7 +36,12 @@ pub(crate) struct Ids {
 
 impl Default for Ids {
     fn default() -> Self {
-        Self { stored: StepOutput::Held(bytes::Bytes::new()), count: 0, sparse: false, _folder: None }
+        Self {
+            stored: StepOutput::Held(bytes::Bytes::new()),
+            count: 0,
+            sparse: false,
+            _folder: None,
+        }
     }
 }
 
@@ -207,7 +212,8 @@ impl Manifests {
 
 /// Refuses trees that are in one object.
 pub(crate) fn check_roots(merged: &MergedSlices) -> Result<(), WriteError> {
-    let roots: Vec<StepOutput> = merged.slices.iter().map(|slice| slice.sorted_file("roots")).collect();
+    let roots: Vec<StepOutput> =
+        merged.slices.iter().map(|slice| slice.sorted_file("roots")).collect();
     let mut roots = KWayMerge::open(&roots, 8, &merged.options.stop_flag())?;
     let (mut last, mut count) = (None, 0_u64);
     loop {

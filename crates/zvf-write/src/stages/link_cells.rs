@@ -284,7 +284,11 @@ impl<'a> Step<'a> {
             if ends.get(lead).is_none_or(|(chunk, _)| *chunk != chunk_links.chunk) {
                 continue; // stored with another chunk
             }
-            chunk_links.cross.entry(placement.offsets()).or_default().push((placement.record(), link));
+            chunk_links
+                .cross
+                .entry(placement.offsets())
+                .or_default()
+                .push((placement.record(), link));
         }
         Ok(())
     }
@@ -303,7 +307,12 @@ impl<'a> Step<'a> {
                 grouped = false;
             } else {
                 grouped = !frame.compat && !chunk_links.intra.fragments.contains(&NONE);
-                self.put_intra_links(&key, (index, arrays.segments.get(&self.zero)), chunk_links, grouped)?;
+                self.put_intra_links(
+                    &key,
+                    (index, arrays.segments.get(&self.zero)),
+                    chunk_links,
+                    grouped,
+                )?;
             }
         }
         let shape = self.links.family().row_shape(LinkInteger::I64, false);

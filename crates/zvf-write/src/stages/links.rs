@@ -15,8 +15,8 @@ use zvf_store::{Build, CellSink};
 
 use super::cells::{CellsOutput, Part};
 use super::join::{JoinedLinks, record_width};
+use super::link_cells::{ChunkLinks, OpenArrays, SplitLinks, Step};
 use super::merged_slices::MergedSlices;
-use super::link_cells::{ChunkLinks, SplitLinks, OpenArrays, Step};
 use super::sorted::{KWayMerge, ascending_u32, number_u32};
 use crate::WriteError;
 

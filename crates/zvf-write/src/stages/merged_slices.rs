@@ -25,11 +25,11 @@ use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
 use super::source::{FileSource, LoadedSpan, Source, Span};
 use super::spans::SpanIndex;
 use super::step_output::file;
-use crate::geometry_path::GeometryPath;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::Attribute;
 use crate::extent::union;
+use crate::geometry_path::GeometryPath;
 use crate::level::bounds;
 use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::route::Segment;
@@ -188,7 +188,8 @@ impl MergedSlices {
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
         let Self { table, order, grid, schema, options, .. } = self;
         let stop = options.stop_flag();
-        Frame::new(build, table, order, grid, schema, options.compat, stop).with_geometry(self.geometry)
+        Frame::new(build, table, order, grid, schema, options.compat, stop)
+            .with_geometry(self.geometry)
     }
 
     /// The columns of vertices.

@@ -212,11 +212,8 @@ pub(crate) fn write_rows(
         chunks.write(&rows.bytes().to_le_bytes())?;
         for (what, n) in [("rows of a chunk", count), ("runs of a chunk", owners.len())] {
             let (max, found) = (u64::from(u32::MAX), to_u64(n));
-            let n = u32::try_from(n).map_err(|_too_many| WriteError::TooMuch {
-                what,
-                max,
-                found,
-            })?;
+            let n =
+                u32::try_from(n).map_err(|_too_many| WriteError::TooMuch { what, max, found })?;
             chunks.write(&n.to_le_bytes())?;
         }
         for column in gather_as_given(&pieces) {

@@ -406,7 +406,10 @@ mod tests {
         stored
     }
 
-    fn fill_and_finish(mut sorter: ExternalSorter, numbers: &[i64]) -> (StepOutput, Option<WrittenFile>) {
+    fn fill_and_finish(
+        mut sorter: ExternalSorter,
+        numbers: &[i64],
+    ) -> (StepOutput, Option<WrittenFile>) {
         for n in numbers {
             sorter.push(&[&ascending(*n), b"!"]).unwrap();
         }

@@ -51,7 +51,11 @@ impl SpanIndex {
         if fs::metadata(&path).ok().is_none_or(|found| found.len() != bytes) {
             sort_spans(&path, sources, (table, order), options)?;
         }
-        Ok(Self { stored: StepOutput::File(path), slices: sources.len(), stop: options.stop_flag() })
+        Ok(Self {
+            stored: StepOutput::File(path),
+            slices: sources.len(),
+            stop: options.stop_flag(),
+        })
     }
 
     /// Reads where the rows of these chunks, which follow each other in the order of writing, are in each slice.

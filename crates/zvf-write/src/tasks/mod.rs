@@ -58,8 +58,8 @@ pub use self::plan::{SlicePlan, Stage, Task, TaskPlan};
 use crate::ingest::Ingest;
 use crate::objects::Objects;
 use crate::stages::{
-    self, CellsOutput, CellsRecord, JoinedLinks, LinksRecord, MergedSlices, Part, SliceData, Stages,
-    StepOutput, Target,
+    self, CellsOutput, CellsRecord, JoinedLinks, LinksRecord, MergedSlices, Part, SliceData,
+    Stages, StepOutput, Target,
 };
 use crate::{Report, Schema, WriteError, WriteOptions};
 

@@ -97,7 +97,9 @@ impl Trees {
     ) -> Result<Vec<i64>, WriteError> {
         let object_of = |row: usize| objects.get(row).copied();
         let (pairs, _) = edges.as_chunks::<2>();
-        if let Some([child, _]) = pairs.iter().find(|[child, parent]| object_of(*child) != object_of(*parent)) {
+        if let Some([child, _]) =
+            pairs.iter().find(|[child, parent]| object_of(*child) != object_of(*parent))
+        {
             let vertex = first + u64::from(saturating_u32_from_usize(*child));
             return Err(WriteError::Parent { vertex, fault: "has its parent in another object" });
         }

@@ -37,7 +37,7 @@ impl Tasks {
         (address, open, head): (&str, &OpenOptions, u64),
         (options, how): (&Options, &BuildOptions),
         (levels, folder): (&[KeptLevel], &Path),
-        on_event: impl FnMut(PyramidEvent<'_>),
+        on_event: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         let place = place(address, open)?;
         let operation = self.operation();

@@ -14,7 +14,7 @@ pub(super) async fn build(
     session: &Session,
     address: &str,
     (options, how): (&Options, &BuildOptions),
-    on_event: impl FnMut(PyramidEvent<'_>),
+    on_event: impl FnMut(PyramidEvent<'_>) + Send,
 ) -> anyhow::Result<(Vec<LevelReport>, Option<Value>)> {
     use serde_json::json;
     use zvf::edit::CommitOptions;
@@ -48,7 +48,7 @@ pub(super) async fn build(
     _session: &Session,
     address: &str,
     _settings: (&Options, &BuildOptions),
-    _on_event: impl FnMut(PyramidEvent<'_>),
+    _on_event: impl FnMut(PyramidEvent<'_>) + Send,
 ) -> anyhow::Result<(Vec<LevelReport>, Option<Value>)> {
     use crate::outcome::Usage;
 

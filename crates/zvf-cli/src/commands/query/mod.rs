@@ -188,7 +188,8 @@ impl Query {
         let left_out = sink.finish(kind)?;
         print_notices(session, out, reader.store(), answer.as_ref().map(Remarks::of_answer))?;
         session.print_notices(out, left_out_words(kind, left_out))?;
-        session.print_notices(out, output.file.as_ref().map(|path| format_written(written, path)))?;
+        session
+            .print_notices(out, output.file.as_ref().map(|path| format_written(written, path)))?;
         Ok(Outcome::Clean)
     }
 

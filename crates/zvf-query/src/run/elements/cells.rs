@@ -44,7 +44,9 @@ impl Context {
             };
             let mut places = Vec::new();
             let few = match (&self.reach, segment.offsets()) {
-                (Some((_, range)), Some(offsets)) if range.rank() == self.cache.level.key_rank() => {
+                (Some((_, range)), Some(offsets))
+                    if range.rank() == self.cache.level.key_rank() =>
+                {
                     let offsets: Vec<&[i64]> = offsets.iter().collect();
                     sources(range, &offsets, to_u64(cells.len()))
                 }

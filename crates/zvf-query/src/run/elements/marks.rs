@@ -5,8 +5,8 @@ use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use super::{CUT, Chunk};
 use crate::region::Region;
 use crate::select::chain::Place;
-use crate::select::loaded_rows::LoadedRows;
 use crate::select::inside;
+use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
 
 /// Marks of the rows of each chunk that are in the answer.

@@ -22,8 +22,8 @@ use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError, Owne
 use zvf_store::Caching;
 
 use super::Context;
-use super::object_selection::is_owned;
 use super::fetch::{Need, RowSource};
+use super::object_selection::is_owned;
 use super::vertices::check_end;
 use crate::error::QueryError;
 use crate::select::loaded_rows::LoadedRows;
@@ -418,7 +418,8 @@ fn find_lost(read: &Pieces, columns: &[Vec<LoadedRows>], cells: usize) -> Vec<bo
     let mut lost = vec![false; cells];
     for piece in &read.list {
         let cell = usize_from_u32(piece.cell);
-        let missing = columns.iter().any(|column| matches!(column.get(cell), Some(LoadedRows::Nothing)));
+        let missing =
+            columns.iter().any(|column| matches!(column.get(cell), Some(LoadedRows::Nothing)));
         if let (true, Some(lost)) = (missing, lost.get_mut(cell)) {
             *lost = true;
         }

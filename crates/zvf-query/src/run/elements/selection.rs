@@ -13,8 +13,8 @@ use crate::run::Context;
 use crate::select::bits::WORD_ROWS;
 use crate::select::chain::{Place, Point};
 use crate::select::faces::{Blend, clip_edge, clip_face};
-use crate::select::loaded_rows::LoadedRows;
 use crate::select::inside::position;
+use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::Piece;
 
 /// The elements of the answer.
@@ -446,8 +446,10 @@ impl ElementTest<'_> {
     fn load(&self, ends: &[Place]) -> Result<Corners, QueryError> {
         let mut corners = Corners { points: [[0.0; Bounds::MAX_AXES]; MAX_ENDS], len: ends.len() };
         for (end, point) in ends.iter().zip(&mut corners.points) {
-            let loaded =
-                self.positions.get(usize_from_u32(end.cell)).and_then(|loaded| loaded.column(end.row));
+            let loaded = self
+                .positions
+                .get(usize_from_u32(end.cell))
+                .and_then(|loaded| loaded.column(end.row));
             let found = loaded.and_then(|(column, first)| {
                 let row = usize_from_u32(end.row.checked_sub(first)?);
                 let coordinates = point.get_mut(..self.axes)?;

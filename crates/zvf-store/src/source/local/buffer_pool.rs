@@ -131,7 +131,8 @@ mod tests {
     #[test]
     fn the_pool_keeps_at_most_its_limit() {
         let buffer_pool = Arc::new(BufferPool::default());
-        let buffers: Vec<Spare> = (0..6).map(|_| buffer_pool.take(MAX_POOLED_BYTES).unwrap()).collect();
+        let buffers: Vec<Spare> =
+            (0..6).map(|_| buffer_pool.take(MAX_POOLED_BYTES).unwrap()).collect();
         drop(buffers);
         let pooled = buffer_pool.free.lock().unwrap();
         assert_eq!(

@@ -14,7 +14,7 @@ use super::file::File;
 use super::{ByteRange, Fault, Local, Room, Shared, run_blocking};
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
-use crate::source::{PartialRead, GetAnswer, Version};
+use crate::source::{GetAnswer, PartialRead, Version};
 
 /// A file of which the ends were read.
 #[derive(Debug)]

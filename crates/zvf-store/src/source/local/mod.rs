@@ -15,6 +15,8 @@
 //!
 //! Not here: how a directory is opened and read ([`dir`]), files that are mapped ([`maps`]).
 
+#[cfg(unix)]
+mod buffer_pool;
 mod dir;
 mod file;
 mod hold;
@@ -22,8 +24,6 @@ mod hold;
 mod maps;
 #[cfg(any(not(unix), test))]
 mod portable;
-#[cfg(unix)]
-mod buffer_pool;
 #[cfg(unix)]
 mod unix;
 
@@ -157,7 +157,10 @@ impl Local {
         Ok(())
     }
 
-    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>, StoreError>> {
+    pub(crate) async fn read_many(
+        &self,
+        gets: &[Get],
+    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
         let objects = plan(gets, MERGE_GAP_BYTES);
         let mut answers = vec![None; gets.len()];
         let mut missing = false;
@@ -433,7 +436,9 @@ impl Shared {
         #[cfg(unix)]
         let buffer_pool = if pooled { Some(&self.pool) } else { self.buffer_pool.as_ref() };
         #[cfg(unix)]
-        if let Some(mut spare) = buffer_pool.and_then(|buffer_pool| buffer_pool.take(saturating_usize(len))) {
+        if let Some(mut spare) =
+            buffer_pool.and_then(|buffer_pool| buffer_pool.take(saturating_usize(len)))
+        {
             let read = file.read_into(start, spare.first_bytes(saturating_usize(len)))?;
             return Ok(spare.into_bytes(read));
         }

@@ -107,7 +107,9 @@ impl Attempts {
         }
         let last = pauses.len() - 1;
         for (nth, pause) in pauses.into_iter().enumerate() {
-            let Some(sleep) = shared.sleep(pause) else { return work.await.map_err(AttemptError::Fault) };
+            let Some(sleep) = shared.sleep(pause) else {
+                return work.await.map_err(AttemptError::Fault);
+            };
             match select(&mut work, pin!(sleep)).await {
                 Either::Left((done, _)) => return done.map_err(AttemptError::Fault),
                 Either::Right(_) if nth < last => self.report(shared),

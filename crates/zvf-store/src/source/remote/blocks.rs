@@ -66,7 +66,12 @@ impl Remote {
 
 impl Shared {
     /// One try to put a file.
-    async fn send_file(&self, key: &Key, from: &FilePath, attempts: &mut Attempts) -> Result<(), AttemptError> {
+    async fn send_file(
+        &self,
+        key: &Key,
+        from: &FilePath,
+        attempts: &mut Attempts,
+    ) -> Result<(), AttemptError> {
         let mut file = File::open(from).map_err(|error| unreadable(from, &error))?;
         let first = read_block(&mut file, from)?;
         if first.len() < BLOCK_BYTES {

@@ -142,7 +142,11 @@ impl Clients {
         if self.0.len() >= MAX_CLIENTS {
             self.0.remove(0);
         }
-        self.0.push(PooledClient { client_key: client_key.clone(), client: client.clone(), made: now });
+        self.0.push(PooledClient {
+            client_key: client_key.clone(),
+            client: client.clone(),
+            made: now,
+        });
         client
     }
 }

@@ -12,6 +12,7 @@
 //! Not here: which backend a URL means ([`super::url`]), which errors are transient ([`verdict`]) and
 //! when ([`retry`]).
 
+mod attempts;
 #[cfg(not(target_arch = "wasm32"))]
 mod blocks;
 #[cfg(feature = "net")]
@@ -21,7 +22,6 @@ mod put;
 #[cfg(feature = "net")]
 pub(super) mod refusal;
 pub(super) mod retry;
-mod attempts;
 mod verdict;
 
 use std::hash::{BuildHasher, RandomState};
@@ -38,10 +38,10 @@ use object_store::{GetOptions, GetRange, GetResult, ListResult, ObjectMeta, Obje
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
+use self::attempts::{AttemptError, Attempts, Batch, Reports};
 use self::part::Part;
 pub(crate) use self::put::Created;
 use self::retry::Retry;
-use self::attempts::{Batch, AttemptError, Reports, Attempts};
 use super::plan::{Object, Read, deliver, plan};
 use super::{Backend, ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version};
 use crate::budget::Budget;
@@ -97,7 +97,10 @@ impl Remote {
         }))
     }
 
-    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>, StoreError>> {
+    pub(crate) async fn read_many(
+        &self,
+        gets: &[Get],
+    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
         let objects = plan(gets, MERGE_GAP_BYTES);
         let mut versions: Vec<Option<Version>> = vec![None; objects.len()];
         let pieces =
@@ -358,18 +361,18 @@ impl Shared {
         let Some(begun) = part else { return Err(AttemptError::Length { expected: 0, found: 0 }) };
         let len = begun.range.end - begun.range.start;
         let body = begun.fill(reply.into_stream(), &self.bytes_read);
-        let whole = match attempts.run_within(self, "body", self.retry.timeouts.body(len), body).await
-        {
-            Ok(Ok(whole)) => whole,
-            Ok(Err(miss)) => {
-                *part = part.take().filter(|begun| begun.tag.is_some());
-                return Err(miss);
-            }
-            Err(miss) => {
-                *part = part.take().filter(|begun| begun.tag.is_some());
-                return Err(miss);
-            }
-        };
+        let whole =
+            match attempts.run_within(self, "body", self.retry.timeouts.body(len), body).await {
+                Ok(Ok(whole)) => whole,
+                Ok(Err(miss)) => {
+                    *part = part.take().filter(|begun| begun.tag.is_some());
+                    return Err(miss);
+                }
+                Err(miss) => {
+                    *part = part.take().filter(|begun| begun.tag.is_some());
+                    return Err(miss);
+                }
+            };
         let (start, size) = (begun.range.start, begun.size);
         let bytes = whole.unwrap_or_else(|| std::mem::take(&mut begun.bytes).freeze());
         Ok(Read { bytes, start, size, version: begun.version.clone() })
@@ -394,7 +397,8 @@ impl Shared {
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let listed = self.store.list_with_delimiter(below);
-            match attempts.run_within(self, "list", self.retry.timeouts.first_byte(), listed).await {
+            match attempts.run_within(self, "list", self.retry.timeouts.first_byte(), listed).await
+            {
                 Ok(listed) => return Ok(listed),
                 Err(miss) => attempts.retry_or_fail(self, miss).await?,
             }
@@ -414,7 +418,11 @@ impl Shared {
         }
     }
 
-    async fn list_once(&self, path: &Path, attempts: &mut Attempts) -> Result<Vec<(String, u64)>, AttemptError> {
+    async fn list_once(
+        &self,
+        path: &Path,
+        attempts: &mut Attempts,
+    ) -> Result<Vec<(String, u64)>, AttemptError> {
         let below = (!path.as_ref().is_empty()).then_some(path);
         let mut found = Vec::new();
         let mut listed = self.store.list(below);

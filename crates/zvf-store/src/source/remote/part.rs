@@ -77,7 +77,11 @@ impl Part {
                 self.bytes.extend_from_slice(&chunk);
             }
         }
-        if found == expected { Ok(Ok(whole)) } else { Ok(Err(AttemptError::Length { expected, found })) }
+        if found == expected {
+            Ok(Ok(whole))
+        } else {
+            Ok(Err(AttemptError::Length { expected, found }))
+        }
     }
 }
 

@@ -198,7 +198,12 @@ impl Remote {
 
     /// Checks whether the store honours create-only writes: one that does refuses to create the same object again. For
     /// one that ignores the condition, writing the same bytes again does no harm.
-    async fn check_create_guard(&self, key: &Key, parts: &[Bytes], attempts: &mut Attempts) -> Created {
+    async fn check_create_guard(
+        &self,
+        key: &Key,
+        parts: &[Bytes],
+        attempts: &mut Attempts,
+    ) -> Created {
         loop {
             match self.0.send(key, parts, PutMode::Create, attempts).await {
                 Ok(()) => return Created::Looked,

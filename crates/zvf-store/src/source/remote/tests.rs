@@ -221,7 +221,10 @@ fn a_runtime_without_timers_waits_without_limit() {
         assert_eq!(answer.ok(), Some(7));
         // Without a clock there is no pause before a retry.
         let miss = AttemptError::Late { what: "answer", after: Duration::ZERO };
-        assert_eq!(attempts.retry_or_fail(&remote.0, miss).await.unwrap_err().class(), Class::Timeout);
+        assert_eq!(
+            attempts.retry_or_fail(&remote.0, miss).await.unwrap_err().class(),
+            Class::Timeout
+        );
     });
 }
 
