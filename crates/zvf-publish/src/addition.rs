@@ -18,8 +18,8 @@ use std::path::Path;
 
 use crate::disk::Disk;
 use crate::error::PublishError;
-use crate::name::SCRATCH_ADDED;
-use crate::staging::{STORE, node};
+use crate::identity::node;
+use crate::name::{SCRATCH_ADDED, SCRATCH_STORE};
 
 /// The names that are added to a folder, as the list in the scratch has them.
 pub(crate) struct Addition<'a> {
@@ -77,7 +77,7 @@ pub(crate) fn undo(disk: &Disk, scratch: &Path, target: &Path) -> io::Result<()>
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         list => list?,
     };
-    let store = scratch.join(STORE);
+    let store = scratch.join(SCRATCH_STORE);
     let mut lines = list.lines();
     // A list that is cut was not synced, so that no name was moved.
     if !lines.next().is_some_and(|marker| store.join(marker).exists()) {

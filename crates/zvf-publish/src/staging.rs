@@ -27,9 +27,9 @@ use crate::addition::{self, Addition};
 use crate::disk::Disk;
 use crate::error::PublishError;
 use crate::gate::CommitGate;
-use crate::identity::TargetIdentity;
+use crate::identity::{TargetIdentity, node};
 use crate::lock::FileLock;
-use crate::name::{SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, hidden_sibling, unique_id};
+use crate::name::{SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, hidden_sibling, unique_id};
 use crate::permissions;
 use crate::target::TargetLock;
 use crate::tree::{carry_over, link_tree};
@@ -141,7 +141,7 @@ impl StagingDir {
         options.check_target(lock.target())?;
         let identity = read_replaced(lock.target(), options.marker)?;
         let (scratch, scratch_lock) = make_scratch(lock.disk(), lock.target())?;
-        let store = scratch.join(STORE);
+        let store = scratch.join(SCRATCH_STORE);
         let begun = lock.disk().make_dir(&store).and_then(|()| open_dir(&store));
         let held = begun.inspect_err(|_| drop(fs::remove_dir_all(&scratch)))?;
         let done = AtomicBool::new(false);
@@ -425,19 +425,6 @@ pub(crate) fn exchange(
     Ok(Some(old.to_owned()))
 }
 
-#[cfg(unix)]
-pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    let about = fs::metadata(path)?;
-    Ok((about.dev(), about.ino()))
-}
-
-/// On other systems nothing can be compared.
-#[cfg(not(unix))]
-pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
-    fs::metadata(path).map(|_| (0, 0))
-}
-
 /// Creates a locked scratch directory of this process. Only its owner may read it.
 pub(crate) fn make_scratch(disk: &Disk, target: &Path) -> io::Result<(PathBuf, FileLock)> {
     loop {
@@ -484,8 +471,6 @@ pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
     File::open(path.with_file_name(SCRATCH_LOCK))
 }
 
-/// The name of the folder in its scratch directory.
-pub(crate) const STORE: &str = "store";
 /// How often removing scratch is repeated while files still appear in it.
 const REMOVE_TRIES: usize = 20;
 

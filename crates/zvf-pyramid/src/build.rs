@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use async_recursion::async_recursion as boxed;
+use zvf_format::key::Delta;
 use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Kind, LevelId, LevelReader};
@@ -188,7 +189,7 @@ async fn replace(
         let made = rebuild(address, (&build, checkpoint), &ladder, events).await;
         return levels::publish(build, made).await;
     }
-    if stale.is_none() && levels::has_only_level_0(store, how).await? {
+    if stale.is_none() && has_only_level_0(store, how).await? {
         let build = levels::begin_adding(address, store, how).await?;
         let target = BuildTarget::new(&build, checkpoint);
         let made = build_levels(store, target, &ladder, None, events).await;
@@ -200,6 +201,26 @@ async fn replace(
     let target = BuildTarget::new(&build, checkpoint);
     let made = build_levels(&store, target, &ladder, stale, events).await;
     levels::publish(build, made).await
+}
+
+/// Whether the store has level 0 and no links of it to others, so that levels are only added to it.
+async fn has_only_level_0(store: &Store, options: &BuildOptions) -> Result<bool, PyramidError> {
+    // Without a lock it is no folder of this machine. Whoever put level 0 elsewhere gets a store in one place.
+    let in_place = options.lock.as_ref().is_some_and(|lock| {
+        let level_0 = std::fs::symlink_metadata(lock.target().join("0"));
+        level_0.is_ok_and(|found| found.is_dir())
+    });
+    if !in_place || store.list_levels().await? != [0] {
+        return Ok(false);
+    }
+    for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
+        let families = level.node().children("links").await?.names;
+        let mut deltas = families.iter().filter_map(|name| name.parse::<Delta>().ok());
+        if deltas.any(|delta| delta != Delta::SAME) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The build that levels are written to, and which of them.

@@ -5,10 +5,10 @@
 
 use zvf_format::key::Delta;
 use zvf_metadata::{LayoutFamily, Root};
-use zvf_model::{Kind, LevelId, LevelReader};
+use zvf_model::{Kind, LevelReader};
 use zvf_store::{Build, BuildOptions, Key, Store};
 
-use crate::{PyramidError, ladder};
+use crate::PyramidError;
 
 /// Refuses a store that cannot be built on.
 pub(crate) fn check(store: &Store) -> Result<(), PyramidError> {
@@ -66,29 +66,6 @@ pub(crate) async fn begin(
     options: &BuildOptions,
 ) -> Result<Build, PyramidError> {
     begin_with(address, store, options, is_replaced).await
-}
-
-/// Whether the store has level 0 and no links of it to others, so that levels are only added to it.
-pub(crate) async fn has_only_level_0(
-    store: &Store,
-    options: &BuildOptions,
-) -> Result<bool, PyramidError> {
-    // Without a lock it is no folder of this machine. Whoever put level 0 elsewhere gets a store in one place.
-    let in_place = options.lock.as_ref().is_some_and(|lock| {
-        let level_0 = std::fs::symlink_metadata(lock.target().join("0"));
-        level_0.is_ok_and(|found| found.is_dir())
-    });
-    if !in_place || store.list_levels().await? != [0] {
-        return Ok(false);
-    }
-    for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
-        let families = level.node().children("links").await?.names;
-        let mut deltas = families.iter().filter_map(|name| name.parse::<Delta>().ok());
-        if deltas.any(|delta| delta != Delta::SAME) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Starts a build that adds levels to the store at `address`, which has none.
