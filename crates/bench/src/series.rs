@@ -57,7 +57,8 @@ impl Series {
     pub(crate) fn exponent(&self) -> f64 {
         let logs: Vec<(f64, f64)> = self.points().map(|(n, t)| (n.ln(), t.ln())).collect();
         let count = logs.len() as f64;
-        let mean = |of: fn(&(f64, f64)) -> f64| logs.iter().map(of).sum::<f64>() / count;
+        let mean =
+            |coordinate: fn(&(f64, f64)) -> f64| logs.iter().map(coordinate).sum::<f64>() / count;
         let (x, y) = (mean(|point| point.0), mean(|point| point.1));
         let both: f64 = logs.iter().map(|(a, b)| (a - x) * (b - y)).sum();
         both / logs.iter().map(|(a, _)| (a - x).powi(2)).sum::<f64>()

@@ -17,7 +17,7 @@ use crate::clock::repeated;
 use crate::contest::{Contender, contest};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::made::Points;
+use crate::parts::sample_data::Points;
 use crate::peer::{Environment, Reference};
 use crate::report::median;
 use crate::row::{Cost, Role, Turn};
@@ -68,10 +68,13 @@ fn stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
     if bench.own.is_none() {
         Environment::installed(&bench.folder)?.make(&stores, bench.scale)?;
     }
-    let of = |amount: f64| (amount * bench.scale) as u64;
+    let scaled_count = |amount: f64| (amount * bench.scale) as u64;
     Ok(vec![
-        (format!("{} points, two attributes", of(2e6)), stores.join("attributes.zarrvectors")),
-        (format!("{} streamlines", of(2e4)), stores.join("streamlines.zarrvectors")),
+        (
+            format!("{} points, two attributes", scaled_count(2e6)),
+            stores.join("attributes.zarrvectors"),
+        ),
+        (format!("{} streamlines", scaled_count(2e4)), stores.join("streamlines.zarrvectors")),
     ])
 }
 
@@ -86,7 +89,8 @@ pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
 }
 
 fn ours(path: &Path) -> anyhow::Result<(Report, Cost)> {
-    let store = block_on(Store::open(crate::parts::made::text(path)?, OpenOptions::default()))?;
+    let store =
+        block_on(Store::open(crate::parts::sample_data::text(path)?, OpenOptions::default()))?;
     let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
     Ok((report, Cost::from_stats(&Default::default(), &store.io_stats())))
 }

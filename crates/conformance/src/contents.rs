@@ -48,9 +48,12 @@ impl LevelContents {
     }
 
     /// Returns the values of an attribute, chunk by chunk, rows as stored.
-    pub(crate) async fn values(&self, of: &AttributeReader) -> Result<Vec<Column>, ModelError> {
+    pub(crate) async fn values(
+        &self,
+        attribute: &AttributeReader,
+    ) -> Result<Vec<Column>, ModelError> {
         let keys: Vec<ChunkKey> = self.cells.iter().map(|cell| cell.key).collect();
-        of.values(&keys, Caching::Once).await.into_iter().collect()
+        attribute.values(&keys, Caching::Once).await.into_iter().collect()
     }
 
     /// Returns rows of columns parallel to the positions, in the order of vertices: chunks by number, fragments of a

@@ -55,12 +55,12 @@ async fn parametric(store: &Store, found: &mut Vec<String>) -> Result<(), Refusa
     let [objects, groups] = parametric.attribute_names().await?;
     for (names, of_groups) in [(objects.names, false), (groups.names, true)] {
         for name in names {
-            let of = match of_groups {
+            let attribute = match of_groups {
                 true => parametric.group_attribute(&name).await?,
                 false => parametric.object_attribute(&name).await?,
             };
-            let of = of.ok_or_else(|| vanished(&name))?;
-            let values = of.range(0..of.len()).await?;
+            let attribute = attribute.ok_or_else(|| vanished(&name))?;
+            let values = attribute.range(0..attribute.len()).await?;
             found.push(format!("parametric {name} {}", facts::digest(values.column().rows())));
         }
     }
@@ -86,10 +86,10 @@ async fn vertices(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal>
     let mut names = level.attribute_names().await?.names;
     names.sort_unstable();
     for name in &names {
-        let of = level.attribute(name).await?.ok_or_else(|| vanished(name))?;
-        let values = contents.values(&of).await?;
+        let attribute = level.attribute(name).await?.ok_or_else(|| vanished(name))?;
+        let values = contents.values(&attribute).await?;
         for column in &values {
-            let field = of.field(column.clone());
+            let field = attribute.field(column.clone());
             for row in 0..column.len() {
                 field.value(row, 0).map_err(|error| Refusal {
                     class: Class::OutOfBounds,
@@ -113,13 +113,13 @@ async fn objects(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> 
         lines.say("objects", Rows::of_ints(runs).sha256());
     }
     for name in level.object_attribute_names().await?.names {
-        let of = level.object_attribute(&name).await?.ok_or_else(|| vanished(&name))?;
-        let values = of.range(0..of.len()).await?;
+        let attribute = level.object_attribute(&name).await?.ok_or_else(|| vanished(&name))?;
+        let values = attribute.range(0..attribute.len()).await?;
         lines.say(&name, facts::digest(values.column().rows()));
     }
     if let Some(groups) = level.groups().await? {
         let members = groups.members(&(0..groups.len()).collect::<Vec<_>>()).await?;
-        lines.say("groups", facts::digest(members.iter().map(|of| format!("{of:?}"))));
+        lines.say("groups", facts::digest(members.iter().map(|group| format!("{group:?}"))));
     }
     Ok(())
 }

@@ -112,8 +112,9 @@ impl Written {
         }
         let owners = folder.join("objects.npy");
         let owners = owners.exists().then(|| npy::ints(&owners)).transpose()?.map(|npy| npy.values);
-        let ids =
-            |of: &Value| of.as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+        let ids = |list: &Value| {
+            list.as_array().into_iter().flatten().filter_map(Value::as_i64).collect()
+        };
         let groups = about["groups"].as_array().into_iter().flatten().map(ids).collect();
         let store = folder.join("store.zarrvectors");
         Ok(Self { store, kind, points, pieces, columns, owners, groups })

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::Report;
 use crate::commands::{Case, cases, run};
 use crate::random::Random;
-use crate::rerun::{Peace, names, restore, tree};
+use crate::rerun::{FaultFreeRun, names, restore, tree};
 
 /// Kill each command that writes, and clean up.
 #[derive(Debug, clap::Args)]
@@ -44,9 +44,9 @@ impl Clean {
             if !is_asked || case.name == "ingest-finish" {
                 continue;
             }
-            let peace = Peace::prepare(&zvf, case, &place)?;
+            let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
             for round in 0..self.loops {
-                let checked = run_case(&zvf, case, &peace, &place, &mut random, &mut left)?;
+                let checked = run_case(&zvf, case, &fault_free, &place, &mut random, &mut left)?;
                 report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
             }
         }
@@ -58,7 +58,7 @@ impl Clean {
 fn run_case(
     zvf: &Path,
     case: &Case,
-    peace: &Peace,
+    fault_free: &FaultFreeRun,
     place: &Path,
     random: &mut Random,
     left: &mut u64,
@@ -67,11 +67,11 @@ fn run_case(
     let before = names(place)?;
     let target = place.join(case.target);
     let mut child = run(zvf, &case.words)?;
-    let max_micros = u64::try_from(peace.published.as_micros())? + AFTER_MICROS;
+    let max_micros = u64::try_from(fault_free.published.as_micros())? + AFTER_MICROS;
     std::thread::sleep(Duration::from_micros(random.next() % max_micros));
     child.kill()?;
     child.wait()?;
-    *left += u64::from(names(place)?.iter().any(|name| !peace.names_allowed(&before, name)));
+    *left += u64::from(names(place)?.iter().any(|name| !fault_free.names_allowed(&before, name)));
     let words = ["clean", "-q", "--all"];
     let cleaned = Command::new(zvf).args(words).arg(&target).output()?;
     if !cleaned.status.success() {
@@ -79,22 +79,23 @@ fn run_case(
         return Ok(Err(format!("clean ended with {}: {}", cleaned.status, words.trim())));
     }
     let found = names(place)?;
-    if let Some(name) = found.iter().find(|name| !peace.names_allowed(&before, name)) {
+    if let Some(name) = found.iter().find(|name| !fault_free.names_allowed(&before, name)) {
         return Ok(Err(format!("{name} remains after clean")));
     }
-    let is_there = tree(&target);
-    let is_whole = is_there == peace.before || is_there.as_ref() == Some(&peace.after);
+    let found_tree = tree(&target);
+    let is_whole =
+        found_tree == fault_free.before || found_tree.as_ref() == Some(&fault_free.after);
     if !is_whole && !case.is_stepwise {
         return Ok(Err("after clean neither the old nor the new exists".to_owned()));
     }
     let again = Command::new(zvf).args(&case.words).output()?;
     let code = again.status.code();
-    let is_done = is_there.as_ref() == Some(&peace.after) && code == case.done_code;
+    let is_done = found_tree.as_ref() == Some(&fault_free.after) && code == case.done_code;
     if code != Some(0) && !is_done {
         let words = String::from_utf8_lossy(&again.stderr).into_owned();
         return Ok(Err(format!("run again, it ended with {code:?}: {}", words.trim())));
     }
-    let same = tree(&target).as_ref() == Some(&peace.after);
+    let same = tree(&target).as_ref() == Some(&fault_free.after);
     Ok(if same { Ok(()) } else { Err("run again, it made something else".to_owned()) })
 }
 

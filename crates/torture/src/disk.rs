@@ -51,7 +51,7 @@ pub(crate) struct Cancel {
 }
 
 /// The result of a writer without a fault.
-struct Peace {
+struct FaultFreeRun {
     /// The possible states, in order: of a repair each document by itself.
     states: Vec<Tree>,
     after: Tree,
@@ -64,12 +64,13 @@ impl Faults {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "disk-faults", seed: self.seed, ..Report::default() };
         for task in chosen(self.what) {
-            let peace = Peace::record(task)?;
-            let pairs = (0..peace.calls).flat_map(|nth| (0..WAYS.len()).map(move |way| (nth, way)));
+            let fault_free = FaultFreeRun::record(task)?;
+            let pairs =
+                (0..fault_free.calls).flat_map(|nth| (0..WAYS.len()).map(move |way| (nth, way)));
             for (nth, way) in pairs.step_by(self.every.max(1)) {
                 let (error, is_late) = WAYS[way];
                 let disk = Disk::default().failing_at(nth, error, is_late);
-                let checked = poll_task(task, &peace, &disk, None)?.1;
+                let checked = poll_task(task, &fault_free, &disk, None)?.1;
                 let what = format!("{task:?}, call {nth}, error {error}, late: {is_late}");
                 report.count(checked.map_err(|error| format!("{what}: {error}")));
             }
@@ -82,10 +83,11 @@ impl Cancel {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "disk-cancel", seed: self.seed, ..Report::default() };
         for task in chosen(self.what) {
-            let peace = Peace::record(task)?;
+            let fault_free = FaultFreeRun::record(task)?;
             let mut polls = 0;
             loop {
-                let (is_ended, checked) = poll_task(task, &peace, &Disk::default(), Some(polls))?;
+                let (is_ended, checked) =
+                    poll_task(task, &fault_free, &Disk::default(), Some(polls))?;
                 report.count(checked.map_err(|error| format!("{task:?}, {polls} polls: {error}")));
                 if is_ended {
                     break;
@@ -97,7 +99,7 @@ impl Cancel {
     }
 }
 
-impl Peace {
+impl FaultFreeRun {
     fn record(task: Task) -> anyhow::Result<Self> {
         let here = archives::scratch();
         let target = here.path().join(NAME);
@@ -131,7 +133,7 @@ impl Peace {
 /// Polls `task` on a disk up to `polls` times; returns whether it ended, and what is wrong afterwards.
 fn poll_task(
     task: Task,
-    peace: &Peace,
+    fault_free: &FaultFreeRun,
     disk: &Disk,
     polls: Option<u64>,
 ) -> anyhow::Result<(bool, Result<(), String>)> {
@@ -155,43 +157,46 @@ fn poll_task(
         // Running threads end before the runtime does.
     };
     let is_ended = ended.is_some();
-    Ok((is_ended, check(task, peace, here.path(), ended)?))
+    Ok((is_ended, check(task, fault_free, here.path(), ended)?))
 }
 
 /// Checks the state after the writer ended, or was dropped.
 fn check(
     task: Task,
-    peace: &Peace,
+    fault_free: &FaultFreeRun,
     folder: &Path,
     ended: Option<anyhow::Result<()>>,
 ) -> anyhow::Result<Result<(), String>> {
     let target = folder.join(NAME);
-    let is_there = read_target(&target)?;
+    let found = read_target(&target)?;
     let outcome = match &ended {
         None => "dropped".to_owned(),
         Some(Ok(())) => "done".to_owned(),
         Some(Err(error)) => format!("{error:#}"),
     };
-    if matches!(ended, Some(Ok(()))) && is_there != peace.after {
+    if matches!(ended, Some(Ok(()))) && found != fault_free.after {
         return Ok(Err("it reported success, and the target is not the new one".to_owned()));
     }
-    if !peace.allows(task, &is_there) {
+    if !fault_free.allows(task, &found) {
         return Ok(Err(format!("{outcome}: neither the old nor the new exists")));
     }
     let again = runtime()?.block_on(task.perform(&target, &Disk::default()));
     let is_done_again = again.is_ok();
     if let Err(error) = again
-        && is_there != peace.after
+        && found != fault_free.after
     {
         return Ok(Err(format!("{outcome}; done again: {error:#}")));
     }
-    if read_target(&target)? != peace.after {
+    if read_target(&target)? != fault_free.after {
         return Ok(Err(format!("{outcome}; done again, it made something else")));
     }
     let left = names(folder)?;
     // A writer with nothing left to do does not check what lies next to the target.
-    if is_done_again && left != peace.names {
-        return Ok(Err(format!("{outcome}; left behind: {left:?}, in peace {:?}", peace.names)));
+    if is_done_again && left != fault_free.names {
+        return Ok(Err(format!(
+            "{outcome}; left behind: {left:?}, in peace {:?}",
+            fault_free.names
+        )));
     }
     Ok(Ok(()))
 }

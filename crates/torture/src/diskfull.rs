@@ -12,7 +12,7 @@ use zvf_format::Class;
 use zvf_store::{Build, StoreError};
 
 use crate::commands::{Case, cases, run};
-use crate::rerun::{Peace, Tree, names, tree};
+use crate::rerun::{FaultFreeRun, Tree, names, tree};
 use crate::{Report, build};
 
 /// Test disks of every size.
@@ -92,15 +92,15 @@ impl Diskfull {
             if self.what.as_ref().is_some_and(|what| !case.name.contains(what)) {
                 continue;
             }
-            let peace = Peace::prepare(&zvf, case, &place)?;
+            let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
             std::fs::remove_dir_all(&place)?;
             std::fs::create_dir(&place)?;
-            let (smallest, largest) = sizes(case, &peace);
+            let (smallest, largest) = sizes(case, &fault_free);
             let (mut full, mut successes) = (0_u64, 0_u64);
             for disk in 0..=self.disks {
                 let size = smallest + (largest - smallest) * disk / self.disks.max(1);
                 let mounted = Mounted::mount(&place, size)?;
-                let tried = run_command(&zvf, case, &peace, &place)?;
+                let tried = run_command(&zvf, case, &fault_free, &place)?;
                 drop(mounted);
                 match tried {
                     Ok(true) => successes += 1,
@@ -121,9 +121,10 @@ impl Diskfull {
 }
 
 /// Returns the size of a disk that barely holds the initial files, and of one on which the command succeeds, in KiB.
-fn sizes(case: &Case, peace: &Peace) -> (u64, u64) {
+fn sizes(case: &Case, fault_free: &FaultFreeRun) -> (u64, u64) {
     let pages = |tree: &Tree| tree.values().map(|bytes| (bytes.len() as u64).div_ceil(PAGE)).sum();
-    let [before, after]: [u64; 2] = [pages(&archives::tree(&case.before)), pages(&peace.after)];
+    let [before, after]: [u64; 2] =
+        [pages(&archives::tree(&case.before)), pages(&fault_free.after)];
     let least = (before + SPARE_PAGES) * PAGE / 1024;
     (least, least + 4 * after * PAGE / 1024 + 8192)
 }
@@ -132,7 +133,7 @@ fn sizes(case: &Case, peace: &Peace) -> (u64, u64) {
 fn run_command(
     zvf: &Path,
     case: &Case,
-    peace: &Peace,
+    fault_free: &FaultFreeRun,
     place: &Path,
 ) -> anyhow::Result<Result<bool, String>> {
     let mut copy = Command::new("cp");
@@ -141,21 +142,21 @@ fn run_command(
     let before = names(place)?;
     let target = place.join(case.target);
     let ended = run(zvf, &case.words)?.wait_with_output()?;
-    let is_there = tree(&target);
+    let found_tree = tree(&target);
     let words = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
     let code = ended.status.code();
     if code == Some(0) {
-        let is_made = is_there.as_ref() == Some(&peace.after);
+        let is_made = found_tree.as_ref() == Some(&fault_free.after);
         return Ok(if is_made { Ok(true) } else { Err("it made something else".to_owned()) });
     }
     if code != Some(NO_SPACE) {
         return Ok(Err(format!("it ended with {code:?}: {words}")));
     }
-    if is_there != peace.before && !case.is_stepwise {
+    if found_tree != fault_free.before && !case.is_stepwise {
         return Ok(Err(format!("it ended with {code:?}, and the old one is gone: {words}")));
     }
     // Completed levels are kept for the next run.
-    let is_kept = |name: &String| peace.names_allowed(&before, name);
+    let is_kept = |name: &String| fault_free.names_allowed(&before, name);
     match names(place)?.iter().find(|name| !is_kept(name)) {
         Some(name) => Ok(Err(format!("{name} remains: {words}"))),
         None => Ok(Ok(false)),

@@ -57,9 +57,9 @@ impl Powerloss {
                 scripts.push(runtime.block_on(Script::record(kind, shared))?);
             }
         }
-        let each = self.states / 6;
+        let states_per_script = self.states / 6;
         for script in &scripts {
-            for _ in 0..each {
+            for _ in 0..states_per_script {
                 let crash = random.below(script.calls.len() + 1);
                 report.count(runtime.block_on(script.check(crash, None, &mut random)));
             }
@@ -68,7 +68,7 @@ impl Powerloss {
         for script in &scripts {
             for without in script.syncs() {
                 let mut seen = false;
-                for _ in 0..each.clamp(1, 4000) {
+                for _ in 0..states_per_script.clamp(1, 4000) {
                     let crash = random.below(script.calls.len() + 1);
                     let found = runtime.block_on(script.check(crash, Some(without), &mut random));
                     seen |= found.is_err();

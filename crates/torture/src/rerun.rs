@@ -39,7 +39,7 @@ pub(crate) struct Rerun {
 pub(crate) type Tree = BTreeMap<String, Vec<u8>>;
 
 /// The result of an undisturbed command.
-pub(crate) struct Peace {
+pub(crate) struct FaultFreeRun {
     pub(crate) before: Option<Tree>,
     pub(crate) after: Tree,
     siblings: Vec<String>,
@@ -58,9 +58,9 @@ impl Rerun {
         let all = cases(&zvf, scratch.path(), &place, SIZE)?;
         for case in all.iter().filter(|one| self.what.as_ref().is_none_or(|w| one.name.contains(w)))
         {
-            let peace = Peace::prepare(&zvf, case, &place)?;
+            let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
             for round in 0..self.loops {
-                let checked = kill_and_rerun(&zvf, case, &peace, &place, &mut random)?;
+                let checked = kill_and_rerun(&zvf, case, &fault_free, &place, &mut random)?;
                 report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
             }
         }
@@ -68,7 +68,7 @@ impl Rerun {
     }
 }
 
-impl Peace {
+impl FaultFreeRun {
     /// Returns whether a file of this name may lie next to the target; `before` are the initial names.
     pub(crate) fn names_allowed(&self, before: &[String], name: &String) -> bool {
         before.contains(name) || self.siblings.contains(name)
@@ -101,7 +101,7 @@ impl Peace {
 fn kill_and_rerun(
     zvf: &Path,
     case: &Case,
-    peace: &Peace,
+    fault_free: &FaultFreeRun,
     place: &Path,
     random: &mut Random,
 ) -> anyhow::Result<Result<(), String>> {
@@ -111,8 +111,8 @@ fn kill_and_rerun(
     let mut child = run(zvf, &case.words)?;
     let shift = Duration::from_micros(random.next() % AROUND_MICROS);
     let moment = match random.below(3) {
-        0 => Some(peace.published.saturating_sub(shift)),
-        1 => Some(peace.published + shift),
+        0 => Some(fault_free.published.saturating_sub(shift)),
+        1 => Some(fault_free.published + shift),
         _ => None,
     };
     if let Some(moment) = moment {
@@ -127,26 +127,27 @@ fn kill_and_rerun(
     child.wait()?;
     let killed = tree(&target);
     // A replaced store has no name for a moment where the system cannot exchange two.
-    let is_whole = killed == peace.before || killed.as_ref() == Some(&peace.after);
+    let is_whole = killed == fault_free.before || killed.as_ref() == Some(&fault_free.after);
     if !is_whole && !case.is_stepwise {
         return Ok(Err("killed, it left neither the old nor the new".to_owned()));
     }
     let output = Command::new(zvf).args(&case.words).output()?;
     let code = output.status.code();
-    let is_done = killed.as_ref() == Some(&peace.after) && code.is_some() && code == case.done_code;
+    let is_done =
+        killed.as_ref() == Some(&fault_free.after) && code.is_some() && code == case.done_code;
     if code != Some(0) && !is_done {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         return Ok(Err(format!("run again, it ended with {code:?}: {}", words.trim())));
     }
     let again = tree(&target);
-    if again.as_ref() != Some(&peace.after) {
-        let differs = differing(&again.unwrap_or_default(), &peace.after);
+    if again.as_ref() != Some(&fault_free.after) {
+        let differs = differing(&again.unwrap_or_default(), &fault_free.after);
         return Ok(Err(format!("run again, it made something else: {differs}")));
     }
     let left = names(place)?;
     // The folders that a repair keeps are numbered.
-    if left != peace.siblings && !case.is_stepwise {
-        return Ok(Err(format!("left behind: {left:?}, in peace {:?}", peace.siblings)));
+    if left != fault_free.siblings && !case.is_stepwise {
+        return Ok(Err(format!("left behind: {left:?}, in peace {:?}", fault_free.siblings)));
     }
     Ok(Ok(()))
 }

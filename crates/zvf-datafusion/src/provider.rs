@@ -461,8 +461,8 @@ fn split_rows(rows: u64, max_tasks: usize) -> Vec<Task> {
 
 /// Distributes `tasks` over `partitions`, neighbours in one partition.
 fn distribute(tasks: Vec<Task>, partitions: usize) -> Vec<Vec<Task>> {
-    let each = tasks.len().div_ceil(partitions).max(1);
-    tasks.chunks(each).map(<[Task]>::to_vec).collect()
+    let chunk_len = tasks.len().div_ceil(partitions).max(1);
+    tasks.chunks(chunk_len).map(<[Task]>::to_vec).collect()
 }
 
 /// Tasks per partition: several, so that idle partitions take over tasks of a slow one.

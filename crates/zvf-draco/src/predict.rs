@@ -216,7 +216,15 @@ fn undo(
             }
             (Prediction::Several { creases, used }, Some(mesh)) => {
                 let corner = *mesh.sequence.corners.get(row)?;
-                if row == 0 || !several(mesh, corner, row, done, (&*creases, used), &mut predicted)?
+                if row == 0
+                    || !predict_multi_parallelogram(
+                        mesh,
+                        corner,
+                        row,
+                        done,
+                        (&*creases, used),
+                        &mut predicted,
+                    )?
                 {
                     copy(before, &mut predicted);
                 }
@@ -320,7 +328,7 @@ fn parallelogram(mesh: &Mesh<'_>, corner: u32, row: usize, done: &[i32], to: &mu
 }
 
 /// Computes the mean of the parallelograms around a vertex that are not across a crease.
-fn several(
+fn predict_multi_parallelogram(
     mesh: &Mesh<'_>,
     start: u32,
     row: usize,

@@ -210,10 +210,15 @@ impl Transaction {
                 NewColumn { name: name.clone(), ty: ty.clone(), fill: ty.sentinel(), attrs };
             self.create_column("object", kind, column)?;
             self.mark_written(format!("column:object:{name}:{}", self.kinds[kind].kind));
-            for ((of, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
+            for ((object_kind, object), row) in
+                matched.iter().filter(|((object_kind, _), _)| *object_kind == kind)
+            {
                 let Some(value) = parse_value(scalar, &row[at]) else { continue };
                 if let Some(bytes) = ty.encode(&value)? {
-                    self.kinds[*of].object_mut(*object)?.values.insert(name.clone(), bytes);
+                    self.kinds[*object_kind]
+                        .object_mut(*object)?
+                        .values
+                        .insert(name.clone(), bytes);
                 }
             }
         }

@@ -39,8 +39,8 @@ impl Transaction {
                         selector.insert("kind".to_owned(), Json::from(token));
                     }
                 }
-                let (of, v) = self.select_one(&end)?;
-                if *kind.get_or_insert(of) != of {
+                let (end_kind, v) = self.select_one(&end)?;
+                if *kind.get_or_insert(end_kind) != end_kind {
                     return Err(EditError::invalid("the ends of a link are of different kinds"));
                 }
                 list.push(v);
@@ -180,8 +180,8 @@ impl Transaction {
             }
             kind
         };
-        let (values, each) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
-        if values.is_none() && each.is_none() {
+        let (values, value_lists) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
+        if values.is_none() && value_lists.is_none() {
             return Err(EditError::invalid("\"values\" or \"each\" is missing"));
         }
         self.mark_ends_written(kind, &groups.concat())?;
@@ -210,7 +210,7 @@ impl Transaction {
                 set(name, value, numbers)?;
             }
         }
-        for (name, list) in each.into_iter().flatten() {
+        for (name, list) in value_lists.into_iter().flatten() {
             self.read_items.insert(format!("column:link:{name}:{kind_type}"));
             for (numbers, value) in groups.iter().zip(need_list_of(list, groups.len(), name)?) {
                 set(name, value, numbers)?;

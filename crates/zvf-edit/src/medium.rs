@@ -142,7 +142,7 @@ impl Medium {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(with_key(key)(error)),
             },
-            Self::Objects(objects) => Ok(wait(objects.about(key))?),
+            Self::Objects(objects) => Ok(wait(objects.head(key))?),
         }
     }
 

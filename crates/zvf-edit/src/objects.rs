@@ -362,8 +362,8 @@ impl Transaction {
     pub(crate) fn object_set(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["objects", "groups", "where", "values", "each"])?;
         let list = self.select_objects(fields)?;
-        let (values, each) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
-        if values.is_none() && each.is_none() {
+        let (values, value_lists) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
+        if values.is_none() && value_lists.is_none() {
             return Err(EditError::invalid("\"values\" or \"each\" is missing"));
         }
         let mut changed: HashSet<(usize, u32)> = HashSet::new();
@@ -384,7 +384,7 @@ impl Transaction {
                 set(self, *kind, *object, name, value)?;
             }
         }
-        for (name, entries) in each.into_iter().flatten() {
+        for (name, entries) in value_lists.into_iter().flatten() {
             for ((kind, object), value) in list.iter().zip(need_list_of(entries, list.len(), name)?)
             {
                 set(self, *kind, *object, name, value)?;
@@ -544,10 +544,10 @@ impl Transaction {
 
     /// Makes `child` the root of its tree, and `parent` its parent.
     fn reroot_child(&mut self, kind: usize, objects: &[u32], fields: &Fields) -> Result<()> {
-        let (of, child) = self.select_one(fields::need(fields, "child")?)?;
+        let (child_kind, child) = self.select_one(fields::need(fields, "child")?)?;
         let (parent_kind, parent) = self.select_one(fields::need(fields, "parent")?)?;
         let geometry = &mut self.kinds[kind];
-        if of != kind || parent_kind != kind {
+        if child_kind != kind || parent_kind != kind {
             return Err(EditError::invalid(
                 "\"child\" and \"parent\" are vertices of the two skeletons",
             ));

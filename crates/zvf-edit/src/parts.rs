@@ -60,10 +60,10 @@ impl Geometry {
         if let Some(family) = &mut self.links {
             let mut turned = Vec::new();
             for pair in path.windows(2) {
-                let of = family.records_at(pair[0]).into_iter().find(|number| {
+                let record = family.records_at(pair[0]).into_iter().find(|number| {
                     family.records[*number as usize].ends[0] == End::Vertex(pair[0])
                 });
-                turned.extend(of.map(|number| (number, pair[0], pair[1])));
+                turned.extend(record.map(|number| (number, pair[0], pair[1])));
             }
             for (number, child, parent) in turned {
                 family.records[number as usize].ends =

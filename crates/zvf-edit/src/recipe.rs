@@ -13,9 +13,9 @@ use serde_json::Value as Json;
 use zvf_format::num;
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::Kind;
+use zvf_pyramid::{KindOptions, Method, Options};
 #[cfg(feature = "reference")]
 use zvf_pyramid::{LevelContent, Reference};
-use zvf_pyramid::{Method, OfKind, Options};
 
 #[cfg(feature = "reference")]
 use crate::arrays::RowArray;
@@ -104,7 +104,7 @@ impl Transaction {
         kind: usize,
         blocks: &[Json],
         options: &mut Options,
-    ) -> Result<OfKind> {
+    ) -> Result<KindOptions> {
         let recipes: Vec<&Json> = blocks.iter().map(|block| &block["zvf.coarsening"]).collect();
         let Some(first) = recipes.first().filter(|first| first.is_object()) else {
             return Err(unsupported_level(
@@ -146,7 +146,7 @@ impl Transaction {
                 .rules
                 .push((name.clone(), rule.as_str().unwrap_or_default().parse().map_err(wrong)?));
         }
-        Ok(OfKind {
+        Ok(KindOptions {
             method: Some(method),
             size: sizes.first().copied(),
             keep: read_setting(1, first, "keep", Json::as_f64)?,

@@ -74,8 +74,8 @@ impl Rewrite {
     }
 }
 
-/// Commits coarser levels that `zvf_pyramid::build_beside` built in the folder `built`, in place of those of the store, as the commit
-/// after `head`, which names `operation`. The report is that of [`crate::Editor::report`].
+/// Commits coarser levels that `zvf_pyramid::build_in_folder` built in the folder `built`, in place of those of the
+/// store, as the commit after `head`, which names `operation`. The report is that of [`crate::Editor::report`].
 ///
 /// # Errors
 ///

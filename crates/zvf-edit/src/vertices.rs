@@ -130,8 +130,8 @@ impl Transaction {
     pub(crate) fn vertex_set(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["vertices", "values", "each"])?;
         let selection = self.select(fields::need(fields, "vertices")?)?;
-        let (values, each) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
-        if values.is_none() && each.is_none() {
+        let (values, value_lists) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
+        if values.is_none() && value_lists.is_none() {
             return Err(EditError::invalid("\"values\" or \"each\" is missing"));
         }
         self.mark_owners_written(selection.kind, &selection.vertices)?;
@@ -144,7 +144,7 @@ impl Transaction {
                 }
             }
         }
-        for (name, list) in each.into_iter().flatten() {
+        for (name, list) in value_lists.into_iter().flatten() {
             let list = need_list_of(list, selection.vertices.len(), name)?;
             for (v, value) in selection.vertices.iter().zip(list) {
                 let (column, row) = self.vertex_value(selection.kind, name, value)?;

@@ -416,7 +416,7 @@ impl Expected {
             Self::Bytes(n) => found >= i128::from(n),
             Self::Exactly(value) => found == value,
             Self::MultipleOf(0) | Self::Rule(_) => false,
-            Self::MultipleOf(of) => matches!(found.checked_rem(of), Some(0)),
+            Self::MultipleOf(divisor) => matches!(found.checked_rem(divisor), Some(0)),
         }
     }
 }

@@ -71,7 +71,7 @@ fn parse_location(
         },
         "s3" | "s3a" => match url.host_str().filter(|name| !name.is_empty()) {
             Some(name) => {
-                let prefix = decoded(url.path()).trim_matches('/').to_owned();
+                let prefix = decode_percent(url.path()).trim_matches('/').to_owned();
                 Ok(Location::Bucket { name: name.to_owned(), prefix })
             }
             None => Err(refused("a bucket after icechunk+s3://", "none")),
@@ -96,7 +96,7 @@ fn parse_query(
     let pairs = url.query().into_iter().flat_map(|query| query.split('&'));
     for pair in pairs.filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let value = decoded(value);
+        let value = decode_percent(value);
         let named = match name {
             "branch" => Version::Branch(value.clone()),
             "tag" => Version::Tag(value.clone()),
@@ -123,7 +123,7 @@ fn parse_query(
 }
 
 /// The text with its `%xx` as the characters they stand for.
-fn decoded(text: &str) -> String {
+fn decode_percent(text: &str) -> String {
     // A plus is a plus here; forms mean a space.
     let text = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
     let pairs = url::form_urlencoded::parse(text.as_bytes());

@@ -118,7 +118,7 @@ pub(super) fn base_bins(root: &Root, faults: &mut Vec<MetadataError>) {
     let at = block.key("base_bin_shape");
     faults.extend(length(&at, bins.len(), root.axes().len()));
     faults.extend(sizes(&at, bins));
-    faults.extend(divides(&at, &root.zarr_vectors.chunk_shape, bins));
+    faults.extend(find_indivisible(&at, &root.zarr_vectors.chunk_shape, bins));
 }
 
 /// As many numbers as there are axes.
@@ -135,9 +135,9 @@ pub(super) fn sizes(at: &At<'_>, shape: &[f64]) -> Vec<MetadataError> {
 }
 
 /// Bins of which chunks are whole multiples. Tells all that are not, of those that are sizes.
-pub(super) fn divides(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
-    let each = chunk.iter().zip(bins).enumerate();
-    let bad = each.filter(|(_, (chunk, bin))| {
+pub(super) fn find_indivisible(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
+    let axes = chunk.iter().zip(bins).enumerate();
+    let bad = axes.filter(|(_, (chunk, bin))| {
         let sizes = **chunk > 0.0 && **bin > 0.0;
         sizes && whole_ratio(**chunk, **bin).is_none()
     });

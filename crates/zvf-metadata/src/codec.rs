@@ -260,14 +260,14 @@ pub(super) fn positive(at: &At<'_>, value: Value) -> Result<Vec<u64>, MetadataEr
 }
 
 fn endian(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
-    either(at, value, "little", "big", "little or big")
+    parse_choice(at, value, "little", "big", "little or big")
 }
 
 fn location(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
-    either(at, value, "end", "start", "start or end")
+    parse_choice(at, value, "end", "start", "start or end")
 }
 
-fn either(
+fn parse_choice(
     at: &At<'_>,
     value: Value,
     no: &str,

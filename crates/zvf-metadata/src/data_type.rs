@@ -213,9 +213,13 @@ impl FillValue {
         &self.fill
     }
 
-    pub(super) fn read(at: &At<'_>, value: Value, of: &DataType) -> Result<Self, MetadataError> {
+    pub(super) fn read(
+        at: &At<'_>,
+        value: Value,
+        data_type: &DataType,
+    ) -> Result<Self, MetadataError> {
         let spelled = value.clone();
-        let fill = match &of.kind {
+        let fill = match &data_type.kind {
             DataTypeKind::VariableLengthBytes => match &value {
                 Value::Null => Fill::Empty,
                 Value::String(text) if text.is_empty() => Fill::Empty,

@@ -162,9 +162,9 @@ pub fn columns(
     Ok(if declared_fits { declared } else { inferred.unwrap_or(declared) })
 }
 
-/// The whole number that `of` is of `unit`, within 1e-9.
-pub(super) fn whole_ratio(of: f64, unit: f64) -> Option<u64> {
-    let ratio = of / unit;
+/// The whole number that `length` is of `unit`, within 1e-9.
+pub(super) fn whole_ratio(length: f64, unit: f64) -> Option<u64> {
+    let ratio = length / unit;
     let nearest = num::floor_i64(ratio + 0.5)?;
     let near = (ratio - num::f64_from_i64(nearest)).abs() <= TOLERANCE;
     if near && nearest >= 1 { u64::try_from(nearest).ok() } else { None }
@@ -173,18 +173,18 @@ pub(super) fn whole_ratio(of: f64, unit: f64) -> Option<u64> {
 pub(super) fn ratios(
     at: &At<'_>,
     rule: &'static str,
-    of: &[f64],
+    lengths: &[f64],
     units: &[f64],
 ) -> Result<Vec<u64>, MetadataError> {
-    if of.len() != units.len() {
+    if lengths.len() != units.len() {
         let expected = Expected::Exactly(num::to_u64(units.len()).into());
-        return Err(MetadataError::new(Class::BadShape, at, expected, of.len()));
+        return Err(MetadataError::new(Class::BadShape, at, expected, lengths.len()));
     }
-    let each = of.iter().zip(units).enumerate();
-    each.map(|(i, (&of, &unit))| {
-        whole_ratio(of, unit).ok_or_else(|| {
-            let error = MetadataError::rule(Class::BadShape, &at.item(i), rule, of / unit);
-            error.showing(format!("{} times", of / unit))
+    let axes = lengths.iter().zip(units).enumerate();
+    axes.map(|(i, (&length, &unit))| {
+        whole_ratio(length, unit).ok_or_else(|| {
+            let error = MetadataError::rule(Class::BadShape, &at.item(i), rule, length / unit);
+            error.showing(format!("{} times", length / unit))
         })
     })
     .collect()

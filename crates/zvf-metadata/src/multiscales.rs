@@ -163,7 +163,7 @@ impl Dataset {
     /// The first scale.
     #[must_use]
     pub fn scale(&self) -> Option<&[f64]> {
-        self.transformations.iter().find_map(|each| match each {
+        self.transformations.iter().find_map(|transformation| match transformation {
             Transformation::Scale(scale) => Some(scale.as_slice()),
             Transformation::Translation(_) | Transformation::Other(_) => None,
         })
@@ -172,7 +172,7 @@ impl Dataset {
     /// The first translation.
     #[must_use]
     pub fn translation(&self) -> Option<&[f64]> {
-        self.transformations.iter().find_map(|each| match each {
+        self.transformations.iter().find_map(|transformation| match transformation {
             Transformation::Translation(by) => Some(by.as_slice()),
             Transformation::Scale(_) | Transformation::Other(_) => None,
         })
@@ -191,9 +191,10 @@ impl Dataset {
     }
 
     fn to_value(&self) -> Value {
-        let each: Vec<_> = self.transformations.iter().map(Transformation::to_value).collect();
+        let transformations: Vec<_> =
+            self.transformations.iter().map(Transformation::to_value).collect();
         let put = Put::new().put("path", self.path.as_str());
-        put.put("coordinateTransformations", each).with_extras(&self.extras).into()
+        put.put("coordinateTransformations", transformations).with_extras(&self.extras).into()
     }
 }
 

@@ -153,7 +153,7 @@ impl Root {
 ///
 /// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![1.0]]);
 /// assert_eq!(block.zv_version, Version::KNOWN);
-/// assert_eq!(block.links_convention().known(), Some(LinksConvention::ImplicitSequential));
+/// assert_eq!(block.links_convention().known_word(), Some(LinksConvention::ImplicitSequential));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZarrVectors {
@@ -267,7 +267,7 @@ impl ZarrVectors {
     #[must_use]
     pub fn has(&self, capability: Capability) -> bool {
         let all = self.format_capabilities.iter().chain(&self.required_capabilities);
-        all.into_iter().any(|token| token.known() == Some(capability))
+        all.into_iter().any(|token| token.known_word() == Some(capability))
     }
 
     fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {

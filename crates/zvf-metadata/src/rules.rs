@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::checks::{
-    self, axes, base_bins, bounds, chunk_shape, divides, geometry_types, length, sizes,
+    self, axes, base_bins, bounds, chunk_shape, find_indivisible, geometry_types, length, sizes,
 };
 use super::dtype::Dtype;
 use super::effective::BINS;
@@ -145,8 +145,12 @@ pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFindin
     }
     for (i, (name, level)) in levels.iter().enumerate() {
         let faults = level_faults(root, name, level, levels);
-        let each = faults.into_iter();
-        findings.extend(each.map(|(rule, error)| MetadataFinding { rule, level: Some(i), error }));
+        let faults = faults.into_iter();
+        findings.extend(faults.map(|(rule, error)| MetadataFinding {
+            rule,
+            level: Some(i),
+            error,
+        }));
     }
     let faults = datasets(root, levels).into_iter();
     findings.extend(faults.map(|error| MetadataFinding {
@@ -329,7 +333,7 @@ fn declared_names(root: &Root, faults: &mut Vec<MetadataError>) {
 fn level_bins(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
     let larger = chunk.iter().zip(bins).any(|(chunk, bin)| bin > chunk);
     if !larger {
-        return divides(at, chunk, bins);
+        return find_indivisible(at, chunk, bins);
     }
     let pairs = chunk.iter().zip(bins).enumerate().filter(|(_, (chunk, bin))| bin > chunk);
     let rule = |(i, (_, bin)): (usize, (&f64, &f64))| {
@@ -367,7 +371,7 @@ fn level_faults(
     if let Some(bins) = &level.bin_shape {
         let at = block.key("bin_shape");
         let bad = length(&at, bins.len(), dimensions).into_iter();
-        let bad = bad.chain(sizes(&at, bins)).chain(divides(&at, chunk, bins));
+        let bad = bad.chain(sizes(&at, bins)).chain(find_indivisible(&at, chunk, bins));
         faults.extend(bad.map(|error| (MetadataRule::M10, error)));
     }
     if let Some(ratios) = &level.bin_ratio {
@@ -446,7 +450,7 @@ fn level_invariants(
         }
         // Whoever does not know such levels must not take a part for the whole.
         let required = &root.zarr_vectors.required_capabilities;
-        if !required.iter().any(|token| token.known() == Some(Capability::AdditiveLevels)) {
+        if !required.iter().any(|token| token.known_word() == Some(Capability::AdditiveLevels)) {
             say(
                 "refinement",
                 Class::NonCanonical,

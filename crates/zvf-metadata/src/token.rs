@@ -18,8 +18,8 @@ use super::fields;
 /// use zvf_metadata::{GeometryType, Token};
 ///
 /// let token = Token::from(GeometryType::Mesh);
-/// assert_eq!((token.known(), token.as_str()), (Some(GeometryType::Mesh), "mesh"));
-/// assert_eq!(Token::<GeometryType>::from_text("voxels").known(), None);
+/// assert_eq!((token.known_word(), token.as_str()), (Some(GeometryType::Mesh), "mesh"));
+/// assert_eq!(Token::<GeometryType>::from_text("voxels").known_word(), None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token<K> {
@@ -63,7 +63,7 @@ impl<K: Vocabulary> Token<K> {
 
     /// The word, when it is in the vocabulary.
     #[must_use]
-    pub const fn known(&self) -> Option<K> {
+    pub const fn known_word(&self) -> Option<K> {
         match self {
             Self::Known(word) => Some(*word),
             Self::Other(_) => None,

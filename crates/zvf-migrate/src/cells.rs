@@ -56,7 +56,7 @@ impl Target<'_> {
         if low.is_empty() {
             (low, high) = (vec![0; rank], vec![0; rank]);
         }
-        let shard = self.migration.shard.as_deref().map(|shape| fitted(shape, rank));
+        let shard = self.migration.shard.as_deref().map(|shape| fit_shape(shape, rank));
         CellPlan { rank, low, high, attributes, codecs: self.migration.codecs.clone(), shard }
     }
 
@@ -239,9 +239,9 @@ pub(crate) async fn column(
 }
 
 /// Returns the shape of shards for `rank` axes: a single number is repeated, and a leading extra axis gets 1.
-fn fitted(shape: &[u64], rank: usize) -> Vec<u64> {
+fn fit_shape(shape: &[u64], rank: usize) -> Vec<u64> {
     match shape {
-        [each] => vec![*each; rank],
+        [length] => vec![*length; rank],
         _ if shape.len().checked_add(1) == Some(rank) => [&[1], shape].concat(),
         _ => shape.to_vec(),
     }
@@ -274,8 +274,8 @@ mod tests {
 
     #[test]
     fn shards_fit_the_axes() {
-        assert_eq!(fitted(&[8], 3), [8, 8, 8]);
-        assert_eq!(fitted(&[4, 2], 3), [1, 4, 2]);
-        assert_eq!(fitted(&[4, 2, 3], 3), [4, 2, 3]);
+        assert_eq!(fit_shape(&[8], 3), [8, 8, 8]);
+        assert_eq!(fit_shape(&[4, 2], 3), [1, 4, 2]);
+        assert_eq!(fit_shape(&[4, 2, 3], 3), [4, 2, 3]);
     }
 }

@@ -328,8 +328,8 @@ async fn fragments(
         for (key, blob) in run.iter().zip(blobs) {
             let rows = counts.get(key).copied().unwrap_or(0); // a chunk without links
             let blob = blob?.unwrap_or_default();
-            let blob =
-                completed(&blob, rows).map_err(|e| e.in_array("link_fragments").in_chunk(key));
+            let blob = append_missing_group(&blob, rows)
+                .map_err(|e| e.in_array("link_fragments").in_chunk(key));
             sink.put(key, blob?.into())?;
         }
         run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
@@ -339,7 +339,7 @@ async fn fragments(
 }
 
 /// Returns the index `blob`, with one more group where it has fewer rows than there are.
-fn completed(blob: &[u8], rows: u64) -> Result<Vec<u8>, ModelError> {
+fn append_missing_group(blob: &[u8], rows: u64) -> Result<Vec<u8>, ModelError> {
     let mut builder = FragmentIndexBuilder::new();
     let mut covered = 0;
     if !blob.is_empty() {
@@ -397,12 +397,12 @@ mod tests {
         builder.range(0, 2).unwrap();
         builder.rows(&[3, 2]).unwrap();
         let index = builder.encode();
-        assert_eq!(completed(&index, 4).unwrap(), index);
-        let completed_index = completed(&index, 7).unwrap();
+        assert_eq!(append_missing_group(&index, 4).unwrap(), index);
+        let completed_index = append_missing_group(&index, 7).unwrap();
         let view = FragmentIndex::parse(&completed_index).unwrap();
         assert_eq!((view.len(), view.row_count(2), view.extent()), (3, Some(3), 7));
-        let new = completed(&[], 5).unwrap();
+        let new = append_missing_group(&[], 5).unwrap();
         assert!(FragmentIndex::parse(&new).unwrap().tiles(5));
-        assert_eq!(completed(&[], 0).unwrap(), FragmentIndexBuilder::new().encode());
+        assert_eq!(append_missing_group(&[], 0).unwrap(), FragmentIndexBuilder::new().encode());
     }
 }

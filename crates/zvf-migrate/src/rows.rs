@@ -133,8 +133,8 @@ fn candidates(dtype: Dtype) -> Vec<(FillValue, Vec<u8>)> {
     let bits = dtype.size.saturating_mul(8).min(64);
     match dtype.kind {
         DtypeKind::Float => {
-            let each = [f64::NAN, f64::NEG_INFINITY, f64::INFINITY].into_iter().zip(HALVES);
-            let each = each.map(|(x, half)| {
+            let specials = [f64::NAN, f64::NEG_INFINITY, f64::INFINITY].into_iter().zip(HALVES);
+            let fills = specials.map(|(x, half)| {
                 let bytes = match size {
                     2 => half.to_vec(),
                     4 if x.is_nan() => f32::NAN.to_le_bytes().to_vec(),
@@ -144,17 +144,17 @@ fn candidates(dtype: Dtype) -> Vec<(FillValue, Vec<u8>)> {
                 };
                 (FillValue::float(x), bytes)
             });
-            each.collect()
+            fills.collect()
         }
         DtypeKind::Int => {
             let lowest = i64::MIN.checked_shr(64_u32.saturating_sub(bits_of(bits))).unwrap_or(0);
-            let each = (0..tried).map(|i| lowest.saturating_add_unsigned(i));
-            each.map(|n| (FillValue::int(n), item(&n.to_le_bytes()))).collect()
+            let numbers = (0..tried).map(|i| lowest.saturating_add_unsigned(i));
+            numbers.map(|n| (FillValue::int(n), item(&n.to_le_bytes()))).collect()
         }
         DtypeKind::UInt => {
             let highest = u64::MAX.checked_shr(64_u32.saturating_sub(bits_of(bits))).unwrap_or(0);
-            let each = (0..tried).map(|i| highest.saturating_sub(i));
-            each.map(|n| (FillValue::uint(n), item(&n.to_le_bytes()))).collect()
+            let numbers = (0..tried).map(|i| highest.saturating_sub(i));
+            numbers.map(|n| (FillValue::uint(n), item(&n.to_le_bytes()))).collect()
         }
         DtypeKind::Text => {
             let unit = |unit: u32| {

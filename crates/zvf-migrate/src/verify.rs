@@ -165,7 +165,7 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
     let mut sum = 0_u64;
     let Some(index) = index else {
         for (chunk, sums) in &fragments {
-            sum = sum.wrapping_add(folded(hash_key(chunk), sums.iter().copied()));
+            sum = sum.wrapping_add(combine_hashes(hash_key(chunk), sums.iter().copied()));
         }
         return Ok(sum);
     };
@@ -179,10 +179,12 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
                 let sums = fragments.get(&chunk);
                 // A missing fragment counts by its number: it is missing on both sides.
                 let found = sums.and_then(|sums| sums.get(usize::try_from(fragment).ok()?));
-                found.copied().unwrap_or_else(|| folded(hash_key(&chunk), [fragment].into_iter()))
+                found
+                    .copied()
+                    .unwrap_or_else(|| combine_hashes(hash_key(&chunk), [fragment].into_iter()))
             });
             let id = u64::from_le_bytes(id.0.to_le_bytes());
-            sum = sum.wrapping_add(folded(id, parts));
+            sum = sum.wrapping_add(combine_hashes(id, parts));
         }
         start = end;
     }
@@ -206,7 +208,7 @@ async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>
             let view = fragments.view()?;
             let sums = view.iter().map(|fragment| {
                 let rows = fragment.rows().filter_map(|row| usize::try_from(row).ok());
-                folded(0, rows.map(|row| hash(column.row(row))))
+                combine_hashes(0, rows.map(|row| hash(column.row(row))))
             });
             all.insert(*key, sums.collect());
         }
@@ -226,7 +228,7 @@ async fn members(groups: &Groups) -> Result<u64, ModelError> {
                 Members::Range { start, stop } => vec![start, stop],
             };
             let ids = ids.iter().map(|id| u64::from_le_bytes(id.to_le_bytes()));
-            sum = folded(sum, [folded(1, ids)].into_iter());
+            sum = combine_hashes(sum, [combine_hashes(1, ids)].into_iter());
         }
         start = end;
     }
@@ -239,11 +241,11 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 fn hash_key(key: &ChunkKey) -> u64 {
-    folded(0, key.components().iter().map(|n| u64::from_le_bytes(n.to_le_bytes())))
+    combine_hashes(0, key.components().iter().map(|n| u64::from_le_bytes(n.to_le_bytes())))
 }
 
 /// Returns a hash that depends on `seed`, on all `parts` and on their order.
-fn folded(seed: u64, parts: impl Iterator<Item = u64>) -> u64 {
+fn combine_hashes(seed: u64, parts: impl Iterator<Item = u64>) -> u64 {
     let mixed = |sum: u64| {
         let sum = (sum ^ (sum >> 32)).wrapping_mul(MIX);
         sum ^ (sum >> 29)
@@ -316,7 +318,7 @@ mod tests {
 
     #[test]
     fn sums_depend_on_order_and_on_the_seed() {
-        let sum = |seed, parts: &[u64]| folded(seed, parts.iter().copied());
+        let sum = |seed, parts: &[u64]| combine_hashes(seed, parts.iter().copied());
         let all = [sum(0, &[]), sum(1, &[]), sum(0, &[1, 2]), sum(0, &[2, 1]), sum(0, &[1, 2, 0])];
         for (i, folded_parts) in all.iter().enumerate() {
             assert!(!all[..i].contains(folded_parts), "{all:?}");

@@ -67,9 +67,9 @@ impl Batch {
     /// # Errors
     ///
     /// When there is not one entry a vertex.
-    pub fn with_vertex_objects(self, of: Vec<Option<ObjectId>>) -> Result<Self, BadBatch> {
-        same_length("the list of owners", of.len(), self.len())?;
-        Ok(Self { vertex_objects: Some(of), ..self })
+    pub fn with_vertex_objects(self, objects: Vec<Option<ObjectId>>) -> Result<Self, BadBatch> {
+        same_length("the list of owners", objects.len(), self.len())?;
+        Ok(Self { vertex_objects: Some(objects), ..self })
     }
 
     /// The same divided into parts.

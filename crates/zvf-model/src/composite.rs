@@ -99,11 +99,11 @@ impl ExtraGeometry {
     ) -> Vec<Result<Column, ModelError>> {
         let rows = CellRows { cells: &self.vertices, dtype: self.dtype, width: self.width };
         let columns = rows.read_all(keys, caching).await.into_iter().zip(keys);
-        let each = columns.map(|(column, key)| {
+        let positions = columns.map(|(column, key)| {
             column?
                 .ok_or_else(|| crate::level::absent().in_array(self.vertices.path()).in_chunk(key))
         });
-        each.collect()
+        positions.collect()
     }
 
     /// The elements: each a row of numbers of vertices; `None` when it has none.

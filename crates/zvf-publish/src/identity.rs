@@ -94,6 +94,20 @@ fn place(_about: &fs::Metadata) -> (u64, u64) {
     (0, 0)
 }
 
+/// Returns the device and the inode of a file or folder.
+#[cfg(unix)]
+pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let about = fs::metadata(path)?;
+    Ok((about.dev(), about.ino()))
+}
+
+/// On other systems nothing can be compared.
+#[cfg(not(unix))]
+pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(path).map(|_| (0, 0))
+}
+
 /// Returns whether two paths are on one file system.
 #[cfg(unix)]
 pub(crate) fn is_same_device(first: &Path, second: &Path) -> io::Result<bool> {

@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::addition;
 use crate::disk::Disk;
 use crate::lock::{FileLock, owner_path};
 use crate::name::{
@@ -123,6 +124,7 @@ pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> 
                 if old.exists() && !target.exists() {
                     disk.rename(&old, target)?;
                 }
+                addition::undo(disk, &leftover.path, target)?;
                 // The last rename of its owner may not be synced yet, and needs the removed data.
                 disk.sync_dir(parent)?;
                 // Another user's scratch stays, and is removed by its owner.

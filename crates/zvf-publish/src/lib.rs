@@ -25,6 +25,7 @@
 //!     lock                 locked as long as its owner lives
 //!     store/               the folder, under its final names; after an exchange, the old one
 //!     old/                 the old folder, where two names cannot be exchanged in one step
+//!     added                the names that are added to the old folder, where the rest of it stays in its place
 //! .NAME.zvf-new-ID         an AtomicFile, locked as long as its owner lives
 //! ```
 //!
@@ -33,6 +34,10 @@
 //! folder is the expected one; sync the parent; remove the old folder. A step that fails before the exchange leaves the
 //! old target, one that fails after it is [`PublishError::Unknown`].
 //!
+//! A folder that is only added to ([`StagingOptions::adds`]) is not exchanged: names that are new get their place one by one,
+//! and the marker file is replaced last, which is the commit. Until then nobody looks for them, and the next one that takes
+//! the lock removes what a process left that died before its commit.
+//!
 //! Where a file system has no locks (`flock` fails with `ENOSYS`, `ENOLCK` or `EOPNOTSUPP`), an owner file is used
 //! instead; [`TargetLock::is_by_file`] returns that, for a notice.
 //!
@@ -40,6 +45,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod addition;
 mod digest;
 mod disk;
 mod error;

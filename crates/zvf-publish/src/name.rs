@@ -97,9 +97,12 @@ pub(crate) const TARGET_LOCK: &str = "lock";
 pub(crate) const NEW_FILE: &str = "new";
 /// The word in the names of scratch directories.
 pub(crate) const SCRATCH: &str = "build";
-/// The names in a scratch directory: its lock, and the old folder where two names cannot be exchanged in one step.
+/// The names in a scratch directory: its lock, the folder under its final names, the old folder where two names cannot be
+/// exchanged in one step, and the list of names that are added to the target.
 pub(crate) const SCRATCH_LOCK: &str = "lock";
+pub(crate) const SCRATCH_STORE: &str = "store";
 pub(crate) const SCRATCH_OLD: &str = "old";
+pub(crate) const SCRATCH_ADDED: &str = "added";
 /// The limit of file systems for one name.
 const MAX_NAME_BYTES: usize = 255;
 /// The length of the suffix `.zvf` of journals and backups.

@@ -31,7 +31,7 @@ use crate::disk::Disk;
 use crate::error::PublishError;
 use crate::identity::{TargetIdentity, is_same_device};
 use crate::leftover::remove_leftovers;
-use crate::name::{resolve_target, split_target, unique_id};
+use crate::name::{SCRATCH_STORE, resolve_target, split_target, unique_id};
 use crate::permissions;
 use crate::staging::{StagingOptions, exchange, open_dir};
 use crate::target::TargetLock;
@@ -73,7 +73,7 @@ impl SharedStagingDir {
         }
         let join = || -> Result<Self, PublishError> {
             if !published {
-                disk.make_dirs(&work.join(STORE))?;
+                disk.make_dirs(&work.join(SCRATCH_STORE))?;
                 check_device(work, &target)?;
             }
             let held = open_dir(work)?;
@@ -88,7 +88,7 @@ impl SharedStagingDir {
     ///
     /// When it cannot be written.
     pub fn put(&self, path: &str, parts: &[Bytes]) -> Result<(), PublishError> {
-        let to = self.work.join(STORE).join(path);
+        let to = self.work.join(SCRATCH_STORE).join(path);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let fresh = to.with_file_name(format!(".tmp-{}-{number}", process()));
         let written = self.disk.create(&fresh, parts);
@@ -99,7 +99,7 @@ impl SharedStagingDir {
     /// Returns the path of the folder until it is published.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.work.join(STORE)
+        self.work.join(SCRATCH_STORE)
     }
 
     /// Returns whether the folder was renamed to the target.
@@ -117,7 +117,7 @@ impl SharedStagingDir {
     ///
     /// When it cannot be read.
     pub fn has(&self, path: &str) -> io::Result<bool> {
-        fs::exists(self.work.join(STORE).join(path))
+        fs::exists(self.work.join(SCRATCH_STORE).join(path))
     }
 
     /// Waits until what this process wrote would survive a loss of power.
@@ -129,7 +129,7 @@ impl SharedStagingDir {
         if !self.options.sync {
             return Ok(());
         }
-        Ok(self.disk.sync_all(&self.held, &self.work.join(STORE))?)
+        Ok(self.disk.sync_all(&self.held, &self.work.join(SCRATCH_STORE))?)
     }
 
     /// Writes the marker file, and makes the folder visible under its name, complete and synced. A run that was
@@ -160,9 +160,9 @@ impl SharedStagingDir {
         self.options.check_target(lock.target())?;
         let (store, old, marker) = (self.path(), self.work.join(OLD), self.options.marker);
         clear_names(&store)?;
-        let is_there = self.options.replace && self.target.join(marker).exists();
-        let identity = TargetIdentity::read(&self.target, marker)?.filter(|_| is_there);
-        if is_there {
+        let replaces = self.options.replace && self.target.join(marker).exists();
+        let identity = TargetIdentity::read(&self.target, marker)?.filter(|_| replaces);
+        if replaces {
             let foreign = (self.options.find_foreign)(&self.target)?;
             carry_over(&self.disk, (&self.target, &store), marker, &foreign)?;
             permissions::copy_tree(&self.target, &store, marker)?;
@@ -197,7 +197,7 @@ impl SharedStagingDir {
         let Ok(recorded) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
         // Names are exchanged only once that file is synced: a truncated one is from before.
         let Some(number) = directory_of(&recorded) else { return Ok(false) };
-        let store = work.join(STORE);
+        let store = work.join(SCRATCH_STORE);
         // The same loss of power may have affected the marker.
         let is_kept = store.is_dir() && directory_number(&store)? == number;
         Ok(!is_kept && !Self::is_made_in(target, work, marker)?)
@@ -208,9 +208,9 @@ impl SharedStagingDir {
 fn check_device(work: &Path, target: &Path) -> Result<(), PublishError> {
     let above = target.ancestors().skip(1).find(|above| above.exists());
     match above {
-        Some(above) if !is_same_device(&work.join(STORE), above)? => {
+        Some(above) if !is_same_device(&work.join(SCRATCH_STORE), above)? => {
             // Nothing was written yet.
-            drop(fs::remove_dir(work.join(STORE)));
+            drop(fs::remove_dir(work.join(SCRATCH_STORE)));
             drop(fs::remove_dir(work));
             Err(PublishError::OtherDevice)
         }
@@ -226,7 +226,7 @@ fn is_published(
     work: &Path,
     marker: &str,
 ) -> Result<bool, PublishError> {
-    let store = work.join(STORE);
+    let store = work.join(SCRATCH_STORE);
     let between = || {
         let renamed = work.join(ID).exists() && work.join(OLD).exists() && store.exists();
         renamed && !target.join(marker).exists()
@@ -286,7 +286,6 @@ fn process() -> &'static str {
     NUMBER.get_or_init(unique_id)
 }
 
-const STORE: &str = "store";
 const ID: &str = "store.id";
 const OLD: &str = "old";
 static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -435,12 +434,12 @@ mod tests {
     fn a_folder_on_another_file_system_is_refused_at_once() {
         let place = Place::new();
         let work = place.at("work");
-        fs::create_dir_all(work.join(STORE)).unwrap();
+        fs::create_dir_all(work.join(SCRATCH_STORE)).unwrap();
         // The file system of processes is a different one.
         let target = Path::new("/proc/self/a.zv");
         assert!(matches!(check_device(&work, target), Err(PublishError::OtherDevice)));
         assert!(!work.exists(), "it is left");
-        fs::create_dir_all(work.join(STORE)).unwrap();
+        fs::create_dir_all(work.join(SCRATCH_STORE)).unwrap();
         assert!(check_device(&work, &place.at("a.zv")).is_ok());
         assert!(work.exists());
     }

@@ -12,6 +12,8 @@
 //! all of it; a replacement exchanges the two names instead. Where `old` exists and NAME does not, a process died
 //! between two renames: the next one that takes the target's lock renames the old folder back.
 //!
+//! A folder that is only added to stays where it is (`addition`).
+//!
 //! The contents of the folder are the caller's; single calls are in [`Disk`].
 
 use std::fs::{self, File};
@@ -21,12 +23,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
+use crate::addition::{self, Addition};
 use crate::disk::Disk;
 use crate::error::PublishError;
 use crate::gate::CommitGate;
-use crate::identity::TargetIdentity;
+use crate::identity::{TargetIdentity, node};
 use crate::lock::FileLock;
-use crate::name::{SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, hidden_sibling, unique_id};
+use crate::name::{SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, hidden_sibling, unique_id};
 use crate::permissions;
 use crate::target::TargetLock;
 use crate::tree::{carry_over, link_tree};
@@ -40,6 +43,9 @@ pub struct StagingOptions {
     pub replace: bool,
     /// Whether an existing file is replaced as well.
     pub replace_file: bool,
+    /// Whether what is written is added to the existing folder, of which the rest stays in its place: the marker file is
+    /// replaced last. Together with `replace`.
+    pub adds: bool,
     /// Whether publishing waits until everything would survive a loss of power.
     pub sync: bool,
     /// Passed right before anything becomes visible.
@@ -56,6 +62,7 @@ impl StagingOptions {
             marker,
             replace: false,
             replace_file: false,
+            adds: false,
             sync: true,
             gate: CommitGate::default(),
             find_foreign: |_| Ok(Vec::new()),
@@ -134,7 +141,7 @@ impl StagingDir {
         options.check_target(lock.target())?;
         let identity = read_replaced(lock.target(), options.marker)?;
         let (scratch, scratch_lock) = make_scratch(lock.disk(), lock.target())?;
-        let store = scratch.join(STORE);
+        let store = scratch.join(SCRATCH_STORE);
         let begun = lock.disk().make_dir(&store).and_then(|()| open_dir(&store));
         let held = begun.inspect_err(|_| drop(fs::remove_dir_all(&scratch)))?;
         let done = AtomicBool::new(false);
@@ -157,6 +164,12 @@ impl StagingDir {
     #[must_use]
     pub const fn identity(&self) -> Option<&TargetIdentity> {
         self.identity.as_ref()
+    }
+
+    /// Returns whether it is added to an existing folder, of which the rest stays in its place.
+    #[must_use]
+    pub const fn adds(&self) -> bool {
+        self.options.adds && self.identity.is_some()
     }
 
     /// Writes the file `path`, which must not exist yet.
@@ -253,6 +266,9 @@ impl StagingDir {
     pub fn publish(&self) -> Result<(), PublishError> {
         let (target, disk) = (self.lock.target(), self.disk());
         check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
+        if self.adds() {
+            return self.publish_added();
+        }
         if target.is_dir() {
             let foreign = (self.options.find_foreign)(target)?;
             carry_over(disk, (target, &self.store), self.options.marker, &foreign)?;
@@ -278,6 +294,39 @@ impl StagingDir {
             let foreign = (self.options.find_foreign)(&old).map_err(PublishError::Unknown)?;
             let carried = carry_over(disk, (&old, target), self.options.marker, &foreign);
             carried.map_err(|error| PublishError::Unknown(io::Error::other(error)))?;
+        }
+        // It is published; the rest is scratch that the next process removes.
+        drop(disk.remove_all(&self.scratch));
+        Ok(())
+    }
+
+    /// Adds what was written to the target, and replaces the marker file of that.
+    fn publish_added(&self) -> Result<(), PublishError> {
+        let (target, disk, marker) = (self.lock.target(), self.disk(), self.options.marker);
+        permissions::copy_tree(target, &self.store, marker)?;
+        let addition = Addition::write_list(disk, (&self.scratch, &self.store), target, marker)?;
+        if self.options.sync {
+            disk.sync_all(&self.held, &self.scratch)?;
+            disk.sync_dir(self.lock.parent())?; // the next one finds the list by the name of the scratch
+        }
+        self.options.gate.enter()?;
+        let identity = read_replaced(target, marker).map_err(PublishError::from);
+        let committed = identity
+            .and_then(|now| check_unchanged(self.identity, now))
+            .and_then(|()| addition.commit(disk, self.options.sync));
+        match &committed {
+            Ok(()) | Err(PublishError::Unknown(_)) => self.done.store(true, Ordering::SeqCst),
+            Err(_) => {
+                self.options.gate.leave();
+                if addition::undo(disk, &self.scratch, target).is_err() {
+                    // The scratch stays with its list: the next one that takes the lock tries again.
+                    self.done.store(true, Ordering::SeqCst);
+                }
+            }
+        }
+        committed?;
+        if self.options.sync {
+            disk.sync_dir(target).map_err(PublishError::Unknown)?;
         }
         // It is published; the rest is scratch that the next process removes.
         drop(disk.remove_all(&self.scratch));
@@ -376,19 +425,6 @@ pub(crate) fn exchange(
     Ok(Some(old.to_owned()))
 }
 
-#[cfg(unix)]
-fn node(path: &Path) -> io::Result<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    let about = fs::metadata(path)?;
-    Ok((about.dev(), about.ino()))
-}
-
-/// On other systems nothing can be compared.
-#[cfg(not(unix))]
-fn node(path: &Path) -> io::Result<(u64, u64)> {
-    fs::metadata(path).map(|_| (0, 0))
-}
-
 /// Creates a locked scratch directory of this process. Only its owner may read it.
 pub(crate) fn make_scratch(disk: &Disk, target: &Path) -> io::Result<(PathBuf, FileLock)> {
     loop {
@@ -435,8 +471,6 @@ pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
     File::open(path.with_file_name(SCRATCH_LOCK))
 }
 
-/// The name of the folder in its scratch directory.
-const STORE: &str = "store";
 /// How often removing scratch is repeated while files still appear in it.
 const REMOVE_TRIES: usize = 20;
 

@@ -195,8 +195,8 @@ impl Reader {
                 if present {
                     let rows: Vec<u64> = (0..index.slots()).collect();
                     let manifests = index.manifests(&rows).await?;
-                    let mut there = manifests.iter().map(|manifest| !manifest.is_empty());
-                    ids.retain(|_| there.next().unwrap_or(true));
+                    let mut presence = manifests.iter().map(|manifest| !manifest.is_empty());
+                    ids.retain(|_| presence.next().unwrap_or(true));
                 }
                 Ok(ids)
             })?;

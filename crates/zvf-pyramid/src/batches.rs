@@ -131,8 +131,8 @@ pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>, PyramidErr
     parts.sort_by_key(|(object, _)| *object);
     let rows = parts.iter().flat_map(|(_, rows)| rows.clone());
     let rows: Vec<u32> = rows.map(row_number).collect();
-    let column = |of: &dyn Fn(&Batch) -> Option<Column>| {
-        let columns: Vec<_> = batches.iter().filter_map(of).collect();
+    let column = |get_column: &dyn Fn(&Batch) -> Option<Column>| {
+        let columns: Vec<_> = batches.iter().filter_map(get_column).collect();
         join(&columns.iter().collect::<Vec<_>>()).map(|all| gather(&all, &rows))
     };
     let positions = column(&|batch| Some(batch.positions().clone()));
@@ -157,8 +157,8 @@ pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>, PyramidE
     if !batches.iter().all(|other| has_same_columns(first, other)) {
         return Ok(None);
     }
-    let all = |of: &dyn Fn(&Batch) -> Option<Column>| {
-        let columns: Vec<_> = batches.iter().filter_map(|batch| of(batch)).collect();
+    let all = |get_column: &dyn Fn(&Batch) -> Option<Column>| {
+        let columns: Vec<_> = batches.iter().filter_map(|batch| get_column(batch)).collect();
         join(&columns.iter().collect::<Vec<_>>())
     };
     let positions = all(&|batch| Some(batch.positions().clone()));

@@ -23,7 +23,7 @@ use zvf_query::region::Region;
 use crate::PyramidError;
 use crate::batches::select_rows;
 use crate::columns::{counts, gather};
-use crate::links::Taking;
+use crate::links::LineageWriter;
 use crate::rows::NONE;
 use crate::shape::Coarsened;
 
@@ -31,7 +31,7 @@ use crate::shape::Coarsened;
 #[derive(Debug)]
 pub(crate) struct Blocks {
     boxes: Vec<[Vec<i64>; 2]>, // lowest and highest chunk
-    of: Vec<u32>,              // of each chunk, by its place in the level
+    block_of_chunk: Vec<u32>,  // by the place of the chunk in the level
     sizes: Vec<f64>,           // of a chunk
 }
 
@@ -64,7 +64,7 @@ impl Blocks {
         (sizes, units): (Vec<f64>, &[i64]),
         max_rows: u64,
     ) -> Self {
-        let mut blocks = Self { boxes: Vec::new(), of: vec![0; keys.len()], sizes };
+        let mut blocks = Self { boxes: Vec::new(), block_of_chunk: vec![0; keys.len()], sizes };
         let mut open = vec![(0..keys.len()).collect::<Vec<usize>>()];
         while let Some(mut chunks) = open.pop() {
             let Some(corners) = corners(keys, &chunks) else { continue };
@@ -74,7 +74,7 @@ impl Blocks {
             if count <= max_rows || length == 0 {
                 let number = saturating_u32_from_usize(blocks.boxes.len());
                 for at in chunks {
-                    if let Some(to) = blocks.of.get_mut(at) {
+                    if let Some(to) = blocks.block_of_chunk.get_mut(at) {
                         *to = number;
                     }
                 }
@@ -114,7 +114,8 @@ impl Blocks {
 
     /// The block of each place.
     pub(crate) fn owners(&self, places: &[u64]) -> Vec<u32> {
-        let owner = |at: &u64| self.of.get(saturating_usize(at >> 32)).copied().unwrap_or(NONE);
+        let owner =
+            |at: &u64| self.block_of_chunk.get(saturating_usize(at >> 32)).copied().unwrap_or(NONE);
         places.iter().map(owner).collect()
     }
 }
@@ -166,12 +167,12 @@ fn median_cut(
     count: u64,
     along: impl Fn(&usize) -> Option<i64>,
 ) -> usize {
-    let (mut rows_before, mut best, mut off) = (0_u64, 0_usize, u64::MAX);
+    let (mut rows_before, mut best, mut least_apart) = (0_u64, 0_usize, u64::MAX);
     for (at, [before, after]) in chunks.array_windows::<2>().enumerate() {
         rows_before += rows.get(*before).copied().unwrap_or(0);
         let apart = rows_before.saturating_mul(2).abs_diff(count);
-        if along(before) != along(after) && apart < off {
-            (best, off) = (at + 1, apart);
+        if along(before) != along(after) && apart < least_apart {
+            (best, least_apart) = (at + 1, apart);
         }
     }
     // The longest side has two units or more: there is always a cut.
@@ -199,12 +200,12 @@ pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<boo
 
 /// The running numbers of ends that later blocks ask for.
 #[derive(Debug, Default)]
-pub(crate) struct Sewing {
+pub(crate) struct BlockStitcher {
     numbers: HashMap<u64, (u64, u32)>, // by place: the number, and the last block that needs it
     taken: u64,
 }
 
-impl Sewing {
+impl BlockStitcher {
     /// Takes what was made of a block, and what joins it to earlier ones; gives the number of edges or
     /// faces.
     pub(crate) fn take(
@@ -212,7 +213,7 @@ impl Sewing {
         made: Coarsened,
         (places, owners, fixed): (&[u64], &[u32], &[bool]),
         block: usize,
-        taking: &mut Taking,
+        lineage: &mut LineageWriter,
     ) -> Result<u64, PyramidError> {
         let coarse = Coarse::new(&made, places, owners, fixed);
         let block = saturating_u32_from_usize(block);
@@ -225,15 +226,15 @@ impl Sewing {
                 *to = at;
             }
         }
-        let of = |row: &u32| number.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
+        let number_of = |row: &u32| number.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
         let block_part = Coarsened {
             batch: select_rows(&made.batch, &rows)?,
-            vertex_map: made.vertex_map.iter().map(of).collect(),
+            vertex_map: made.vertex_map.iter().map(number_of).collect(),
             error: made.error,
             at: None,
         };
-        self.taken += to_u64(block_part.vertex_map.iter().filter(|of| **of != NONE).count());
-        let first = taking.take(&block_part, places)?;
+        self.taken += to_u64(block_part.vertex_map.iter().filter(|row| **row != NONE).count());
+        let first = lineage.take(&block_part, places)?;
         let mut count = block_part.elements();
         let Some(elements) = made.batch.elements() else { return Ok(count) };
         let (mut sewn, mut ends) = (Vec::new(), Vec::new());
@@ -244,7 +245,7 @@ impl Sewing {
                 continue;
             }
             for row in rows {
-                let at = of(&saturating_u32_from_usize(*row));
+                let at = number_of(&saturating_u32_from_usize(*row));
                 if last > block && at != NONE {
                     let number = first + u64::from(at);
                     let entry = self.numbers.entry(coarse.place(*row)).or_insert((number, last));
@@ -253,7 +254,7 @@ impl Sewing {
             }
             if last == block {
                 for row in rows {
-                    ends.push(match of(&saturating_u32_from_usize(*row)) {
+                    ends.push(match number_of(&saturating_u32_from_usize(*row)) {
                         NONE => self.number(coarse.place(*row))?,
                         at => first + u64::from(at),
                     });
@@ -262,7 +263,7 @@ impl Sewing {
             }
         }
         count += to_u64(sewn.len());
-        push(taking, elements, &sewn, &ends)?;
+        push(lineage, elements, &sewn, &ends)?;
         self.numbers.retain(|_, (_, until)| *until > block);
         Ok(count)
     }
@@ -297,14 +298,15 @@ impl Coarse {
     fn new(made: &Coarsened, places: &[u64], owners: &[u32], fixed: &[bool]) -> Self {
         let count = made.batch.len();
         let mut coarse = Self { owners: vec![NONE; count], places: vec![u64::MAX; count] };
-        for ((of, fixed), (at, owner)) in
+        for ((row, fixed), (at, owner)) in
             made.vertex_map.iter().zip(fixed).zip(places.iter().zip(owners))
         {
-            let of = usize_from_u32(*of);
-            if !fixed && coarse.owners.get(of).is_some_and(|owner| *owner != NONE) {
+            let row = usize_from_u32(*row);
+            if !fixed && coarse.owners.get(row).is_some_and(|owner| *owner != NONE) {
                 continue; // others may have become one with it, which stays where it is
             }
-            if let (Some(to), Some(whose)) = (coarse.places.get_mut(of), coarse.owners.get_mut(of))
+            if let (Some(to), Some(whose)) =
+                (coarse.places.get_mut(row), coarse.owners.get_mut(row))
             {
                 (*to, *whose) = (*at, *owner);
             }
@@ -323,7 +325,7 @@ impl Coarse {
 
 /// Gives the writer elements by the numbers of their ends.
 fn push(
-    taking: &mut Taking,
+    lineage: &mut LineageWriter,
     elements: &Elements,
     some: &[u32],
     ends: &[u64],
@@ -340,7 +342,7 @@ fn push(
     let fields = elements.fields().iter();
     let fields: Vec<_> =
         fields.map(|field| field.with_column(gather(&field.column, some))).collect();
-    Ok(taking.kind_writer()?.push_elements(&vertices, &fields)?)
+    Ok(lineage.kind_writer()?.push_elements(&vertices, &fields)?)
 }
 
 /// How many vertices of a kind fit in so many bytes of memory while a level is made of them.
@@ -376,7 +378,7 @@ mod tests {
         let blocks = Blocks::new(&keys, &rows, (vec![2.0, 5.0], &[1, 1]), 100);
         assert_eq!(blocks.len(), 4);
         let mut counts = vec![0; 4];
-        for ((key, rows), block) in keys.iter().zip(&rows).zip(&blocks.of) {
+        for ((key, rows), block) in keys.iter().zip(&rows).zip(&blocks.block_of_chunk) {
             let [low, high] = &blocks.boxes[*block as usize];
             let inside = |axis: usize| (low[axis]..=high[axis]).contains(&key.components()[axis]);
             assert!(inside(0) && inside(1), "{key} in {block}");
@@ -386,7 +388,8 @@ mod tests {
         let region = blocks.region(0).unwrap();
         let low: Vec<f64> = region.hull().low().to_vec();
         assert!(low[0] < -6.0 && low[0] > -6.001 && low[1] < 0.0, "{low:?}");
-        assert_eq!(blocks.owners(&[0, 31 << 32, 99 << 32]), [blocks.of[0], blocks.of[31], NONE]);
+        let expected = [blocks.block_of_chunk[0], blocks.block_of_chunk[31], NONE];
+        assert_eq!(blocks.owners(&[0, 31 << 32, 99 << 32]), expected);
         let len = |max_rows, units: [i64; 2]| {
             Blocks::new(&keys, &rows, (vec![2.0, 5.0], &units), max_rows).len()
         };

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use async_recursion::async_recursion as boxed;
+use zvf_format::key::Delta;
 use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Kind, LevelId, LevelReader};
@@ -13,24 +15,25 @@ use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::SpillFolder;
 
 use crate::checkpoint::{Checkpoint, TakeOutcome};
+use crate::cross_level_options::CrossLevelOptions;
 use crate::ladder::{self, PyramidPlan};
-use crate::making::again::Previous;
-use crate::making::{self, KindBuild};
+use crate::level_build::partial_rebuild::PreviousStore;
+use crate::level_build::{self, KindBuild};
 use crate::names::Names;
-use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
+use crate::report::{EventReporter, LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::rule::Aggregation;
 use crate::shape::Rules;
 use crate::size::{Size, count_stored_bytes};
 use crate::stale::{Changed, Stale};
-use crate::wanted::CrossLevelOptions;
 use crate::{Options, PyramidError, additive, levels, links};
 
 /// Gives the store at `address` coarser levels, in place of those it has; `on_level` is called for each as it is
 /// made.
 ///
-/// The store is replaced as a whole, when all is written; what fails before, or is stopped, leaves it as
-/// it is. Levels that a killed process had made are not made again when the same is asked for again.
+/// A store that has levels is replaced as a whole, when all is written. Otherwise they are added to it, and the root
+/// document, which is replaced last, is the commit: level 0 stays in its place. What fails before, or is stopped, leaves the
+/// store as it is. Levels that a killed process had made are not made again when the same is asked for again.
 ///
 /// Where level 0 only adds to coarser levels, what it shows is put together first, and reported as level 0:
 /// all of that is read again, level by level, and counted. No levels ([`Options::levels`] is 0) leave that.
@@ -43,7 +46,7 @@ pub async fn build(
     address: &str,
     options: &Options,
     how: &BuildOptions,
-    mut on_level: impl FnMut(&LevelReport),
+    mut on_level: impl FnMut(&LevelReport) + Send,
 ) -> Result<Vec<LevelReport>, PyramidError> {
     let levels_only = |event: PyramidEvent<'_>| {
         if let PyramidEvent::Level(report) = event {
@@ -63,12 +66,22 @@ pub async fn build_with_notices(
     address: &str,
     options: &Options,
     how: &BuildOptions,
-    mut on_event: impl FnMut(PyramidEvent<'_>),
+    mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
+) -> Result<Vec<LevelReport>, PyramidError> {
+    build_with_checkpoint(address, options, how, &mut EventReporter::new(&mut on_event)).await
+}
+
+/// As [`build_with_notices`], with the progress that is saved beside the store.
+#[boxed]
+async fn build_with_checkpoint(
+    address: &str,
+    options: &Options,
+    how: &BuildOptions,
+    events: &mut EventReporter<'_>,
 ) -> Result<Vec<LevelReport>, PyramidError> {
     let (how, store) = lock_and_open(address, options, how).await?;
     let checkpoint = Checkpoint::open(address, &store, options).await?;
-    let made =
-        replace((address, &store), options, None, (&how, checkpoint.as_ref()), &mut on_event).await;
+    let made = replace((address, &store), options, None, (&how, checkpoint.as_ref()), events).await;
     if let Some(checkpoint) = checkpoint {
         checkpoint.remove();
     }
@@ -76,18 +89,20 @@ pub async fn build_with_notices(
 }
 
 /// As [`build_with_notices`], with the levels that were saved in `checkpoint` before; they stay.
+#[boxed]
 pub(crate) async fn build_from_checkpoint(
     address: &str,
     options: &Options,
     how: &BuildOptions,
     checkpoint: &Checkpoint,
-    mut on_event: impl FnMut(PyramidEvent<'_>),
+    events: &mut EventReporter<'_>,
 ) -> Result<Vec<LevelReport>, PyramidError> {
     let (how, store) = lock_and_open(address, options, how).await?;
-    replace((address, &store), options, None, (&how, Some(checkpoint)), &mut on_event).await
+    replace((address, &store), options, None, (&how, Some(checkpoint)), events).await
 }
 
 /// Makes level `level` and saves it in `checkpoint`, where the levels below it are or go; `None` when there is none.
+#[boxed]
 pub(crate) async fn build_one_level(
     store: &Store,
     (build, checkpoint): (&Build, &Checkpoint),
@@ -96,19 +111,21 @@ pub(crate) async fn build_one_level(
 ) -> Result<Option<LevelReport>, PyramidError> {
     let target = BuildTarget { build, checkpoint: Some(checkpoint), only: Some(level) };
     let (mut made, _root) =
-        build_levels(store, target, ladder, None, &mut |_event: PyramidEvent<'_>| {}).await?;
+        build_levels(store, target, ladder, None, &mut EventReporter::new(&mut |_event| {}))
+            .await?;
     Ok(made.pop().filter(|made| made.level == level))
 }
 
 /// Makes all levels of `store` in `build`, which is not that of a store that is replaced; those that were saved in
 /// `checkpoint` are taken over.
+#[boxed]
 pub(crate) async fn build_all_levels(
     store: &Store,
     (build, checkpoint): (&Build, Option<&Checkpoint>),
     ladder: &PyramidPlan,
-    on_event: &mut impl FnMut(PyramidEvent<'_>),
+    events: &mut EventReporter<'_>,
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
-    build_levels(store, BuildTarget::new(build, checkpoint), ladder, None, on_event).await
+    build_levels(store, BuildTarget::new(build, checkpoint), ladder, None, events).await
 }
 
 /// As [`build_with_notices`], after edits of level 0: what they left as it was is taken from the levels as they
@@ -124,10 +141,21 @@ pub async fn refresh(
     options: &Options,
     stale: &Stale,
     how: &BuildOptions,
-    mut on_event: impl FnMut(PyramidEvent<'_>),
+    mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
+) -> Result<Vec<LevelReport>, PyramidError> {
+    refresh_stale(address, options, stale, how, &mut EventReporter::new(&mut on_event)).await
+}
+
+#[boxed]
+async fn refresh_stale(
+    address: &str,
+    options: &Options,
+    stale: &Stale,
+    how: &BuildOptions,
+    events: &mut EventReporter<'_>,
 ) -> Result<Vec<LevelReport>, PyramidError> {
     let (how, store) = lock_and_open(address, options, how).await?;
-    replace((address, &store), options, Some(stale), (&how, None), &mut on_event).await
+    replace((address, &store), options, Some(stale), (&how, None), events).await
 }
 
 /// Locks the store, removes what another build left, and opens it. No other process changes it after that.
@@ -145,12 +173,12 @@ async fn replace(
     options: &Options,
     stale: Option<&Stale>,
     (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
-    on_event: &mut impl FnMut(PyramidEvent<'_>),
+    events: &mut EventReporter<'_>,
 ) -> Result<Vec<LevelReport>, PyramidError> {
     levels::check(store)?;
     let mut ladder = PyramidPlan::plan(store, options).await?;
     if let Some(only) = ladder.kinds().first().filter(|_| options.additive) {
-        let made = additive::build((address, store), only, (how, checkpoint), on_event).await?;
+        let made = additive::build((address, store), only, (how, checkpoint), events).await?;
         if let Some(made) = made {
             return Ok(made);
         }
@@ -158,15 +186,41 @@ async fn replace(
     }
     if store.level(0).await?.meta().is_additive() {
         let build = levels::begin_anew(address, store, how).await?;
-        let made = rebuild(address, (&build, checkpoint), &ladder, on_event).await;
+        let made = rebuild(address, (&build, checkpoint), &ladder, events).await;
+        return levels::publish(build, made).await;
+    }
+    if stale.is_none() && has_only_level_0(store, how).await? {
+        let build = levels::begin_adding(address, store, how).await?;
+        let target = BuildTarget::new(&build, checkpoint);
+        let made = build_levels(store, target, &ladder, None, events).await;
         return levels::publish(build, made).await;
     }
     let build = levels::begin(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, options.opening()).await?;
     let target = BuildTarget::new(&build, checkpoint);
-    let made = build_levels(&store, target, &ladder, stale, on_event).await;
+    let made = build_levels(&store, target, &ladder, stale, events).await;
     levels::publish(build, made).await
+}
+
+/// Whether the store has level 0 and no links of it to others, so that levels are only added to it.
+async fn has_only_level_0(store: &Store, options: &BuildOptions) -> Result<bool, PyramidError> {
+    // Without a lock it is no folder of this machine. Whoever put level 0 elsewhere gets a store in one place.
+    let in_place = options.lock.as_ref().is_some_and(|lock| {
+        let level_0 = std::fs::symlink_metadata(lock.target().join("0"));
+        level_0.is_ok_and(|found| found.is_dir())
+    });
+    if !in_place || store.list_levels().await? != [0] {
+        return Ok(false);
+    }
+    for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
+        let families = level.node().children("links").await?.names;
+        let mut deltas = families.iter().filter_map(|name| name.parse::<Delta>().ok());
+        if deltas.any(|delta| delta != Delta::SAME) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The build that levels are written to, and which of them.
@@ -214,19 +268,19 @@ async fn rebuild(
     address: &str,
     (build, checkpoint): (&Build, Option<&Checkpoint>),
     ladder: &PyramidPlan,
-    on_event: &mut impl FnMut(PyramidEvent<'_>),
+    events: &mut EventReporter<'_>,
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let store = Store::open(address, ladder.options().opening()).await?;
     let Some(only) = ladder.kinds().first() else {
         return Ok((Vec::new(), Root::from_store(&store).finish()));
     };
     let (mut reports, root) =
-        additive::collect_level_0(&store, (build, checkpoint), only, on_event).await?;
+        additive::collect_level_0(&store, (build, checkpoint), only, events).await?;
     let store = build.preview(&root).await?;
     // Sizes are measured of what levels are made of.
     let ladder = PyramidPlan::plan(&store, ladder.options()).await?;
     let target = BuildTarget::new(build, checkpoint);
-    let (coarser, root) = build_levels(&store, target, &ladder, None, on_event).await?;
+    let (coarser, root) = build_levels(&store, target, &ladder, None, events).await?;
     reports.extend(coarser);
     Ok((reports, root))
 }
@@ -236,7 +290,7 @@ async fn build_levels(
     BuildTarget { build, checkpoint, only }: BuildTarget<'_>,
     ladder: &PyramidPlan,
     stale: Option<&Stale>,
-    on_event: &mut impl FnMut(PyramidEvent<'_>),
+    events: &mut EventReporter<'_>,
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let options = ladder.options();
     let cross_level = CrossLevelOptions { storage: options.links, depth: options.depth };
@@ -246,7 +300,7 @@ async fn build_levels(
     let mut root = Root::from_store(store);
     root.without_links();
     for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
-        let explicit = level.links_convention().known() == Some(LinksConvention::Explicit);
+        let explicit = level.links_convention().known_word() == Some(LinksConvention::Explicit);
         kind_names.push((Names::pick_unused(&level).await?, explicit));
         let change = stale.map(|stale| Changed::from_stale(stale, level.chunk_shape().sizes()));
         changed.extend(change);
@@ -257,35 +311,36 @@ async fn build_levels(
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
     while let Some(steps) = ladder.level(saturating_u32_from_usize(reports.len()) + 1, &below) {
         let level = steps.first().map_or(0, |step| step.level);
-        let each = (0..).zip(&steps).zip(kinds.iter().zip(kind_names.iter().zip(&errors)));
-        let each = each.map(|((at, step), (ladder, ((names, explicit), error)))| KindBuild {
-            source: &source,
-            build,
-            ladder,
-            step,
-            rules: Rules { named: options.rules.clone(), weight: names.weight.clone() },
-            names,
-            error: *error,
-            folder: folder.as_ref(),
-            explicit: *explicit,
-            previous: before
-                .as_ref()
-                .zip(changed.get(at))
-                .map(|(reader, changed)| Previous { reader, changed }),
-        });
-        let kind_builds: Vec<KindBuild<'_>> = each.collect();
+        let kind_steps = (0..).zip(&steps).zip(kinds.iter().zip(kind_names.iter().zip(&errors)));
+        let kind_builds =
+            kind_steps.map(|((at, step), (ladder, ((names, explicit), error)))| KindBuild {
+                source: &source,
+                build,
+                ladder,
+                step,
+                rules: Rules { named: options.rules.clone(), weight: names.weight.clone() },
+                names,
+                error: *error,
+                folder: folder.as_ref(),
+                explicit: *explicit,
+                previous: before
+                    .as_ref()
+                    .zip(changed.get(at))
+                    .map(|(reader, changed)| PreviousStore { reader, changed }),
+            });
+        let kind_builds: Vec<KindBuild<'_>> = kind_builds.collect();
         let named: Vec<Kind> = kinds.iter().map(|kind_ladder| kind_ladder.kind).collect();
         let taken = match checkpoint {
             Some(checkpoint) => checkpoint.take(build, level, (&named, folder.is_some())).await?,
             None => TakeOutcome::Nothing,
         };
         if matches!(taken, TakeOutcome::Discarded) {
-            on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
+            events.report(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
         }
         let made = match taken {
             TakeOutcome::Level(made) => made,
             TakeOutcome::Nothing | TakeOutcome::Discarded => {
-                let made = making::build_all_kinds(&kind_builds).await?;
+                let made = level_build::build_all_kinds(&kind_builds).await?;
                 if let Some(checkpoint) = checkpoint {
                     checkpoint.put(build, &made.report, &made.parents).await?;
                 }
@@ -299,7 +354,7 @@ async fn build_levels(
         if made.report.vertices == all.vertices && !options.equal_levels {
             // It would cost room and answer like the level below.
             let vertices = all.vertices;
-            on_event(PyramidEvent::Notice(PyramidNotice::NothingShrinks { level, vertices }));
+            events.report(PyramidEvent::Notice(PyramidNotice::NothingShrinks { level, vertices }));
             build.remove(&level.to_string()).await?;
             break;
         }
@@ -309,9 +364,11 @@ async fn build_levels(
         made.documents.iter().for_each(|document| root.announce_level(document));
         source = build.preview(&root.clone().finish()).await?;
         let report = measure_stored(&source, made.report).await?;
-        on_event(PyramidEvent::Level(&report));
+        events.report(PyramidEvent::Level(&report));
         if stale.is_some() {
-            made.rebuilt.iter().for_each(|(rebuilt, _)| on_event(PyramidEvent::Rebuilt(rebuilt)));
+            made.rebuilt
+                .iter()
+                .for_each(|(rebuilt, _)| events.report(PyramidEvent::Rebuilt(rebuilt)));
             changed = made.rebuilt.into_iter().map(|(_, changed)| changed).collect();
         }
         let stuck = report.vertices.saturating_mul(20) > all.vertices.saturating_mul(19);

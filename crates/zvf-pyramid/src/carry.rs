@@ -139,7 +139,7 @@ impl Objects {
 
     /// Those that are kept and have fragments at one of the levels, by its place among them, in the order of
     /// their rows.
-    pub(crate) fn kept_of_level(&self, level: u8) -> Vec<i64> {
+    pub(crate) fn kept_ids_of_level(&self, level: u8) -> Vec<i64> {
         let level_objects = self.ids_and_levels().filter(|(_, at)| *at == level);
         level_objects.map(|(id, _)| id).filter(|id| self.keeps(*id)).collect()
     }
@@ -270,7 +270,7 @@ pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<RowIds, PyramidE
 
 /// The ids of objects whose chains are read as they were written: where one run follows another in the same
 /// chunk, reading makes them one.
-pub(crate) async fn unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>, PyramidError> {
+pub(crate) async fn find_unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>, PyramidError> {
     let Some(index) = level.objects().await? else { return Ok(BTreeSet::new()) };
     let mut whole = Vec::new();
     let note = |manifest: &zvf_model::ObjectManifest| {

@@ -34,7 +34,7 @@ use zvf_publish::{Disk, KeyedFolder, hash_file};
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
 
-use crate::made::MadeLevel;
+use crate::built_level::BuiltLevel;
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::{Options, PyramidError};
@@ -147,7 +147,7 @@ impl Checkpoint {
             }
         }
         build.hard_link_from(&folder, &level.to_string()).await?;
-        Ok(TakeOutcome::Level(MadeLevel { report, documents, parents, rebuilt: Vec::new() }))
+        Ok(TakeOutcome::Level(BuiltLevel { report, documents, parents, rebuilt: Vec::new() }))
     }
 
     /// Saves a level that is written.
@@ -278,7 +278,7 @@ pub(crate) enum TakeOutcome {
     /// Its files did not match its record: it was removed.
     Discarded,
     /// It is taken over.
-    Level(MadeLevel),
+    Level(BuiltLevel),
 }
 
 /// The state of a saved level.

@@ -15,7 +15,7 @@ use crate::PyramidError;
 use crate::columns::{counts, floats, gather, put};
 use crate::rows::{NONE, row_number};
 use crate::rule::Aggregation;
-use crate::shape::farthest::{Farthest, Spot, compare_points};
+use crate::shape::largest_error::{ErrorLocation, LargestError, compare_points};
 
 /// Vertices, cluster by cluster.
 #[derive(Clone, Debug)]
@@ -26,11 +26,11 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    /// The clusters that `of` names for each row, of which there are `count`. Rows of [`NONE`] are in none;
+    /// The clusters that `cluster_of_row` names for each row, of which there are `count`. Rows of [`NONE`] are in none;
     /// every cluster has at least one.
-    pub(crate) fn new(of: &[u32], count: usize) -> Self {
+    pub(crate) fn new(cluster_of_row: &[u32], count: usize) -> Self {
         let mut offsets = vec![0_usize; count + 1];
-        for cluster in of.iter().filter(|cluster| **cluster != NONE) {
+        for cluster in cluster_of_row.iter().filter(|cluster| **cluster != NONE) {
             if let Some(next) = offsets.get_mut(usize_from_u32(*cluster) + 1) {
                 *next += 1;
             }
@@ -41,7 +41,7 @@ impl Clusters {
             *offset = total;
         }
         let (mut next, mut members) = (offsets.clone(), vec![0; total]);
-        for (row, cluster) in (0_u32..).zip(of) {
+        for (row, cluster) in (0_u32..).zip(cluster_of_row) {
             let Some(at) = next.get_mut(usize_from_u32(*cluster)) else { continue };
             if let Some(to) = members.get_mut(*at) {
                 *to = row;
@@ -72,22 +72,24 @@ impl Clusters {
     }
 
     /// For each cluster what its vertices stand for: so many vertices of level 0.
-    pub(crate) fn weights(&self, of: Option<&[u64]>) -> Vec<u64> {
+    pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Vec<u64> {
         let weight = |rows: &[u32]| {
-            let each = rows.iter().map(|row| of.map_or(1, |of| weight_of(of, *row)));
-            each.sum::<u64>()
+            let row_weights =
+                rows.iter().map(|row| weights.map_or(1, |weights| weight_of(weights, *row)));
+            row_weights.sum::<u64>()
         };
         self.par_members().map(weight).collect()
     }
 
     /// The mean position of each, `axes` numbers for one.
-    pub(crate) fn centers(&self, at: &[f64], axes: usize, of: Option<&[u64]>) -> Vec<f64> {
+    pub(crate) fn centers(&self, at: &[f64], axes: usize, weights: Option<&[u64]>) -> Vec<f64> {
         let mut centers = vec![0.0; self.heads.len() * axes];
-        let each = centers.par_chunks_exact_mut(axes.max(1)).zip(self.par_members());
-        each.for_each(|(sums, rows)| {
+        let clusters = centers.par_chunks_exact_mut(axes.max(1)).zip(self.par_members());
+        clusters.for_each(|(sums, rows)| {
             let mut weight = 0.0;
             for row in rows {
-                let row_weight = of.map_or(1.0, |of| f64_from_u64(weight_of(of, *row)));
+                let row_weight =
+                    weights.map_or(1.0, |weights| f64_from_u64(weight_of(weights, *row)));
                 let start = usize_from_u32(*row) * axes;
                 let from = at.get(start..start + axes).unwrap_or(&[]);
                 sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * row_weight);
@@ -100,18 +102,19 @@ impl Clusters {
     }
 
     /// How far the farthest vertex lies from the one that stands for it, and which one that is.
-    pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> Farthest {
+    pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> LargestError {
         let errors =
             self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
                 rows.iter().fold((0.0, [].as_slice()), |max, row| {
                     let start = usize_from_u32(*row) * axes;
                     let at = from.get(start..start + axes).unwrap_or(&[]);
-                    let off = at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-                    max_error(max, (off.sqrt(), at))
+                    let distance_sq =
+                        at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+                    max_error(max, (distance_sq.sqrt(), at))
                 })
             });
         let (error, at) = errors.reduce(|| (0.0, [].as_slice()), max_error);
-        Farthest { error, at: (error > 0.0).then(|| Spot::Vertex(at.to_vec())) }
+        LargestError { error, at: (error > 0.0).then(|| ErrorLocation::Vertex(at.to_vec())) }
     }
 
     /// An attribute of the vertices as one of the clusters; `None` when it is dropped.
@@ -119,7 +122,7 @@ impl Clusters {
         &self,
         field: &Field,
         rule: Aggregation,
-        of: Option<&[u64]>,
+        weights: Option<&[u64]>,
     ) -> Result<Option<Field>, PyramidError> {
         rule.check(field)?;
         let column = &field.column;
@@ -128,13 +131,13 @@ impl Clusters {
             Aggregation::First => gather(column, &self.heads),
             Aggregation::Mode => self.modes(column),
             Aggregation::Count => {
-                let counts = counts(&self.weights(of))?;
+                let counts = counts(&self.weights(weights))?;
                 let mut counted = field.with_column(counts);
                 (counted.categories, counted.unit) = (None, None);
                 return Ok(Some(counted));
             }
             Aggregation::Mean | Aggregation::Sum | Aggregation::Min | Aggregation::Max => {
-                self.numbers(field, rule, of)?
+                self.numbers(field, rule, weights)?
             }
         };
         Ok(Some(field.with_column(column)))
@@ -150,7 +153,7 @@ impl Clusters {
         &self,
         field: &Field,
         rule: Aggregation,
-        of: Option<&[u64]>,
+        weights: Option<&[u64]>,
     ) -> Result<Column, PyramidError> {
         let column = &field.column;
         let dtype = column.dtype();
@@ -171,8 +174,10 @@ impl Clusters {
                     if x.is_nan() {
                         continue;
                     }
-                    let weight = match (rule, of) {
-                        (Aggregation::Mean, Some(of)) => f64_from_u64(weight_of(of, *row)),
+                    let weight = match (rule, weights) {
+                        (Aggregation::Mean, Some(weights)) => {
+                            f64_from_u64(weight_of(weights, *row))
+                        }
                         _ => 1.0,
                     };
                     found =
@@ -305,8 +310,8 @@ fn to_i128(value: &Value) -> i128 {
     }
 }
 
-fn weight_of(of: &[u64], row: u32) -> u64 {
-    of.get(usize_from_u32(row)).copied().unwrap_or(1)
+fn weight_of(weights: &[u64], row: u32) -> u64 {
+    weights.get(usize_from_u32(row)).copied().unwrap_or(1)
 }
 
 /// Numbers for what is alike, in the order in which it is first met.

@@ -68,7 +68,7 @@ pub(crate) async fn carry(
 ) -> Result<(), PyramidError> {
     let others = kinds.iter().any(|kind| kind.changes_groups());
     for (name, members) in read_groups(levels).await? {
-        let members = if others { kept_of(members, kinds) } else { members };
+        let members = if others { filter_kept(members, kinds) } else { members };
         writer.group(name.as_deref(), members);
     }
     for field in fields(levels).await? {
@@ -78,7 +78,7 @@ pub(crate) async fn carry(
 }
 
 /// The members of a group that are kept, under their new ids.
-fn kept_of(members: Members, kinds: &[&Objects]) -> Members {
+fn filter_kept(members: Members, kinds: &[&Objects]) -> Members {
     let ids = ids_of(members).into_iter();
     let new = |id| kinds.iter().find(|kind| kind.keeps(id)).map(|kind| ObjectId(kind.new_id(id)));
     Members::Ids(ids.filter_map(new).collect())

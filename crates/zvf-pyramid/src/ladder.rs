@@ -18,9 +18,9 @@ use zvf_store::Store;
 
 use crate::additive::settings::resolve_settings;
 use crate::columns::Points;
+use crate::cross_level_options::CrossLevelOptions;
 use crate::shape::contract::sides;
 use crate::size::{Size, count_stored_bytes};
-use crate::wanted::CrossLevelOptions;
 use crate::{Method, Options, PyramidError};
 
 /// The levels to come.
@@ -176,7 +176,7 @@ impl PyramidPlan {
     pub(crate) fn level(&self, level: u32, below: &[Size]) -> Option<Vec<Step>> {
         let all = below.iter().copied().fold(Size::default(), Size::combine);
         let steps = self.kinds.iter().zip(below).map(|(kind, below)| kind.step(level, *below));
-        self.options.wants(level, all).then(|| steps.collect())
+        self.options.needs_level_above(level, all).then(|| steps.collect())
     }
 
     /// Those of each kind.
@@ -242,7 +242,7 @@ impl KindLadder {
     /// The steps of this kind alone.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let (mut steps, mut below, mut level) = (Vec::new(), self.all, 1);
-        while self.options.wants(level, below) {
+        while self.options.needs_level_above(level, below) {
             let step = self.step(level, below);
             below = Size { vertices: step.vertices, bytes: step.bytes };
             steps.push(step);

@@ -68,6 +68,19 @@ pub(crate) async fn begin(
     begin_with(address, store, options, is_replaced).await
 }
 
+/// Starts a build that adds levels to the store at `address`, which has none.
+pub(crate) async fn begin_adding(
+    address: &str,
+    store: &Store,
+    options: &BuildOptions,
+) -> Result<Build, PyramidError> {
+    check_keys(store).await?;
+    let options = BuildOptions { replace: true, adds: true, ..options.clone() };
+    let build = Build::begin(address, options).await?;
+    build.copy_documents(is_replaced).await?;
+    Ok(build)
+}
+
 /// The same, with all levels to be written again.
 pub(crate) async fn begin_anew(
     address: &str,

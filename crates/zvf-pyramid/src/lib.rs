@@ -3,23 +3,24 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod additive;
-mod apart;
 mod batches;
 mod blocks;
 mod build;
+mod built_level;
 mod carry;
 mod checkpoint;
 mod choose;
 mod clusters;
 mod columns;
+mod cross_level_options;
+mod disjoint_objects;
 mod error;
 mod groups;
-mod kept;
+mod kept_levels;
 mod ladder;
+mod level_build;
 mod levels;
 mod links;
-mod made;
-mod making;
 mod names;
 mod offload;
 mod options;
@@ -35,14 +36,15 @@ mod selection;
 mod shape;
 mod size;
 mod stale;
-mod wanted;
 
 pub use build::{build, build_with_notices, refresh};
 pub use checkpoint::KeptLevel;
 pub use error::PyramidError;
-pub use kept::{belongs_to_levels, build_beside, build_level, build_with_levels, check_divisible};
+pub use kept_levels::{
+    belongs_to_levels, build_in_folder, build_level, build_with_levels, check_divisible,
+};
 pub use ladder::{PyramidPlan, Step};
-pub use options::{Method, OfKind, Options, RowsHook, Strategy};
+pub use options::{KindOptions, Method, Options, RowsHook, Strategy};
 #[cfg(feature = "reference")]
 pub use reference::{LevelContent, Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};

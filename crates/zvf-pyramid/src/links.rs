@@ -1,8 +1,8 @@
 //! Links from the vertices of a level to those that stand for them, and back.
 //!
 //! ```text
-//! while a level is made   running number of a coarse vertex, place of a fine one       taking
-//! when it is written      place of a fine vertex, place of the coarse one              settled
+//! while a level is made   running number of a coarse vertex, place of a fine one       LineageWriter
+//! when it is written      place of a fine vertex, place of the coarse one              finish
 //! when all are written    the same over several levels, and turned around              write
 //! ```
 //!
@@ -31,13 +31,13 @@ use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 
 use crate::PyramidError;
 use crate::carry::Objects;
+use crate::cross_level_options::CrossLevelOptions;
 use crate::options::RowsHook;
 use crate::rows::NONE;
 use crate::shape::Coarsened;
-use crate::wanted::CrossLevelOptions;
 
 /// A level that takes in vertices, kind by kind, and remembers what they stand for.
-pub(crate) struct Taking {
+pub(crate) struct LineageWriter {
     pub(crate) writer: LevelWriter,
     kind: Kind,                       // that is taken in
     parents: Vec<(Kind, PairSorter)>, // number of a vertex, place of one that it stands for
@@ -47,7 +47,7 @@ pub(crate) struct Taking {
     on_rows: Option<RowsHook>,
 }
 
-impl Taking {
+impl LineageWriter {
     pub(crate) fn new(
         writer: LevelWriter,
         folder: Option<&SpillFolder>,
@@ -84,8 +84,9 @@ impl Taking {
                 made.vertex_map.len(),
                 places.len(),
             )?;
-            for (of, place) in made.vertex_map.iter().zip(places).filter(|(of, _)| **of != NONE) {
-                parents.push(first + u64::from(*of), *place)?;
+            for (row, place) in made.vertex_map.iter().zip(places).filter(|(row, _)| **row != NONE)
+            {
+                parents.push(first + u64::from(*row), *place)?;
             }
         }
         match &self.renamed {
@@ -103,20 +104,20 @@ impl Taking {
     /// those of coarse ones.
     pub(crate) async fn finish(
         self,
-        says: impl FnMut(Kind, &mut zvf_metadata::LevelDoc),
+        edit_level: impl FnMut(Kind, &mut zvf_metadata::LevelDoc),
     ) -> Result<(zvf_write::Report, Vec<(Kind, Pairs)>), PyramidError> {
         let Some(folder) = self.folder else {
-            return Ok((self.writer.finish(says).await?, Vec::new()));
+            return Ok((self.writer.finish(edit_level).await?, Vec::new()));
         };
-        let each = self.parents.iter().map(|(kind, _)| (*kind, folder.sorter()));
-        let mut placed: Vec<(Kind, PairSorter)> = each.collect();
-        let mut tell = |kind, number, chunk: u32, row: u32| {
+        let sorters = self.parents.iter().map(|(kind, _)| (*kind, folder.sorter()));
+        let mut placed: Vec<(Kind, PairSorter)> = sorters.collect();
+        let mut record_location = |kind, number, chunk: u32, row: u32| {
             let sorter = placed.iter_mut().find(|(other, _)| *other == kind);
             let place = u64::from(chunk) << 32 | u64::from(row);
             // A kind that was never turned to has no vertices.
             sorter.map_or(Ok(()), |(_, sorter)| sorter.push(number, place))
         };
-        let report = self.writer.finish_placed(says, &mut tell).await?;
+        let report = self.writer.finish_placed(edit_level, &mut record_location).await?;
         let mut all = Vec::new();
         for ((kind, parents), (_, placed)) in self.parents.into_iter().zip(placed) {
             let mut settled = folder.sorter();

@@ -45,7 +45,7 @@ pub struct Options {
     /// What is asked for one of several kinds of geometry. Of the rest, each kind takes what means something
     /// for it.
     #[serde(serialize_with = "serialize_kinds")]
-    pub kinds: Vec<(Kind, OfKind)>,
+    pub kinds: Vec<(Kind, KindOptions)>,
     /// Which objects are kept.
     pub strategy: Strategy,
     /// What random choices start from.
@@ -84,7 +84,7 @@ pub struct Options {
     pub on_rows: Option<RowsHook>,
 }
 
-fn serialize_kinds<S: Serializer>(kinds: &[(Kind, OfKind)], to: S) -> Result<S::Ok, S::Error> {
+fn serialize_kinds<S: Serializer>(kinds: &[(Kind, KindOptions)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(kinds.iter().map(|(kind, settings)| (kind.token(), settings)))
 }
 
@@ -197,16 +197,16 @@ impl Options {
             let expected = "those of the store";
             return Err(PyramidError::setting("settings of a kind", expected, kind));
         }
-        let each: Vec<Self> = kinds.iter().map(|kind| self.for_kind(*kind)).collect();
+        let kind_options: Vec<Self> = kinds.iter().map(|kind| self.for_kind(*kind)).collect();
         let mut methods = Vec::new();
-        for (kind, options) in kinds.iter().zip(&each) {
+        for (kind, options) in kinds.iter().zip(&kind_options) {
             methods.push((*kind, options.check_of(*kind)?));
         }
         if let Some(method) = self.method.filter(|method| !kinds.iter().any(|k| method.fits(*k))) {
             let unfit: Vec<(Kind, Method)> = kinds.iter().map(|kind| (*kind, method)).collect();
             return Err(unused_setting("method", method.kinds(), &unfit));
         }
-        let nobody = |is: fn(&Self) -> bool| is(self) && !each.iter().any(is);
+        let nobody = |is: fn(&Self) -> bool| is(self) && !kind_options.iter().any(is);
         if nobody(|options| options.prune.is_some()) {
             return Err(unused_setting("length of branches", "skeletons to simplify", &methods));
         }
@@ -216,7 +216,7 @@ impl Options {
         if nobody(|options| options.keep.is_some()) {
             return Err(unused_setting("share to keep", SHARED, &methods));
         }
-        Ok(each)
+        Ok(kind_options)
     }
 
     /// The same for a store of one kind: its settings are those of all.
@@ -233,10 +233,10 @@ impl Options {
     }
 
     /// The settings of one kind.
-    pub(crate) fn settings_of(&self, kind: Kind) -> OfKind {
+    pub(crate) fn settings_of(&self, kind: Kind) -> KindOptions {
         let settings =
             self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, settings)| settings);
-        settings.fold(OfKind::default(), OfKind::merge_defaults)
+        settings.fold(KindOptions::default(), KindOptions::merge_defaults)
     }
 
     /// What they come to for one kind.
@@ -257,7 +257,7 @@ impl Options {
     }
 
     /// Whether a level is wanted above one that is so large.
-    pub(crate) fn wants(&self, level: u32, below: Size) -> bool {
+    pub(crate) fn needs_level_above(&self, level: u32, below: Size) -> bool {
         below.vertices > 0
             && match (self.levels, self.until_bytes) {
                 (Some(levels), _) => level <= levels,
@@ -332,14 +332,14 @@ impl Options {
 ///
 /// ```
 /// use zvf_model::Kind;
-/// use zvf_pyramid::{Method, OfKind, Options};
+/// use zvf_pyramid::{Method, KindOptions, Options};
 ///
-/// let mesh = OfKind { method: Some(Method::Cluster), size: Some(3.0), ..OfKind::default() };
+/// let mesh = KindOptions { method: Some(Method::Cluster), size: Some(3.0), ..KindOptions::default() };
 /// let options = Options { kinds: vec![(Kind::Mesh, mesh)], ..Options::default() };
 /// assert_eq!(options.kinds[0].1.keep, None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct OfKind {
+pub struct KindOptions {
     /// As [`Options::method`].
     pub method: Option<Method>,
     /// As [`Options::size`].
@@ -350,7 +350,7 @@ pub struct OfKind {
     pub sparsity: Option<f64>,
 }
 
-impl OfKind {
+impl KindOptions {
     /// These, and of others what these do not say.
     fn merge_defaults(self, other: &Self) -> Self {
         Self {
@@ -581,7 +581,7 @@ mod tests {
     #[test]
     fn serialized_settings_are_those_that_levels_depend_on() {
         let text = |options: &Options| serde_json::to_string(options).unwrap();
-        let mesh_settings = OfKind { keep: Some(0.1), ..OfKind::default() };
+        let mesh_settings = KindOptions { keep: Some(0.1), ..KindOptions::default() };
         let options = Options {
             method: Some(Method::Simplify),
             growth: Some(1.5),

@@ -7,6 +7,19 @@ use zvf_model::Kind;
 use crate::size::Size;
 use crate::stale::Rebuilt;
 
+/// Where a build reports its events. It is no parameter of a type, so that a build is compiled once.
+pub(crate) struct EventReporter<'a>(&'a mut (dyn FnMut(PyramidEvent<'_>) + Send));
+
+impl<'a> EventReporter<'a> {
+    pub(crate) fn new(on_event: &'a mut (dyn FnMut(PyramidEvent<'_>) + Send)) -> Self {
+        Self(on_event)
+    }
+
+    pub(crate) fn report(&mut self, event: PyramidEvent<'_>) {
+        (self.0)(event);
+    }
+}
+
 /// What a build reports while it runs.
 ///
 /// ```
@@ -109,7 +122,8 @@ impl LevelReport {
         if kinds.len() < 2 {
             return kinds.pop().map(|(_, report)| report).unwrap_or_default();
         }
-        let sum = |of: fn(&Self) -> u64| kinds.iter().map(|(_, report)| of(report)).sum::<u64>();
+        let sum =
+            |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();
         let largest = |error: f64, (_, report): &(Kind, Self)| Some(error.max(report.error?));
         Self {
             level,

@@ -26,7 +26,7 @@ impl Root {
             Capability::AdditiveLevels,
         ];
         let is_kept =
-            |token: &Token<Capability>| token.known().is_none_or(|c| !of_levels.contains(&c));
+            |token: &Token<Capability>| token.known_word().is_none_or(|c| !of_levels.contains(&c));
         block.format_capabilities.retain(is_kept);
         block.required_capabilities.retain(is_kept);
         (block.cross_level_depth, block.cross_level_storage) = (None, None);
@@ -89,14 +89,14 @@ impl Root {
     pub(crate) fn require(&mut self, capability: Capability) {
         self.announce(capability);
         let required = &mut self.document.zarr_vectors.required_capabilities;
-        if !required.iter().any(|token| token.known() == Some(capability)) {
+        if !required.iter().any(|token| token.known_word() == Some(capability)) {
             required.push(capability.into());
         }
     }
 
     fn announce(&mut self, capability: Capability) {
         let capabilities = &mut self.document.zarr_vectors.format_capabilities;
-        if !capabilities.iter().any(|token| token.known() == Some(capability)) {
+        if !capabilities.iter().any(|token| token.known_word() == Some(capability)) {
             capabilities.push(capability.into());
         }
     }

@@ -27,11 +27,11 @@ impl Objects {
     ) -> Result<(), PyramidError> {
         let bin = level.bins().map_or(step.bin.clone(), |bins| bins.bin_shape().to_vec());
         let levels = std::slice::from_ref(level);
-        self.choose_by((reader, levels), kind, step, choice, &bin).await
+        self.choose_with_bins((reader, levels), kind, step, choice, &bin).await
     }
 
     /// The same of several levels, with bins of this size.
-    pub(crate) async fn choose_by(
+    pub(crate) async fn choose_with_bins(
         &mut self,
         (reader, levels): (&Reader, &[LevelReader]),
         kind: Kind,

@@ -1,7 +1,7 @@
 //! What of a level differs from the one that stood there before: from what edits of level 0 wrote down, level
 //! by level upwards.
 //!
-//! Not here: what is made again of that (`making::again`).
+//! Not here: what is made again of that (`level_build::partial_rebuild`).
 
 use std::collections::BTreeSet;
 use std::fmt;

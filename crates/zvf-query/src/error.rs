@@ -215,12 +215,12 @@ pub enum BadQuery {
     },
     /// A column without values for some rows of the answer, whose type has no null value.
     #[error(
-        "some {of} have no value of {name}, and its type has nothing that says so: ask only for those \
+        "some {items} have no value of {name}, and its type has nothing that says so: ask only for those \
          that have one, as in \"{name} is not null\""
     )]
     NoNull {
         /// The items without a value.
-        of: &'static str,
+        items: &'static str,
         /// The column.
         name: String,
     },

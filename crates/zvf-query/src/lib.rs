@@ -13,6 +13,7 @@ mod answer;
 #[cfg(feature = "serde")]
 mod data;
 mod error;
+mod level_cache;
 mod lineage;
 mod mode;
 pub mod predicate;
@@ -22,7 +23,6 @@ pub mod region;
 mod run;
 mod search;
 mod select;
-mod warm;
 
 pub use answer::{
     Answer, AttributeStatistics, Counts, Missing, Plan, QueryStats, Statistics, Summary,

@@ -18,9 +18,9 @@ use zvf_store::Store;
 
 use crate::answer::{Answer, Counts, Plan, Statistics};
 use crate::error::{BadQuery, QueryError};
+use crate::level_cache::LevelCache;
 use crate::query::Query;
 use crate::run;
-use crate::warm::Warm;
 
 /// A handle to the levels of one store, for asking.
 ///
@@ -32,7 +32,7 @@ pub struct Reader {
 }
 
 /// The caches of open levels, one for each level and each extra kind.
-type Levels = BTreeMap<(LevelId, Option<Kind>), Arc<Warm>>;
+type Levels = BTreeMap<(LevelId, Option<Kind>), Arc<LevelCache>>;
 
 impl Reader {
     /// A reader of `store`. Nothing is read yet.
@@ -54,7 +54,7 @@ impl Reader {
     /// When there is no such level, or it cannot be read.
     #[boxed]
     pub async fn level(&self, level: LevelId) -> Result<LevelReader, QueryError> {
-        Ok(self.warm(level, None).await?.level.clone())
+        Ok(self.level_cache(level, None).await?.level.clone())
     }
 
     /// The geometry of `kind` of level `level`, opened once.
@@ -68,9 +68,9 @@ impl Reader {
         level: LevelId,
         kind: Kind,
     ) -> Result<LevelReader, QueryError> {
-        let warm = self.warm(level, Some(kind)).await?;
-        warm.kind(Some(kind))?;
-        Ok(warm.level.clone())
+        let cache = self.level_cache(level, Some(kind)).await?;
+        cache.kind(Some(kind))?;
+        Ok(cache.level.clone())
     }
 
     /// The kind of the object `id`, where level `level` holds several kinds and one of them has it.
@@ -239,19 +239,19 @@ impl Reader {
     }
 
     /// Opens the geometry of `kind` at a level: an extra kind, or the kind of the level.
-    pub(crate) async fn warm(
+    pub(crate) async fn level_cache(
         &self,
         level: LevelId,
         kind: Option<Kind>,
-    ) -> Result<Arc<Warm>, QueryError> {
+    ) -> Result<Arc<LevelCache>, QueryError> {
         let levels = || self.levels.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = levels().get(&(level, None)).cloned();
         let base = match cached {
-            Some(warm) => warm,
+            Some(cache) => cache,
             None => {
                 let opened = LevelReader::open(&self.store, level).await?;
-                let warm = Arc::new(Warm::from_level(opened).await?);
-                Arc::clone(levels().entry((level, None)).or_insert(warm))
+                let cache = Arc::new(LevelCache::from_level(opened).await?);
+                Arc::clone(levels().entry((level, None)).or_insert(cache))
             }
         };
         let Some(kind) = kind.filter(|kind| base.level.extra_kinds().any(|extra| extra == *kind))
@@ -259,12 +259,12 @@ impl Reader {
             return Ok(base);
         };
         let cached = levels().get(&(level, Some(kind))).cloned();
-        if let Some(warm) = cached {
-            return Ok(warm);
+        if let Some(cache) = cached {
+            return Ok(cache);
         }
         let Some(opened) = base.level.of_kind(kind).await? else { return Ok(base) };
-        let warm = Arc::new(Warm::from_level(opened).await?);
-        Ok(Arc::clone(levels().entry((level, Some(kind))).or_insert(warm)))
+        let cache = Arc::new(LevelCache::from_level(opened).await?);
+        Ok(Arc::clone(levels().entry((level, Some(kind))).or_insert(cache)))
     }
 }
 

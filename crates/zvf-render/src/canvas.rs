@@ -60,8 +60,12 @@ impl Canvas {
             return self.put(saturating_floor_i64(x), saturating_floor_i64(y), near, ink, LIGHT);
         }
         let radius = f64::from(width) / 2.0;
-        let Some((left, right)) = clamped(x - radius, x + radius, self.size.width) else { return };
-        let Some((top, bottom)) = clamped(y - radius, y + radius, self.size.height) else { return };
+        let Some((left, right)) = clamp_to_pixels(x - radius, x + radius, self.size.width) else {
+            return;
+        };
+        let Some((top, bottom)) = clamp_to_pixels(y - radius, y + radius, self.size.height) else {
+            return;
+        };
         for row in top..=bottom {
             for column in left..=right {
                 let (dx, dy) = (f64_from_i64(column) + 0.5 - x, f64_from_i64(row) + 0.5 - y);
@@ -118,8 +122,8 @@ impl Canvas {
         let ([ax, ay, az], [bx, by, bz], [cx, cy, cz]) = (a, b, c);
         let area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
         let width = self.size.width;
-        let columns = clamped(ax.min(bx).min(cx), ax.max(bx).max(cx), width);
-        let rows = clamped(ay.min(by).min(cy), ay.max(by).max(cy), self.size.height);
+        let columns = clamp_to_pixels(ax.min(bx).min(cx), ax.max(bx).max(cx), width);
+        let rows = clamp_to_pixels(ay.min(by).min(cy), ay.max(by).max(cy), self.size.height);
         let (Some((left, right)), Some((top, bottom))) = (columns, rows) else { return false };
         if area == 0.0 || !area.is_finite() {
             return false;
@@ -156,8 +160,8 @@ impl Canvas {
 
     /// Returns whether the bounding box of the corners meets the picture.
     fn meets(&self, [[ax, ay, _], [bx, by, _], [cx, cy, _]]: [[f64; 3]; 3]) -> bool {
-        clamped(ax.min(bx).min(cx), ax.max(bx).max(cx), self.size.width).is_some()
-            && clamped(ay.min(by).min(cy), ay.max(by).max(cy), self.size.height).is_some()
+        clamp_to_pixels(ax.min(bx).min(cx), ax.max(bx).max(cx), self.size.width).is_some()
+            && clamp_to_pixels(ay.min(by).min(cy), ay.max(by).max(cy), self.size.height).is_some()
     }
 
     /// Clips a line to the picture extended by `margin`; returns the range as fractions of its length.
@@ -195,7 +199,7 @@ impl Canvas {
 }
 
 /// Returns the pixels of a row that an interval meets.
-fn clamped(low: f64, high: f64, pixels: u32) -> Option<(i64, i64)> {
+fn clamp_to_pixels(low: f64, high: f64, pixels: u32) -> Option<(i64, i64)> {
     let last = i64::from(pixels).saturating_sub(1);
     let (low, high) = (saturating_floor_i64(low).max(0), saturating_floor_i64(high).min(last));
     (low <= high).then_some((low, high))

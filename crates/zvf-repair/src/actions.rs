@@ -72,7 +72,7 @@ pub(crate) async fn repair_finding(
                 })
                 .await?
         }
-        ("M22", _) => present(store, node, documents).await?,
+        ("M22", _) => remove_missing_names(store, node, documents).await?,
         ("M21" | "S14", "format_capabilities") => token(store, finding, documents).await?,
         ("S10", _) => ome(store, name, documents).await?,
         ("C41", "node") => return link_fragments(store, node).await,
@@ -154,7 +154,7 @@ async fn cells(store: &Store, path: &str) -> Result<Option<Cells>, StoreError> {
 }
 
 /// Removes names of missing arrays from `arrays_present`.
-async fn present(
+async fn remove_missing_names(
     store: &Store,
     level: &str,
     documents: &mut Documents,

@@ -62,7 +62,7 @@ pub async fn apply_remote(
     let place = begin(store, kept, plan).await?;
     let mut modes = Vec::with_capacity(plan.changes.len());
     for change in &plan.changes {
-        modes.push(compared(store, prefix, &place, change).await?);
+        modes.push(compare_and_back_up(store, prefix, &place, change).await?);
     }
     for (change, mode) in plan.changes.iter().zip(modes) {
         replace(store, &join(prefix, &change.path), change, mode).await?;
@@ -101,7 +101,7 @@ async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path
 }
 
 /// Returns the condition under which an object is replaced, after it was compared and copied.
-async fn compared(
+async fn compare_and_back_up(
     store: &dyn ObjectStore,
     prefix: &Path,
     place: &Path,

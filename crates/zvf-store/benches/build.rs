@@ -39,10 +39,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         fs::remove_dir_all(&path)?;
     }
     let [plain, ours] = best.map(|best| best.as_secs_f64());
-    let each = payload.len();
+    let cell_bytes = payload.len();
     writeln!(
         io::stdout(),
-        "{cells} cells of {each} B: plain {plain:.3} s, build {ours:.3} s, ratio {:.2}",
+        "{cells} cells of {cell_bytes} B: plain {plain:.3} s, build {ours:.3} s, ratio {:.2}",
         ours / plain
     )?;
     Ok(())

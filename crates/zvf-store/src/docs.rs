@@ -33,7 +33,7 @@ use zvf_metadata::{ArrayDoc, Node};
 
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
-use crate::source::{Begun, Get, Got, HeldFile, Source, Version};
+use crate::source::{Get, GetAnswer, HeldFile, PartialRead, Source, Version};
 
 /// The cached documents, by node.
 #[derive(Debug, Default)]
@@ -197,7 +197,7 @@ impl Outline {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(file) = file.filter(|_| self.whole.get().is_none()) else { return Ok(false) };
         let now = source.begin(&self.document, LONG_BYTES, END_BYTES).await?;
-        Ok(matches!(now, Begun::Ends(_, _, now) if now.version() == file.version()))
+        Ok(matches!(now, PartialRead::Ends(_, _, now) if now.version() == file.version()))
     }
 
     async fn load(&self) -> Result<&CachedDoc, StoreError> {
@@ -234,15 +234,15 @@ impl Outline {
 async fn begin(source: &Source, key: &Key) -> Result<Doc, StoreError> {
     let document = document(key)?;
     let got = match source.begin(&document, LONG_BYTES, END_BYTES).await? {
-        Begun::Whole(got) => got,
-        Begun::Ends(head, tail, file) => match ArrayDoc::outline(&head, &tail) {
+        PartialRead::Whole(got) => got,
+        PartialRead::Ends(head, tail, file) => match ArrayDoc::outline(&head, &tail) {
             Some(doc) => {
                 let (whole, file) = (OnceCell::new(), Mutex::new(Some(Arc::new(file))));
                 return Ok(Doc::Outline(Arc::new(Outline { doc, whole, document, file })));
             }
             None => {
                 let (bytes, version) = (file.read().await?, file.version());
-                Some(Got { size: to_u64(bytes.len()), bytes, version })
+                Some(GetAnswer { size: to_u64(bytes.len()), bytes, version })
             }
         },
     };

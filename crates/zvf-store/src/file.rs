@@ -25,7 +25,7 @@ use crate::key::Key;
 #[cfg(all(unix, feature = "map"))]
 use crate::map::{MappedFile, Reopened};
 use crate::options::OpenOptions;
-use crate::source::{Backend, Get, Got, IoStats, Place, Remote, Source, Version, url};
+use crate::source::{Backend, Get, GetAnswer, IoStats, Place, Remote, Source, Version, url};
 
 /// A file that is read by ranges; cheap to clone.
 ///
@@ -173,7 +173,7 @@ impl RangedFile {
         gets.extend(source.is_remote().then(|| Get::prefix(key.clone(), HEAD_BYTES)));
         let mut answers = source.read_many(&gets).await.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(None));
-        let Some(Got { bytes: tail, size, version }) = next()? else {
+        let Some(GetAnswer { bytes: tail, size, version }) = next()? else {
             return Err(StoreError::absent(&key, "this file was asked for"));
         };
         let head = next()?.map(|got| got.bytes).unwrap_or_default(); // read later where it is not at hand

@@ -114,7 +114,7 @@ impl Objects {
     ///
     /// When the backend cannot be asked.
     #[boxed]
-    pub async fn about(&self, key: &str) -> Result<Option<(u64, SystemTime)>, StoreError> {
+    pub async fn head(&self, key: &str) -> Result<Option<(u64, SystemTime)>, StoreError> {
         let meta = self.remote.head(&Key::root().below(key)?).await?;
         Ok(meta.map(|meta| (meta.size, meta.last_modified.into())))
     }

@@ -392,18 +392,20 @@ fn cut(array: &AnyArray, options: &ConvertOptions) -> (Vec<u64>, Vec<u64>) {
     let size = u64::from(array.item_size());
     let chunk = match &options.chunk_shape {
         Some(chunk) => chunk.clone(),
-        None => halved(array.chunk_shape(), size, LARGEST_CHUNK),
+        None => halve_longest_axis(array.chunk_shape(), size, LARGEST_CHUNK),
     };
     let block = match (&options.block_shape, array.block_shape()) {
         (Some(block), _) => block.clone(),
-        (None, Some(block)) if options.chunk_shape.is_none() => halved(block, size, LARGEST_CHUNK),
-        (None, _) => halved(&chunk, size, BLOCK),
+        (None, Some(block)) if options.chunk_shape.is_none() => {
+            halve_longest_axis(block, size, LARGEST_CHUNK)
+        }
+        (None, _) => halve_longest_axis(&chunk, size, BLOCK),
     };
     (chunk, block)
 }
 
 /// Halves the longest axis of the shape until it has at most `max_bytes`; no extent becomes 0.
-fn halved(shape: &[u64], size: u64, max_bytes: u64) -> Vec<u64> {
+fn halve_longest_axis(shape: &[u64], size: u64, max_bytes: u64) -> Vec<u64> {
     let mut shape: Vec<u64> = shape.iter().map(|extent| (*extent).max(1)).collect();
     while shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent)) > max_bytes {
         match shape.iter_mut().max_by_key(|extent| **extent).filter(|longest| **longest > 1) {

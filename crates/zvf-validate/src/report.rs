@@ -43,8 +43,8 @@ impl Report {
     /// Returns the number of findings of this severity, including those not kept.
     #[must_use]
     pub fn count(&self, severity: Severity) -> u64 {
-        let of = self.counts.iter().filter(|(_, found, _)| *found == severity);
-        of.map(|(_, _, n)| n).sum()
+        let counts = self.counts.iter().filter(|(_, found, _)| *found == severity);
+        counts.map(|(_, _, n)| n).sum()
     }
 
     /// Returns whether there are no errors.

@@ -95,11 +95,11 @@ impl Validation {
     }
 
     /// Reports the progress; stops if the validation is cancelled.
-    pub(crate) fn step(&self, path: &str, done: u64, of: u64) -> Result<(), Stop> {
+    pub(crate) fn step(&self, path: &str, done: u64, total: u64) -> Result<(), Stop> {
         if self.observer.is_cancelled() {
             return Err(Stop::Cancelled);
         }
-        self.observer.report_progress(&Progress { path: path.to_owned(), done, total: of });
+        self.observer.report_progress(&Progress { path: path.to_owned(), done, total });
         Ok(())
     }
 }

@@ -39,7 +39,7 @@ use crate::stop::StopFlag;
 pub struct BlockSorter {
     folder: SpillFolder,
     bytes: Vec<u8>,
-    held: Vec<Held>,
+    held: Vec<BlockEntry>,
     runs: Runs,
 }
 
@@ -58,13 +58,13 @@ pub struct Blocks(Source);
 
 #[derive(Debug)]
 enum Source {
-    Memory { bytes: Vec<u8>, held: Vec<Held>, next: usize },
+    Memory { bytes: Vec<u8>, held: Vec<BlockEntry>, next: usize },
     Files { merge: Merge, _runs: Runs, _folder: SpillFolder },
 }
 
 /// A block in memory: its numbers, and where its bytes are.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct BlockEntry {
     key: (u64, u64),
     start: u32,
     length: u32,
@@ -104,15 +104,15 @@ impl BlockSorter {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let (max, found) = (u64::from(MAX_BLOCK), to_u64(length));
         if found > max {
-            return Err(WriteError::TooMuch { what: "bytes of a block", most: max, found });
+            return Err(WriteError::TooMuch { what: "bytes of a block", max, found });
         }
-        let full = to_u64(self.bytes.len() + length + self.held.len() * size_of::<Held>());
+        let full = to_u64(self.bytes.len() + length + self.held.len() * size_of::<BlockEntry>());
         if full > self.folder.memory().min(max) && !self.held.is_empty() {
             self.spill()?;
         }
         // Neither is above `MAX_BLOCK`, which fits.
         let fits = |n: usize| u32::try_from(n).unwrap_or(MAX_BLOCK);
-        self.held.push(Held { key, start: fits(self.bytes.len()), length: fits(length) });
+        self.held.push(BlockEntry { key, start: fits(self.bytes.len()), length: fits(length) });
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         Ok(())
     }
@@ -158,7 +158,7 @@ impl BlockSorter {
     }
 }
 
-impl Held {
+impl BlockEntry {
     fn block(self, bytes: &[u8]) -> Block<'_> {
         let start = usize_from_u32(self.start);
         let bytes = bytes.get(start..start + usize_from_u32(self.length)).unwrap_or(&[]);

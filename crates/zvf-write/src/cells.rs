@@ -3,7 +3,7 @@
 //! Chunks are independent: they are put together on all cores, in any order, and what is remembered of
 //! each is its fragments.
 //!
-//! Not here: which rows a chunk has (`stages::known`), how a payload is framed, coded and stored (`zvf-store`).
+//! Not here: which rows a chunk has (`stages::merged_slices`), how a payload is framed, coded and stored (`zvf-store`).
 
 use rayon::prelude::*;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
@@ -14,10 +14,10 @@ use zvf_metadata::{CellEncoding, Dtype, Object};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 
 use crate::WriteError;
-use crate::at::At;
 use crate::chunks::{ChunkTable, Order};
-use crate::columns::{Attribute, Written};
+use crate::columns::{Attribute, ColumnEncoding};
 use crate::draco::{DracoPlan, DracoPositions};
+use crate::geometry_path::GeometryPath;
 use crate::run::{ChunkRows, Group};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
@@ -36,7 +36,7 @@ pub(crate) struct Frame<'a> {
     index_codecs: CodecPipeline,
     shard: Option<Vec<u64>>,
     draco: Option<(DracoPositions, Vec<f64>)>, // with the shape of a chunk
-    at: At,
+    geometry: GeometryPath,
 }
 
 impl<'a> Frame<'a> {
@@ -53,7 +53,7 @@ impl<'a> Frame<'a> {
         let [low, high] = grid.clone();
         let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
         let index_codecs = schema.index_codecs.clone().unwrap_or_else(|| codecs.clone());
-        let at = At::level(0);
+        let geometry = GeometryPath::level(0);
         let draco = schema.draco.map(|draco| (draco, schema.bins.chunk_shape().sizes().to_vec()));
         Self {
             build,
@@ -67,13 +67,13 @@ impl<'a> Frame<'a> {
             index_codecs,
             shard,
             draco,
-            at,
+            geometry,
         }
     }
 
     /// The same arrays of another geometry.
-    pub(crate) fn with_place(self, at: At) -> Self {
-        Self { at, ..self }
+    pub(crate) fn with_geometry(self, geometry: GeometryPath) -> Self {
+        Self { geometry, ..self }
     }
 
     /// How vertices of this type become Draco streams, where they do.
@@ -86,7 +86,7 @@ impl<'a> Frame<'a> {
 
     /// The path of an array or group of it.
     pub(crate) fn path(&self, name: &str) -> String {
-        self.at.path(name)
+        self.geometry.path(name)
     }
 
     /// An array of cells.
@@ -127,7 +127,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Refuses to go on once the caller wants no more.
-    pub(crate) fn go_on(&self) -> Result<(), WriteError> {
+    pub(crate) fn check_stop(&self) -> Result<(), WriteError> {
         self.stop.check()
     }
 
@@ -139,7 +139,7 @@ impl<'a> Frame<'a> {
         sinks: &[&CellSink],
         put: impl Fn(u32) -> Result<T, WriteError> + Sync,
     ) -> Result<Vec<T>, WriteError> {
-        let put = |chunk| self.go_on().and_then(|()| put(chunk));
+        let put = |chunk| self.check_stop().and_then(|()| put(chunk));
         if self.shard.is_none() {
             return chunks.par_iter().map(|chunk| put(*chunk)).collect();
         }
@@ -210,8 +210,8 @@ pub(crate) struct Arrays {
     vertices: CellSink,
     fragments: CellSink,
     owners: Option<CellSink>,
-    attributes: Vec<(CellSink, Written)>,
-    of_fragments: Vec<(CellSink, Written)>,
+    attributes: Vec<(CellSink, ColumnEncoding)>,
+    of_fragments: Vec<(CellSink, ColumnEncoding)>,
 }
 
 impl Arrays {
@@ -234,13 +234,13 @@ impl Arrays {
             frame.numbers(&format!("fragment_attributes/{OWNER}"), column.to_attributes())
         };
         let columns = |folder: &str, tag: &str, attributes: &[Attribute]| {
-            let each = attributes.iter().map(|attribute| {
-                let written = attribute.written();
-                let column = describe_column(tag, attribute, &written);
+            let sinks = attributes.iter().map(|attribute| {
+                let encoding = attribute.encoding();
+                let column = describe_column(tag, attribute, &encoding);
                 let path = format!("{folder}/{}", attribute.name);
-                Ok((frame.cells(&path, column.to_attributes())?, written))
+                Ok((frame.cells(&path, column.to_attributes())?, encoding))
             });
-            each.collect::<Result<Vec<_>, WriteError>>()
+            sinks.collect::<Result<Vec<_>, WriteError>>()
         };
         Ok(Self {
             draco,
@@ -270,7 +270,7 @@ impl Arrays {
         let total = groups.iter().map(|group| group.count).sum::<u64>();
         let max = u64::from(u32::MAX) - 1; // rows are numbered with 32 bits
         if total > max {
-            return Err(WriteError::TooMuch { what: "rows of a chunk", most: max, found: total });
+            return Err(WriteError::TooMuch { what: "rows of a chunk", max, found: total });
         }
         let mut bytes = to_u64(positions.len());
         let mut put = |sink: &CellSink, payload: bytes::Bytes| {
@@ -287,17 +287,17 @@ impl Arrays {
             put(sink, i64s_to_le(&owners).into())?;
         }
         let mut fields = fields.into_iter();
-        for ((sink, written), values) in self.attributes.iter().zip(&mut fields) {
-            put(sink, written.cell(values))?;
+        for ((sink, encoding), values) in self.attributes.iter().zip(&mut fields) {
+            put(sink, encoding.cell(values))?;
         }
-        for ((sink, written), values) in self.of_fragments.iter().zip(fields) {
+        for ((sink, encoding), values) in self.of_fragments.iter().zip(fields) {
             let stride = to_u64(values.len()).checked_div(total).unwrap_or(0);
             let firsts = groups.iter().flat_map(|group| {
                 let start = zvf_format::num::saturating_usize(group.start * stride);
                 let end = start + zvf_format::num::saturating_usize(stride);
                 values.get(start..end).unwrap_or(&[])
             });
-            put(sink, written.cell(firsts.copied().collect()))?;
+            put(sink, encoding.cell(firsts.copied().collect()))?;
         }
         let vertices = match &self.draco {
             Some(draco) => draco.encode(&positions, key.components())?,
@@ -342,12 +342,16 @@ pub(crate) fn encode_checked(index: FragmentIndexBuilder) -> Result<Vec<u8>, Wri
 }
 
 /// Returns the attributes of a column's array.
-fn describe_column(tag: &str, attribute: &Attribute, written: &Written) -> ColumnAttributes {
+fn describe_column(
+    tag: &str,
+    attribute: &Attribute,
+    encoding: &ColumnEncoding,
+) -> ColumnAttributes {
     let (name, width) = (&attribute.name, attribute.width);
-    let column = ColumnAttributes::new(tag, name, written.dtype, width, Vec::new());
+    let column = ColumnAttributes::new(tag, name, encoding.dtype, width, Vec::new());
     ColumnAttributes {
-        encoding: written.dictionary.as_ref().map(|_| CellEncoding::Dictionary.into()),
-        dictionary: written.dictionary.clone(),
+        encoding: encoding.dictionary.as_ref().map(|_| CellEncoding::Dictionary.into()),
+        dictionary: encoding.dictionary.clone(),
         declared_categorical: attribute.categorical,
         unit: attribute.unit.as_deref().map(str::to_owned),
         description: attribute.description.as_deref().map(str::to_owned),

@@ -45,7 +45,7 @@ impl ChunkTable {
         let next = self.len();
         if to_u64(next) >= u64::from(u32::MAX) {
             let (what, max) = ("chunks of a level", u64::from(u32::MAX));
-            return Err(WriteError::TooMuch { what, most: max, found: max + 1 });
+            return Err(WriteError::TooMuch { what, max, found: max + 1 });
         }
         self.keys.extend_from_slice(key);
         self.numbers.insert(key.into(), saturating_u32_from_usize(next));

@@ -54,7 +54,7 @@ struct Texts {
 
 /// How a column is written.
 #[derive(Clone, Debug)]
-pub(crate) struct Written {
+pub(crate) struct ColumnEncoding {
     pub(crate) dtype: Dtype,
     pub(crate) dictionary: Option<Dictionary>,
     recode: Option<Vec<u32>>, // the final code of each provisional one
@@ -172,16 +172,16 @@ impl Attribute {
     }
 
     /// How it is written, when all batches are there.
-    pub(crate) fn written(&self) -> Written {
+    pub(crate) fn encoding(&self) -> ColumnEncoding {
         if let Some(texts) = &self.texts {
-            return texts.written();
+            return texts.encoding();
         }
         let dictionary = self.categories.as_ref().map(|categories| Dictionary {
             categories: categories.values().iter().map(json).collect(),
             ordered: false,
             missing: categories.missing(),
         });
-        Written { dtype: self.dtype, dictionary, recode: None }
+        ColumnEncoding { dtype: self.dtype, dictionary, recode: None }
     }
 }
 
@@ -208,7 +208,7 @@ impl Texts {
         Ok(Column::new(code_type(4), 1, codes.into())?)
     }
 
-    fn written(&self) -> Written {
+    fn encoding(&self) -> ColumnEncoding {
         let mut texts: Vec<(&String, u32)> =
             self.codes.iter().map(|(t, code)| (t, *code)).collect();
         texts.sort_unstable();
@@ -225,11 +225,15 @@ impl Texts {
         };
         let categories = texts.iter().map(|(text, _)| Json::from(text.as_str())).collect();
         let dictionary = Dictionary { categories, ordered: false, missing: None };
-        Written { dtype: code_type(size), dictionary: Some(dictionary), recode: Some(recode) }
+        ColumnEncoding {
+            dtype: code_type(size),
+            dictionary: Some(dictionary),
+            recode: Some(recode),
+        }
     }
 }
 
-impl Written {
+impl ColumnEncoding {
     /// The bytes of a cell, given those that were kept.
     pub(crate) fn cell(&self, stored: Vec<u8>) -> Bytes {
         let Some(recode) = &self.recode else { return stored.into() };
@@ -273,7 +277,7 @@ pub(crate) fn json(value: &Value) -> Json {
 }
 
 /// The values of a column in place of the codes: for arrays that cannot say what codes stand for.
-pub(crate) fn spelled_out(field: &Field) -> Result<Column, WriteError> {
+pub(crate) fn decode_texts(field: &Field) -> Result<Column, WriteError> {
     let Some(categories) = &field.categories else { return Ok(field.column.clone()) };
     let texts: Vec<String> = categories.values().iter().map(ToString::to_string).collect();
     let units = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
@@ -318,11 +322,11 @@ mod tests {
         let first = attribute.take(Kind::PointCloud, &texts(&["b", "é", "b"])).unwrap();
         let wider = Column::new("<U1".parse::<Dtype>().unwrap(), 1, utf32("a", 4).into()).unwrap();
         let second = attribute.take(Kind::PointCloud, &Field::new("label", wider)).unwrap();
-        let written = attribute.written();
-        assert_eq!(written.dtype.to_string(), "uint8");
-        assert_eq!(written.dictionary.as_ref().unwrap().categories, ["a", "b", "é"]);
-        assert_eq!(written.cell(first.bytes().to_vec())[..], [1, 2, 1]);
-        assert_eq!(written.cell(second.bytes().to_vec())[..], [0]);
+        let encoding = attribute.encoding();
+        assert_eq!(encoding.dtype.to_string(), "uint8");
+        assert_eq!(encoding.dictionary.as_ref().unwrap().categories, ["a", "b", "é"]);
+        assert_eq!(encoding.cell(first.bytes().to_vec())[..], [1, 2, 1]);
+        assert_eq!(encoding.cell(second.bytes().to_vec())[..], [0]);
     }
 
     #[test]
@@ -334,7 +338,7 @@ mod tests {
         let field = Field::new("label", byte(vec![0, 255])).with_categories(categories.clone());
         let mut attribute = Attribute::new(&field, None, true);
         assert!(attribute.take(Kind::Graph, &field).is_ok());
-        let dictionary = attribute.written().dictionary.unwrap();
+        let dictionary = attribute.encoding().dictionary.unwrap();
         assert_eq!((dictionary.categories[0].as_str(), dictionary.missing), (Some("a"), Some(-1)));
         let wide = Column::new(Dtype::INT64, 1, vec![0; 8].into()).unwrap();
         let mismatched = Field::new("label", byte(vec![3])).with_categories(categories);
@@ -354,7 +358,7 @@ mod tests {
                 "label: code 3 is none of 1 categories",
             ]
         );
-        assert_eq!(spelled_out(&field).unwrap().value(0, 0), Value::from("a"));
-        assert_eq!(spelled_out(&field).unwrap().value(1, 0), Value::from(""));
+        assert_eq!(decode_texts(&field).unwrap().value(0, 0), Value::from("a"));
+        assert_eq!(decode_texts(&field).unwrap().value(1, 0), Value::from(""));
     }
 }

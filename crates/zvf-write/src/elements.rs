@@ -51,7 +51,7 @@ impl Elements {
         let max = u64::from(u32::MAX);
         let found = to_u64(self.len() + count);
         if found >= max {
-            return Err(WriteError::TooMuch { what: "elements of a store", most: max, found });
+            return Err(WriteError::TooMuch { what: "elements of a store", max, found });
         }
         let what = "an element attribute";
         let taken = take_columns(kind, &mut self.attributes, fields, count, what)?;
@@ -73,7 +73,7 @@ impl Elements {
     /// Forgets all elements, but not what they are.
     pub(crate) fn clear(&mut self) -> Result<(), WriteError> {
         self.vertices.clear();
-        self.columns = crate::level_columns::builders_like(&self.attributes)?;
+        self.columns = crate::level_columns::new_builders(&self.attributes)?;
         Ok(())
     }
 

@@ -82,14 +82,14 @@ pub enum WriteError {
     },
     /// Vertices outside the declared bounds.
     #[error(
-        "{points} of {of} vertices lie outside the bounds, the first is vertex {first} at {at:?}; \
+        "{points} of {total} vertices lie outside the bounds, the first is vertex {first} at {at:?}; \
          leave them out or let the bounds grow, if that is wanted"
     )]
     Outside {
         /// How many.
         points: u64,
         /// Of how many in the batch.
-        of: u64,
+        total: u64,
         /// The number of the first, counted over all batches.
         first: u64,
         /// Where it is.
@@ -166,12 +166,12 @@ pub enum WriteError {
         chunks: Vec<Box<str>>,
     },
     /// More than can be held in memory or counted.
-    #[error("{what}: {found} is more than {most}")]
+    #[error("{what}: {found} is more than {max}")]
     TooMuch {
         /// What there is too much of.
         what: &'static str,
         /// The most there can be.
-        most: u64,
+        max: u64,
         /// How much there is.
         found: u64,
     },

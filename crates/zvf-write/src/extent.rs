@@ -68,7 +68,7 @@ fn corners<T: Copy + Into<f64> + Sync>(values: &[T], axes: usize) -> [Vec<f64>; 
 /// Returns for each position whether it lies in `bounds`, rounded to its type; NaN lies nowhere.
 pub(crate) fn test_inside(positions: &Column, bounds: &Bounds) -> Vec<bool> {
     let dtype = positions.dtype();
-    let cast = |x: &f64| in_type(*x, dtype);
+    let cast = |x: &f64| round_to_type(*x, dtype);
     let low: Vec<f64> = bounds.low().iter().map(cast).collect();
     let high: Vec<f64> = bounds.high().iter().map(cast).collect();
     let axes = usize_from_u32(positions.width()).max(1);
@@ -98,7 +98,7 @@ fn test_rows<T: Copy + Into<f64> + Sync>(
 }
 
 /// A number as the nearest one of a type.
-fn in_type(x: f64, dtype: Dtype) -> f64 {
+fn round_to_type(x: f64, dtype: Dtype) -> f64 {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 2) => half::f16::from_f64(x).to_f64(),
         (DtypeKind::Float, 4) => f64::from(to_f32(x)),

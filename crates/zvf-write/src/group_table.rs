@@ -4,7 +4,7 @@ use zvf_model::{Field, Kind, Members};
 use zvf_store::Build;
 
 use crate::WriteError;
-use crate::at::At;
+use crate::geometry_path::GeometryPath;
 use crate::objects::Objects;
 
 /// Groups of objects with their names, and attributes of groups.
@@ -48,6 +48,6 @@ impl GroupTable {
     ///
     /// When an attribute has another number of rows than there are groups, or an array cannot be written.
     pub async fn write(&self, build: &Build, kind: Kind, level: u32) -> Result<(), WriteError> {
-        self.objects.write_groups(build, At::level(level), kind).await
+        self.objects.write_groups(build, GeometryPath::level(level), kind).await
     }
 }

@@ -21,8 +21,8 @@ use zvf_metadata::{GroupDoc, LevelDoc};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 use zvf_store::Build;
 
-use crate::at::At;
 use crate::extent::union;
+use crate::geometry_path::GeometryPath;
 use crate::ingest::Ingest;
 use crate::objects::Objects;
 use crate::stages::Outcome;
@@ -60,8 +60,8 @@ impl Kinds {
 
     /// Records the locations of vertices, for the end.
     pub(crate) fn record_locations(&mut self) {
-        self.first.tells_places = true;
-        self.others.iter_mut().for_each(|ingest| ingest.tells_places = true);
+        self.first.records_locations = true;
+        self.others.iter_mut().for_each(|ingest| ingest.records_locations = true);
     }
 
     /// Returns the groups.
@@ -105,7 +105,7 @@ impl Kinds {
         let Self { first, others, groups, .. } = self;
         let (kind, stop) = (first.schema.kind, first.stop_flag());
         let mut level =
-            finish(first, build, At::level(number), &mut edit_level, &mut placed).await?;
+            finish(first, build, GeometryPath::level(number), &mut edit_level, &mut placed).await?;
         if others.is_empty() {
             return Ok(level);
         }
@@ -115,8 +115,8 @@ impl Kinds {
         let mut index = GeometryIndex::default();
         for ingest in others {
             let kind = ingest.schema.kind;
-            let at = At::for_extra_kind(number, kind);
-            let outcome = finish(ingest, build, at, &mut edit_level, &mut placed).await?;
+            let geometry = GeometryPath::for_extra_kind(number, kind);
+            let outcome = finish(ingest, build, geometry, &mut edit_level, &mut placed).await?;
             index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)));
             if outcome.report.vertices > 0 {
                 let both = bounds.into_iter().chain([outcome.bounds]).reduce(union);
@@ -128,10 +128,10 @@ impl Kinds {
             ids.push((kind, outcome.ids));
         }
         check_apart(&ids, &stop)?;
-        let at = At::level(number);
+        let geometry = GeometryPath::level(number);
         let index = GroupDoc::new(index.to_attributes());
-        build.group(&at.path("geometry_index"), &index).await?;
-        groups.write_groups(build, at, kind).await?;
+        build.group(&geometry.path("geometry_index"), &index).await?;
+        groups.write_groups(build, geometry, kind).await?;
         level.bounds = bounds.unwrap_or(level.bounds);
         level.report = Report::of_kinds(reports);
         Ok(level)
@@ -142,13 +142,13 @@ impl Kinds {
 async fn finish(
     ingest: Ingest,
     build: &Build,
-    at: At,
+    geometry: GeometryPath,
     edit_level: &mut impl FnMut(Kind, &mut LevelDoc),
     placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
 ) -> Result<Outcome, WriteError> {
     let kind = ingest.schema.kind;
     let (scratch, stop) = (ingest.scratch(), ingest.stop_flag()); // the scratch folder may hold the locations
-    let outcome = ingest.finish(build, at, |level| edit_level(kind, level)).await?;
+    let outcome = ingest.finish(build, geometry, |level| edit_level(kind, level)).await?;
     if let Some(places) = &outcome.placed {
         for_each_place(places, &stop, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
     }
@@ -295,7 +295,7 @@ const fn kind_of(ingest: &Ingest) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stages::Stored;
+    use crate::stages::StepOutput;
 
     #[test]
     fn an_object_is_of_one_kind() {
@@ -305,10 +305,10 @@ mod tests {
             ids.iter().copied().flat_map(crate::stages::ascending).collect()
         };
         std::fs::write(&path, records(&[-5, 4, 9])).unwrap();
-        let ids_of = |ids: &[i64]| Ids::from(Stored::Held(records(ids).into()));
+        let ids_of = |ids: &[i64]| Ids::from(StepOutput::Held(records(ids).into()));
         let mut all = vec![
             (Kind::Mesh, ids_of(&[-9, 0, 3])),
-            (Kind::Graph, Ids::from(Stored::File(path))),
+            (Kind::Graph, Ids::from(StepOutput::File(path))),
             (Kind::Line, ids_of(&[1, 2])),
         ];
         check_apart(&all, &StopFlag::default()).unwrap();

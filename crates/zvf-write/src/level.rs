@@ -5,8 +5,8 @@ use zvf_metadata::{GeometryType, LevelDoc, LinksConvention, Vocabulary};
 use zvf_model::Kind;
 use zvf_store::Build;
 
-use crate::at::At;
 use crate::extent::union;
+use crate::geometry_path::GeometryPath;
 use crate::level_columns::Columns;
 use crate::schema::Schema;
 use crate::{Outside, WriteError};
@@ -50,16 +50,16 @@ impl LevelDescription<'_> {
     pub(crate) async fn write(
         &self,
         build: &Build,
-        at: At,
+        geometry: GeometryPath,
         edit_level: impl FnOnce(&mut LevelDoc),
     ) -> Result<(), WriteError> {
-        let mut level = LevelDoc { level: at.number().into(), ..self.level() };
+        let mut level = LevelDoc { level: geometry.number().into(), ..self.level() };
         // The root has the convention of the first kind.
         let kind_convention =
-            at.is_extra().then(|| convention(self.schema.kind, self.explicit).into());
+            geometry.is_extra().then(|| convention(self.schema.kind, self.explicit).into());
         level.links_convention = kind_convention;
         edit_level(&mut level);
-        Ok(build.group(&at.to_string(), &level.to_group()).await?)
+        Ok(build.group(&geometry.to_string(), &level.to_group()).await?)
     }
 
     /// Its document.

@@ -99,7 +99,7 @@ pub(crate) enum Grouping {
 }
 
 /// Empty builders of columns of the same types.
-pub(crate) fn builders_like(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
+pub(crate) fn new_builders(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
     let empty = attributes.iter().map(|attribute| {
         let column: Column = attribute.empty()?;
         Ok(ColumnBuilder::like(&column))

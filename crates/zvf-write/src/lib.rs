@@ -15,7 +15,6 @@
 #[doc = include_str!("../../../docs/src/guide/writing.md")]
 struct Guide;
 
-mod at;
 mod blocks;
 mod buffer;
 mod cells;
@@ -25,6 +24,7 @@ mod draco;
 mod elements;
 mod error;
 mod extent;
+mod geometry_path;
 mod group_table;
 mod id_runs;
 mod ingest;

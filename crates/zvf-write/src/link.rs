@@ -16,7 +16,7 @@ use zvf_store::CellSink;
 
 use crate::WriteError;
 use crate::cells::Frame;
-use crate::columns::{Attribute, Written};
+use crate::columns::{Attribute, ColumnEncoding};
 
 /// The family of links of a level.
 #[derive(Debug)]
@@ -105,15 +105,15 @@ impl Links {
     ) -> Result<(), WriteError> {
         let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
         for attribute in columns {
-            let written = attribute.written();
+            let encoding = attribute.encoding();
             let shape = (attribute.width != 1).then(|| attribute.width.into()).into_iter();
             let shape = shape.collect();
             let (name, steps) = (&attribute.name, steps.clone());
             let mut array =
-                LinkAttribute::segment(name, written.dtype, steps, 0, shape, Vec::new());
-            if let Some(dictionary) = &written.dictionary {
-                let encoding = zvf_metadata::Token::from(CellEncoding::Dictionary);
-                array.extras.insert("encoding".to_owned(), encoding.into());
+                LinkAttribute::segment(name, encoding.dtype, steps, 0, shape, Vec::new());
+            if let Some(dictionary) = &encoding.dictionary {
+                let dictionary_encoding = zvf_metadata::Token::from(CellEncoding::Dictionary);
+                array.extras.insert("encoding".to_owned(), dictionary_encoding.into());
                 array.extras.insert("categories".to_owned(), dictionary.categories.clone().into());
                 if let Some(missing) = dictionary.missing {
                     array.extras.insert("_FillValue".to_owned(), missing.into());
@@ -126,7 +126,7 @@ impl Links {
                 }
             }
             let path = format!("link_attributes/{name}/0/{offsets}");
-            segment.columns.push((frame.cells(&path, array.to_attributes())?, written));
+            segment.columns.push((frame.cells(&path, array.to_attributes())?, encoding));
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl Links {
 /// The arrays of one segment, being written.
 pub(crate) struct Segment {
     pub(crate) links: CellSink,
-    pub(crate) columns: Vec<(CellSink, Written)>,
+    pub(crate) columns: Vec<(CellSink, ColumnEncoding)>,
 }
 
 impl Segment {

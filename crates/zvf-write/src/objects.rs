@@ -16,8 +16,8 @@ use zvf_model::{Field, Kind, Members, ObjectId};
 use zvf_store::{Build, DensePlan, RowPlan};
 
 use crate::WriteError;
-use crate::at::At;
-use crate::columns::spelled_out;
+use crate::columns::decode_texts;
+use crate::geometry_path::GeometryPath;
 use crate::id_runs::IdRuns;
 
 /// An attribute of these objects, one row for each.
@@ -68,7 +68,7 @@ impl Objects {
                 let expected = format!("of {} rows", ids.len());
                 return Err(WriteError::unfit(kind, what, expected, field.column.len()));
             }
-            let field = field.with_column(spelled_out(field)?);
+            let field = field.with_column(decode_texts(field)?);
             self.fields.push((ids.clone(), field));
         }
         self.declared.extend(ids.iter().copied());
@@ -90,7 +90,7 @@ impl Objects {
     pub(crate) async fn write_groups(
         &self,
         build: &Build,
-        at: At,
+        geometry: GeometryPath,
         kind: Kind,
     ) -> Result<(), WriteError> {
         if self.groups.is_empty() {
@@ -118,13 +118,13 @@ impl Objects {
         }
         says.ranges = (!ranges.is_empty()).then_some(ranges);
         let plan = RowPlan { attributes: says.to_attributes(), ..RowPlan::default() };
-        let mut sink = build.rows(&at.path("groups"), plan)?;
+        let mut sink = build.rows(&geometry.path("groups"), plan)?;
         for row in rows {
             sink.push(&row)?;
         }
         sink.finish(|_| {}).await?;
         for field in &self.group_fields {
-            let column = spelled_out(field)?;
+            let column = decode_texts(field)?;
             if to_u64(column.len()) != count {
                 let what = format!("the group attribute {:?}", &*field.name);
                 let expected = format!("of {count} rows");
@@ -137,7 +137,7 @@ impl Objects {
                 attributes: Rows::group_attribute(&field.name, dtype, shape).to_attributes(),
                 ..DensePlan::new(dtype)
             };
-            let path = at.path(&format!("group_attributes/{}", field.name));
+            let path = geometry.path(&format!("group_attributes/{}", field.name));
             let mut sink = build.dense(&path, plan)?;
             sink.push(column.bytes())?;
             sink.finish(|_| {}).await?;

@@ -12,7 +12,7 @@ use zvf_format::num::to_u64;
 
 use crate::WriteError;
 use crate::spill_folder::SpillFolder;
-use crate::stages::{ExternalSorter, KWayMerge, Output, Stored, ascending_u64, number_u64};
+use crate::stages::{ExternalSorter, KWayMerge, Output, StepOutput, ascending_u64, number_u64};
 use crate::stop::StopFlag;
 
 /// Takes pairs in any order.
@@ -148,33 +148,33 @@ impl Pairs {
         self.count == 0
     }
 
-    /// Calls `each` with every pair, in order.
+    /// Calls `visit` with every pair, in order.
     ///
     /// # Errors
     ///
-    /// When the scratch folder fails, and as `each`.
+    /// When the scratch folder fails, and as `visit`.
     pub fn for_each<E: From<WriteError>>(
         &self,
-        mut each: impl FnMut(u64, u64) -> Result<(), E>,
+        mut visit: impl FnMut(u64, u64) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut pairs = self.read()?;
         while let Some((a, b)) = pairs.head {
-            each(a, b)?;
+            visit(a, b)?;
             pairs.advance()?;
         }
         Ok(())
     }
 
-    /// Calls `each` with what stands behind the same number here and in `other`, which has each number
+    /// Calls `visit` with what stands behind the same number here and in `other`, which has each number
     /// once; in the order of the numbers.
     ///
     /// # Errors
     ///
-    /// When the scratch folder fails, and as `each`.
+    /// When the scratch folder fails, and as `visit`.
     pub fn merge_join<E: From<WriteError>>(
         &self,
         other: &Self,
-        mut each: impl FnMut(u64, u64) -> Result<(), E>,
+        mut visit: impl FnMut(u64, u64) -> Result<(), E>,
     ) -> Result<(), E> {
         let (mut left, mut right) = (self.read()?, other.read()?);
         while let (Some((a, value)), Some((b, beside))) = (left.head, right.head) {
@@ -182,7 +182,7 @@ impl Pairs {
                 std::cmp::Ordering::Less => left.advance()?,
                 std::cmp::Ordering::Greater => right.advance()?,
                 std::cmp::Ordering::Equal => {
-                    each(value, beside)?;
+                    visit(value, beside)?;
                     left.advance()?;
                 }
             }
@@ -212,7 +212,7 @@ impl Pairs {
         let from = match &self.storage {
             PairStorage::Held(held) => PairCursor::Held(held.iter()),
             PairStorage::File(PairFile { path, .. }) | PairStorage::Saved(path) => {
-                let stored = Stored::File(path.clone());
+                let stored = StepOutput::File(path.clone());
                 PairCursor::File(KWayMerge::open([&stored], 16, &StopFlag::default())?)
             }
         };

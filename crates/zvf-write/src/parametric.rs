@@ -70,9 +70,14 @@ impl ShapeTable {
     /// # Errors
     ///
     /// When there is no such type, or it has another number of coefficients.
-    pub fn add(&mut self, of: u32, name: &str, coefficients: &[f64]) -> Result<(), WriteError> {
-        let Some(shape_type) = self.types.find(of.into()) else {
-            return Err(WriteError::setting("the type of a shape", "one that was added", of));
+    pub fn add(
+        &mut self,
+        type_id: u32,
+        name: &str,
+        coefficients: &[f64],
+    ) -> Result<(), WriteError> {
+        let Some(shape_type) = self.types.find(type_id.into()) else {
+            return Err(WriteError::setting("the type of a shape", "one that was added", type_id));
         };
         if shape_type.coefficients.len() != coefficients.len() {
             let expected = format!(
@@ -83,7 +88,7 @@ impl ShapeTable {
             let what = "coefficients of a shape";
             return Err(WriteError::setting(what, expected, coefficients.len()));
         }
-        self.shapes.push((of, name.to_owned(), coefficients.to_vec()));
+        self.shapes.push((type_id, name.to_owned(), coefficients.to_vec()));
         Ok(())
     }
 
@@ -120,8 +125,8 @@ impl ShapeTable {
             ..DensePlan::new(Dtype { kind: DtypeKind::Float, size: 8, big_endian: false })
         };
         let mut sink = build.dense("parametric/objects", plan)?;
-        for (of, _, coefficients) in &self.shapes {
-            let mut row = vec![f64_from_u64((*of).into())];
+        for (type_id, _, coefficients) in &self.shapes {
+            let mut row = vec![f64_from_u64((*type_id).into())];
             row.extend(coefficients);
             row.resize(width, f64::NAN);
             let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();

@@ -41,7 +41,8 @@ pub struct Report {
 impl Report {
     /// Several kinds, the first of which every reader finds.
     pub(crate) fn of_kinds(kinds: Vec<(Kind, Self)>) -> Self {
-        let sum = |of: fn(&Self) -> u64| kinds.iter().map(|(_, report)| of(report)).sum::<u64>();
+        let sum =
+            |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();
         Self {
             vertices: sum(|report| report.vertices),
             left_out: sum(|report| report.left_out),
@@ -89,7 +90,7 @@ pub enum Notice {
         /// How many.
         done: u64,
         /// Of how many.
-        of: u64,
+        total: u64,
     },
     /// What an earlier run for other input or settings had left was removed.
     Cleaned,
@@ -101,8 +102,8 @@ impl fmt::Display for Notice {
             Self::SparseIds => f.write_str(
                 "objects are not numbered 0, 1, 2, …: zarr-vectors finds them only by their ids",
             ),
-            Self::Resumed { done, of } => {
-                write!(f, "{done} of {of} tasks had been done by an earlier run")
+            Self::Resumed { done, total } => {
+                write!(f, "{done} of {total} tasks had been done by an earlier run")
             }
             Self::Cleaned => f.write_str("what an earlier run had left was removed"),
         }

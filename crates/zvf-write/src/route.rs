@@ -199,12 +199,12 @@ pub(crate) fn counting_sort(
 
 /// The same for few rows in one of many chunks.
 fn sparsely(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<Segment>) {
-    let of = |row: &u32| numbers.get(usize_from_u32(*row)).copied().unwrap_or(u32::MAX);
+    let chunk_of = |row: &u32| numbers.get(usize_from_u32(*row)).copied().unwrap_or(u32::MAX);
     let mut rows: Vec<u32> = order.collect();
-    rows.sort_by_key(of);
+    rows.sort_by_key(chunk_of);
     let mut start = 0_u32;
-    let segments = rows.chunk_by(|a, b| of(a) == of(b)).map(|rows| {
-        let chunk = rows.first().map_or(u32::MAX, of);
+    let segments = rows.chunk_by(|a, b| chunk_of(a) == chunk_of(b)).map(|rows| {
+        let chunk = rows.first().map_or(u32::MAX, chunk_of);
         let segment = Segment { chunk, start, count: saturating_u32_from_usize(rows.len()) };
         start += segment.count;
         segment
@@ -303,7 +303,7 @@ pub(crate) fn check_rows(rows: usize) -> Result<(), WriteError> {
     if to_u64(rows) < max {
         return Ok(());
     }
-    Err(WriteError::TooMuch { what: "rows of one batch", most: max, found: to_u64(rows) })
+    Err(WriteError::TooMuch { what: "rows of one batch", max, found: to_u64(rows) })
 }
 
 #[cfg(test)]

@@ -130,10 +130,10 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
         .flat_map(|(piece, at)| piece.rows.iter().map(move |row| (piece.group(*row), at, *row)))
         .collect();
     places.sort_by_key(|(group, ..)| *group);
-    let scattered = |of: &dyn Fn(&RoutedBatch) -> Option<&Column>| {
+    let scattered = |get_column: &dyn Fn(&RoutedBatch) -> Option<&Column>| {
         let mut out = Vec::new();
         for (_, piece, row) in &places {
-            let column = pieces.get(usize_from_u32(*piece)).and_then(|piece| of(piece.run));
+            let column = pieces.get(usize_from_u32(*piece)).and_then(|piece| get_column(piece.run));
             out.extend_from_slice(column.map_or(&[], |column| column.row(usize_from_u32(*row))));
         }
         out
@@ -201,10 +201,10 @@ fn groups_of(pieces: &[Piece<'_>]) -> (Vec<Group>, bool) {
     let keys = pieces.iter().flat_map(|piece| piece.rows.iter().map(|row| piece.group(*row)));
     let groups: Vec<u64> = keys.collect();
     let sorted = groups.is_sorted();
-    (runs_of(&groups, sorted), sorted)
+    (group_runs(&groups, sorted), sorted)
 }
 
-fn runs_of(groups: &[u64], sorted: bool) -> Vec<Group> {
+fn group_runs(groups: &[u64], sorted: bool) -> Vec<Group> {
     let mut sorted_groups;
     let groups = if sorted {
         groups

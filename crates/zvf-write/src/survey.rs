@@ -99,8 +99,8 @@ impl Survey {
             return Err(WriteError::setting("bytes of a chunk", "at least 1", bytes));
         }
         let vertices = f64_from_u64(self.vertices.max(1));
-        let each = f64_from_u64(self.bytes) / vertices;
-        let chunk_vertices = (f64_from_u64(bytes) / each).max(1.0); // vertices of a chunk
+        let vertex_bytes = f64_from_u64(self.bytes) / vertices;
+        let chunk_vertices = (f64_from_u64(bytes) / vertex_bytes).max(1.0); // vertices of a chunk
         let extents: Vec<f64> =
             bounds.low().iter().zip(bounds.high()).map(|(low, high)| high - low).collect();
         let side = round_to_nice(side(&extents, vertices / chunk_vertices));
@@ -108,9 +108,11 @@ impl Survey {
         let chunks: f64 = extents.iter().map(|extent| (extent / side).floor() + 1.0).product();
         let held = vertices / chunks.min((vertices / chunk_vertices).max(1.0));
         let bins = (self.kind == Kind::PointCloud).then(|| self.bins(held)).filter(|n| *n > 1.0);
-        let cell = held * each;
-        let cells =
-            power_below((SHARD_BYTES / cell).powf(1.0 / f64_from_u64(to_u64(self.axes))), 64.0);
+        let cell = held * vertex_bytes;
+        let cells = floor_power_of_two(
+            (SHARD_BYTES / cell).powf(1.0 / f64_from_u64(to_u64(self.axes))),
+            64.0,
+        );
         let shard = (cells > 1.0).then(|| fit_shard_shape(vec![trunc_u64(cells); self.axes]));
         let plan = Plan { kind: self.kind, bounds, chunk, bins, shard, held, cell, chunks };
         Ok(plan)
@@ -118,7 +120,7 @@ impl Survey {
 
     /// Bins of a chunk on each axis.
     fn bins(&self, held: f64) -> f64 {
-        power_below((held / BIN_VERTICES).powf(1.0 / f64_from_u64(to_u64(self.axes))), 8.0)
+        floor_power_of_two((held / BIN_VERTICES).powf(1.0 / f64_from_u64(to_u64(self.axes))), 8.0)
     }
 }
 
@@ -150,7 +152,7 @@ fn round_to_nice(x: f64) -> f64 {
 }
 
 /// The largest power of two not above `x`, from 1 to `max`.
-fn power_below(x: f64, max: f64) -> f64 {
+fn floor_power_of_two(x: f64, max: f64) -> f64 {
     let mut power = 1.0;
     while power * 2.0 <= x.min(max) {
         power *= 2.0;
@@ -254,7 +256,7 @@ mod tests {
             assert_eq!(round_to_nice(x), expected, "{x}");
         }
         assert_eq!((round_to_nice(0.0), round_to_nice(f64::NAN)), (1.0, 1.0));
-        assert_eq!((power_below(9.0, 64.0), power_below(0.1, 64.0)), (8.0, 1.0));
+        assert_eq!((floor_power_of_two(9.0, 64.0), floor_power_of_two(0.1, 64.0)), (8.0, 1.0));
     }
 
     #[test]

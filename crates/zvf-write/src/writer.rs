@@ -330,7 +330,7 @@ impl LevelWriter {
     pub async fn finish_placed(
         self,
         edit_level: impl FnMut(Kind, &mut LevelDoc),
-        placed: &mut dyn FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
+        placed: &mut (dyn FnMut(Kind, u64, u32, u32) -> Result<(), WriteError> + Send),
     ) -> Result<Report, WriteError> {
         let Writer { build, kinds, .. } = self.writer;
         Ok(kinds.finish(&build, self.level, edit_level, placed).await?.report)

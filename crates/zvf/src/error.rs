@@ -17,7 +17,7 @@ use std::fmt;
 use zvf_format::{Class, Diagnose, join_causes};
 use zvf_store::StoreError;
 
-use crate::near::nearest;
+use crate::closest_name::find_closest_name;
 
 /// A fault of any layer.
 ///
@@ -217,7 +217,8 @@ impl<E: Diagnose + Send + Sync + 'static> From<E> for Error {
             text.push_str(&format!(" (chunk {chunk})"));
         }
         let text = join_causes(text, fault.cause);
-        let near = fault.unknown.and_then(|(name, names)| nearest(name, names.split(", ")));
+        let near =
+            fault.unknown.and_then(|(name, names)| find_closest_name(name, names.split(", ")));
         let near = near.map(|near| Cow::Owned(format!("did you mean {near:?}?")));
         let mut error = Self::new(fault.class, fault.op, text);
         error.0.key = fault.key.map(str::to_owned);

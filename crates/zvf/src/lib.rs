@@ -52,6 +52,7 @@ pub mod blob;
 pub mod blocking;
 #[cfg(all(feature = "convert", feature = "local", feature = "write"))]
 pub mod clean;
+mod closest_name;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod create;
 mod error;
@@ -65,7 +66,6 @@ pub mod ingest;
 pub mod inspect;
 #[cfg(all(feature = "convert", feature = "local", feature = "write"))]
 pub mod leftovers;
-mod near;
 #[cfg(feature = "validate")]
 pub mod tasks;
 

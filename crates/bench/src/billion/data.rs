@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use crate::parts::made::{Random, SIDE};
+use crate::parts::sample_data::{Random, SIDE};
 
 /// What a table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -35,8 +35,8 @@ use zvf_query::{Columns, Query};
 use crate::finished::{self, PartResults};
 use crate::limit;
 use crate::page::{self, Page, Part};
-use crate::parts::made::{boxes, open, text, within};
 use crate::parts::packed::turn;
+use crate::parts::sample_data::{box_query, boxes, open, text};
 use crate::pyramid::zvf;
 use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::series::Amount;
@@ -188,7 +188,7 @@ impl<'a> Trial<'a> {
         let queries = match self.data {
             Data::Points => {
                 let small = boxes(QUESTIONS, 1e3 / self.vertices as f64);
-                small.iter().map(within).collect::<anyhow::Result<Vec<Query>>>()?
+                small.iter().map(box_query).collect::<anyhow::Result<Vec<Query>>>()?
             }
             Data::Streamlines => {
                 let objects = self.vertices / data::LENGTH;

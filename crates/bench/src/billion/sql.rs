@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::processes::{self, ProcessRun};
 use super::{Data, MEMORY, Trial, side, turn_of};
 use crate::contest::settled;
-use crate::parts::made::text;
+use crate::parts::sample_data::text;
 use crate::peer::Environment;
 use crate::pyramid::zvf;
 use crate::row::{Role, Side, Turn};

@@ -12,7 +12,7 @@ use zvf_edit::{CommitOptions, Editor};
 use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::made::{walks, write};
+use crate::parts::sample_data::{walks, write};
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::contest::{Contender, contest};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::made::Points;
+use crate::parts::sample_data::Points;
 use crate::peer::Other;
 use crate::pyramid::{measure_command, zvf};
 use crate::row::{Role, Turn};

@@ -16,7 +16,7 @@ use crate::contest::{Contender, contest};
 use crate::limit;
 use crate::page::Page;
 use crate::parts::files::{READERS, points, sheet};
-use crate::parts::made::{walks, write};
+use crate::parts::sample_data::{walks, write};
 use crate::peer::Other;
 use crate::pyramid::{measure_command, zvf};
 use crate::row::{Role, Turn};

@@ -19,8 +19,8 @@ use crate::clock::repeated;
 use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::made::{Points, boxes, open, walks, within, write, write_as};
 use crate::parts::packed::turn;
+use crate::parts::sample_data::{Points, box_query, boxes, open, walks, write, write_as};
 use crate::parts::shapes::{CORNERS, NODES, rings, trees};
 use crate::peer::Reference;
 use crate::pyramid::grow::{levels, levels_beside_more_files};
@@ -65,7 +65,7 @@ fn points(
     let reader = open(&store)?;
     // A thousand points, however many there are.
     let small = boxes(1, (1000.0 / count as f64).min(1.0));
-    let one = vec![within(&small[0])?];
+    let one = vec![box_query(&small[0])?];
     let all = vec![Query::all().columns(Columns::None).uncached()];
     let new = folder.join("new.zarrvectors");
     let checked = || {
@@ -155,7 +155,7 @@ fn shapes(
     let reader = open(&store)?;
     let small = boxes(1, (1000.0 / count as f64).min(1.0));
     // The reference gives no vertices outside, to which links lead.
-    let some = vec![within(&small[0])?.mode(Mode::Inside)];
+    let some = vec![box_query(&small[0])?.mode(Mode::Inside)];
     let all = vec![Query::all().columns(Columns::None).uncached()];
     let new = folder.join("new.zarrvectors");
     let ask =
@@ -205,11 +205,11 @@ fn step(
     bench: &Bench,
     page: &mut Page,
     work: &str,
-    of: &str,
+    size: &str,
     amount: Amount,
     sides: Vec<Contender<'_>>,
 ) -> anyhow::Result<()> {
-    let name = format!("{work}, of {of}");
+    let name = format!("{work}, of {size}");
     if bench.wants(&name) {
         let row = contest(bench, "grow", name, sides)?;
         page.grown(&row, work, amount);

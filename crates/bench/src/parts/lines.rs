@@ -11,8 +11,8 @@ use zvf_query::{Columns, Query};
 
 use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::made::{boxes, open, walks, within, write_as};
 use crate::parts::packed::{open_mapped, pack_of, turn};
+use crate::parts::sample_data::{box_query, boxes, open, walks, write_as};
 use crate::peer::Other;
 use crate::row::Role;
 use crate::settings::Bench;
@@ -32,7 +32,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         Query::all().of_objects(ids).columns(Columns::None).uncached()
     };
     let small = boxes(5, 0.001);
-    let boxed: anyhow::Result<Vec<Query>> = small.iter().map(within).collect();
+    let boxed: anyhow::Result<Vec<Query>> = small.iter().map(box_query).collect();
     let all = Query::all().columns(Columns::None).uncached();
     for (work, queries, request, others) in [
         (

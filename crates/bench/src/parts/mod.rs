@@ -12,13 +12,13 @@ mod formats;
 mod grow;
 mod index;
 mod lines;
-pub(crate) mod made;
 mod open;
 pub(crate) mod packed;
 mod points;
 mod python;
 #[cfg(feature = "remote")]
 mod remote;
+pub(crate) mod sample_data;
 mod shapes;
 mod size;
 pub(crate) mod work;
@@ -82,7 +82,7 @@ mod tests {
 
     /// Counts without a store: the points that are made, and those of them that lie in boxes.
     fn count_expected() -> [(&'static str, &'static str, u64); 17] {
-        let points = made::Points { count: 10_000, chunks: 8, shard: None };
+        let points = sample_data::Points { count: 10_000, chunks: 8, shard: None };
         let places: Vec<[f32; 3]> = points
             .batches()
             .flat_map(|batch| {
@@ -98,8 +98,8 @@ mod tests {
             boxes.iter().map(count).sum()
         };
         [
-            ("points", "a box of 1/1000, of 10000 points", inside(made::boxes(1, 0.001))),
-            ("points", "20 boxes of 1 %, of 10000 points", inside(made::boxes(20, 0.01))),
+            ("points", "a box of 1/1000, of 10000 points", inside(sample_data::boxes(1, 0.001))),
+            ("points", "20 boxes of 1 %, of 10000 points", inside(sample_data::boxes(20, 0.01))),
             ("points", "all points and an attribute, of 10000 points", 10_000),
             ("lines", "one streamline, of 200", 100),
             ("lines", "all streamlines, of 200", 200 * 100),
@@ -107,7 +107,7 @@ mod tests {
             ("shapes", "5 of 10 skeletons", 5 * (100 + 99)),
             ("shapes", "1 of 10 meshes", 256 + 512),
             ("shapes", "5 of 10 meshes", 5 * (256 + 512)),
-            ("packed", "20 boxes of 1/1000 of 10000 points", inside(made::boxes(20, 0.001))),
+            ("packed", "20 boxes of 1/1000 of 10000 points", inside(sample_data::boxes(20, 0.001))),
             ("packed", "all of 10000 points", 10_000),
             ("grow", "all points, of 1000 points", 1000),
             ("grow", "one streamline, of 10 streamlines", 100),

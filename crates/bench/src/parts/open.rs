@@ -13,7 +13,7 @@ use crate::clock::repeated;
 use crate::contest::{Contender, contest};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::made::{Points, open};
+use crate::parts::sample_data::{Points, open};
 use crate::peer::Reference;
 use crate::row::{Cost, Role, Turn};
 use crate::series::Amount;

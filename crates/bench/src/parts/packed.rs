@@ -18,7 +18,7 @@ use zvf_tensor::{AtomicTensorFile, PackOptions};
 use crate::clock::repeated;
 use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::made::{Points, SIDE, boxes, open, within};
+use crate::parts::sample_data::{Points, SIDE, box_query, boxes, open};
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
@@ -29,7 +29,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let pack = pack_of(&store)?;
     let small = boxes(20, 0.001);
     let all = vec![Query::all().columns(Columns::None).uncached()];
-    let queries: anyhow::Result<Vec<Query>> = small.iter().map(within).collect();
+    let queries: anyhow::Result<Vec<Query>> = small.iter().map(box_query).collect();
     let cells = touched(&store, &small);
     for (work, queries, cells) in [
         (format!("20 boxes of 1/1000 of {count} points"), queries?, Some(cells)),
@@ -51,7 +51,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         }
         page.row(contest(bench, "packed", work, contenders)?);
     }
-    let queries = small.iter().map(within).collect::<anyhow::Result<Vec<Query>>>()?;
+    let queries = small.iter().map(box_query).collect::<anyhow::Result<Vec<Query>>>()?;
     anew(bench, page, "", [&store, &pack], &queries)?;
     // Small cells: what a folder takes for opening files shows.
     let chunks = if bench.largest < 100 { CHUNKS } else { SMALL_CHUNKS };
@@ -73,7 +73,7 @@ fn anew(
     if !bench.wants(&work) {
         return Ok(());
     }
-    let each = |open: &dyn Fn() -> anyhow::Result<Reader>| {
+    let measure = |open: &dyn Fn() -> anyhow::Result<Reader>| {
         let all = || {
             queries.iter().try_fold(0, |count, query| {
                 Ok::<_, anyhow::Error>(count + block_on(open()?.run(query))?.batch.len() as u64)
@@ -83,9 +83,9 @@ fn anew(
         Ok(Turn::from_seconds(repeated(|| all().map(drop))?).counting(count))
     };
     let contenders = vec![
-        Contender::new("zvf, folder", Role::Zvf, || each(&|| open(store))),
-        Contender::new("zvf, packed", Role::Variant, || each(&|| open(pack))),
-        Contender::new("zvf, packed and mapped", Role::Variant, || each(&|| open_mapped(pack))),
+        Contender::new("zvf, folder", Role::Zvf, || measure(&|| open(store))),
+        Contender::new("zvf, packed", Role::Variant, || measure(&|| open(pack))),
+        Contender::new("zvf, packed and mapped", Role::Variant, || measure(&|| open_mapped(pack))),
     ];
     page.row(contest(bench, "packed", work, contenders)?);
     Ok(())

@@ -15,8 +15,8 @@ use zvf_query::{Columns, Query};
 
 use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::made::{Points, boxes, open, within};
 use crate::parts::packed::turn;
+use crate::parts::sample_data::{Points, box_query, boxes, open};
 use crate::peer::Other;
 use crate::row::Role;
 use crate::settings::Bench;
@@ -115,7 +115,7 @@ impl Work {
 fn works() -> anyhow::Result<Vec<Work>> {
     let boxed = |title, number, volume| {
         let asked = boxes(number, volume);
-        let queries = asked.iter().map(within).collect::<anyhow::Result<Vec<_>>>()?;
+        let queries = asked.iter().map(box_query).collect::<anyhow::Result<Vec<_>>>()?;
         anyhow::Ok(Work { title, queries, ask: "boxes", request: json!({"boxes": asked}) })
     };
     let filtered = |title, predicate: &str, ask, request| {

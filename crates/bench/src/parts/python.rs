@@ -27,7 +27,7 @@ use crate::clock::repeated;
 use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::made::{Points, SIDE, boxes, open, text};
+use crate::parts::sample_data::{Points, SIDE, boxes, open, text};
 use crate::peer::{Environment, NAME, Other, PACKAGE};
 use crate::row::{Role, Row, Turn};
 use crate::settings::Bench;

@@ -14,8 +14,8 @@ use zvf_store::{OpenOptions, Store};
 
 use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::made::{Points, boxes, within};
 use crate::parts::packed::pack_of;
+use crate::parts::sample_data::{Points, box_query, boxes};
 use crate::peer::Reference;
 use crate::row::{Cost, Role, Turn};
 use crate::server::Server;
@@ -34,7 +34,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         let name = path.file_name().and_then(|name| name.to_str()).context("a name")?;
         Ok(format!("{}/{name}", server.address()))
     };
-    let query = within(&boxes(1, 0.001)[0])?;
+    let query = box_query(&boxes(1, 0.001)[0])?;
     let pack = pack_of(&store)?;
     let addresses = [url(&store)?, url(&sharded)?, url(&pack)?];
     let mut reference = Reference::for_bench(bench);

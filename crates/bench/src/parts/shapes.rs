@@ -22,7 +22,7 @@ use crate::contest::{Contender, contest};
 use crate::limit;
 use crate::page::Page;
 use crate::parts::formats::read_all;
-use crate::parts::made::{SIDE, open, walks, write};
+use crate::parts::sample_data::{SIDE, open, walks, write};
 use crate::peer::Other;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
@@ -152,9 +152,9 @@ pub(super) fn rings(count: u64) -> anyhow::Result<Batch> {
             let angle = |step: usize| step as f32 / AROUND as f32 * std::f32::consts::TAU;
             let (u, v) = (angle(at / AROUND), angle(at % AROUND));
             let from_axis = 1.5 + 0.5 * v.cos();
-            let off = [from_axis * u.cos(), from_axis * u.sin(), 0.5 * v.sin()];
-            for (c, off) in centre.iter().zip(off) {
-                places.extend((c.clamp(3.0, SIDE as f32 - 3.0) + off).to_le_bytes());
+            let offsets = [from_axis * u.cos(), from_axis * u.sin(), 0.5 * v.sin()];
+            for (c, offset) in centre.iter().zip(offsets) {
+                places.extend((c.clamp(3.0, SIDE as f32 - 3.0) + offset).to_le_bytes());
             }
             let corner = |du: usize, dv: usize| {
                 first + (at / AROUND + du) % AROUND * AROUND + (at % AROUND + dv) % AROUND

@@ -19,7 +19,7 @@ use super::formats::{convert, create};
 use crate::limit;
 use crate::page::Page;
 use crate::parts::files::{points, sheet};
-use crate::parts::made::{open, walks, write};
+use crate::parts::sample_data::{open, walks, write};
 use crate::peer::Other;
 use crate::pyramid::zvf;
 use crate::row::Role;

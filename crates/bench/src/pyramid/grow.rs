@@ -11,7 +11,7 @@ use super::{fresh, measure_command, zvf};
 use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::made::{walks, write};
+use crate::parts::sample_data::{walks, write};
 use crate::row::Role;
 use crate::series::Amount;
 use crate::settings::Bench;

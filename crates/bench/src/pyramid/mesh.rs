@@ -18,7 +18,7 @@ use super::{fresh, measure_command, zvf};
 use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::made::{open, write_as};
+use crate::parts::sample_data::{open, write_as};
 use crate::peer::Other;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;

@@ -112,8 +112,8 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
 
 fn reference_words(work: &Work) -> Vec<String> {
     let depth = work.depth.to_string();
-    let each = (0..work.levels).flat_map(|_| ["--reference", "2,1"]);
-    each.chain(["--depth", depth.as_str()]).map(str::to_owned).collect()
+    let references = (0..work.levels).flat_map(|_| ["--reference", "2,1"]);
+    references.chain(["--depth", depth.as_str()]).map(str::to_owned).collect()
 }
 
 fn own_words(work: &Work) -> Vec<String> {

@@ -7,7 +7,7 @@ use anyhow::Context;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
 
-use crate::parts::made::walks;
+use crate::parts::sample_data::walks;
 
 /// A piece of work.
 #[derive(Clone, Debug)]
@@ -50,13 +50,13 @@ struct Sizes {
 
 impl Sizes {
     fn scaled(scale: f64) -> Self {
-        let of = |amount: f64| ((amount * scale) as usize).max(10);
+        let scaled_count = |amount: f64| ((amount * scale) as usize).max(10);
         Self {
-            points: of(2e6),
-            objects: of(1e4),
-            streamlines: of(2e4),
+            points: scaled_count(2e6),
+            objects: scaled_count(1e4),
+            streamlines: scaled_count(2e4),
             side: (500.0 * scale.sqrt()) as usize + 1,
-            nodes: of(1e3) * 100,
+            nodes: scaled_count(1e3) * 100,
         }
     }
 }

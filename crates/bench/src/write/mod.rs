@@ -29,7 +29,7 @@ use crate::contest::{Contender, contest_for};
 use crate::discard::discard;
 use crate::limit;
 use crate::page::Page;
-use crate::parts::made::{open, text};
+use crate::parts::sample_data::{open, text};
 use crate::peer::Other;
 use crate::report::median;
 use crate::row::{Role, Turn};

@@ -150,8 +150,8 @@ async fn one_column(
     contents: &LevelContents,
     name: &str,
 ) -> anyhow::Result<()> {
-    let of = contents.reader.attribute(name).await?.context("no such attribute")?;
-    let values = contents.values(&of).await?;
+    let attribute = contents.reader.attribute(name).await?.context("no such attribute")?;
+    let values = contents.values(&attribute).await?;
     if expected["error"].is_string() {
         let misfit =
             values.iter().zip(&contents.cells).any(|(a, cell)| a.len() != cell.positions.len());
@@ -160,7 +160,7 @@ async fn one_column(
     }
     let rows = contents.in_order(&values.iter().collect::<Vec<_>>());
     let joined = contents.positions().joined(&rows).sha256_sorted();
-    report.compare(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
+    report.compare(&format!("{at}/dtype"), &expected["dtype"], attribute.dtype().to_string());
     report.compare(&format!("{at}/sha256"), &expected["sha256"], rows.sha256());
     if let Some(expected) = truth.get("joined_with_position_sha256_sorted") {
         report.compare(&format!("{at}/truth"), expected, joined.clone());
@@ -168,7 +168,7 @@ async fn one_column(
     if truth["agree"] == json!(false) {
         return Ok(()); // declared with a wrong width
     }
-    report.compare(&format!("{at}/ncols"), &expected["ncols"], of.width());
+    report.compare(&format!("{at}/ncols"), &expected["ncols"], attribute.width());
     report.compare(&format!("{at}/count"), &expected["count"], rows.len());
     report.compare(
         &format!("{at}/sha256_sorted"),
@@ -182,7 +182,7 @@ async fn one_column(
         &expected["head"],
         head(contents, &values, &expected["head"]),
     );
-    words(report, at, expected, &of, contents).await
+    words(report, at, expected, &attribute, contents).await
 }
 
 /// Compares the documentation of a column: categories, unit, description, names of channels.
@@ -190,21 +190,23 @@ async fn words(
     report: &mut Report,
     at: &str,
     expected: &Value,
-    of: &AttributeReader,
+    attribute: &AttributeReader,
     contents: &LevelContents,
 ) -> anyhow::Result<()> {
-    let field = of.field(Column::empty(of.dtype(), of.width())?);
-    let cells = contents.reader.node().cells(&format!("vertex_attributes/{}", of.name())).await?;
+    let field = attribute.field(Column::empty(attribute.dtype(), attribute.width())?);
+    let cells =
+        contents.reader.node().cells(&format!("vertex_attributes/{}", attribute.name())).await?;
     let channels = cells.and_then(|cells| cells.attributes().get("channel_names").cloned());
     for (name, found) in [
         (
             "categories",
             json!(
-                of.categories()
+                attribute
+                    .categories()
                     .map(|known| { known.values().iter().map(facts::value).collect::<Vec<_>>() })
             ),
         ),
-        ("fill_code", json!(of.categories().and_then(|known| known.missing()))),
+        ("fill_code", json!(attribute.categories().and_then(|known| known.missing()))),
         ("unit", json!(field.unit.as_deref())),
         ("description", json!(field.description.as_deref())),
         ("channel_names", json!(channels)),
@@ -241,17 +243,17 @@ pub(super) async fn fragment_columns(
 ) -> anyhow::Result<()> {
     for (name, expected) in expected["fragment_attributes"].as_object().into_iter().flatten() {
         let at = format!("{at}/fragment_attributes/{name}");
-        let of = level.fragment_attribute(name).await?;
-        let Some(of) = of else {
+        let attribute = level.fragment_attribute(name).await?;
+        let Some(attribute) = attribute else {
             report.fail(&at, "no such attribute");
             continue;
         };
-        report.compare(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
-        report.compare(&format!("{at}/ncols"), &expected["ncols"], of.width());
+        report.compare(&format!("{at}/dtype"), &expected["dtype"], attribute.dtype().to_string());
+        report.compare(&format!("{at}/ncols"), &expected["ncols"], attribute.width());
         for cell in expected["cells"].as_array().into_iter().flatten() {
             let key = key(&cell["chunk"]);
             let what = format!("{at}/{key}");
-            let values = of.values_where_written(&[key], Caching::Once).await.pop();
+            let values = attribute.values_where_written(&[key], Caching::Once).await.pop();
             let found = values.context("one answer for one chunk")?.map(|values| match values {
                 Some(values) => {
                     json!([values.len(), facts::digest(values.rows())])

@@ -40,12 +40,12 @@ pub(super) async fn parametric(
         report.compare("parametric/groups", &expected["groups"], members);
     }
     for (name, expected) in expected["object_attributes"].as_object().into_iter().flatten() {
-        let of = found.object_attribute(name).await?;
-        column(report, "parametric/object_attributes", name, expected, of).await?;
+        let attribute = found.object_attribute(name).await?;
+        column(report, "parametric/object_attributes", name, expected, attribute).await?;
     }
     for (name, expected) in expected["group_attributes"].as_object().into_iter().flatten() {
-        let of = found.group_attribute(name).await?;
-        column(report, "parametric/group_attributes", name, expected, of).await?;
+        let attribute = found.group_attribute(name).await?;
+        column(report, "parametric/group_attributes", name, expected, attribute).await?;
     }
     Ok(())
 }
@@ -55,10 +55,10 @@ async fn column(
     at: &str,
     name: &str,
     expected: &Value,
-    of: Option<RowAttribute>,
+    attribute: Option<RowAttribute>,
 ) -> anyhow::Result<()> {
-    let of = of.with_context(|| format!("no attribute {name}"))?;
-    tables::check_values(report, &format!("{at}/{name}"), expected, &of).await
+    let attribute = attribute.with_context(|| format!("no attribute {name}"))?;
+    tables::check_values(report, &format!("{at}/{name}"), expected, &attribute).await
 }
 
 /// Compares the headers of other formats that a store keeps.
@@ -124,8 +124,8 @@ pub(super) async fn segments(
     let Some(list) = expected["skeleton_by_segment"].as_array() else { return Ok(()) };
     // The offset of the root; the translation of the level is the same for stores of some writers only.
     let offset = level.coordinate_offset().map_or_else(|| vec![0.0; level.axes()], <[f64]>::to_vec);
-    let of = level.object_attribute("segment_id").await?.context("no segment ids")?;
-    let numbers = of.range(0..of.len()).await?;
+    let attribute = level.object_attribute("segment_id").await?.context("no segment ids")?;
+    let numbers = attribute.range(0..attribute.len()).await?;
     let index = level.objects().await?.context("no objects")?;
     let ids = index.ids(0..index.slots()).await?;
     for expected in list {

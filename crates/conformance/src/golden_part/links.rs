@@ -234,17 +234,17 @@ async fn values(
     parts: &[Part],
     records: &Rows,
 ) -> anyhow::Result<()> {
-    let of = family.attribute(name).await?.context("no such attribute")?;
-    report.compare(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
+    let attribute = family.attribute(name).await?.context("no such attribute")?;
+    report.compare(&format!("{at}/dtype"), &expected["dtype"], attribute.dtype().to_string());
     let mut found = Vec::new();
     for (segment, (places, cells)) in parts.iter().enumerate() {
-        for column in of.values(segment, places, cells, Caching::Once).await {
+        for column in attribute.values(segment, places, cells, Caching::Once).await {
             let column = column?.context("a segment without values")?;
             found.extend(column.rows().map(<[u8]>::to_vec));
         }
     }
     let found = Rows(found);
-    let shape = match of.width() {
+    let shape = match attribute.width() {
         1 => json!([found.len()]),
         width => json!([found.len(), width]),
     };
@@ -265,7 +265,7 @@ async fn intra_values(
     delta: &str,
 ) -> anyhow::Result<()> {
     let family = level.links(delta.parse::<Delta>()?).await?.context("no such family")?;
-    let of = family.attribute(name).await?.context("no such attribute")?;
+    let attribute = family.attribute(name).await?.context("no such attribute")?;
     let mut found: Vec<(ChunkKey, Vec<u8>)> = Vec::new();
     for (number, segment) in family.segments().iter().enumerate() {
         let listed = segment.cells().await?;
@@ -275,7 +275,8 @@ async fn intra_values(
                 continue;
             }
             let records = segment.read(&[place], Caching::Once).await.remove(0)?;
-            let column = of.values(number, &[place], &[records], Caching::Once).await.remove(0)?;
+            let column =
+                attribute.values(number, &[place], &[records], Caching::Once).await.remove(0)?;
             found.extend(
                 column.map(|column| (chunks[0], column.rows().flatten().copied().collect())),
             );

@@ -97,7 +97,7 @@ async fn outside_levels(report: &mut Report, golden: &Golden, store: &Store) -> 
         let level = LevelReader::open(store, LevelId(number.parse()?)).await?;
         links::between_chunks(report, number, deltas, &level).await?;
     }
-    unseen(report, "store", reference, &COMPARED_OF_STORES);
+    report_uncompared_facts(report, "store", reference, &COMPARED_OF_STORES);
     if golden.expected["composite"].is_object() {
         let contents = LevelContents::read(LevelReader::open(store, LevelId(0)).await?).await?;
         extras::composite(report, &golden.expected["composite"], &contents).await?;
@@ -170,7 +170,7 @@ async fn level(
         answers::answers(report, at, expected, truth, reader, kind).await;
         boxes::boxes(report, at, expected, reader, &contents, kind).await;
     }
-    unseen(report, "level", expected, &COMPARED);
+    report_uncompared_facts(report, "level", expected, &COMPARED);
     Ok(())
 }
 
@@ -180,10 +180,10 @@ fn kinds(level: &LevelReader) -> Vec<Kind> {
 }
 
 /// Reports the facts that are not compared.
-fn unseen(report: &mut Report, of: &str, expected: &Value, compared: &[&str]) {
+fn report_uncompared_facts(report: &mut Report, what: &str, expected: &Value, compared: &[&str]) {
     for name in expected.as_object().into_iter().flat_map(|facts| facts.keys()) {
         if !compared.contains(&name.as_str()) {
-            report.skip(format!("{name} of a {of}: nothing here compares it"));
+            report.skip(format!("{name} of a {what}: nothing here compares it"));
         }
     }
 }

@@ -89,11 +89,11 @@ pub(super) fn objects(
                     .push(object.id.0);
             }
         }
-        owners.values_mut().for_each(|of| {
-            of.sort_unstable();
-            of.dedup();
+        owners.values_mut().for_each(|object_ids| {
+            object_ids.sort_unstable();
+            object_ids.dedup();
         });
-        owners.values().filter(|of| of.len() > 1).count()
+        owners.values().filter(|object_ids| object_ids.len() > 1).count()
     };
     let ids = || found.list.iter().map(|object| object.id.0);
     let key_rank = contents.reader.key_rank();

@@ -22,13 +22,13 @@ pub(super) async fn tables(
     }
     for (name, expected) in expected["object_attributes"].as_object().into_iter().flatten() {
         let at = format!("{at}/object_attributes/{name}");
-        let of = level.object_attribute(name).await?.with_context(|| format!("no {at}"))?;
-        check_values(report, &at, expected, &of).await?;
+        let attribute = level.object_attribute(name).await?.with_context(|| format!("no {at}"))?;
+        check_values(report, &at, expected, &attribute).await?;
     }
     for (name, expected) in expected["group_attributes"].as_object().into_iter().flatten() {
         let at = format!("{at}/group_attributes/{name}");
-        let of = level.group_attribute(name).await?.with_context(|| format!("no {at}"))?;
-        check_values(report, &at, expected, &of).await?;
+        let attribute = level.group_attribute(name).await?.with_context(|| format!("no {at}"))?;
+        check_values(report, &at, expected, &attribute).await?;
     }
     Ok(())
 }
@@ -44,9 +44,9 @@ pub(super) async fn check_values(
     report: &mut Report,
     at: &str,
     expected: &Value,
-    of: &RowAttribute,
+    attribute: &RowAttribute,
 ) -> anyhow::Result<()> {
-    let values = of.range(0..of.len()).await?;
+    let values = attribute.range(0..attribute.len()).await?;
     let column = values.column();
     let rows_like = |like: &Value| {
         let scalar = !like.get(0).is_some_and(Value::is_array);
@@ -59,7 +59,7 @@ pub(super) async fn check_values(
     for (name, expected) in expected.as_object().into_iter().flatten() {
         let what = format!("{at}/{name}");
         let found = match name.as_str() {
-            "dtype" => json!(of.dtype().to_string()),
+            "dtype" => json!(attribute.dtype().to_string()),
             "shape" if expected.as_array().map_or(0, Vec::len) == 1 => json!([column.len()]),
             "shape" => json!([column.len(), column.width()]),
             "sha256" => json!(Rows::from_column(column).sha256()),
@@ -68,7 +68,8 @@ pub(super) async fn check_values(
             "fill_value" if expected.is_null() => continue, // none was declared
             "fill_value" => {
                 // The contents of a row beyond the end.
-                let beyond = of.range(of.len()..of.len().saturating_add(1)).await?;
+                let beyond =
+                    attribute.range(attribute.len()..attribute.len().saturating_add(1)).await?;
                 facts::value(&beyond.column().value(0, 0))
             }
             _ => {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::{Kind, LevelId, LevelReader};
-use zvf_pyramid::{LevelReport, Method, OfKind, Options, Strategy, build as build_levels};
+use zvf_pyramid::{KindOptions, LevelReport, Method, Options, Strategy, build as build_levels};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
 use crate::peers;
@@ -35,7 +35,8 @@ pub(super) async fn build(
     let several = level.extra_kinds().next().is_some();
     let mut options = options(kind, turn, level.objects().await?.is_some());
     if several {
-        options.kinds = vec![(kind, OfKind { method: options.method.take(), ..OfKind::default() })];
+        options.kinds =
+            vec![(kind, KindOptions { method: options.method.take(), ..KindOptions::default() })];
     }
     match build_levels(&address, &options, &how, |_| {}).await {
         Ok(levels) => {

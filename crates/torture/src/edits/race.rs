@@ -73,8 +73,8 @@ fn lose(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
     let (_, at) = add_group(&backend, Some((nth, record.clone().into())))?;
     let txid = &report["commits"][0]["txid"];
     anyhow::ensure!(txid.is_string(), "the report names no transaction: {report}");
-    let is_there = log(&at, None)?.iter().any(|entry| entry["txid"] == *txid);
-    Ok(u64::from(!is_there))
+    let exists = log(&at, None)?.iter().any(|entry| entry["txid"] == *txid);
+    Ok(u64::from(!exists))
 }
 
 /// Adds a group by a writer that trusts the backend; the record appears before the request of that number. Returns

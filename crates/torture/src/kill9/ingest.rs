@@ -119,12 +119,12 @@ impl Ingestion<'_> {
         time: Duration,
         random: &mut Random,
     ) -> anyhow::Result<()> {
-        let unseen = |store: &Path| match store.exists() {
+        let check_invisible = |store: &Path| match store.exists() {
             true => Err("the store is visible before it is finished".to_owned()),
             false => Ok(()),
         };
         if kill_within(self.start(&self.planning())?, time / 3, random)? {
-            report.count(unseen(&self.store));
+            report.count(check_invisible(&self.store));
         }
         for stage in self.plan()? {
             let mut left = stage.clone();
@@ -143,7 +143,7 @@ impl Ingestion<'_> {
                     let (mut child, _) = running.swap_remove(at);
                     child.kill()?;
                     child.wait()?;
-                    report.count(unseen(&self.store));
+                    report.count(check_invisible(&self.store));
                 }
                 for (mut child, task) in std::mem::take(&mut running) {
                     match child.try_wait()? {

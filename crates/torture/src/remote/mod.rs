@@ -118,7 +118,7 @@ impl Writer {
             return Ok(None);
         }
         for g in 1..=GENERATIONS {
-            if found == *self.objects_in_peace(g).await? {
+            if found == *self.fault_free_objects(g).await? {
                 return Ok(Some(g));
             }
         }
@@ -126,17 +126,17 @@ impl Writer {
     }
 
     /// Returns the objects of generation `g` without a fault.
-    async fn objects_in_peace(self, g: u64) -> Result<Arc<Objects>, String> {
-        static KNOWN: Mutex<BTreeMap<(Writer, u64), Arc<Objects>>> = Mutex::new(BTreeMap::new());
-        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(objects) = known().get(&(self, g)) {
+    async fn fault_free_objects(self, g: u64) -> Result<Arc<Objects>, String> {
+        static CACHE: Mutex<BTreeMap<(Writer, u64), Arc<Objects>>> = Mutex::new(BTreeMap::new());
+        let lock_cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(objects) = lock_cache().get(&(self, g)) {
             return Ok(Arc::clone(objects));
         }
         let backend = Arc::new(FaultStore::new());
         let written = Box::pin(self.write(&backend, Path::new("unused"), g)).await;
         written.map_err(|(_, error)| format!("{self:?} in peace: {error}"))?;
         let objects = Arc::new(objects(&backend).await?);
-        known().insert((self, g), Arc::clone(&objects));
+        lock_cache().insert((self, g), Arc::clone(&objects));
         Ok(objects)
     }
 }

@@ -235,8 +235,8 @@ impl Synthetic {
     fn note(&self, path: &str, bytes: u64) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let is_document = path.ends_with("zarr.json");
-        let of = if is_document { &mut requests.documents } else { &mut requests.chunks };
-        *of = (of.0 + 1, of.1 + bytes);
+        let counter = if is_document { &mut requests.documents } else { &mut requests.chunks };
+        *counter = (counter.0 + 1, counter.1 + bytes);
     }
 }
 

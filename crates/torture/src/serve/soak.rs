@@ -127,7 +127,7 @@ fn sample(served: &Served, start: Instant) -> anyhow::Result<Sample> {
 /// Returns the slope of the least-squares line through all samples.
 fn slope_in_ten_minutes(samples: &[Sample]) -> f64 {
     let n = samples.len() as f64;
-    let mean = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / n;
+    let mean = |value: fn(&Sample) -> f64| samples.iter().map(value).sum::<f64>() / n;
     let (x, y) = (mean(|one| one.seconds), mean(|one| one.resident_kib));
     let along: f64 = samples.iter().map(|one| (one.seconds - x) * (one.resident_kib - y)).sum();
     let across: f64 = samples.iter().map(|one| (one.seconds - x).powi(2)).sum();

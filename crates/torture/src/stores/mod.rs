@@ -54,7 +54,7 @@ struct Good {
 struct Share {
     tried: u64,
     found: u64,
-    unseen: BTreeMap<String, (u64, String)>,
+    undetected: BTreeMap<String, (u64, String)>,
 }
 
 impl Stores {
@@ -79,7 +79,7 @@ impl Stores {
             match &tried {
                 Ok(true) => share.found += 1,
                 Ok(false) => {
-                    let (n, example) = share.unseen.entry(damage.part()).or_default();
+                    let (n, example) = share.undetected.entry(damage.part()).or_default();
                     *n += 1;
                     *example = format!("{}: {damage}", store.id);
                 }
@@ -110,12 +110,12 @@ impl Stores {
 
     fn print_report(&self, shares: &BTreeMap<Kind, Share>) -> io::Result<()> {
         let mut out = io::stderr().lock();
-        for (kind, Share { tried, found, unseen }) in shares {
+        for (kind, Share { tried, found, undetected }) in shares {
             let share = 100.0 * *found as f64 / (*tried).max(1) as f64;
             writeln!(out, "{kind:10} {found:6} of {tried:6} found, {share:.1} %")?;
-            let mut unseen: Vec<_> = unseen.iter().collect();
-            unseen.sort_by_key(|(_, (n, _))| std::cmp::Reverse(*n));
-            for (part, (n, example)) in unseen.into_iter().take(self.list) {
+            let mut undetected: Vec<_> = undetected.iter().collect();
+            undetected.sort_by_key(|(_, (n, _))| std::cmp::Reverse(*n));
+            for (part, (n, example)) in undetected.into_iter().take(self.list) {
                 writeln!(out, "    not seen {n:5} in {part:36} such as {example}")?;
             }
         }

@@ -33,7 +33,7 @@ impl Table {
             match self.find(plain, at) {
                 Some((distance, len)) => {
                     literals(plain.get(literal..at)?, out);
-                    matched(distance, len, out)?;
+                    push_match(distance, len, out)?;
                     at = at.checked_add(len)?;
                     literal = at;
                     if out.len().checked_sub(start)? > max_bytes {
@@ -82,7 +82,7 @@ fn literals(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends a match of at least three bytes.
-fn matched(distance: usize, len: usize, out: &mut Vec<u8>) -> Option<()> {
+fn push_match(distance: usize, len: usize, out: &mut Vec<u8>) -> Option<()> {
     let code = len.checked_sub(2)?;
     let (high, low, far) = match distance.checked_sub(FAR) {
         Some(far) => (LOW, u8::MAX, Some(u16::try_from(far).ok()?)),
@@ -159,7 +159,7 @@ mod tests {
             [(8191, &[31, 254][..]), (8192, &[31, 255, 0, 0]), (8193, &[31, 255, 0, 1])]
         {
             let mut out = Vec::new();
-            matched(distance, 3, &mut out).unwrap();
+            push_match(distance, 3, &mut out).unwrap();
             assert_eq!((out[0] & 31, &out[1..]), (bytes[0], &bytes[1..]), "{distance}");
         }
         let something = b"something to find".repeat(8);

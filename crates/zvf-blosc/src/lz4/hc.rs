@@ -34,7 +34,7 @@ pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize
             next = at.saturating_add(1);
         }
         // The bytes before the match may be equal as well.
-        let back = places.backwards(at, &found, anchor);
+        let back = places.count_equal_before(at, &found, anchor);
         let literals = bytes.get(anchor..at.saturating_sub(back)).unwrap_or_default();
         let len = found.len.saturating_add(back);
         sequence(literals, Some((found.distance, len)), out);
@@ -105,7 +105,7 @@ impl<'a> Places<'a> {
     }
 
     /// Returns the number of equal bytes before `at`, after `anchor`, and before the match.
-    fn backwards(&self, at: usize, found: &Match, anchor: usize) -> usize {
+    fn count_equal_before(&self, at: usize, found: &Match, anchor: usize) -> usize {
         let ours = self.bytes.get(anchor..at).unwrap_or_default();
         let theirs = at.saturating_sub(found.distance.into());
         let theirs = self.bytes.get(..theirs).unwrap_or_default();

@@ -78,13 +78,13 @@ impl Lineage {
         };
         let shown = links.get(..table::limit(self.limit)).unwrap_or(&links);
         let to_level = level(&reader, kind, to).await?;
-        let mut each = Vec::with_capacity(shown.len());
+        let mut linked_ends = Vec::with_capacity(shown.len());
         for LevelLink { row, linked_row } in shown {
-            each.push([end(&from_level, row).await?, end(&to_level, linked_row).await?]);
+            linked_ends.push([end(&from_level, row).await?, end(&to_level, linked_row).await?]);
         }
         if session.json() {
             let pair = |[from, to]: &[End; 2]| json!({ "from": from.json(), "to": to.json() });
-            let pairs: Vec<Value> = each.iter().map(pair).collect();
+            let pairs: Vec<Value> = linked_ends.iter().map(pair).collect();
             let all =
                 json!({ "from": self.from, "to": self.to, "links": pairs, "all": links.len() });
             table::json(&all, out)?;
@@ -92,7 +92,7 @@ impl Lineage {
         }
         let (from, to) = (format!("level {from}"), format!("level {to}"));
         let mut table = Table::new(&[&from, ">row", "position", &to, ">row", "position"]);
-        for pair in &each {
+        for pair in &linked_ends {
             table.row(pair.iter().flat_map(End::cells).collect());
         }
         table.print("", out)?;

@@ -17,8 +17,8 @@ use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
-    Aggregation, LevelReport, Method, OfKind, Options, PyramidEvent, PyramidPlan, RowsHook, Step,
-    Strategy, build_with_notices,
+    Aggregation, KindOptions, LevelReport, Method, Options, PyramidEvent, PyramidPlan, RowsHook,
+    Step, Strategy, build_with_notices,
 };
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
@@ -232,7 +232,7 @@ impl Pyramid {
         &self,
         address: &str,
         (options, how): (&Options, &BuildOptions),
-        on_event: impl FnMut(PyramidEvent<'_>),
+        on_event: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Vec<LevelReport>, zvf::pyramid::PyramidError> {
         #[cfg(feature = "reference")]
         if self.is_reference() {
@@ -312,10 +312,10 @@ impl Pyramid {
     /// Returns the hook that reports how many vertices of the level below were read.
     fn on_rows(&self, progress: &Arc<Progress>, below: &Arc<Mutex<(u32, u64)>>) -> RowsHook {
         let (progress, below) = (Arc::clone(progress), Arc::clone(below));
-        let of = self.levels.map(|levels| format!(" of {levels}")).unwrap_or_default();
+        let suffix = self.levels.map(|levels| format!(" of {levels}")).unwrap_or_default();
         RowsHook::new(move |rows| {
             let (level, total) = *below.lock().unwrap_or_else(PoisonError::into_inner);
-            progress.advance(&format!("level {level}{of}: "), rows, total, "vertices");
+            progress.advance(&format!("level {level}{suffix}: "), rows, total, "vertices");
         })
     }
 
@@ -395,12 +395,12 @@ impl Pyramid {
     }
 
     /// Returns the settings of each kind.
-    fn kinds(&self) -> Vec<(Kind, OfKind)> {
-        let none = OfKind::default();
-        let methods = last_value(&self.methods, |method| OfKind { method, ..none });
-        let sizes = last_value(&self.sizes, |size| OfKind { size, ..none });
-        let keeps = last_value(&self.keeps, |keep| OfKind { keep, ..none });
-        let sparsity = last_value(&self.sparsity, |sparsity| OfKind { sparsity, ..none });
+    fn kinds(&self) -> Vec<(Kind, KindOptions)> {
+        let none = KindOptions::default();
+        let methods = last_value(&self.methods, |method| KindOptions { method, ..none });
+        let sizes = last_value(&self.sizes, |size| KindOptions { size, ..none });
+        let keeps = last_value(&self.keeps, |keep| KindOptions { keep, ..none });
+        let sparsity = last_value(&self.sparsity, |sparsity| KindOptions { sparsity, ..none });
         methods.chain(sizes).chain(keeps).chain(sparsity).collect()
     }
 
@@ -481,8 +481,8 @@ fn of_all<T: Copy>(settings: &[OfOne<T>]) -> Option<T> {
 /// Returns the last setting of the kind, or else of all kinds.
 fn last_value<T: Copy>(
     settings: &[OfOne<T>],
-    as_own: impl Fn(Option<T>) -> OfKind,
-) -> impl Iterator<Item = (Kind, OfKind)> {
+    as_own: impl Fn(Option<T>) -> KindOptions,
+) -> impl Iterator<Item = (Kind, KindOptions)> {
     let of_kinds = settings.iter().rev().filter_map(|(kind, value)| Some(((*kind)?, Some(*value))));
     of_kinds.map(move |(kind, value)| (kind, as_own(value)))
 }

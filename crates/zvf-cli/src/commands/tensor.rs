@@ -418,7 +418,7 @@ impl Verify {
         let file = match open(session, &self.file).await {
             Ok(file) => file,
             // A file that does not open is reported as a fault.
-            Err(error) => match broken(&error) {
+            Err(error) => match damage_line(&error) {
                 Some(line) => {
                     return print_faults(session, out, &self.file, &[("open".to_owned(), line)]);
                 }
@@ -448,7 +448,7 @@ impl Verify {
 }
 
 /// Returns the line about a file with wrong bytes; `None` for other faults.
-fn broken(error: &anyhow::Error) -> Option<String> {
+fn damage_line(error: &anyhow::Error) -> Option<String> {
     let fault = error.chain().find_map(|cause| cause.downcast_ref::<Error>())?;
     fault.class().is_damage().then(|| fault.to_string())
 }

@@ -65,9 +65,9 @@ fn named_array(
 
 /// Converts all values of a column to one flat array.
 fn plain_array(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
-    let each = || row_value_pairs(column).map(|(row, at)| column.value(row, at));
+    let cell_values = || row_value_pairs(column).map(|(row, at)| column.value(row, at));
     if column.dtype().kind == DtypeKind::Bool {
-        let flags = each().map(|value| matches!(value, Value::Bool(true)));
+        let flags = cell_values().map(|value| matches!(value, Value::Bool(true)));
         return Ok(Arc::new(BooleanArray::from(flags.collect::<Vec<bool>>())));
     }
     if column.dtype().kind == DtypeKind::Text {
@@ -77,8 +77,8 @@ fn plain_array(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
             let advice = "write it batch by batch";
             return Err(ConvertError::NoType { format: "Arrow", what, advice });
         }
-        let texts =
-            each().map(|value| if let Value::Text(text) = value { Some(text) } else { None });
+        let texts = cell_values()
+            .map(|value| if let Value::Text(text) = value { Some(text) } else { None });
         return Ok(Arc::new(texts.collect::<StringArray>()));
     }
     let data =

@@ -192,7 +192,7 @@ impl<'a> FragmentIndex<'a> {
         } else {
             self.bitmap.get(..word)?.iter().map(|word| u64::from(word.get().count_ones())).sum()
         };
-        self.ranked(f, word, bit, before)
+        self.fragment_at_bit(f, word, bit, before)
     }
 
     /// Whether fragment `f` is a range, or `None` past the end.
@@ -284,7 +284,7 @@ impl<'a> FragmentIndex<'a> {
     }
 
     /// Fragment `f`, at `bit` of `word`, with `before` ranges in the words before.
-    fn ranked(&self, f: u64, word: usize, bit: u64, before: u64) -> Option<Fragment<'a>> {
+    fn fragment_at_bit(&self, f: u64, word: usize, bit: u64, before: u64) -> Option<Fragment<'a>> {
         let bits = self.bitmap.get(word)?.get();
         let below = bits & bit.wrapping_sub(1);
         let rank = before.wrapping_add(below.count_ones().into());

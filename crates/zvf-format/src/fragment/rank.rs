@@ -47,6 +47,6 @@ impl RankTable {
     pub fn get<'a>(&self, index: &FragmentIndex<'a>, f: u64) -> Option<Fragment<'a>> {
         let (word, bit) = index.locate(f)?;
         let before = *self.before.get(word)?;
-        index.ranked(f, word, bit, before.into())
+        index.fragment_at_bit(f, word, bit, before.into())
     }
 }

@@ -69,7 +69,7 @@ impl LinkPolicy {
         };
         let order = match rule {
             CopyRule::AsGiven => Permutation::identity(endpoints.len().try_into().unwrap_or(0)),
-            CopyRule::Sorted | CopyRule::Copies => sorted(endpoints),
+            CopyRule::Sorted | CopyRule::Copies => sort_endpoints(endpoints),
         };
         let (anchor, intra) = (self.anchor(), (self.delta() == Delta::SAME).then_some(one_chunk));
         let placements = Placements { endpoints, anchor, intra, rule, order, next: 0 };
@@ -260,7 +260,7 @@ fn are_near(endpoints: &[Endpoint<'_>], rank: usize) -> bool {
 }
 
 /// The endpoints by chunk, then row, then input position.
-fn sorted(endpoints: &[Endpoint<'_>]) -> Permutation {
+fn sort_endpoints(endpoints: &[Endpoint<'_>]) -> Permutation {
     let mut order = [0; MAX_WIDTH];
     let mut len = 0_u8;
     // Insertion: there are two or three, and eight at most.

@@ -11,7 +11,7 @@ use super::super::error::{At, MetadataError};
 use super::super::fields::{Fields, Put, any, counts, flag, int, ints, list, text, texts};
 use super::super::token::{CellEncoding, Token};
 use super::vertices::written_origin;
-use super::{Object, dtype, tagged};
+use super::{Object, dtype, split_tag};
 
 /// Attributes of `vertex_attributes/<n>` and `fragment_attributes/<n>`.
 ///
@@ -74,7 +74,7 @@ impl Column {
     ///
     /// When a key has a value of another type, or categories are announced and missing.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         let encoding: Option<Token<_>> = fields.opt("encoding", Token::read)?;
         let coded = encoding == Some(Token::Known(CellEncoding::Dictionary));
         Ok(Self {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::error::{At, MetadataError};
 use super::super::fields::{Put, count, ints, object, texts};
-use super::{Object, tagged};
+use super::{Object, split_tag};
 use zvf_format::Class;
 
 /// Attributes of `groups`, also as a group of arrays before 0.8.1.
@@ -61,7 +61,7 @@ impl Groups {
     /// When the number of groups is missing, a key has a value of another type, or a range is not
     /// two ids under the number of a group.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             zv_array,
             num_groups: fields.req("num_groups", count)?,
@@ -84,9 +84,9 @@ impl Groups {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         let ranges = self.ranges.as_ref().map(|ranges| {
-            let each =
+            let entries =
                 ranges.iter().map(|r| (r.group.to_string(), [r.start, r.stop].to_vec().into()));
-            Value::Object(each.collect())
+            Value::Object(entries.collect())
         });
         Put::new()
             .opt("zv_array", self.zv_array.as_deref())

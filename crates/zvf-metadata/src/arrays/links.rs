@@ -9,7 +9,7 @@ use super::super::error::MetadataError;
 use super::super::fields::{Fields, Put, count, counts, flag, int, ints, list, text};
 use super::super::token::{LinkStore, Token};
 use super::vertices::written_origin;
-use super::{Object, dtype, tagged};
+use super::{Object, dtype, split_tag};
 
 /// Attributes of the group `links/<delta>`, and of `cross_chunk_links/<delta>` before 0.9.
 ///
@@ -69,7 +69,7 @@ impl LinksFamily {
     ///
     /// When one of the first four keys is missing, or any has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         let directed = fields.req("directed", flag)?;
         let store = fields.req("store", Token::read)?;
         Self::read(fields, zv_array, directed, store)
@@ -82,7 +82,7 @@ impl LinksFamily {
     ///
     /// When the level gap or the width is missing, or any key has a value of another type.
     pub fn parse_cross_chunk(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         let directed = fields.opt("directed", flag)?.unwrap_or(false);
         let store = fields.opt("store", Token::read)?;
         let store = store.unwrap_or(Token::Known(LinkStore::Canonical));
@@ -183,7 +183,7 @@ impl LinkSegment {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
             zv_array,
@@ -295,7 +295,7 @@ impl LinkAttribute {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
             zv_array,

@@ -65,7 +65,7 @@ pub fn tag(attributes: &Object) -> Option<&str> {
 }
 
 /// The fields of attributes, and their tag in either spelling.
-fn tagged(attributes: Object) -> Result<(Fields<'static>, Option<String>), MetadataError> {
+fn split_tag(attributes: Object) -> Result<(Fields<'static>, Option<String>), MetadataError> {
     let mut fields = Fields::new(&At::Document, attributes);
     fields.accept(OLD_TAG, "zv_array");
     let tag = fields.opt("zv_array", fields::text)?;

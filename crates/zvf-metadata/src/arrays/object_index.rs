@@ -6,7 +6,7 @@ use alloc::string::String;
 use super::super::error::{At, MetadataError};
 use super::super::fields::{Put, count, flag};
 use super::super::token::{ManifestLayout, Token};
-use super::{Object, tagged};
+use super::{Object, split_tag};
 use zvf_format::Class;
 
 /// Attributes of `object_index`.
@@ -70,7 +70,7 @@ impl ObjectIndex {
     ///
     /// When the number of rows is missing, or a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             zv_array,
             num_objects: fields.req("num_objects", count)?,

@@ -61,9 +61,9 @@ impl PackedShard {
     /// The attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        let each = self.entries.iter();
-        let each = each.map(|e| (e.key.clone(), [e.offset, e.nbytes].to_vec().into()));
-        Put::new().put("shard_index", Value::Object(each.collect())).with_extras(&self.extras)
+        let entries = self.entries.iter();
+        let spans = entries.map(|e| (e.key.clone(), [e.offset, e.nbytes].to_vec().into()));
+        Put::new().put("shard_index", Value::Object(spans.collect())).with_extras(&self.extras)
     }
 }
 

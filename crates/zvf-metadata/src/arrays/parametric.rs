@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::error::{At, MetadataError};
 use super::super::fields::{Fields, Put, count, object, text, texts};
-use super::{Object, tagged};
+use super::{Object, split_tag};
 use zvf_format::Class;
 
 /// Attributes of the group `parametric`.
@@ -105,7 +105,7 @@ impl ParametricArray {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             zv_array,
             num_objects: fields.opt("num_objects", count)?,

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::super::dtype::{Dtype, DtypeKind};
 use super::super::error::MetadataError;
 use super::super::fields::{Put, count, counts, flag, text};
-use super::{Object, dtype, tagged};
+use super::{Object, dtype, split_tag};
 
 /// Attributes of `object_attributes/<n>`, `group_attributes/<n>` and `parametric/*_attributes/<n>`.
 ///
@@ -82,7 +82,7 @@ impl Rows {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             zv_array,
             name: fields.opt("name", text)?,

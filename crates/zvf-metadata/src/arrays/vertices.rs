@@ -8,7 +8,7 @@ use super::super::dtype::Dtype;
 use super::super::error::MetadataError;
 use super::super::fields::{Put, int, ints, text};
 use super::super::token::{CellEncoding, Token};
-use super::{Object, dtype, tagged};
+use super::{Object, dtype, split_tag};
 
 /// Attributes of `vertices`, and of `vertices_<geom>` in composite stores.
 ///
@@ -56,7 +56,7 @@ impl Vertices {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
             zv_array,
@@ -130,7 +130,7 @@ impl Fragments {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = tagged(attributes)?;
+        let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
             zv_array,

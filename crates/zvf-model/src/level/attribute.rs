@@ -51,7 +51,7 @@ pub struct AttributeReader {
 #[derive(Debug)]
 pub(super) struct AttributeInfo {
     name: Arc<str>,
-    of: Of,
+    scope: AttributeScope,
     cells: Cells,
     dtype: Dtype,
     width: u32,
@@ -62,7 +62,7 @@ pub(super) struct AttributeInfo {
 
 /// The items that have a row of values each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
+enum AttributeScope {
     Vertices,
     Fragments,
 }
@@ -75,7 +75,7 @@ impl LevelReader {
     /// When its document does not say what is needed to read it.
     #[boxed]
     pub async fn attribute(&self, name: &str) -> Result<Option<AttributeReader>, ModelError> {
-        self.column(Of::Vertices, "vertex_attributes", name, None).await
+        self.column(AttributeScope::Vertices, "vertex_attributes", name, None).await
     }
 
     /// The same, by someone who will read the chunk `near` anyway: what has to be looked up in a chunk is
@@ -90,7 +90,7 @@ impl LevelReader {
         name: &str,
         near: &ChunkKey,
     ) -> Result<Option<AttributeReader>, ModelError> {
-        self.column(Of::Vertices, "vertex_attributes", name, Some(near)).await
+        self.column(AttributeScope::Vertices, "vertex_attributes", name, Some(near)).await
     }
 
     /// The attribute of fragments called `name`; `None` when there is no such array.
@@ -103,12 +103,12 @@ impl LevelReader {
         &self,
         name: &str,
     ) -> Result<Option<AttributeReader>, ModelError> {
-        self.column(Of::Fragments, "fragment_attributes", name, None).await
+        self.column(AttributeScope::Fragments, "fragment_attributes", name, None).await
     }
 
     async fn column(
         &self,
-        of: Of,
+        scope: AttributeScope,
         family: &str,
         name: &str,
         near: Option<&ChunkKey>,
@@ -120,7 +120,7 @@ impl LevelReader {
         }
         let Some(cells) = self.node().cells(&path).await? else { return Ok(None) };
         let place = |error: ModelError| error.in_array(cells.path());
-        if of == Of::Vertices && !self.keeps_order().await? {
+        if scope == AttributeScope::Vertices && !self.keeps_order().await? {
             let expected = Expected::Rule("vertices in the order of the attribute: leave it out");
             let found = "a Draco stream that does not keep the order";
             let error = ModelError::refused(Class::Unsupported, "attribute", expected, found);
@@ -134,7 +134,7 @@ impl LevelReader {
         })?;
         let width = match near {
             Some(near) if self.fits(&cells, dtype, declared, near).await => declared,
-            _ => self.attribute_width(of, &cells, dtype, declared).await?,
+            _ => self.attribute_width(scope, &cells, dtype, declared).await?,
         };
         let width = u32::try_from(width).map_err(|_too_wide| {
             let expected = Expected::AtMost(u32::MAX.into());
@@ -146,14 +146,15 @@ impl LevelReader {
         });
         let (unit, description) = (doc.unit.map(Into::into), doc.description.map(Into::into));
         let name = name.into();
-        let info = AttributeInfo { name, of, cells, dtype, width, categories, unit, description };
+        let info =
+            AttributeInfo { name, scope, cells, dtype, width, categories, unit, description };
         Ok(Some(reader(self.attributes().keep(path, info))))
     }
 
     /// How many values a row has: what is declared, unless the first chunk with rows speaks against it.
     async fn attribute_width(
         &self,
-        of: Of,
+        scope: AttributeScope,
         cells: &Cells,
         dtype: Dtype,
         declared: u64,
@@ -162,7 +163,7 @@ impl LevelReader {
         for key in chunks.iter() {
             let key = [key];
             let Some(Ok(Some(size))) = cells.sizes(&key).await.pop() else { break };
-            let Some(Ok(rows)) = self.rows_of(of, &key).await.pop() else { break };
+            let Some(Ok(rows)) = self.rows_of(scope, &key).await.pop() else { break };
             if rows > 0 {
                 let values = size.checked_div(dtype.size).unwrap_or(0);
                 // A chunk that no width fits is told when it is read, with the counts that differ.
@@ -185,10 +186,14 @@ impl LevelReader {
         rows > 0 && row.and_then(|row| row.checked_mul(rows)) == Some(size)
     }
 
-    async fn rows_of(&self, of: Of, keys: &[ChunkKey]) -> Vec<Result<u64, ModelError>> {
-        match of {
-            Of::Vertices => self.row_counts(keys).await,
-            Of::Fragments => {
+    async fn rows_of(
+        &self,
+        scope: AttributeScope,
+        keys: &[ChunkKey],
+    ) -> Vec<Result<u64, ModelError>> {
+        match scope {
+            AttributeScope::Vertices => self.row_counts(keys).await,
+            AttributeScope::Fragments => {
                 let found = self.fragments(keys).await;
                 found.into_iter().map(|fragments| Ok(fragments?.len())).collect()
             }
@@ -250,9 +255,9 @@ impl AttributeReader {
         caching: Caching,
     ) -> Vec<Result<Column, ModelError>> {
         let columns = self.rows().read_all(keys, caching).await;
-        let counts = self.level.rows_of(self.info.of, keys).await;
-        let each = columns.into_iter().zip(counts).zip(keys);
-        each.map(|((column, count), key)| self.align_rows(column?, count?, key)).collect()
+        let counts = self.level.rows_of(self.info.scope, keys).await;
+        let chunks = columns.into_iter().zip(counts).zip(keys);
+        chunks.map(|((column, count), key)| self.align_rows(column?, count?, key)).collect()
     }
 
     /// As [`values`](Self::values), with nothing where a chunk has rows and no values: attributes of
@@ -264,12 +269,12 @@ impl AttributeReader {
         caching: Caching,
     ) -> Vec<Result<Option<Column>, ModelError>> {
         let columns = self.rows().read_all(keys, caching).await;
-        let counts = self.level.rows_of(self.info.of, keys).await;
-        let each = columns.into_iter().zip(counts).zip(keys).map(|((column, count), key)| {
+        let counts = self.level.rows_of(self.info.scope, keys).await;
+        let answers = columns.into_iter().zip(counts).zip(keys).map(|((column, count), key)| {
             let Some(column) = column? else { return Ok(None) };
             self.align_rows(Some(column), count?, key).map(Some)
         });
-        each.collect()
+        answers.collect()
     }
 
     /// Ranges of rows: for each chunk one column a range.
@@ -282,12 +287,12 @@ impl AttributeReader {
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
         let found = self.rows().read_ranges(asks).await;
-        let each = found.into_iter().zip(asks).map(|(found, (key, _))| {
+        let answers = found.into_iter().zip(asks).map(|(found, (key, _))| {
             let columns = found?;
             columns.iter().try_for_each(|column| self.check_codes(column, key))?;
             Ok(columns)
         });
-        each.collect()
+        answers.collect()
     }
 
     /// Aligns the values of a chunk with its `count` rows.
@@ -305,9 +310,9 @@ impl AttributeReader {
         };
         if to_u64(column.len()) != count {
             let (expected, found) = (Expected::Exactly(count.into()), column.len());
-            let what = match self.info.of {
-                Of::Vertices => "rows of a vertex attribute",
-                Of::Fragments => "rows of a fragment attribute",
+            let what = match self.info.scope {
+                AttributeScope::Vertices => "rows of a vertex attribute",
+                AttributeScope::Fragments => "rows of a fragment attribute",
             };
             return Err(place(ModelError::refused(Class::CountMismatch, what, expected, found)));
         }

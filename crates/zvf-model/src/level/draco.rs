@@ -84,11 +84,11 @@ impl LevelReader {
     ) -> Vec<Result<ChunkFragments, ModelError>> {
         let path = self.fragment_cells().path().clone();
         let chunks = self.draco_chunks(keys, Caching::Keep).await;
-        let each = chunks.into_iter().zip(keys).map(|(chunk, key)| {
+        let fragments = chunks.into_iter().zip(keys).map(|(chunk, key)| {
             let rows = chunk?.map_or(0, |chunk| to_u64(chunk.positions.len()));
             one_fragment(rows, &path, key)
         });
-        each.collect()
+        fragments.collect()
     }
 }
 
@@ -115,14 +115,14 @@ impl DracoCells {
         caching: Caching,
     ) -> Vec<Result<Option<DracoChunk>, ModelError>> {
         let payloads = self.cells.read_many(keys, caching).await;
-        let each = payloads.into_iter().zip(keys).map(|(payload, key)| {
+        let chunks = payloads.into_iter().zip(keys).map(|(payload, key)| {
             let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
             let Some(bytes) = payload.map_err(|error| place(error.into()))? else {
                 return Ok(None);
             };
             decode(&bytes, self.dtype, self.axes, &self.limits).map(Some).map_err(place)
         });
-        each.collect()
+        chunks.collect()
     }
 }
 

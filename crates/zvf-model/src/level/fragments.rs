@@ -154,14 +154,14 @@ impl LevelReader {
         }
         let cells = self.fragment_cells();
         let found = indexes(cells, keys).await;
-        let each = found.into_iter().zip(keys).map(|(found, key)| {
+        let fragments = found.into_iter().zip(keys).map(|(found, key)| {
             found?.ok_or_else(|| {
                 let expected = Expected::Rule("a fragment index for every chunk with vertices");
                 let error = ModelError::refused(Class::NotFound, "fragments", expected, "none");
                 error.in_array(cells.path()).in_chunk(key)
             })
         });
-        each.collect()
+        fragments.collect()
     }
 
     /// The chunks that have fragments and no vertices: none in a sound store, where at most an index without
@@ -218,12 +218,12 @@ pub(crate) async fn indexes(
     keys: &[ChunkKey],
 ) -> Vec<Result<Option<ChunkFragments>, ModelError>> {
     let blobs = cells.read_many(keys, Caching::Keep).await;
-    let each = blobs.into_iter().zip(keys).map(|(blob, key)| {
+    let fragments = blobs.into_iter().zip(keys).map(|(blob, key)| {
         let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
         let blob = blob.map_err(|error| place(error.into()))?;
         blob.map(|blob| ChunkFragments::new(blob, cells.path(), *key)).transpose()
     });
-    each.collect()
+    fragments.collect()
 }
 
 /// What one cell may hold, decoded.

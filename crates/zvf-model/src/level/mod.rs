@@ -458,8 +458,8 @@ async fn read_further(store: &Store, node: &LevelNode) -> Result<Further, ModelE
     let index = GeometryIndex::parse(group.attributes).map_err(|error| {
         ModelError::from(error).in_array(format!("{}/{GEOMETRIES}", node.path()))
     })?;
-    let each = index.entries.into_iter();
-    Ok(each.filter_map(|(name, entry)| Some((name.parse().ok()?, entry.group))).collect())
+    let entries = index.entries.into_iter();
+    Ok(entries.filter_map(|(name, entry)| Some((name.parse().ok()?, entry.group))).collect())
 }
 
 const fn shareable<T: Clone + Send + Sync + 'static>() {}

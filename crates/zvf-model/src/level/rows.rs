@@ -121,7 +121,7 @@ impl LevelReader {
     ) -> Vec<Result<Vec<Column>, ModelError>> {
         let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
         let chunks = self.draco_chunks(&keys, Caching::Keep).await;
-        let each = chunks.into_iter().zip(asks).map(|(chunk, (key, ranges))| {
+        let answers = chunks.into_iter().zip(asks).map(|(chunk, (key, ranges))| {
             let place = |error: ModelError| error.in_array(self.vertices().path()).in_chunk(key);
             let column = chunk?.ok_or_else(|| place(absent()))?.positions;
             let rows = to_u64(column.len());
@@ -136,7 +136,7 @@ impl LevelReader {
             };
             ranges.iter().map(slice).collect()
         });
-        each.collect()
+        answers.collect()
     }
 
     /// Returns an empty column for a chunk without bytes that a listing named, and an error for any other.
@@ -175,13 +175,13 @@ impl CellRows<'_> {
         caching: Caching,
     ) -> Vec<Result<Option<Column>, ModelError>> {
         let payloads = self.cells.read_many(keys, caching).await;
-        let each = payloads.into_iter().zip(keys).map(|(payload, key)| {
+        let columns = payloads.into_iter().zip(keys).map(|(payload, key)| {
             let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
             let payload = payload.map_err(|error| place(error.into()))?;
             let column = payload.map(|bytes| Column::new(self.dtype, self.width, bytes));
             column.transpose().map_err(|error| place(error.into()))
         });
-        each.collect()
+        columns.collect()
     }
 
     /// Ranges of rows of each chunk, none of which may be past its end.
@@ -196,7 +196,7 @@ impl CellRows<'_> {
         let parts: Vec<(ChunkKey, Vec<Range<u64>>)> =
             asks.iter().map(|(key, rows)| (*key, rows.iter().map(bytes).collect())).collect();
         let found = self.cells.read_parts(&parts).await;
-        let each = found.into_iter().zip(asks).map(|(found, (key, _))| {
+        let answers = found.into_iter().zip(asks).map(|(found, (key, _))| {
             let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
             let parts =
                 found.map_err(|error| place(error.into()))?.ok_or_else(|| place(absent()))?;
@@ -207,13 +207,13 @@ impl CellRows<'_> {
                 .collect::<Result<_, _>>()
                 .map_err(|error| place(error.into()))
         });
-        each.collect()
+        answers.collect()
     }
 
     /// How many rows each chunk has; `None` where nothing is stored.
     pub(crate) async fn counts(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, ModelError>> {
         let sizes = self.cells.sizes(keys).await;
-        let each = sizes.into_iter().zip(keys).map(|(size, key)| {
+        let counts = sizes.into_iter().zip(keys).map(|(size, key)| {
             let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
             let Some(size) = size.map_err(|error| place(error.into()))? else { return Ok(None) };
             let rows = size.checked_div(self.stride()).unwrap_or(0);
@@ -223,7 +223,7 @@ impl CellRows<'_> {
             let expected = Expected::MultipleOf(self.stride().into());
             Err(place(ModelError::refused(Class::CountMismatch, "bytes of a cell", expected, size)))
         });
-        each.collect()
+        counts.collect()
     }
 
     fn stride(&self) -> u64 {

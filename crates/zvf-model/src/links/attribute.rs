@@ -196,26 +196,32 @@ impl LinkAttribute {
         let keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
         let rows = CellRows { cells, dtype: self.inner.dtype, width: self.inner.width };
         let columns = rows.read_all(&keys, caching).await;
-        let each = columns.into_iter().zip(&keys).zip(records).map(|((column, key), records)| {
-            let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
-            let column = match column? {
-                Some(column) => column,
-                None => Column::empty(self.inner.dtype, self.inner.width)
-                    .map_err(|error| place(error.into()))?,
-            };
-            let all = to_u64(column.len());
-            let part = (0..records.len()).map(|i| records.stored_row(i));
-            if all == to_u64(records.len()) && part.clone().eq(0..all) {
-                return Ok(Some(column));
-            }
-            if !records.is_part() {
-                let (what, expected) = ("rows of a link attribute", to_u64(records.len()));
-                let expected = Expected::Exactly(expected.into());
-                return Err(place(ModelError::refused(Class::CountMismatch, what, expected, all)));
-            }
-            gather_rows(&column, part).map(Some).map_err(place)
-        });
-        each.collect()
+        let answers =
+            columns.into_iter().zip(&keys).zip(records).map(|((column, key), records)| {
+                let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
+                let column = match column? {
+                    Some(column) => column,
+                    None => Column::empty(self.inner.dtype, self.inner.width)
+                        .map_err(|error| place(error.into()))?,
+                };
+                let all = to_u64(column.len());
+                let part = (0..records.len()).map(|i| records.stored_row(i));
+                if all == to_u64(records.len()) && part.clone().eq(0..all) {
+                    return Ok(Some(column));
+                }
+                if !records.is_part() {
+                    let (what, expected) = ("rows of a link attribute", to_u64(records.len()));
+                    let expected = Expected::Exactly(expected.into());
+                    return Err(place(ModelError::refused(
+                        Class::CountMismatch,
+                        what,
+                        expected,
+                        all,
+                    )));
+                }
+                gather_rows(&column, part).map(Some).map_err(place)
+            });
+        answers.collect()
     }
 
     async fn by_row(
@@ -229,12 +235,12 @@ impl LinkAttribute {
                 .map_err(|error| place(error.into())),
             Err(error) => Err(error.into()),
         };
-        let each = records.iter().map(|records| {
+        let answers = records.iter().map(|records| {
             let all = all.as_ref().map_err(Clone::clone)?;
             let part = (0..records.len()).map(|i| records.stored_row(i));
             gather_rows(all, part).map(Some).map_err(place)
         });
-        each.collect()
+        answers.collect()
     }
 }
 

@@ -84,7 +84,7 @@ impl LevelReader {
     /// manifests or fragment indexes cannot be read.
     #[boxed]
     pub async fn follow(&self, index: &ObjectIndex, rows: &[u64]) -> Result<Followed, ModelError> {
-        self.follow_there(index, rows, &|_| false).await
+        self.follow_existing(index, rows, &|_| false).await
     }
 
     /// As [`follow`](Self::follow), without the fragments of chunks whose fault is `allowed`: the objects
@@ -94,7 +94,7 @@ impl LevelReader {
     ///
     /// As `follow`.
     #[boxed]
-    pub async fn follow_there(
+    pub async fn follow_existing(
         &self,
         index: &ObjectIndex,
         rows: &[u64],

@@ -215,8 +215,10 @@ impl ObjectIndex {
         let found = match &self.inner.form {
             Form::Blobs(blobs) => {
                 let blobs = blobs.rows(rows).await?;
-                let each = blobs.into_iter().zip(rows);
-                each.map(|(blob, row)| ObjectManifest::new(*row, self.inner.rank, blob)).collect()
+                let row_blobs = blobs.into_iter().zip(rows);
+                row_blobs
+                    .map(|(blob, row)| ObjectManifest::new(*row, self.inner.rank, blob))
+                    .collect()
             }
             Form::Dense { spans, blocks } => {
                 dense::manifests(spans, blocks, rows, self.inner.rank).await?

@@ -96,10 +96,10 @@ impl LevelReader {
             }
         };
         let all = self.chunks().await?;
-        let of = |key| ChunkOwners::new(&table, all.find(key));
+        let chunk_owners = |key| ChunkOwners::new(&table, all.find(key));
         let crossing = near.map(|near| table.crossing(&all, near));
         Ok(Some(Owners {
-            chunks: chunks.iter().map(of).collect(),
+            chunks: chunks.iter().map(chunk_owners).collect(),
             crossing: crossing.unwrap_or_default(),
         }))
     }

@@ -7,7 +7,7 @@ use zvf_format::key::ChunkKey;
 use zvf_model::{Column, ColumnBuilder, ModelError};
 use zvf_store::Caching;
 
-use crate::told::{LevelCase, key, same_rows, sha256};
+use crate::cases::{LevelCase, key, same_rows, sha256};
 use archives::inline;
 
 /// Returns all chunks of a level, and each of `columns` by fragment.

@@ -9,7 +9,7 @@ use zvf_format::link::LinkStorage;
 use zvf_model::{LinkFamily, LinkRecords, VertexRow};
 use zvf_store::Caching;
 
-use crate::told::{LevelCase, same_rows, sha256, sha256_sorted};
+use crate::cases::{LevelCase, same_rows, sha256, sha256_sorted};
 use archives::inline;
 
 /// Returns all records of a family in order, with their segment and cell.

@@ -2,17 +2,17 @@
 
 mod beside;
 mod broken;
+mod cases;
 mod frontier;
 mod level;
 mod links;
 mod objects;
 mod suites;
-mod told;
 
 use std::collections::BTreeMap;
 use std::panic;
 
-use told::{LevelCase, every_level};
+use cases::{LevelCase, every_level};
 
 /// Checks one level and returns the number of comparisons.
 type Check = fn(&LevelCase) -> usize;

@@ -8,7 +8,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Column, ColumnBuilder, Members, ObjectId, RowAttribute, Value as One};
 use zvf_store::Caching;
 
-use crate::told::{LevelCase, sha256};
+use crate::cases::{LevelCase, sha256};
 use archives::inline;
 
 fn ids(objects: &Value) -> Vec<ObjectId> {

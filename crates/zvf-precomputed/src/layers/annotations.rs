@@ -189,7 +189,7 @@ impl ChainAnnotations {
                 let (what, found, max) = ("a polyline", to_u64(rows.len()), u64::from(u32::MAX));
                 let count = u32::try_from(rows.len());
                 let count =
-                    count.map_err(|_many| PrecomputedError::TooLarge { what, found, most: max })?;
+                    count.map_err(|_many| PrecomputedError::TooLarge { what, found, max })?;
                 record.extend(count.to_le_bytes());
             } else if rows.len() != 2 {
                 continue;

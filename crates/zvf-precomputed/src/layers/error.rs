@@ -27,7 +27,7 @@ pub enum PrecomputedError {
     Unsupported(String),
     /// It exceeds a limit of one object.
     #[error(
-        "LimitExceeded: {what} of {found}, more than {most}; ask for a coarser level, as in mesh@2"
+        "LimitExceeded: {what} of {found}, more than {max}; ask for a coarser level, as in mesh@2"
     )]
     TooLarge {
         /// The object.
@@ -35,7 +35,7 @@ pub enum PrecomputedError {
         /// Its size.
         found: u64,
         /// The limit.
-        most: u64,
+        max: u64,
     },
 }
 

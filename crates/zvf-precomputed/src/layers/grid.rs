@@ -222,11 +222,11 @@ impl PointGrid {
     ) -> Result<Self, PrecomputedError> {
         if chunks.len() as u64 > MAX_CHUNKS {
             let (what, found) = ("a number of chunks", chunks.len() as u64);
-            return Err(PrecomputedError::TooLarge { what, found, most: MAX_CHUNKS });
+            return Err(PrecomputedError::TooLarge { what, found, max: MAX_CHUNKS });
         }
         let (found, max) = (u64::from(level.level().0), u64::from(u8::MAX));
         let level_byte = u8::try_from(level.level().0).map_err(|_large| {
-            PrecomputedError::TooLarge { what: "a number of a level", found, most: max }
+            PrecomputedError::TooLarge { what: "a number of a level", found, max }
         })?;
         let cell = sizes.iter().zip(&factor).map(|(size, n)| size * to_float(*n)).collect();
         let shape = shape.into_iter().map(|n| n.max(1).cast_unsigned()).collect();
@@ -302,7 +302,7 @@ impl PointGrid {
             let rows = rows?;
             if rows > MAX_ROWS_OF_CHUNK {
                 let (what, max) = ("a chunk", MAX_ROWS_OF_CHUNK);
-                return Err(PrecomputedError::TooLarge { what, found: rows, most: max });
+                return Err(PrecomputedError::TooLarge { what, found: rows, max });
             }
             counts.push((*key, rows));
         }

@@ -101,7 +101,7 @@ impl Points {
             }
             if records.len() as u64 > MAX_RECORDS {
                 let (found, max) = (records.len() as u64, MAX_RECORDS);
-                return Err(PrecomputedError::TooLarge { what: "a cell", found, most: max });
+                return Err(PrecomputedError::TooLarge { what: "a cell", found, max });
             }
         }
         records.sort_by_key(|(id, _)| scatter(*id));

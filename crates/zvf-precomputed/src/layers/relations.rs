@@ -105,7 +105,7 @@ impl Relations {
             let count = u32::try_from(ids.len()).map_err(|_many| PrecomputedError::TooLarge {
                 what: "a list of ids",
                 found,
-                most: max,
+                max,
             })?;
             record.extend(count.to_le_bytes());
             record.extend(ids.iter().flat_map(|id| id.to_le_bytes()));

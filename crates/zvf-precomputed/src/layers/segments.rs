@@ -31,8 +31,8 @@ pub(crate) async fn read_object(
     };
     let query = query.at_level(level.level()).of_kind(kind).columns(columns);
     let answer = reader.run(&query.limit_bytes(MAX_OBJECT_BYTES)).await?;
-    let is_there = answer.unknown_objects.is_empty() && !answer.batch.is_empty();
-    Ok(is_there.then_some(answer.batch))
+    let exists = answer.unknown_objects.is_empty() && !answer.batch.is_empty();
+    Ok(exists.then_some(answer.batch))
 }
 
 /// The ids of a level and the rows of its index, up to a limit; and whether there are more.

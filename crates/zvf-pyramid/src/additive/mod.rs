@@ -15,7 +15,7 @@
 //!
 //! Not here: answers from such levels (`zvf-query`).
 
-mod own;
+mod increment;
 pub(crate) mod settings;
 mod shares;
 mod source_levels;
@@ -26,13 +26,13 @@ use zvf_model::{LevelId, LevelReader};
 use zvf_query::Reader;
 use zvf_store::{Build, BuildOptions, Store};
 
-use self::own::Own;
+use self::increment::IncrementWriter;
 use self::shares::Shares;
 use crate::checkpoint::{Checkpoint, TakeOutcome};
 use crate::ladder::{KindLadder, Step};
-use crate::making::KindBuild;
+use crate::level_build::KindBuild;
 use crate::names::Names;
-use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
+use crate::report::{EventReporter, LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::shape::Rules;
 use crate::size::count_stored_bytes;
@@ -43,7 +43,7 @@ pub(crate) async fn build(
     (address, store): (&str, &Store),
     ladder: &KindLadder,
     (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
-    on_event: &mut impl FnMut(PyramidEvent<'_>),
+    events: &mut EventReporter<'_>,
 ) -> Result<Option<Vec<LevelReport>>, PyramidError> {
     let full = LevelReader::chain(store, LevelId(0)).await?;
     source_levels::check(&full, ladder.kind).await?;
@@ -54,8 +54,7 @@ pub(crate) async fn build(
     let build = levels::begin_anew(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, ladder.options().opening()).await?;
-    let made =
-        spread_levels(&store, (&build, checkpoint), (ladder, &steps, &shares), on_event).await;
+    let made = spread_levels(&store, (&build, checkpoint), (ladder, &steps, &shares), events).await;
     levels::publish(build, made).await.map(Some)
 }
 
@@ -65,19 +64,19 @@ pub(crate) async fn collect_level_0(
     store: &Store,
     how: (&Build, Option<&Checkpoint>),
     ladder: &KindLadder,
-    on_event: &mut impl FnMut(PyramidEvent<'_>),
+    events: &mut EventReporter<'_>,
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
     let full = LevelReader::chain(store, LevelId(0)).await?;
     source_levels::check(&full, ladder.kind).await?;
     let shares = Shares::load_all(&full, ladder.kind).await?;
-    spread_levels(store, how, (ladder, &[ladder.first()], &shares), on_event).await
+    spread_levels(store, how, (ladder, &[ladder.first()], &shares), events).await
 }
 
 async fn spread_levels(
     store: &Store,
     (build, checkpoint): (&Build, Option<&Checkpoint>),
     (ladder, steps, shares): (&KindLadder, &[Step], &Shares),
-    on_event: &mut impl FnMut(PyramidEvent<'_>),
+    events: &mut EventReporter<'_>,
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
     let reader = Reader::new(store.clone());
     let full = LevelReader::chain(store, LevelId(0)).await?;
@@ -106,7 +105,7 @@ async fn spread_levels(
             explicit,
             previous: None,
         };
-        let level_build = Own {
+        let level_build = IncrementWriter {
             kind_build,
             reader: &reader,
             levels: &full,
@@ -118,7 +117,7 @@ async fn spread_levels(
             None => TakeOutcome::Nothing,
         };
         if matches!(taken, TakeOutcome::Discarded) {
-            on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level: step.level }));
+            events.report(PyramidEvent::Notice(PyramidNotice::Discarded { level: step.level }));
         }
         let (mut report, documents) = match taken {
             TakeOutcome::Level(made) => (made.report, made.documents),
@@ -136,7 +135,7 @@ async fn spread_levels(
         documents.iter().for_each(|document| root.announce_level(document));
         let preview = build.preview(&root.clone().finish()).await?;
         report.bytes = count_stored_bytes(&preview, &step.level.to_string()).await?;
-        on_event(PyramidEvent::Level(&report));
+        events.report(PyramidEvent::Level(&report));
         counted.0 += report.vertices;
         counted.1 += report.elements;
         reports.push(report);

@@ -21,26 +21,26 @@ use crate::{Method, PyramidError};
 pub(super) enum Shares {
     /// By level.
     Objects(Vec<Objects>),
-    Points(Picked),
+    Points(PointSampling),
 }
 
 /// What one level has of its own.
 pub(super) enum Share<'a> {
     Objects(&'a Objects),
     /// Those at this level.
-    Points(Pick<'a>),
+    Points(PointSample<'a>),
 }
 
 /// How points are picked.
-pub(super) struct Picked {
+pub(super) struct PointSampling {
     seed: u64,
     keep: f64,
     levels: u32,
 }
 
 /// Points of a level.
-pub(super) struct Pick<'a> {
-    picked: &'a Picked,
+pub(super) struct PointSample<'a> {
+    sampling: &'a PointSampling,
     level: u32,
 }
 
@@ -57,7 +57,7 @@ impl Shares {
             Some(objects) if ladder.method == Method::Keep => {
                 Self::Objects(choose_objects(reader, levels, ladder, objects, &mut steps).await?)
             }
-            _ => Self::Points(Picked::new(ladder, &mut steps)),
+            _ => Self::Points(PointSampling::new(ladder, &mut steps)),
         };
         Ok((shares, steps))
     }
@@ -75,7 +75,7 @@ impl Shares {
                 Ok(Self::Objects(vec![objects.restrict_to(all)]))
             }
             None if kind == Kind::PointCloud => {
-                Ok(Self::Points(Picked { seed: 0, keep: 1.0, levels: 0 }))
+                Ok(Self::Points(PointSampling { seed: 0, keep: 1.0, levels: 0 }))
             }
             None => {
                 let expected = "objects, or points, to be put together again";
@@ -87,9 +87,10 @@ impl Shares {
     pub(super) fn at(&self, level: usize) -> Option<Share<'_>> {
         match self {
             Self::Objects(objects) => objects.get(level).map(Share::Objects),
-            Self::Points(picked) => {
-                Some(Share::Points(Pick { picked, level: saturating_u32_from_usize(level) }))
-            }
+            Self::Points(sampling) => Some(Share::Points(PointSample {
+                sampling,
+                level: saturating_u32_from_usize(level),
+            })),
         }
     }
 }
@@ -106,23 +107,23 @@ impl Share<'_> {
                 rows.filter(|row| owner(*row).is_some_and(|id| objects.keeps(id.0))).collect()
             }
             Self::Points(pick) => {
-                let level = |row: u32| pick.picked.level_of(first + u64::from(row));
+                let level = |row: u32| pick.sampling.level_of(first + u64::from(row));
                 rows.filter(|row| level(*row) == pick.level).collect()
             }
         }
     }
 }
 
-impl Picked {
+impl PointSampling {
     /// Drops the last steps, until each level has something of its own.
     fn new(ladder: &KindLadder, steps: &mut Vec<Step>) -> Self {
         let options = ladder.options();
         let (seed, keep) = (options.seed, options.share(Method::Subset));
         loop {
             let levels = saturating_u32_from_usize(steps.len().saturating_sub(1));
-            let picked = Self { seed, keep, levels };
-            if levels == 0 || picked.reaches_all_levels(ladder.vertices()) {
-                return picked;
+            let sampling = Self { seed, keep, levels };
+            if levels == 0 || sampling.reaches_all_levels(ladder.vertices()) {
+                return sampling;
             }
             steps.pop();
         }
@@ -164,7 +165,7 @@ async fn choose_objects(
         let below = next.kept_count();
         let choice = (&options.strategy, options.seed);
         let bin_shape = bin.take().unwrap_or(step.bin.clone());
-        next.choose_by((reader, levels), ladder.kind, step, choice, &bin_shape).await?;
+        next.choose_with_bins((reader, levels), ladder.kind, step, choice, &bin_shape).await?;
         if next.kept_count() == below {
             break;
         }

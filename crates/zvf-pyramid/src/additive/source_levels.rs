@@ -121,7 +121,7 @@ async fn count_links(family: &LinkFamily) -> Result<u64, PyramidError> {
 
 /// Whether every edge is stored, those included that follow from the order of vertices.
 pub(super) fn is_explicit(level: &LevelReader) -> bool {
-    level.links_convention().known() == Some(LinksConvention::Explicit)
+    level.links_convention().known_word() == Some(LinksConvention::Explicit)
 }
 
 /// The column of fragments that says whose they are: it is made anew.

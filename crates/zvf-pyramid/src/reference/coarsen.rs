@@ -86,20 +86,21 @@ pub(super) fn coarsen(
     bin: Vec<f64>,
     chunk: Vec<f64>,
 ) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
-    let (mut of, bins) = assign_bins(source, &bin);
+    let (bin_of_row, bins) = assign_bins(source, &bin);
     let (means, paths) = rayon::join(
-        || Means::accumulate(source, kept_objects, &of, bins),
-        || trace_objects(source, kept_objects, &of),
+        || Means::accumulate(source, kept_objects, &bin_of_row, bins),
+        || trace_objects(source, kept_objects, &bin_of_row),
     );
     let (mut level, row_of) = lay_out_means(&means, source.axes(), &chunk)?;
     let place_of = |number: &u32| row_of.get(usize_from_u32(*number)).copied().unwrap_or(NONE);
-    of.par_iter_mut().for_each(|number| *number = place_of(number));
+    let mut coarse_rows = bin_of_row; // reuses the memory
+    coarse_rows.par_iter_mut().for_each(|number| *number = place_of(number));
     (level.bin, level.chunk) = (bin, chunk);
     if source.ids.is_none() {
         // Nothing says what was passed in which order: the level is one object of all its rows.
         level.references = (0..saturating_u32_from_usize(level.rows())).collect();
         level.offsets = vec![0, level.references.len()];
-        return Ok((level, of));
+        return Ok((level, coarse_rows));
     }
     level.offsets.push(0);
     let mut kept_objects = kept_objects.iter().zip(paths.iter().flatten()).peekable();
@@ -110,18 +111,19 @@ pub(super) fn coarsen(
         level.offsets.push(level.references.len());
     }
     level.ids.clone_from(&source.ids);
-    Ok((level, of))
+    Ok((level, coarse_rows))
 }
 
 /// Returns the bin of each row by its number, and the bins.
 fn assign_bins(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     let axes = source.axes().max(1);
-    let mut of = vec![NONE; source.rows()];
-    let parts = of.par_chunks_mut(ROWS).zip(source.positions.par_chunks(ROWS.saturating_mul(axes)));
+    let mut bin_of_row = vec![NONE; source.rows()];
+    let parts =
+        bin_of_row.par_chunks_mut(ROWS).zip(source.positions.par_chunks(ROWS.saturating_mul(axes)));
     let parts: Vec<Vec<Bin>> = parts
-        .map(|(of, positions)| {
+        .map(|(part, positions)| {
             let mut numbers = BinNumbers::default();
-            for (to, at) in of.iter_mut().zip(positions.chunks_exact(axes)) {
+            for (to, at) in part.iter_mut().zip(positions.chunks_exact(axes)) {
                 *to = numbers.number(Bin::containing(at, size));
             }
             numbers.bins
@@ -130,11 +132,11 @@ fn assign_bins(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     let mut all = BinNumbers::default();
     let number = |bins: Vec<Bin>| bins.into_iter().map(|bin| all.number(bin)).collect();
     let numbers: Vec<Vec<u32>> = parts.into_iter().map(number).collect();
-    of.par_chunks_mut(ROWS).zip(&numbers).for_each(|(of, numbers)| {
-        of.iter_mut()
+    bin_of_row.par_chunks_mut(ROWS).zip(&numbers).for_each(|(part, numbers)| {
+        part.iter_mut()
             .for_each(|to| *to = numbers.get(usize_from_u32(*to)).copied().unwrap_or(NONE));
     });
-    (of, all.bins)
+    (bin_of_row, all.bins)
 }
 
 /// Bins, numbered in the order of their first rows.
@@ -171,7 +173,7 @@ impl Means {
     fn accumulate(
         source: &ReferenceLevel,
         kept_objects: &[usize],
-        of: &[u32],
+        bin_of_row: &[u32],
         bins: Vec<Bin>,
     ) -> Self {
         let axes = source.axes();
@@ -179,7 +181,7 @@ impl Means {
         let mut counts = vec![0_u64; bins.len()];
         for reference in kept_objects.iter().flat_map(|row| source.object(*row)) {
             let at = usize_from_u32(*reference);
-            let number = of.get(at).map_or(usize::MAX, |number| usize_from_u32(*number));
+            let number = bin_of_row.get(at).map_or(usize::MAX, |number| usize_from_u32(*number));
             let Some(count) = counts.get_mut(number) else { continue };
             *count += 1;
             let to = number.saturating_mul(axes);
@@ -196,13 +198,13 @@ impl Means {
 fn trace_objects(
     source: &ReferenceLevel,
     kept_objects: &[usize],
-    of: &[u32],
+    bin_of_row: &[u32],
 ) -> Vec<Vec<Vec<u32>>> {
     if source.ids.is_none() {
         return Vec::new();
     }
     let bins = |row: &usize| {
-        let bin = |row: &u32| of.get(usize_from_u32(*row)).copied();
+        let bin = |row: &u32| bin_of_row.get(usize_from_u32(*row)).copied();
         let mut bins: Vec<u32> = source.object(*row).iter().filter_map(bin).collect();
         bins.dedup();
         bins.shrink_to_fit();

@@ -51,7 +51,7 @@ impl SourceElements {
         let (batch, places) = split_off_places(batch)?;
         let Some(elements) = batch.elements() else { return Ok(None) };
         let implied = kind == Kind::Skeleton
-            && reader.links_convention().known() != Some(LinksConvention::Explicit);
+            && reader.links_convention().known_word() != Some(LinksConvention::Explicit);
         let rows = elements.rows().iter().map(|row| row_of(level, &places, *row));
         let mut level_elements = Elements::new(elements.width(), rows.collect::<Result<_, _>>()?)?;
         let mut described_fields = Vec::new();
@@ -110,31 +110,31 @@ impl SourceElements {
 
     /// Those of the level that was gone on to, of its rows.
     pub(super) fn elements_at(&self, level: &ReferenceLevel) -> Result<Elements, PyramidError> {
-        let mut of = vec![NONE; self.at.len()];
+        let mut row_map = vec![NONE; self.at.len()];
         let spans = self.offsets.iter().zip(self.offsets.iter().skip(1));
         for ((start, end), _) in spans.zip(&self.alive).filter(|(_, alive)| **alive) {
             for row in self.references.get(*start..*end).unwrap_or_default() {
                 let row = usize_from_u32(*row);
-                if let (Some(to), Some(at)) = (of.get_mut(row), self.at.get(row)) {
+                if let (Some(to), Some(at)) = (row_map.get_mut(row), self.at.get(row)) {
                     *to = *at;
                 }
             }
         }
         let trees = self.kind == Kind::Skeleton;
         let rules = Rules { named: Vec::new(), weight: String::new() };
-        let made = map_elements(&self.elements, &of, self.directed || trees, &rules)?;
-        if trees { forest(&made, level.rows(), &self.roots(&of)) } else { Ok(made) }
+        let made = map_elements(&self.elements, &row_map, self.directed || trees, &rules)?;
+        if trees { forest(&made, level.rows(), &self.roots(&row_map)) } else { Ok(made) }
     }
 
     /// The rows of the level in which there are roots of level 0, in the order of that.
-    fn roots(&self, of: &[u32]) -> Vec<u32> {
-        let mut rooted = vec![true; of.len()];
+    fn roots(&self, row_map: &[u32]) -> Vec<u32> {
+        let mut rooted = vec![true; row_map.len()];
         for edge in self.elements.iter() {
             if let Some(child) = edge.first().and_then(|child| rooted.get_mut(*child)) {
                 *child = false;
             }
         }
-        let roots = of.iter().zip(rooted).filter(|(row, rooted)| *rooted && **row != NONE);
+        let roots = row_map.iter().zip(rooted).filter(|(row, rooted)| *rooted && **row != NONE);
         roots.map(|(row, _)| *row).collect()
     }
 }

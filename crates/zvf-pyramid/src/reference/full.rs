@@ -107,8 +107,8 @@ impl FullContent {
             return Ok(());
         }
         let references = reference_counts(source, kept_objects);
-        let of = drop_unreferenced(parents, &references);
-        let clusters = Clusters::new(&of, level.rows());
+        let cluster_of_row = drop_unreferenced(parents, &references);
+        let clusters = Clusters::new(&cluster_of_row, level.rows());
         for column in &mut self.columns {
             let rule = Aggregation::default_for(&column.field, true);
             if let Some(field) = clusters.field(&column.field, rule, Some(&references))? {
@@ -129,7 +129,7 @@ impl FullContent {
         let gone = (0..).zip(ids).filter(|(row, _)| level.object(*row).is_empty());
         let gone: HashSet<i64> = gone.map(|(_, id)| *id).collect();
         for (name, members) in &self.groups {
-            table.add(name.as_deref(), members_left(members, ids, &gone));
+            table.add(name.as_deref(), remove_members(members, ids, &gone));
         }
         self.group_fields.iter().cloned().for_each(|field| table.add_field(field));
         Ok(table.write(target.build, self.kind, target.number).await?)
@@ -137,7 +137,7 @@ impl FullContent {
 }
 
 /// The members of a group without those that are gone, of the objects `ids`.
-fn members_left(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Members {
+fn remove_members(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Members {
     let left = |id: &i64| !gone.contains(id);
     match members {
         Members::Ids(ids) => Members::Ids(ids.iter().copied().filter(|id| left(&id.0)).collect()),

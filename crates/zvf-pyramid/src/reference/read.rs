@@ -48,7 +48,7 @@ pub(super) async fn level(store: &Store) -> Result<ReferenceLevel, PyramidError>
     level.offsets = vec![0];
     match reader.objects().await? {
         Some(index) => read_indexed_objects(&mut level, &index, &fragments).await?,
-        None => all_as_one(&mut level, &fragments)?,
+        None => add_single_object(&mut level, &fragments)?,
     }
     Ok(level)
 }
@@ -126,7 +126,7 @@ async fn read_indexed_objects(
 }
 
 /// One object of all fragments, where there is no index.
-fn all_as_one(
+fn add_single_object(
     level: &mut ReferenceLevel,
     fragments: &[ChunkFragments],
 ) -> Result<(), PyramidError> {

@@ -82,7 +82,7 @@ pub(super) async fn level(
         coarsening_method: METHOD.to_owned(),
         parent_level: Some(parent.into()),
         arrays_present: arrays,
-        chunk_shape: own_shape(store, &level.chunk, level.rows()),
+        chunk_shape: chunk_shape_override(store, &level.chunk, level.rows()),
         preserves_object_ids: level.ids.is_some(),
         inherited_num_objects: Some(
             level.ids.as_ref().map_or(0, |ids| saturating_i64(to_u64(ids.len()))),
@@ -94,7 +94,7 @@ pub(super) async fn level(
 }
 
 /// The chunk shape, where it is not that of the root.
-fn own_shape(store: &Store, chunk: &[f64], rows: usize) -> Option<Vec<f64>> {
+fn chunk_shape_override(store: &Store, chunk: &[f64], rows: usize) -> Option<Vec<f64>> {
     let root = &store.root().zarr_vectors.chunk_shape;
     let differs = chunk.iter().zip(root).any(|(size, root)| (size - root).abs() >= NEAR);
     (differs && rows > 0).then(|| chunk.to_vec())

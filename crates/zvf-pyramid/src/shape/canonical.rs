@@ -88,8 +88,9 @@ impl Tree {
             let mut keyed: Vec<(Vec<u8>, Vec<u32>, u32)> = level
                 .iter()
                 .map(|row| {
-                    let of = |child: &u32| ranks.get(usize_from_u32(*child)).copied();
-                    let mut below: Vec<u32> = self.children(*row).iter().filter_map(of).collect();
+                    let rank_of = |child: &u32| ranks.get(usize_from_u32(*child)).copied();
+                    let mut below: Vec<u32> =
+                        self.children(*row).iter().filter_map(rank_of).collect();
                     below.sort_unstable();
                     (self.content(batch, *row), below, *row)
                 })

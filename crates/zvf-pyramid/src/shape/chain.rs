@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_model::{Batch, Parts};
 
-use super::farthest::{Farthest, Spot};
+use super::largest_error::{ErrorLocation, LargestError};
 use super::{Coarsened, Rules, Segment, merge_batch, point};
 use crate::PyramidError;
 use crate::clusters::Clusters;
@@ -16,7 +16,7 @@ use crate::rows::{NONE, row_number};
 
 /// How vertices of a chain are dropped.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Thin {
+pub(crate) enum ChainThinning {
     /// Where the line stays within so much.
     Within(f64),
     /// All but each so-manieth, and the last.
@@ -28,7 +28,7 @@ pub(crate) enum Thin {
 /// The chains, thinned.
 pub(crate) fn simplify_chains(
     batch: &Batch,
-    thin: Thin,
+    thin: ChainThinning,
     rules: &Rules,
 ) -> Result<Coarsened, PyramidError> {
     let axes = usize_from_u32(batch.positions().width());
@@ -39,22 +39,22 @@ pub(crate) fn simplify_chains(
         .map(|part| {
             let rows: Vec<u32> = part.rows.clone().map(row_number).collect();
             match thin {
-                Thin::Within(tolerance) => douglas_peucker(&at, axes, &rows, tolerance),
-                Thin::Every(stride) => keep_every_nth(&at, axes, &rows, stride),
-                Thin::Not => (rows, 0.0),
+                ChainThinning::Within(tolerance) => douglas_peucker(&at, axes, &rows, tolerance),
+                ChainThinning::Every(stride) => keep_every_nth(&at, axes, &rows, stride),
+                ChainThinning::Not => (rows, 0.0),
             }
         })
         .collect();
-    let (mut of, mut heads) = (vec![NONE; batch.len()], Vec::new());
-    let (mut offsets, mut objects, mut farthest) = (vec![0], Vec::new(), Farthest::default());
-    for (part, (stay, off)) in parts.iter().zip(&thinned) {
-        farthest = farthest.max(*off, Some(Spot::Object(part.object.0)));
+    let (mut vertex_map, mut heads) = (vec![NONE; batch.len()], Vec::new());
+    let (mut offsets, mut objects, mut farthest) = (vec![0], Vec::new(), LargestError::default());
+    for (part, (stay, error)) in parts.iter().zip(&thinned) {
+        farthest = farthest.max(*error, Some(ErrorLocation::Object(part.object.0)));
         let mut stay = stay.iter().copied().peekable();
         for row in part.rows.clone() {
             if let Some(head) = stay.next_if(|head| usize_from_u32(*head) == row) {
                 heads.push(head);
             }
-            if let Some(to) = of.get_mut(row) {
+            if let Some(to) = vertex_map.get_mut(row) {
                 *to = row_number(heads.len()).saturating_sub(1);
             }
         }
@@ -62,10 +62,10 @@ pub(crate) fn simplify_chains(
         objects.push(part.object);
     }
     let positions = gather(batch.positions(), &heads);
-    let clusters = Clusters::new(&of, heads.len()).with_heads(heads);
+    let clusters = Clusters::new(&vertex_map, heads.len()).with_heads(heads);
     let made = merge_batch(&drop_owners(batch)?, &clusters, positions, rules, false)?;
     let batch = made.with_parts(Parts::new(offsets, objects)?)?;
-    Ok(Coarsened { batch, vertex_map: of, error: farthest.error, at: farthest.at })
+    Ok(Coarsened { batch, vertex_map, error: farthest.error, at: farthest.at })
 }
 
 /// Parts say whose vertices they are.
@@ -95,9 +95,9 @@ pub(super) fn douglas_peucker(
         let (mut far, mut split) = (0.0, from);
         let segment = Segment::new(point(from), point(to));
         for i in from + 1..to {
-            let off = segment.distance_sq(point(i));
-            if off > far {
-                (far, split) = (off, i);
+            let distance_sq = segment.distance_sq(point(i));
+            if distance_sq > far {
+                (far, split) = (distance_sq, i);
             }
         }
         let far = f64::sqrt(far);
@@ -150,7 +150,7 @@ mod tests {
         batch.with_field(Field::new("t", t)).unwrap()
     }
 
-    fn simplify(thin: Thin, named: &[(String, Aggregation)]) -> Coarsened {
+    fn simplify(thin: ChainThinning, named: &[(String, Aggregation)]) -> Coarsened {
         let rules = Rules { named: named.to_vec(), weight: "count".to_owned() };
         simplify_chains(&zigzag(), thin, &rules).unwrap()
     }
@@ -162,25 +162,25 @@ mod tests {
     #[test]
     fn removes_vertices_within_the_tolerance() {
         for (thin, expected) in [
-            (Thin::Not, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..]),
-            (Thin::Within(0.0), &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
-            (Thin::Within(0.5), &[0.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
-            (Thin::Within(10.0), &[0.0, 4.0, 5.0, 6.0]),
-            (Thin::Every(3), &[0.0, 3.0, 4.0, 5.0, 6.0]),
+            (ChainThinning::Not, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..]),
+            (ChainThinning::Within(0.0), &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+            (ChainThinning::Within(0.5), &[0.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+            (ChainThinning::Within(10.0), &[0.0, 4.0, 5.0, 6.0]),
+            (ChainThinning::Every(3), &[0.0, 3.0, 4.0, 5.0, 6.0]),
         ] {
             let coarsened = simplify(thin, &[]);
             assert_eq!(values(&coarsened), expected, "{thin:?}");
             assert_eq!(coarsened.batch.parts().objects(), [ObjectId(3), ObjectId(8)]);
         }
-        let error = simplify(Thin::Within(10.0), &[]).error;
+        let error = simplify(ChainThinning::Within(10.0), &[]).error;
         assert!((error - 5.0).abs() < 1e-9, "{error}");
-        assert!(simplify(Thin::Every(3), &[]).error > 1.0);
+        assert!(simplify(ChainThinning::Every(3), &[]).error > 1.0);
     }
 
     #[test]
     fn rules_aggregate_removed_vertices() {
         let sums = [("t".to_owned(), Aggregation::Sum)];
-        assert_eq!(values(&simplify(Thin::Within(10.0), &sums)), [6.0, 4.0, 5.0, 6.0]);
+        assert_eq!(values(&simplify(ChainThinning::Within(10.0), &sums)), [6.0, 4.0, 5.0, 6.0]);
     }
 
     #[test]

@@ -44,9 +44,12 @@ pub(crate) fn collapse_edges(
     let target = saturating_usize(round_half_up_u64(f64_from_u64(to_u64(faces.len())) * keep));
     mesh.reduce(target, stop);
 
-    let of = mesh.heads();
-    let heads: Vec<u32> =
-        (0_u32..).zip(&of).filter(|(row, head)| row == *head).map(|(row, _)| row).collect();
+    let head_of_row = mesh.heads();
+    let heads: Vec<u32> = (0_u32..)
+        .zip(&head_of_row)
+        .filter(|(row, head)| row == *head)
+        .map(|(row, _)| row)
+        .collect();
     let mut number = vec![NONE; batch.len()];
     for (cluster, head) in (0_u32..).zip(&heads) {
         if let Some(to) = number.get_mut(usize_from_u32(*head)) {
@@ -56,16 +59,16 @@ pub(crate) fn collapse_edges(
     let at = heads.iter().flat_map(|head| mesh.point(*head).into_iter().take(axes));
     let at: Vec<f64> = at.zip(middle.iter().cycle()).map(|(x, middle)| x + middle).collect();
     let positions = column(batch.positions().dtype(), batch.positions().width(), &at)?;
-    let error = error(&mesh, (&before, &faces), &of, stop);
+    let error = error(&mesh, (&before, &faces), &head_of_row, stop);
     let error = error + rounding(&at, &floats(&positions), axes);
     let numbered = |head: &u32| number.get(usize_from_u32(*head)).copied().unwrap_or(NONE);
-    let of: Vec<u32> = of.iter().map(numbered).collect();
-    let clusters = Clusters::new(&of, heads.len()).with_heads(heads);
+    let vertex_map: Vec<u32> = head_of_row.iter().map(numbered).collect();
+    let clusters = Clusters::new(&vertex_map, heads.len()).with_heads(heads);
     let mut made = merge_batch(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = batch.elements() {
         made = made.with_elements(coarse_elements(&mesh, elements, &number, rules)?)?;
     }
-    Ok(Coarsened { batch: made, vertex_map: of, error, at: None })
+    Ok(Coarsened { batch: made, vertex_map, error, at: None })
 }
 
 /// The corners of the faces of a mesh.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 
-use super::farthest::Farthest;
+use super::largest_error::LargestError;
 use super::points::cell_of;
 use super::{Coarsened, Rules, merge_batch, point};
 use crate::PyramidError;
@@ -39,18 +39,19 @@ pub(crate) fn contract_cells(
         }
     }
     let mut numbers = Numbers::new();
-    let of: Vec<u32> = (0..batch.len()).map(|row| numbers.intern(joined.find(row))).collect();
-    let clusters = Clusters::new(&of, numbers.len());
+    let vertex_map: Vec<u32> =
+        (0..batch.len()).map(|row| numbers.intern(joined.find(row))).collect();
+    let clusters = Clusters::new(&vertex_map, numbers.len());
     let weights = rules.weights(batch);
     let centers = clusters.centers(&at, axes, weights.as_deref());
-    let Farthest { error, at: spot } = clusters.farthest(&at, &centers, axes);
+    let LargestError { error, at: location } = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
     let mut made = merge_batch(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = elements {
         let ordered = directed || batch.kind() == Kind::Skeleton;
-        made = made.with_elements(map_elements(elements, &of, ordered, rules)?)?;
+        made = made.with_elements(map_elements(elements, &vertex_map, ordered, rules)?)?;
     }
-    Ok(Coarsened { batch: made, vertex_map: of, error, at: spot })
+    Ok(Coarsened { batch: made, vertex_map, error, at: location })
 }
 
 /// The pairs of vertices that an element joins: its sides.
@@ -65,7 +66,7 @@ pub(crate) fn sides(elements: &Elements) -> impl Iterator<Item = [usize; 2]> {
 /// Elements between clusters: those with two ends in one, or with one in none, are gone, and of equals there is one.
 pub(crate) fn map_elements(
     elements: &Elements,
-    of: &[u32],
+    vertex_map: &[u32],
     ordered: bool,
     rules: &Rules,
 ) -> Result<Elements, PyramidError> {
@@ -73,7 +74,7 @@ pub(crate) fn map_elements(
     let mut same = Vec::with_capacity(elements.len());
     for element in elements.rows().chunks_exact(elements.width()) {
         let ends: Vec<u32> =
-            element.iter().map(|row| of.get(*row).copied().unwrap_or(NONE)).collect();
+            element.iter().map(|row| vertex_map.get(*row).copied().unwrap_or(NONE)).collect();
         let distinct = |(i, end): (usize, &u32)| {
             *end != NONE && !ends.iter().take(i).any(|other| other == end)
         };

@@ -18,9 +18,9 @@ use rayon::prelude::*;
 use zvf_format::num::to_u64;
 
 use super::net::Net;
-use super::plate::{Face, Plate, Triangle, bounds};
 use super::surface::{Surface, center};
-use super::walk::{bound_nearby, walk_to};
+use super::triangle::{Face, MeasuredTriangle, Triangle, bounds};
+use super::walk::{bound_nearby, find_triangle_below};
 use crate::offload::Stop;
 
 /// An upper bound on the directed Hausdorff distance from some triangles of `from` to `to`; 0 where one of them is nothing, and
@@ -53,9 +53,12 @@ pub(super) fn directed_hausdorff_bound(
         let found = faces.map_init(Vec::new, |open, [face, near]| {
             let Some(triangle) = from.triangle(*face) else { return (f64::INFINITY, floor) };
             let limits = (floor, floor * BOUND_RATIO_SQ);
-            let start = walk_to(to, *near, center(&triangle)).map(|(start, _)| start);
+            let start = find_triangle_below(to, *near, center(&triangle)).map(|(start, _)| start);
             let nearby = start.and_then(|start| bound_nearby(to, start, &triangle, limits, open));
-            nearby.map_or_else(|| refine_bound(&surface, &triangle, floor), |off| (off, floor))
+            nearby.map_or_else(
+                || refine_bound(&surface, &triangle, floor),
+                |bound_sq| (bound_sq, floor),
+            )
         });
         (max_sq, floor) = larger((max_sq, floor), found.reduce(|| (0.0, 0.0), larger));
     }
@@ -96,7 +99,7 @@ impl BoundSearch<'_> {
     fn bound_piece(
         &mut self,
         piece: &Piece,
-        near: &mut Vec<Plate>,
+        near: &mut Vec<MeasuredTriangle>,
         [left, rest]: [&mut Vec<Face>; 2],
     ) {
         let face = &piece.face;
@@ -105,7 +108,7 @@ impl BoundSearch<'_> {
             return;
         }
         let limit = self.floor * BOUND_RATIO_SQ;
-        self.surface.plates_near(&bounds(face.corners()), limit.sqrt(), near);
+        self.surface.triangles_near(&bounds(face.corners()), limit.sqrt(), near);
         let crowd = near.len();
         if piece.crowd == usize::MAX {
             self.room += to_u64(crowd).saturating_mul(PAIRS_PER_TRIANGLE);
@@ -116,8 +119,8 @@ impl BoundSearch<'_> {
             return;
         }
         // All of it may be near enough to one triangle: then nothing has to be cut.
-        if let Some(off) = distance_sq_to_one(face, near, limit) {
-            self.max_sq = self.max_sq.max(off);
+        if let Some(distance_sq) = distance_sq_to_one(face, near, limit) {
+            self.max_sq = self.max_sq.max(distance_sq);
             return;
         }
         self.cut(face, near, limit, left, rest);
@@ -143,19 +146,19 @@ impl BoundSearch<'_> {
     fn cut(
         &mut self,
         face: &Face,
-        plates: &[Plate],
+        triangles: &[MeasuredTriangle],
         limit: f64,
         left: &mut Vec<Face>,
         rest: &mut Vec<Face>,
     ) {
         left.clear();
         left.push(*face);
-        for plate in plates {
+        for measured in triangles {
             let mut at = 0;
             for _ in 0..left.len() {
                 let Some(face) = left.get(at) else { break };
-                if let Some(off) = distance_sq_over(face, plate, limit, rest) {
-                    self.max_sq = self.max_sq.max(off);
+                if let Some(distance_sq) = distance_sq_over(face, measured, limit, rest) {
+                    self.max_sq = self.max_sq.max(distance_sq);
                     left.swap_remove(at);
                     left.append(rest);
                 } else {
@@ -169,8 +172,8 @@ impl BoundSearch<'_> {
         }
         // What lies over none may be near to one.
         left.retain(|face| {
-            let near = distance_sq_to_one(face, plates, limit);
-            self.max_sq = near.map_or(self.max_sq, |off| self.max_sq.max(off));
+            let near = distance_sq_to_one(face, triangles, limit);
+            self.max_sq = near.map_or(self.max_sq, |distance_sq| self.max_sq.max(distance_sq));
             near.is_none()
         });
     }
@@ -178,19 +181,27 @@ impl BoundSearch<'_> {
 
 /// How far a face is, squared, from a triangle to which all of it is no farther than `limit`: the distance to one
 /// triangle is largest at a corner.
-fn distance_sq_to_one(face: &Face, plates: &[Plate], limit: f64) -> Option<f64> {
-    plates.iter().map(|plate| plate.farthest(face, limit)).find(|off| *off <= limit)
+fn distance_sq_to_one(face: &Face, triangles: &[MeasuredTriangle], limit: f64) -> Option<f64> {
+    triangles
+        .iter()
+        .map(|measured| measured.farthest(face, limit))
+        .find(|distance_sq| *distance_sq <= limit)
 }
 
 /// How far what of a face lies over a triangle is from it, with all else put to `rest`; `None` where nothing
 /// does, or is farther than `limit`.
-fn distance_sq_over(face: &Face, plate: &Plate, limit: f64, rest: &mut Vec<Face>) -> Option<f64> {
-    let over = face.clip_to(plate, rest).map(|over| plate.farthest(&over, limit));
-    let off = over.filter(|off| *off <= limit);
-    if off.is_none() {
+fn distance_sq_over(
+    face: &Face,
+    measured: &MeasuredTriangle,
+    limit: f64,
+    rest: &mut Vec<Face>,
+) -> Option<f64> {
+    let over = face.clip_to(measured, rest).map(|over| measured.farthest(&over, limit));
+    let distance_sq = over.filter(|distance_sq| *distance_sq <= limit);
+    if distance_sq.is_none() {
         rest.clear();
     }
-    off
+    distance_sq
 }
 
 /// The square of how much too large the answer may be.
@@ -211,7 +222,7 @@ const ROUNDS: usize = 32;
 mod tests {
     use std::collections::HashMap;
 
-    use super::super::plate::nearest_sq;
+    use super::super::triangle::nearest_sq;
     use super::*;
 
     /// Splits triangles into distinct points and the numbers of their corners.

@@ -85,15 +85,15 @@ impl Lattice {
     /// The unit that a position lies in.
     pub(super) fn unit(&self, position: &[f64]) -> Unit {
         let mut unit = [0; 8];
-        let each = self.axes.iter().zip(position);
-        unit.iter_mut().zip(each).for_each(|(to, (axis, x))| *to = axis.unit(*x));
+        let axes = self.axes.iter().zip(position);
+        unit.iter_mut().zip(axes).for_each(|(to, (axis, x))| *to = axis.unit(*x));
         unit
     }
 
     /// The cell of this unit that a position in it lies in.
     pub(super) fn cell(&self, unit: &Unit, position: &[f64]) -> u64 {
-        let each = self.axes.iter().zip(unit).zip(position);
-        each.fold(0, |cell: u64, ((axis, at), x)| {
+        let axes = self.axes.iter().zip(unit).zip(position);
+        axes.fold(0, |cell: u64, ((axis, at), x)| {
             let axis_cell = if axis.cells == 1 { 0 } else { axis.cell(*at, *x) };
             cell.saturating_mul(axis.cells).saturating_add(axis_cell)
         })

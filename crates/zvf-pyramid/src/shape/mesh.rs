@@ -8,22 +8,22 @@ use std::collections::HashMap;
 use zvf_format::num::usize_from_u32;
 
 use super::net::Edges;
-use super::plate::midpoint;
 use super::quadric::{Quadric, cross, dot, subtract, unit};
 use super::queue::Queue;
+use super::triangle::midpoint;
 use crate::offload::Stop;
 use crate::rows::NONE;
 
 /// What is known around an edge: memory that is used again.
 #[derive(Default)]
 struct Scratch {
-    rings: [Vec<Around>; 2], // around either end
-    near: [Vec<u32>; 2],     // neighbours of either end
+    rings: [Vec<IncidentFace>; 2], // around either end
+    near: [Vec<u32>; 2],           // neighbours of either end
     over: [Vec<[u32; 2]>; 2],
 }
 
 /// A face around a vertex: the corner of it that the vertex is, and all its corners.
-type Around = (u32, [u32; 3]);
+type IncidentFace = (u32, [u32; 3]);
 
 /// The corners of a face, and the next corner of the same vertex after each of them.
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +142,7 @@ impl Mesh {
 
     /// The corners of each face, where it is there.
     pub(super) fn faces(&self) -> impl Iterator<Item = Option<[u32; 3]>> {
-        self.faces.iter().map(Face::alive)
+        self.faces.iter().map(Face::live_corners)
     }
 
     /// The vertex that each one became.
@@ -183,7 +183,7 @@ impl Mesh {
     }
 
     /// The faces of a vertex that are there.
-    fn faces_of(&self, vertex: u32) -> impl Iterator<Item = Around> {
+    fn faces_of(&self, vertex: u32) -> impl Iterator<Item = IncidentFace> {
         let mut next = self.first.get(usize_from_u32(vertex)).copied().unwrap_or(NONE);
         let all = std::iter::from_fn(move || {
             let corner = next;
@@ -191,7 +191,7 @@ impl Mesh {
             next = face.next.get(usize_from_u32(corner % 3)).copied().unwrap_or(NONE);
             Some((corner, face))
         });
-        all.filter_map(|(corner, face)| Some((corner, face.alive()?)))
+        all.filter_map(|(corner, face)| Some((corner, face.live_corners()?)))
     }
 
     /// Where the edge would collapse to, and at what cost.
@@ -216,10 +216,10 @@ impl Mesh {
         }
         let center = midpoint(from, to);
         let free = both.minimum().filter(|least| {
-            let off = subtract(*least, center);
+            let offset = subtract(*least, center);
             // What lies outside the box of the mesh may lie outside the bounds of the store.
             let mut sides = least.iter().zip(self.low.iter().zip(&self.high));
-            dot(off, off) <= length && sides.all(|(x, (low, high))| (low..=high).contains(&x))
+            dot(offset, offset) <= length && sides.all(|(x, (low, high))| (low..=high).contains(&x))
         });
         let candidates = [Some(from), Some(to), Some(center), free].into_iter().flatten();
         candidates.map(|at| (cost(at), at)).min_by(|(a, _), (b, _)| a.total_cmp(b))
@@ -260,8 +260,9 @@ impl Mesh {
             ring.clear();
             ring.extend(self.faces_of(vertex));
         }
-        let count =
-            |ring: &[Around], end| ring.iter().filter(|(_, face)| face.contains(&end)).count();
+        let count = |ring: &[IncidentFace], end| {
+            ring.iter().filter(|(_, face)| face.contains(&end)).count()
+        };
         let shared = count(ring_a, b);
         let on_border = Self::is(&self.border, a) && Self::is(&self.border, b);
         let sound = match shared {
@@ -297,7 +298,12 @@ impl Mesh {
     }
 
     /// Whether the faces of `moved` that stay look where they looked.
-    fn keeps_turned(&self, (moved, other): (u32, u32), at: [f64; 3], ring: &[Around]) -> bool {
+    fn keeps_turned(
+        &self,
+        (moved, other): (u32, u32),
+        at: [f64; 3],
+        ring: &[IncidentFace],
+    ) -> bool {
         let mut stay = ring.iter().filter(|(_, face)| !face.contains(&other));
         stay.all(|(_, face)| {
             let before = self.normal(*face);
@@ -316,7 +322,7 @@ impl Mesh {
         let mut gone = 0_usize;
         for (corner, _) in &*ring_b {
             let Some(face) = self.faces.get_mut(usize_from_u32(corner / 3)) else { continue };
-            let Some(corners) = face.alive() else { continue };
+            let Some(corners) = face.live_corners() else { continue };
             if corners.contains(&a) {
                 gone += 1;
                 face.corners = [NONE; 3];
@@ -354,12 +360,12 @@ impl Mesh {
 
     /// Makes one list of the corners around two vertices, whose faces are all those of `a` now; `ring_a` becomes what is
     /// around it.
-    fn join(&mut self, a: u32, ring_a: &mut Vec<Around>, ring_b: &[Around]) {
+    fn join(&mut self, a: u32, ring_a: &mut Vec<IncidentFace>, ring_b: &[IncidentFace]) {
         ring_a.extend_from_slice(ring_b);
         let mut next = NONE;
         ring_a.retain_mut(|(corner, face)| {
             let Some(entry) = self.faces.get_mut(usize_from_u32(*corner / 3)) else { return false };
-            let Some(corners) = entry.alive() else { return false };
+            let Some(corners) = entry.live_corners() else { return false };
             *face = corners;
             if let Some(to) = entry.next.get_mut(usize_from_u32(*corner % 3)) {
                 *to = std::mem::replace(&mut next, *corner);
@@ -374,14 +380,14 @@ impl Mesh {
 
 impl Face {
     /// Its corners, while it is there.
-    fn alive(&self) -> Option<[u32; 3]> {
+    fn live_corners(&self) -> Option<[u32; 3]> {
         let [first, ..] = self.corners;
         (first != NONE).then_some(self.corners)
     }
 }
 
 /// Puts the neighbours of a vertex to `all`, ascending.
-fn neighbours(vertex: u32, ring: &[Around], all: &mut Vec<u32>) {
+fn neighbours(vertex: u32, ring: &[IncidentFace], all: &mut Vec<u32>) {
     all.clear();
     let corners = ring.iter().flat_map(|(_, face)| face);
     all.extend(corners.filter(|corner| **corner != vertex));
@@ -390,8 +396,13 @@ fn neighbours(vertex: u32, ring: &[Around], all: &mut Vec<u32>) {
 }
 
 /// Collects the sides opposite to a vertex into `sides`, of its faces without `other`: the lower end first.
-fn collect_opposite_sides(vertex: u32, other: u32, ring: &[Around], sides: &mut Vec<[u32; 2]>) {
-    let side = |(_, face): &Around| {
+fn collect_opposite_sides(
+    vertex: u32,
+    other: u32,
+    ring: &[IncidentFace],
+    sides: &mut Vec<[u32; 2]>,
+) {
+    let side = |(_, face): &IncidentFace| {
         let ends = || face.iter().copied().filter(|corner| *corner != vertex);
         [ends().min().unwrap_or(NONE), ends().max().unwrap_or(NONE)]
     };

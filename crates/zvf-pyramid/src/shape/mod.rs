@@ -15,19 +15,19 @@ mod canonical;
 pub(crate) mod chain;
 pub(crate) mod collapse;
 pub(crate) mod contract;
-pub(crate) mod farthest;
 mod hausdorff;
+pub(crate) mod largest_error;
 pub(crate) mod lattice;
 mod mesh;
 mod net;
 pub(crate) mod objects;
-mod plate;
 pub(crate) mod points;
 mod prune;
 mod quadric;
 mod queue;
 mod surface;
 pub(crate) mod tree;
+mod triangle;
 mod walk;
 
 use zvf_format::num::usize_from_u32;
@@ -38,7 +38,7 @@ use crate::clusters::{Clusters, weights};
 use crate::columns::counts;
 use crate::rows::row_number;
 use crate::rule::Aggregation;
-use crate::shape::farthest::Spot;
+use crate::shape::largest_error::ErrorLocation;
 
 /// A coarser batch.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Coarsened {
     /// How far the finer geometry may lie from it.
     pub(crate) error: f64,
     /// Where that was found, of methods that look at one place at a time.
-    pub(crate) at: Option<Spot>,
+    pub(crate) at: Option<ErrorLocation>,
 }
 
 impl Coarsened {

@@ -2,8 +2,8 @@
 
 use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 
-use super::plate::Triangle;
 use super::quadric::{cross, subtract};
+use super::triangle::Triangle;
 use crate::rows::NONE;
 
 /// The sides of triangles by their lower ends.

@@ -89,9 +89,11 @@ fn part_of(
 pub(crate) fn vertex_map(objects: &[CoarseObject], rows: usize) -> Vec<u32> {
     let (mut map, mut before) = (vec![NONE; rows], 0_u32);
     for CoarseObject { made, rows, .. } in objects {
-        for (row, of) in rows.iter().zip(&made.vertex_map).filter(|(_, of)| **of != NONE) {
+        for (row, cluster) in
+            rows.iter().zip(&made.vertex_map).filter(|(_, cluster)| **cluster != NONE)
+        {
             if let Some(to) = map.get_mut(usize_from_u32(*row)) {
-                *to = before + of;
+                *to = before + cluster;
             }
         }
         before += row_number(made.batch.len());

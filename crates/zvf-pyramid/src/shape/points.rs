@@ -12,7 +12,7 @@ use zvf_format::num::{
 };
 use zvf_model::{Batch, ObjectId};
 
-use super::farthest::Farthest;
+use super::largest_error::LargestError;
 use super::lattice::{Lattice, Unit};
 use super::{Coarsened, Rules, merge_batch, objects_of, point};
 use crate::PyramidError;
@@ -28,17 +28,17 @@ pub(crate) fn cluster_points(
 ) -> Result<Coarsened, PyramidError> {
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
-    let (of, count) = number_clusters(&at, axes, lattice, batch.vertex_objects());
-    let clusters = Clusters::new(&of, count);
+    let (vertex_map, count) = number_clusters(&at, axes, lattice, batch.vertex_objects());
+    let clusters = Clusters::new(&vertex_map, count);
     let weights = rules.weights(batch);
     let centers = clusters.centers(&at, axes, weights.as_deref());
-    let Farthest { error, at: spot } = clusters.farthest(&at, &centers, axes);
+    let LargestError { error, at: location } = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
     Ok(Coarsened {
         batch: merge_batch(batch, &clusters, positions, rules, true)?,
-        vertex_map: of,
+        vertex_map,
         error,
-        at: spot,
+        at: location,
     })
 }
 
@@ -82,17 +82,17 @@ fn number_clusters(
             None => number_by_first_use(cells),
         }
     };
-    let each: Vec<(Vec<u32>, u32)> = units.par_iter().map(number_unit).collect();
-    let (mut of, mut first) = (vec![NONE; at.chunks_exact(axes).len()], 0_u32);
-    for ((_, runs), (numbers, count)) in units.into_iter().zip(each) {
+    let unit_numbers: Vec<(Vec<u32>, u32)> = units.par_iter().map(number_unit).collect();
+    let (mut cluster_of_row, mut first) = (vec![NONE; at.chunks_exact(axes).len()], 0_u32);
+    for ((_, runs), (numbers, count)) in units.into_iter().zip(unit_numbers) {
         let mut numbers = numbers.into_iter();
         for rows in runs {
-            let to = of.get_mut(rows).unwrap_or_default();
+            let to = cluster_of_row.get_mut(rows).unwrap_or_default();
             to.iter_mut().zip(&mut numbers).for_each(|(to, n)| *to = first + n);
         }
         first += count;
     }
-    (of, usize_from_u32(first))
+    (cluster_of_row, usize_from_u32(first))
 }
 
 /// Rows that follow each other in one unit, of a block of rows.
@@ -111,8 +111,8 @@ fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit,
 /// Keys by the order in which they are first met, and how many there are.
 fn number_by_first_use<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>, u32) {
     let mut numbers = Numbers::new();
-    let of = keys.map(|key| numbers.intern(key)).collect();
-    (of, row_number(numbers.len()))
+    let key_numbers = keys.map(|key| numbers.intern(key)).collect();
+    (key_numbers, row_number(numbers.len()))
 }
 
 /// The same for numbers below `count`, without a search.
@@ -126,8 +126,8 @@ fn number_by_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, 
         }
         *entry
     };
-    let of = keys.map(&mut number).collect();
-    (of, next)
+    let key_numbers = keys.map(&mut number).collect();
+    (key_numbers, next)
 }
 
 /// The cell of size `cell` that a position lies in; zeros behind the last axis.
@@ -151,13 +151,13 @@ pub(crate) fn select_subset(
             && is_kept(usize_from_u32(*row))
     };
     let rows: Vec<u32> = (0..row_number(batch.len())).filter(stays).collect();
-    let mut of = vec![NONE; batch.len()];
+    let mut vertex_map = vec![NONE; batch.len()];
     for (cluster, row) in (0_u32..).zip(&rows) {
-        if let Some(to) = of.get_mut(usize_from_u32(*row)) {
+        if let Some(to) = vertex_map.get_mut(usize_from_u32(*row)) {
             *to = cluster;
         }
     }
-    let clusters = Clusters::new(&of, rows.len());
+    let clusters = Clusters::new(&vertex_map, rows.len());
     let mut made = Batch::new(batch.kind(), gather(batch.positions(), &rows));
     for field in rules.vertex_fields(batch, &clusters, false)? {
         made = made.with_field(field)?;
@@ -165,7 +165,7 @@ pub(crate) fn select_subset(
     if let Some(objects) = batch.vertex_objects() {
         made = made.with_vertex_objects(objects_of(objects, &rows))?;
     }
-    Ok(Coarsened { batch: made, vertex_map: of, error: f64::INFINITY, at: None })
+    Ok(Coarsened { batch: made, vertex_map, error: f64::INFINITY, at: None })
 }
 
 /// Whether the point with this running number stays at a level that keeps this share.

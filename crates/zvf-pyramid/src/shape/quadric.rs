@@ -12,11 +12,11 @@ impl Quadric {
     /// The plane through `at` with this normal, of length one.
     pub(super) fn plane(normal: [f64; 3], at: [f64; 3], weight: f64) -> Self {
         let [x, y, z] = normal;
-        let off = -dot(normal, at);
+        let offset = -dot(normal, at);
         Self {
             square: [x * x, x * y, x * z, y * y, y * z, z * z].map(|s| s * weight),
-            linear: normal.map(|n| n * off * weight),
-            constant: off * off * weight,
+            linear: normal.map(|n| n * offset * weight),
+            constant: offset * offset * weight,
         }
     }
 

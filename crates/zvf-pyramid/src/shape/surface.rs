@@ -7,8 +7,8 @@ use zvf_format::num::{
 };
 
 use super::net::Net;
-use super::plate::{Face, Plate, Triangle, bounds, midpoint};
-use super::walk::walk_to;
+use super::triangle::{Face, MeasuredTriangle, Triangle, bounds, midpoint};
+use super::walk::find_triangle_below;
 
 /// A point of a triangle that is none of its corners: these may lie on the other surface where nothing else does.
 pub(super) fn center([a, b, c]: &Triangle) -> [f64; 3] {
@@ -45,7 +45,7 @@ impl<'a> Surface<'a> {
             cells: Vec::new(),
             large: Vec::new(),
         };
-        surface.sort_in();
+        surface.counting_sort();
         surface
     }
 
@@ -56,10 +56,10 @@ impl<'a> Surface<'a> {
                 return max_sq;
             };
             // What lies under it may be near enough; if not, something else may be nearer.
-            match walk_to(self.net, *near, point) {
-                Some((_, off)) if off <= max_sq => max_sq,
-                Some((_, off)) if off.is_finite() => {
-                    max_sq.max(self.distance_sq_within(point, off.sqrt()))
+            match find_triangle_below(self.net, *near, point) {
+                Some((_, distance_sq)) if distance_sq <= max_sq => max_sq,
+                Some((_, distance_sq)) if distance_sq.is_finite() => {
+                    max_sq.max(self.distance_sq_within(point, distance_sq.sqrt()))
                 }
                 _ => max_sq.max(self.distance_sq(point)),
             }
@@ -69,7 +69,7 @@ impl<'a> Surface<'a> {
     }
 
     /// Counts the triangles of each number, and puts them one number after the other.
-    fn sort_in(&mut self) {
+    fn counting_sort(&mut self) {
         let spans = |surface: &Self| -> Vec<[[i64; 3]; 2]> {
             surface.net.triangles().map(|triangle| surface.span(&bounds(&triangle), 0.0)).collect()
         };
@@ -132,11 +132,16 @@ impl<'a> Surface<'a> {
     }
 
     /// Calls `visit` with all triangles that may be so near to a box, hardly one twice.
-    fn visit_near(&self, [low, high]: &[[f64; 3]; 2], off: f64, mut visit: impl FnMut(&Triangle)) {
-        let span = self.span(&[*low, *high], off);
+    fn visit_near(
+        &self,
+        [low, high]: &[[f64; 3]; 2],
+        radius: f64,
+        mut visit: impl FnMut(&Triangle),
+    ) {
+        let span = self.span(&[*low, *high], radius);
         let meets = |[own_low, own_high]: &[[f64; 3]; 2]| {
-            let above = own_low.iter().zip(high).all(|(bound, high)| *bound <= high + off);
-            above && own_high.iter().zip(low).all(|(bound, low)| *bound >= low - off)
+            let above = own_low.iter().zip(high).all(|(bound, high)| *bound <= high + radius);
+            above && own_high.iter().zip(low).all(|(bound, low)| *bound >= low - radius)
         };
         let some = |at: &u32| self.net.triangle(*at);
         if count(&span) > to_u64(self.net.len()) {
@@ -166,9 +171,14 @@ impl<'a> Surface<'a> {
     }
 
     /// All triangles that may be so near to a box, hardly one twice, in the place of what is in `near`.
-    pub(super) fn plates_near(&self, around: &[[f64; 3]; 2], off: f64, near: &mut Vec<Plate>) {
+    pub(super) fn triangles_near(
+        &self,
+        around: &[[f64; 3]; 2],
+        radius: f64,
+        near: &mut Vec<MeasuredTriangle>,
+    ) {
         near.clear();
-        self.visit_near(around, off, |triangle| near.push(Plate::new(triangle)));
+        self.visit_near(around, radius, |triangle| near.push(MeasuredTriangle::new(triangle)));
     }
 
     /// The distance that counts as 0, squared.
@@ -182,33 +192,34 @@ impl<'a> Surface<'a> {
     }
 
     /// The same, first looked for so far off.
-    fn distance_sq_within(&self, point: [f64; 3], mut off: f64) -> f64 {
+    fn distance_sq_within(&self, point: [f64; 3], mut radius: f64) -> f64 {
         loop {
             let mut nearest = f64::INFINITY;
-            self.visit_near(&[point, point], off, |triangle| {
-                nearest = nearest.min(Plate::new(triangle).distance_sq(point));
+            self.visit_near(&[point, point], radius, |triangle| {
+                nearest = nearest.min(MeasuredTriangle::new(triangle).distance_sq(point));
             });
-            if nearest.sqrt() <= off || !off.is_finite() {
+            if nearest.sqrt() <= radius || !radius.is_finite() {
                 return nearest;
             }
             // The nearest triangle within reach bounds the search.
-            off = if nearest.is_finite() { nearest.sqrt() } else { off * 2.0 };
+            radius = if nearest.is_finite() { nearest.sqrt() } else { radius * 2.0 };
         }
     }
 
     /// How far a face is at most, by any one triangle, squared.
     pub(super) fn bound_from_any_triangle(&self, face: &Face) -> f64 {
         let bounds = bounds(face.corners());
-        let mut off = self.side;
+        let mut radius = self.side;
         loop {
             let (mut least, mut any) = (f64::INFINITY, false);
-            self.visit_near(&bounds, off, |triangle| {
-                (least, any) = (least.min(Plate::new(triangle).farthest(face, least)), true);
+            self.visit_near(&bounds, radius, |triangle| {
+                (least, any) =
+                    (least.min(MeasuredTriangle::new(triangle).farthest(face, least)), true);
             });
-            if any || !off.is_finite() {
+            if any || !radius.is_finite() {
                 return least;
             }
-            off *= 2.0;
+            radius *= 2.0;
         }
     }
 }

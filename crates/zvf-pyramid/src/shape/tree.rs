@@ -63,22 +63,22 @@ pub(crate) fn simplify_skeletons(
     }
     let heads: Vec<u32> =
         (0..).zip(&stays).filter(|(_, stay)| **stay).map(|(row, _)| row).collect();
-    let of = nearest_heads(&parents, &heads);
+    let vertex_map = nearest_heads(&parents, &heads);
     let mut rows = Vec::new();
     for (cluster, head) in heads.iter().enumerate() {
-        if let Some(above) = of.get(usize_from_u32(parent(*head))) {
+        if let Some(above) = vertex_map.get(usize_from_u32(parent(*head))) {
             rows.extend([cluster, usize_from_u32(*above)]);
         }
     }
     let positions = gather(batch.positions(), &heads);
-    let clusters = Clusters::new(&of, heads.len()).with_heads(heads);
+    let clusters = Clusters::new(&vertex_map, heads.len()).with_heads(heads);
     let made = merge_batch(batch, &clusters, positions, rules, false)?;
-    let error = stretches.iter().map(|(_, off)| *off).fold(0.0, f64::max);
-    let off = directed_distance(&at, axes, &parents, &gone);
+    let error = stretches.iter().map(|(_, stretch_error)| *stretch_error).fold(0.0, f64::max);
+    let distance = directed_distance(&at, axes, &parents, &gone);
     Ok(Coarsened {
         batch: made.with_elements(Elements::new(2, rows)?)?,
-        vertex_map: of,
-        error: error + off,
+        vertex_map,
+        error: error + distance,
         at: None,
     })
 }
@@ -88,14 +88,14 @@ fn directed_distance(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) ->
     let is_gone = |row: u32| gone.get(usize_from_u32(row)) == Some(&true);
     let above = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
     let lost = (0..row_number(gone.len())).filter(|row| is_gone(*row));
-    let off = lost.map(|row| {
+    let distances_sq = lost.map(|row| {
         let mut stays = row;
         while is_gone(stays) {
             stays = above(stays);
         }
         distance_sq(point(at, axes, row), point(at, axes, stays))
     });
-    off.fold(0.0, f64::max).sqrt()
+    distances_sq.fold(0.0, f64::max).sqrt()
 }
 
 /// The parent of each vertex, where it has one. Edges go from a child to its parent.
@@ -112,26 +112,26 @@ fn parents(batch: &Batch) -> Vec<u32> {
 
 /// Returns the nearest of `heads` at or above each vertex, by its index among them. Every root is a head.
 fn nearest_heads(parents: &[u32], heads: &[u32]) -> Vec<u32> {
-    let mut of = vec![NONE; parents.len()];
+    let mut nearest = vec![NONE; parents.len()];
     for (cluster, head) in (0_u32..).zip(heads) {
-        if let Some(to) = of.get_mut(usize_from_u32(*head)) {
+        if let Some(to) = nearest.get_mut(usize_from_u32(*head)) {
             *to = cluster;
         }
     }
     for start in 0..parents.len() {
         let (mut way, mut row) = (Vec::new(), start);
-        while of.get(row) == Some(&NONE) {
+        while nearest.get(row) == Some(&NONE) {
             way.push(row);
             row = usize_from_u32(parents.get(row).copied().unwrap_or(NONE));
         }
-        let found = of.get(row).copied().unwrap_or(NONE);
+        let found = nearest.get(row).copied().unwrap_or(NONE);
         for row in way {
-            if let Some(to) = of.get_mut(row) {
+            if let Some(to) = nearest.get_mut(row) {
                 *to = found;
             }
         }
     }
-    of
+    nearest
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@
 //! the others: there no bound is found, and all of the surface has to be looked at ([`hausdorff`](super::hausdorff)).
 
 use super::net::Net;
-use super::plate::{Face, Triangle, nearest_sq};
 use super::quadric::{dot, subtract};
+use super::triangle::{Face, Triangle, nearest_sq};
 use crate::rows::NONE;
 
 /// A part of a triangle, and what of the surface is taken to lie under it.
@@ -24,7 +24,11 @@ pub(super) struct Part {
 
 /// The triangle of a surface that lies under a point, on a way from `start`, or one that is near to it; and how far
 /// that is, squared.
-pub(super) fn walk_to(net: &Net<'_>, start: u32, point: [f64; 3]) -> Option<(u32, f64)> {
+pub(super) fn find_triangle_below(
+    net: &Net<'_>,
+    start: u32,
+    point: [f64; 3],
+) -> Option<(u32, f64)> {
     let (mut face, mut before) = (start, NONE);
     for _ in 0..MAX_STEPS {
         let corners = net.triangle(face)?;
@@ -60,17 +64,17 @@ pub(super) fn bound_nearby(
             return None;
         }
         let corners = net.triangle(part.over)?;
-        let off = farthest(&corners, &part.face, enough);
-        if off <= enough {
-            max_sq = max_sq.max(off);
+        let distance_sq = farthest(&corners, &part.face, enough);
+        if distance_sq <= enough {
+            max_sq = max_sq.max(distance_sq);
             continue;
         }
         if cut(net, &mut part, &corners, open)? {
-            let off = farthest(&corners, &part.face, limit);
-            if off > limit {
+            let distance_sq = farthest(&corners, &part.face, limit);
+            if distance_sq > limit {
                 return None;
             }
-            max_sq = max_sq.max(off);
+            max_sq = max_sq.max(distance_sq);
         }
     }
     Some(max_sq)
@@ -93,7 +97,7 @@ fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part
             None => {
                 open.push(Part { face: Face::NOTHING, over: next, from: part.over });
                 let beyond = open.last_mut()?;
-                if !part.face.cut_off(*from, inward, &mut beyond.face) {
+                if !part.face.clip(*from, inward, &mut beyond.face) {
                     return None;
                 }
             }
@@ -106,11 +110,11 @@ fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part
 fn farthest(triangle: &Triangle, face: &Face, limit_sq: f64) -> f64 {
     let mut farthest = 0.0_f64;
     for corner in face.corners() {
-        let off = nearest_sq(triangle, *corner);
-        if off.is_nan() || off > limit_sq {
+        let distance_sq = nearest_sq(triangle, *corner);
+        if distance_sq.is_nan() || distance_sq > limit_sq {
             return f64::INFINITY;
         }
-        farthest = farthest.max(off);
+        farthest = farthest.max(distance_sq);
     }
     farthest
 }
@@ -140,10 +144,10 @@ mod tests {
         let (at, faces) = strip(0.5);
         let net = Net::new(&at, faces);
         for start in 0..16 {
-            let (face, distance_sq) = walk_to(&net, start, [0.25, 0.5, 0.125]).unwrap();
+            let (face, distance_sq) = find_triangle_below(&net, start, [0.25, 0.5, 0.125]).unwrap();
             assert_eq!((face, distance_sq), (1, 0.125 * 0.125), "from {start}");
         }
-        assert_eq!(walk_to(&net, 99, [0.0; 3]), None);
+        assert_eq!(find_triangle_below(&net, 99, [0.0; 3]), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, LevelId, LevelReader, Obje
 use zvf_pyramid::{Aggregation, Method, Options, Strategy};
 use zvf_query::{LevelRule, Query, Reader};
 
-use crate::made::{build, floats, level, open, store, unsynced, values, walks, with_objects};
+use crate::fixtures::{build, floats, level, open, store, unsynced, values, walks, with_objects};
 
 pub(crate) fn additive_options(levels: u32) -> Options {
     Options { additive: true, levels: Some(levels), sparsity: 2.0, seed: 3, ..Options::default() }

@@ -10,7 +10,7 @@ use zvf_pyramid::{Method, Options, PyramidEvent, Rebuilt, Stale, Unit, refresh};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::blocks::{combs, memory_for};
-use crate::made::{build, floats, level, sheet, unsynced, values, walks, with_objects};
+use crate::fixtures::{build, floats, level, sheet, unsynced, values, walks, with_objects};
 
 /// Writes a store with chunks of side 8, sharded or not, and builds its levels.
 async fn store(path: &Path, batch: &Batch, shard: Option<&[u64]>, options: &Options) -> String {

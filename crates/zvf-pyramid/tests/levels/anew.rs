@@ -8,7 +8,7 @@ use zvf_model::{Batch, Kind, LevelId, LevelReader};
 use zvf_pyramid::{Method, Options, PyramidPlan, Strategy};
 
 use crate::additive::{additive_options, batch_of_kind, elements, read_increment, vertices};
-use crate::made::{build, level, open, store, unsynced, walks, with_objects};
+use crate::fixtures::{build, level, open, store, unsynced, walks, with_objects};
 
 /// Returns a batch of each kind with 24 objects, and points without objects.
 fn kinds() -> Vec<(Batch, Options)> {

@@ -3,8 +3,8 @@
 use zvf_model::{Batch, Elements, Field, Kind, ObjectId, Parts};
 use zvf_pyramid::{Aggregation, Method, Options, PyramidNotice};
 
+use crate::fixtures::{build, floats, level, sheet, store, values};
 use crate::going_on::collect_notices;
-use crate::made::{build, floats, level, sheet, store, values};
 use crate::shapes::{borders, components, euler, surface_distance};
 
 fn total_count(batch: &Batch) -> f64 {
@@ -155,7 +155,7 @@ async fn renumber_numbers_objects_from_zero() {
     };
     let reports = build(&address, &options).await;
     assert_eq!(reports.iter().map(|report| report.objects).collect::<Vec<_>>(), [4, 2]);
-    let store = crate::made::open(&address).await;
+    let store = crate::fixtures::open(&address).await;
     let mut finer_ids: Vec<i64> = (0..8).map(|id| id * 3).collect();
     for number in [1, 2] {
         let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(number)).await.unwrap();

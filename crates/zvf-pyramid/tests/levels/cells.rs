@@ -3,7 +3,7 @@
 use zvf_model::{Batch, Kind, ObjectId};
 use zvf_pyramid::Options;
 
-use crate::made::{build, floats, level, store, values};
+use crate::fixtures::{build, floats, level, store, values};
 
 /// Returns each point as its object, its count and its position, sorted.
 fn describe(batch: &Batch) -> Vec<(i64, u64, Vec<u64>)> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::Options;
 
-use crate::made::{build, store, walks, with_objects};
+use crate::fixtures::{build, store, walks, with_objects};
 
 /// Returns the files of a store without its root document, which holds the time of writing.
 fn levels(address: &str) -> Vec<(String, Vec<u8>)> {

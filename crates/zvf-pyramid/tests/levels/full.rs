@@ -13,7 +13,7 @@ use zvf_validate::{Observer, Severity, validate_at};
 use zvf_write::Writer;
 
 use crate::additive::batch_of_kind;
-use crate::made::{floats, level, open, sheet, store, unsynced, values, walks};
+use crate::fixtures::{floats, level, open, sheet, store, unsynced, values, walks};
 
 const OBJECTS: i64 = 24;
 /// The side of chunks and bins of level 0.

@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{LevelReport, Options, PyramidEvent, PyramidNotice};
 
-use crate::made::{store, unsynced, walks, with_objects};
+use crate::fixtures::{store, unsynced, walks, with_objects};
 
 /// A name, and a function that damages the checkpoint.
 type Damage = (&'static str, fn(&str));

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use zvf_format::Class;
 use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{
-    KeptLevel, LevelReport, Options, belongs_to_levels, build_beside, build_level,
+    KeptLevel, LevelReport, Options, belongs_to_levels, build_in_folder, build_level,
     build_with_levels,
 };
 use zvf_store::{OpenOptions, Store};
 
+use crate::fixtures::{build, sheet, store, unsynced, walks, with_objects};
 use crate::going_on::tree;
-use crate::made::{build, sheet, store, unsynced, walks, with_objects};
 
 async fn open(address: &str, options: &Options) -> Store {
     Store::open(address, options.limit_reading(OpenOptions::default())).await.unwrap()
@@ -126,7 +126,7 @@ async fn additive_levels_are_refused() {
         let refused = build_level((&source, &work), &options, &unsynced(), &[], 1).await;
         assert_eq!(refused.unwrap_err().class(), Class::Unsupported);
         let on_event = |_: zvf_pyramid::PyramidEvent<'_>| {};
-        let refused = build_beside((&source, &work), &options, &unsynced(), &[], on_event).await;
+        let refused = build_in_folder((&source, &work), &options, &unsynced(), &[], on_event).await;
         assert_eq!(refused.unwrap_err().class(), Class::Unsupported);
         if additive {
             build(&address, &options).await;
@@ -169,7 +169,7 @@ async fn levels_built_beside_a_store_equal_those_of_a_build() {
             let folder = work_folder.join(format!("{run}-{turn}"));
             let on_event = |_: zvf_pyramid::PyramidEvent<'_>| {};
             let (built, made) =
-                build_beside((&source, &folder), &options, &unsynced(), kept, on_event)
+                build_in_folder((&source, &folder), &options, &unsynced(), kept, on_event)
                     .await
                     .unwrap();
             assert_eq!(made, reports);

@@ -6,14 +6,14 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, CrossLevelStorage};
 use zvf_model::{Batch, Field, Kind, LevelId, Members, ObjectId, Value, VertexRow};
-use zvf_pyramid::{LevelReport, Method, OfKind, Options, PyramidPlan};
+use zvf_pyramid::{KindOptions, LevelReport, Method, Options, PyramidPlan};
 use zvf_query::{LOCATION_FIELD, Query, Reader};
 use zvf_validate::{Observer, validate};
 use zvf_write::{Schema, WriteOptions, Writer};
 
+use crate::fixtures::{build, floats, open, sheet, store, unsynced, values, walks};
 use crate::going_on::{build_and_kill, tree};
 use crate::lineage::{points, skeleton};
-use crate::made::{build, floats, open, sheet, store, unsynced, values, walks};
 
 const KINDS: [Kind; 4] = [Kind::Mesh, Kind::PointCloud, Kind::Polyline, Kind::Skeleton];
 const WALKS: i64 = 6;
@@ -180,8 +180,9 @@ async fn the_plan_has_a_line_for_each_kind_of_each_level() {
     let total: u64 = steps.iter().take(4).map(|step| step.below).sum();
     assert_eq!(total, batches().iter().map(|batch| batch.len() as u64).sum::<u64>());
 
-    let mesh = OfKind { method: Some(Method::Cluster), size: Some(3.0), ..OfKind::default() };
-    let walks = OfKind { sparsity: Some(2.0), ..OfKind::default() };
+    let mesh =
+        KindOptions { method: Some(Method::Cluster), size: Some(3.0), ..KindOptions::default() };
+    let walks = KindOptions { sparsity: Some(2.0), ..KindOptions::default() };
     let options = Options {
         levels: Some(1),
         method: Some(Method::Subset),
@@ -207,24 +208,24 @@ async fn settings_that_do_not_fit_a_kind_are_refused() {
     let before = tree(Path::new(&address));
     let base = Options { levels: Some(1), ..Options::default() };
     let with = |kind, settings| Options { kinds: vec![(kind, settings)], ..base.clone() };
-    let defaults = OfKind::default();
+    let defaults = KindOptions::default();
     for (options, message) in [
         (with(Kind::Line, defaults), "settings of a kind: expected those of the store, found line"),
         (
-            with(Kind::Mesh, OfKind { method: Some(Method::Subset), ..defaults }),
+            with(Kind::Mesh, KindOptions { method: Some(Method::Subset), ..defaults }),
             "method: expected points to take a subset of, found subset of mesh",
         ),
         (
-            with(Kind::Mesh, OfKind { size: Some(1.0), ..defaults }),
+            with(Kind::Mesh, KindOptions { size: Some(1.0), ..defaults }),
             "size: expected something to cluster or simplify, found collapse of mesh",
         ),
         (
-            with(Kind::PointCloud, OfKind { keep: Some(0.5), ..defaults }),
+            with(Kind::PointCloud, KindOptions { keep: Some(0.5), ..defaults }),
             "share to keep: expected something to take a subset of, decimate or collapse, \
              found cluster of point_cloud",
         ),
         (
-            with(Kind::PointCloud, OfKind { sparsity: Some(2.0), ..defaults }),
+            with(Kind::PointCloud, KindOptions { sparsity: Some(2.0), ..defaults }),
             "objects of the store: expected a level with objects, to keep some of them, found none",
         ),
         (

@@ -8,7 +8,7 @@ use zvf_model::{Batch, Elements, Kind, LevelId, LevelLink, ObjectId, Value, Vert
 use zvf_pyramid::Options;
 use zvf_query::{LOCATION_FIELD, Query, Reader};
 
-use crate::made::{build, floats, open, sheet, store, values, walks, with_objects};
+use crate::fixtures::{build, floats, open, sheet, store, values, walks, with_objects};
 
 fn graph() -> Batch {
     let at = (0..400).flat_map(|i| [f64::from(i / 20) + 0.2, f64::from(i % 20) + 0.3, 1.0]);

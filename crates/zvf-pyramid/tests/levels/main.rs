@@ -6,13 +6,13 @@ mod anew;
 mod blocks;
 mod cells;
 mod chains;
+mod fixtures;
 #[cfg(feature = "reference")]
 mod full;
 mod going_on;
 mod kept;
 mod kinds;
 mod lineage;
-mod made;
 mod meaning;
 #[cfg(feature = "reference")]
 mod reference;

@@ -6,7 +6,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Field, Kind, LevelId, LevelReader, ObjectId};
 use zvf_pyramid::{Aggregation, Method, Options, Strategy};
 
-use crate::made::{build, floats, level, open, sheet, store, values, walks, with_objects};
+use crate::fixtures::{build, floats, level, open, sheet, store, values, walks, with_objects};
 use crate::shapes::{borders, components, euler, surface_distance};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -326,7 +326,7 @@ async fn values_that_are_not_numbers_take_the_mode() {
     assert_eq!(words, ["b", "c"]);
     let rules = vec![("word".to_owned(), Aggregation::Mean)];
     let options = Options { levels: Some(1), size: Some(2.0), rules, ..Options::default() };
-    let error = zvf_pyramid::build(&address, &options, &crate::made::unsynced(), |_| {}).await;
+    let error = zvf_pyramid::build(&address, &options, &crate::fixtures::unsynced(), |_| {}).await;
     assert!(error.unwrap_err().to_string().ends_with("found mean for word"));
     assert_eq!(level(&address, 1).await.len(), 2); // unchanged
 }

@@ -6,7 +6,7 @@ use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{LevelContent, Options, Reference, build_reference};
 
 use crate::additive::additive_options;
-use crate::made::{build, open, store, unsynced, walks, with_objects};
+use crate::fixtures::{build, open, store, unsynced, walks, with_objects};
 use crate::replacing::files;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +31,7 @@ async fn building_removes_the_levels_and_links_of_the_reference() {
     );
     assert!(store.nodes().group("0/links/+1").await.unwrap().is_none());
     let root = store.root();
-    let storage = root.zarr_vectors.cross_level_storage().known();
+    let storage = root.zarr_vectors.cross_level_storage().known_word();
     assert_eq!(storage, Some(CrossLevelStorage::None));
     let capabilities = &root.zarr_vectors.format_capabilities;
     let names: Vec<&str> = capabilities.iter().map(|token| token.as_str()).collect();

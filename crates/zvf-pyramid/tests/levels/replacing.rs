@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{Options, PyramidError};
 
-use crate::made::{build, level, open, store, unsynced, walks, with_objects};
+use crate::fixtures::{build, level, open, store, unsynced, walks, with_objects};
 
 pub(super) fn files(at: &Path) -> BTreeSet<PathBuf> {
     let mut paths = BTreeSet::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use zvf_model::Batch;
 
-use crate::made::values;
+use crate::fixtures::values;
 
 fn sides(batch: &Batch) -> Vec<[usize; 2]> {
     let elements = batch.elements().unwrap();

@@ -10,7 +10,7 @@ use zvf_store::OpenOptions;
 use zvf_validate::{Observer, Severity, validate_at};
 
 use crate::additive::{additive_options, batch_of_kind};
-use crate::made::{build, store, walks, with_objects};
+use crate::fixtures::{build, store, walks, with_objects};
 
 /// Returns a line for each fault: severity, rule and path.
 async fn list_findings(address: &str) -> Vec<String> {

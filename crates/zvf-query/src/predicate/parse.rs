@@ -92,12 +92,12 @@ fn words(text: &str) -> Result<Vec<(usize, Word)>, BadPredicate> {
         let (word, after) = match first {
             '(' | ')' | ',' | '[' | ']' | '.' => (Word::Mark(first), skip(rest, 1)),
             '"' | '\'' => {
-                let (text, after) =
-                    quoted(rest, first).ok_or(BadPredicate { at, expected: "a closing quote" })?;
+                let (text, after) = parse_quoted(rest, first)
+                    .ok_or(BadPredicate { at, expected: "a closing quote" })?;
                 (Word::Value(Value::Text(text)), after)
             }
             '`' => {
-                let (name, after) = quoted(rest, '`')
+                let (name, after) = parse_quoted(rest, '`')
                     .ok_or(BadPredicate { at, expected: "a closing backquote" })?;
                 (Word::Quoted(name), after)
             }
@@ -123,7 +123,7 @@ fn skip(text: &str, bytes: usize) -> &str {
 }
 
 /// Parses a quoted text, with `\` as escape character; returns the rest, too.
-fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
+fn parse_quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut inside = String::new();
     let mut chars = text.char_indices().skip(1);
     while let Some((at, c)) = chars.next() {

@@ -41,13 +41,13 @@ impl Context {
         if self.query.allow_missing {
             keys = self.find_written_chunks(&keys).await?;
         }
-        let axes = self.warm.level.axes();
+        let axes = self.cache.level.axes();
         let near = |a: &[i64], b: &[i64]| hulls_meet(a, b, range, axes);
         let steps = self.kind.is_chain() && matches!(self.mode, Mode::Touch | Mode::Clip);
         let found = if steps {
-            self.warm.level.owners(&keys, Some(&near)).await?
+            self.cache.level.owners(&keys, Some(&near)).await?
         } else {
-            self.warm.level.owners(&keys, None).await?
+            self.cache.level.owners(&keys, None).await?
         };
         let Some(owners) = found else { return Ok((0..index.slots()).collect()) };
         let mut all: Vec<u64> =
@@ -63,12 +63,12 @@ impl Context {
         }) else {
             return Ok(all);
         };
-        self.closer(index, region, &keys, &owners.chunks, all).await
+        self.find_touching_objects(index, region, &keys, &owners.chunks, all).await
     }
 
     /// Those of the objects at the rows `all` that a segment in the chunks `keys`, or from or to them,
     /// can put in the region.
-    async fn closer(
+    async fn find_touching_objects(
         &self,
         index: &ObjectIndex,
         region: &Region,
@@ -76,11 +76,11 @@ impl Context {
         owners: &[ChunkOwners],
         all: Vec<u64>,
     ) -> Result<Vec<u64>, QueryError> {
-        let axes = self.warm.level.axes();
-        let found = self.warm.level.fragments(keys).await;
-        let source = RowSource::Positions(&self.warm.level);
+        let axes = self.cache.level.axes();
+        let found = self.cache.level.fragments(keys).await;
+        let source = RowSource::Positions(&self.cache.level);
         let needs = keys.iter().map(|_| Need::Whole).collect();
-        let held = self.read(source, keys, needs, self.caching(0)).await?;
+        let loaded = self.read(source, keys, needs, self.caching(0)).await?;
         let mut hits = BTreeSet::new();
         let mut ends: HashMap<Place, [Option<Point>; 2]> = HashMap::new();
         let steps = self.mode != Mode::Crop;
@@ -89,8 +89,9 @@ impl Context {
             let Some(fragments) = self.allow_missing(fragments)? else { continue };
             let view = fragments.view()?;
             check_extent(fragments.extent()).map_err(|error| error.in_chunk(key))?;
-            let rows =
-                held.get(zvf_format::num::usize_from_u32(cell)).and_then(|held| held.column(0));
+            let rows = loaded
+                .get(zvf_format::num::usize_from_u32(cell))
+                .and_then(|loaded| loaded.column(0));
             let Some((column, _)) = rows else { continue }; // missing, and allowed to be
             fragments.check_rows(zvf_format::num::to_u64(column.len()))?;
             for of_one in owners.all().chunk_by(|a, b| a.fragment == b.fragment) {
@@ -99,7 +100,7 @@ impl Context {
                 let mut runs = Runs::default();
                 runs.push_fragment(fragment, 0);
                 let pieces = pieces(&runs, cell);
-                let chain = Chain::new(&pieces, &held, axes);
+                let chain = Chain::new(&pieces, &loaded, axes);
                 let hit = if steps { chain.touches(region) } else { chain.has_vertex_in(region) };
                 if hit {
                     hits.extend(of_one.iter().map(|owner| u64::from(owner.row)));
@@ -113,20 +114,20 @@ impl Context {
         }
         let open: Vec<u64> = all.into_iter().filter(|row| !hits.contains(row)).collect();
         let manifests = index.manifests(&open).await?;
-        hits.extend(self.stepping(region, &manifests, &ends).await?);
+        hits.extend(self.find_stepping_objects(region, &manifests, &ends).await?);
         Ok(hits.into_iter().collect())
     }
 
     /// The rows of objects that step from one fragment to the next through the region, as far as their
     /// ends and the chunks of these tell.
-    async fn stepping(
+    async fn find_stepping_objects(
         &self,
         region: &Region,
         manifests: &[ObjectManifest],
         ends: &HashMap<Place, [Option<Point>; 2]>,
     ) -> Result<Vec<u64>, QueryError> {
         let Some((_, range)) = &self.reach else { return Ok(Vec::new()) };
-        let axes = self.warm.level.axes();
+        let axes = self.cache.level.axes();
         let mut rows = Vec::new();
         let mut steps: Vec<(Place, Place, u64)> = Vec::new();
         for manifest in manifests {
@@ -188,7 +189,7 @@ impl Context {
             (*low, *high) = (point, point);
             return;
         }
-        let sizes = self.warm.level.chunk_shape().sizes();
+        let sizes = self.cache.level.chunk_shape().sizes();
         let spatial = key.spatial(sizes.len()).unwrap_or_default();
         let axes = low.iter_mut().zip(high.iter_mut()).zip(sizes.iter().zip(spatial));
         for ((low, high), (size, at)) in axes {
@@ -214,7 +215,7 @@ impl Context {
         }
         let keys: Vec<ChunkKey> = missing.values().map(|(key, _)| *key).collect();
         let mut all: Vec<(Place, Vec<Piece>)> = Vec::new();
-        let found = self.warm.level.fragments(&keys).await;
+        let found = self.cache.level.fragments(&keys).await;
         let (mut rows, mut pieces_of) = (Vec::new(), crate::select::pieces::Pieces::default());
         for (cell, ((key, numbers), fragments)) in (0_u32..).zip(missing.values().zip(found)) {
             let Some(fragments) = self.allow_missing(fragments)? else {
@@ -234,12 +235,12 @@ impl Context {
                 all.push(((*key, *number), pieces));
             }
         }
-        let source = RowSource::Positions(&self.warm.level);
-        let held = self.read_pieces(source, &keys, &rows, &pieces_of, self.caching(0)).await?;
-        check_pieces(&keys, &pieces_of, &held)?;
-        let axes = self.warm.level.axes();
+        let source = RowSource::Positions(&self.cache.level);
+        let loaded = self.read_pieces(source, &keys, &rows, &pieces_of, self.caching(0)).await?;
+        check_pieces(&keys, &pieces_of, &loaded)?;
+        let axes = self.cache.level.axes();
         let ends = all.iter().map(|(place, pieces)| {
-            let chain = Chain::new(pieces, &held, axes);
+            let chain = Chain::new(pieces, &loaded, axes);
             (*place, [chain.end(false), chain.end(true)])
         });
         Ok(ends.collect())

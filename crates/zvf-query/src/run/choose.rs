@@ -6,12 +6,12 @@
 use zvf_format::num::{f64_from_u64, to_u64, trunc_u64};
 use zvf_model::LevelId;
 
-use super::columns::Chosen;
+use super::columns::AnswerColumns;
 use crate::error::{BadQuery, QueryError};
+use crate::level_cache::LevelCache;
 use crate::query::{LevelRule, Query};
 use crate::reader::Reader;
 use crate::select::candidates::{bounding_box, chunk_range_of_box, chunks_in_range};
-use crate::warm::Warm;
 
 /// Returns the level that `query` selects.
 pub(crate) async fn choose_level(reader: &Reader, query: &Query) -> Result<LevelId, QueryError> {
@@ -24,12 +24,12 @@ pub(crate) async fn choose_level(reader: &Reader, query: &Query) -> Result<Level
     };
     let mut chosen = None;
     for level in levels(reader)? {
-        let warm = reader.warm(level, query.kind).await?;
+        let cache = reader.level_cache(level, query.kind).await?;
         let bin = || {
-            let bins = warm.level.bins();
+            let bins = cache.level.bins();
             bins.map_or(0.0, |bins| bins.bin_shape().iter().copied().fold(0.0, f64::max))
         };
-        let error = warm.level.node().meta().geometric_error().unwrap_or_else(bin);
+        let error = cache.level.node().meta().geometric_error().unwrap_or_else(bin);
         if chosen.is_none() || level == LevelId(0) || error <= largest {
             chosen = Some(level);
         }
@@ -47,9 +47,9 @@ async fn find_finest(
     let (mut last, mut adding) = (LevelId(0), Vec::new());
     for level in levels(reader)? {
         last = level;
-        let warm = reader.warm(level, query.kind).await?;
-        adding.push((level, estimate_amount(&warm, query, in_bytes).await?));
-        if warm.level.node().meta().is_additive() && !query.own_level_only {
+        let cache = reader.level_cache(level, query.kind).await?;
+        adding.push((level, estimate_amount(&cache, query, in_bytes).await?));
+        if cache.level.node().meta().is_additive() && !query.own_level_only {
             continue; // its answer includes that of the next level
         }
         let mut shown: f64 = adding.iter().map(|(_, amount)| amount).sum();
@@ -64,21 +64,25 @@ async fn find_finest(
 }
 
 /// Estimates the vertices or bytes of one level where the query looks.
-async fn estimate_amount(warm: &Warm, query: &Query, in_bytes: bool) -> Result<f64, QueryError> {
+async fn estimate_amount(
+    cache: &LevelCache,
+    query: &Query,
+    in_bytes: bool,
+) -> Result<f64, QueryError> {
     // A negative count is unknown and counts as 0.
-    let count = u64::try_from(warm.level.node().meta().vertex_count).unwrap_or(0);
+    let count = u64::try_from(cache.level.node().meta().vertex_count).unwrap_or(0);
     let mut amount = f64_from_u64(count);
-    if let Some(region) = query.region.as_ref().filter(|r| r.axes() == warm.level.axes()) {
+    if let Some(region) = query.region.as_ref().filter(|r| r.axes() == cache.level.axes()) {
         let bbox = bounding_box(region.hull())?;
-        let range = chunk_range_of_box(warm.level.chunk_shape(), warm.level.bins(), &bbox)?;
-        let table = warm.level.chunks().await?;
+        let range = chunk_range_of_box(cache.level.chunk_shape(), cache.level.bins(), &bbox)?;
+        let table = cache.level.chunks().await?;
         let share = f64_from_u64(to_u64(chunks_in_range(&table, &range).len()));
         amount *= share / f64_from_u64(to_u64(table.len()).max(1));
     }
     if in_bytes {
-        let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes())); // an estimate
-        let kind = warm.kind(query.kind)?;
-        for field in Chosen::new(&query.columns, warm, kind, None).await?.vertex {
+        let mut row = cache.level.dtype().size.saturating_mul(to_u64(cache.level.axes())); // an estimate
+        let kind = cache.kind(query.kind)?;
+        for field in AnswerColumns::new(&query.columns, cache, kind, None).await?.vertex {
             row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));
         }
         amount *= f64_from_u64(row);

@@ -14,12 +14,12 @@ use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::{AttributeReader, Kind, LinkAttribute, RowAttribute};
 
 use crate::error::{BadQuery, QueryError};
+use crate::level_cache::LevelCache;
 use crate::query::Columns;
-use crate::warm::Warm;
 
 /// The columns of an answer.
 #[derive(Debug, Default)]
-pub(crate) struct Chosen {
+pub(crate) struct AnswerColumns {
     /// Of the vertices.
     pub(crate) vertex: Vec<AttributeReader>,
     /// Of the fragments, given with the vertices.
@@ -32,11 +32,11 @@ pub(crate) struct Chosen {
     pub(crate) links_named: bool,
 }
 
-impl Chosen {
+impl AnswerColumns {
     /// What `columns` asks of a level of `kind`; `near` is a chunk that will be read.
     pub(crate) async fn new(
         columns: &Columns,
-        warm: &Warm,
+        cache: &LevelCache,
         kind: Kind,
         near: Option<&ChunkKey>,
     ) -> Result<Self, QueryError> {
@@ -44,20 +44,20 @@ impl Chosen {
         match columns {
             Columns::None => {}
             Columns::All => {
-                for name in &*warm.names().await? {
-                    chosen.vertex.push(warm.required_vertex_attribute(name, near).await?);
+                for name in &*cache.names().await? {
+                    chosen.vertex.push(cache.required_vertex_attribute(name, near).await?);
                 }
                 if kind.has_links()
-                    && let Some(family) = warm.level.links(Delta::SAME).await?
+                    && let Some(family) = cache.level.links(Delta::SAME).await?
                 {
-                    for name in warm.level.link_attribute_names().await?.names {
-                        chosen.link.extend(warm.link_attribute(&family, &name).await?);
+                    for name in cache.level.link_attribute_names().await?.names {
+                        chosen.link.extend(cache.link_attribute(&family, &name).await?);
                     }
                 }
             }
             Columns::Named(names) => {
                 for name in names {
-                    chosen.add(name, warm, kind, near).await?;
+                    chosen.add(name, cache, kind, near).await?;
                 }
                 chosen.links_named = !chosen.link.is_empty();
             }
@@ -68,37 +68,37 @@ impl Chosen {
     async fn add(
         &mut self,
         name: &str,
-        warm: &Warm,
+        cache: &LevelCache,
         kind: Kind,
         near: Option<&ChunkKey>,
     ) -> Result<(), QueryError> {
-        if let Some(found) = warm.vertex_attribute(name, near).await? {
+        if let Some(found) = cache.vertex_attribute(name, near).await? {
             self.vertex.push(found);
             return Ok(());
         }
         match name.split_once('.') {
             Some(("vertex", rest)) => {
-                self.vertex.push(warm.required_vertex_attribute(rest, near).await?);
+                self.vertex.push(cache.required_vertex_attribute(rest, near).await?);
             }
-            Some(("fragment", rest)) => self.fragment.push(warm.fragment_attribute(rest).await?),
-            Some(("object", rest)) => self.object.push(warm.object_attribute(rest).await?),
+            Some(("fragment", rest)) => self.fragment.push(cache.fragment_attribute(rest).await?),
+            Some(("object", rest)) => self.object.push(cache.object_attribute(rest).await?),
             Some(("link", rest)) => {
                 check_links(kind)?;
-                let family = warm.level.links(Delta::SAME).await?;
-                self.link.push(warm.required_link_attribute(family.as_ref(), rest).await?);
+                let family = cache.level.links(Delta::SAME).await?;
+                self.link.push(cache.required_link_attribute(family.as_ref(), rest).await?);
             }
             _ => {
                 let family = match kind.has_links() {
-                    true => warm.level.links(Delta::SAME).await?,
+                    true => cache.level.links(Delta::SAME).await?,
                     false => None,
                 };
                 let found = match &family {
-                    Some(family) => warm.link_attribute(family, name).await?,
+                    Some(family) => cache.link_attribute(family, name).await?,
                     None => None,
                 };
                 let Some(found) = found else {
                     // Says which there are.
-                    self.vertex.push(warm.required_vertex_attribute(name, near).await?);
+                    self.vertex.push(cache.required_vertex_attribute(name, near).await?);
                     return Ok(());
                 };
                 self.link.push(found);

@@ -24,8 +24,8 @@ use zvf_model::{Column, LinkAttribute, RowAttribute, RowValues, Value};
 use super::Context;
 use super::rows::{self, Condition, RowColumn};
 use crate::error::{BadQuery, QueryError};
+use crate::level_cache::{LevelCache, no_such};
 use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
-use crate::warm::{Warm, no_such};
 
 /// The conditions of a query, by scope.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Conditions {
     /// Splits `predicate` into conditions and looks their columns up; `near` is a chunk that will be read.
     pub(crate) async fn new(
         predicate: Option<&Predicate>,
-        warm: &Warm,
+        cache: &LevelCache,
         near: Option<&ChunkKey>,
     ) -> Result<Self, QueryError> {
         let (mut all, mut rows) = (Self::default(), Vec::new());
@@ -55,30 +55,32 @@ impl Conditions {
         }
         for column in distinct(&rows) {
             let values = if column.scope == Scope::Fragment {
-                RowColumn::Attribute(warm.fragment_attribute(&column.name).await?)
+                RowColumn::Attribute(cache.fragment_attribute(&column.name).await?)
             } else {
-                match (warm.vertex_attribute(&column.name, near).await?, warm.axis(&column.name)) {
+                match (cache.vertex_attribute(&column.name, near).await?, cache.axis(&column.name))
+                {
                     (Some(reader), _) => RowColumn::Attribute(reader),
                     (None, Some(axis)) => RowColumn::Axis(axis),
                     (None, None) => RowColumn::Attribute(
-                        warm.required_vertex_attribute(&column.name, near).await?,
+                        cache.required_vertex_attribute(&column.name, near).await?,
                     ),
                 }
             };
             check_index(&column, values.width())?;
             all.columns.push((column, values));
         }
-        all.bounds = bounds(&rows, &all.columns, warm.level.axes());
-        all.rows = rows.iter().map(|row| rows::prepared(row, &all.columns)).collect();
+        all.bounds = bounds(&rows, &all.columns, cache.level.axes());
+        all.rows = rows.iter().map(|row| rows::compile_predicate(row, &all.columns)).collect();
         for column in distinct(&all.objects) {
-            let attribute = warm.object_attribute(&column.name).await?;
+            let attribute = cache.object_attribute(&column.name).await?;
             check_index(&column, attribute.width())?;
             all.object_columns.push((column, attribute));
         }
         if !all.links.is_empty() {
-            let family = warm.level.links(zvf_format::key::Delta::SAME).await?;
+            let family = cache.level.links(zvf_format::key::Delta::SAME).await?;
             for column in distinct(&all.links) {
-                let attribute = warm.required_link_attribute(family.as_ref(), &column.name).await?;
+                let attribute =
+                    cache.required_link_attribute(family.as_ref(), &column.name).await?;
                 check_index(&column, attribute.width())?;
                 all.link_columns.push((column, attribute));
             }
@@ -176,7 +178,7 @@ impl Context {
         if conditions.is_empty() {
             return Ok(None);
         }
-        let level = &self.warm.level;
+        let level = &self.cache.level;
         let Some(groups) = level.groups().await? else { return Ok(Some(Vec::new())) };
         if groups.len() > MAX_GROUPS {
             return Err(QueryError::limit(

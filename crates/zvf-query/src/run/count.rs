@@ -46,7 +46,7 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, Quer
 async fn count_linked(contexts: &[Context], limit: Option<u64>) -> Result<Counts, QueryError> {
     let mut all: Option<Counts> = None;
     for context in contexts {
-        if context.warm.level.chunks().await.is_err() {
+        if context.cache.level.chunks().await.is_err() {
             return count_collected(contexts).await; // few chunks, found by trying; they have no places
         }
         let level_counts = count_elements(context).await?;
@@ -66,7 +66,7 @@ async fn count_linked(contexts: &[Context], limit: Option<u64>) -> Result<Counts
 async fn count_collected(contexts: &[Context]) -> Result<Counts, QueryError> {
     let Some(first) = contexts.first() else { return Err(crate::error::BadQuery::NoLevel.into()) };
     let answer = collect_all(contexts).await?;
-    let mut counts = Counts::new(first.warm.level.level(), first.kind);
+    let mut counts = Counts::new(first.cache.level.level(), first.kind);
     counts.vertices = to_u64(answer.batch.len());
     counts.elements = Some(answer.batch.elements().map_or(0, |all| to_u64(all.len())));
     counts.complete = answer.complete;
@@ -78,7 +78,7 @@ async fn count_collected(contexts: &[Context]) -> Result<Counts, QueryError> {
 
 /// Counts of one level with edges or faces, of which one wave is held at a time.
 async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
-    let mut counts = Counts::new(context.warm.level.level(), context.kind);
+    let mut counts = Counts::new(context.cache.level.level(), context.kind);
     let (mut seen_vertices, mut elements) = (SeenVertices::default(), 0);
     for wave in waves(context, Purpose::Stream).await? {
         context.yield_before(&wave).await?;
@@ -127,7 +127,7 @@ impl SeenVertices {
 }
 
 async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, QueryError> {
-    let mut counts = Counts::new(context.warm.level.level(), context.kind);
+    let mut counts = Counts::new(context.cache.level.level(), context.kind);
     let mut left = limit.map_or(usize::MAX, saturating_usize);
     let waves = waves(context, Purpose::Stream).await?;
     for wave in &waves {
@@ -180,7 +180,7 @@ impl Context {
         let chunks = self.read_runs(places).await?;
         let keys: Vec<_> = chunks.iter().map(|chunk| chunk.key).collect();
         let mut rows = 0;
-        for (chunk, present) in chunks.iter().zip(self.warm.level.row_counts(&keys).await) {
+        for (chunk, present) in chunks.iter().zip(self.cache.level.row_counts(&keys).await) {
             chunk.check_rows(present?)?;
             rows += chunk.runs.rows;
         }

@@ -10,7 +10,7 @@ use zvf_store::{Caching, Partial};
 
 use super::Context;
 use crate::error::QueryError;
-use crate::select::held::Held;
+use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces, ranges};
 
 /// The rows to read of one chunk.
@@ -103,7 +103,7 @@ impl Context {
         keys: &[ChunkKey],
         needs: Vec<Need>,
         caching: Caching,
-    ) -> Result<Vec<Held>, QueryError> {
+    ) -> Result<Vec<LoadedRows>, QueryError> {
         let mut whole = Vec::with_capacity(keys.len());
         let mut ranged = Vec::new();
         let mut kinds = Vec::with_capacity(keys.len());
@@ -122,23 +122,25 @@ impl Context {
         }
         let (columns, parts) = join!(source.read_all(&whole, caching), source.read_ranges(&ranged));
         let (mut columns, mut parts) = (columns.into_iter(), parts.into_iter().zip(ranged));
-        let mut held = Vec::with_capacity(keys.len());
+        let mut loaded = Vec::with_capacity(keys.len());
         for kind in kinds {
-            held.push(match kind {
-                ReadKind::Nothing => Held::Nothing,
+            loaded.push(match kind {
+                ReadKind::Nothing => LoadedRows::Nothing,
                 ReadKind::Whole => match columns.next() {
-                    Some(column) => self.allow_missing(column)?.map_or(Held::Nothing, Held::Whole),
-                    None => Held::Nothing,
+                    Some(column) => {
+                        self.allow_missing(column)?.map_or(LoadedRows::Nothing, LoadedRows::Whole)
+                    }
+                    None => LoadedRows::Nothing,
                 },
                 ReadKind::Ranges => match parts.next() {
                     Some((columns, (_, ranges))) => self
                         .allow_missing(columns)?
-                        .map_or(Held::Nothing, |columns| hold_ranges(columns, &ranges)),
-                    None => Held::Nothing,
+                        .map_or(LoadedRows::Nothing, |columns| hold_ranges(columns, &ranges)),
+                    None => LoadedRows::Nothing,
                 },
             });
         }
-        Ok(held)
+        Ok(loaded)
     }
 
     /// Reads the rows of `pieces` from the chunks `keys`, which have about `rows` rows each.
@@ -149,7 +151,7 @@ impl Context {
         rows: &[u64],
         pieces: &Pieces,
         caching: Caching,
-    ) -> Result<Vec<Held>, QueryError> {
+    ) -> Result<Vec<LoadedRows>, QueryError> {
         self.read(source, keys, plan_needs(source, rows, pieces), caching).await
     }
 }
@@ -181,14 +183,14 @@ pub(crate) fn plan_needs_by_count(
 ) -> Vec<Need> {
     let mut by_cell: Option<Vec<Vec<Piece>>> = None; // only where ranges are read at all
     let mut scratch = Vec::new();
-    let each = rows.iter().zip(counts).enumerate().map(|(cell, (cell_rows, count))| {
+    let needs = rows.iter().zip(counts).enumerate().map(|(cell, (cell_rows, count))| {
         source.plan_need(*cell_rows, *count, |gap| {
             let by_cell = by_cell.get_or_insert_with(|| group_by_cell(pieces, rows.len()));
             let cell_pieces = by_cell.get(cell).map(Vec::as_slice).unwrap_or_default();
             ranges(cell_pieces.iter(), gap, &mut scratch)
         })
     });
-    each.collect()
+    needs.collect()
 }
 
 /// Groups pieces by chunk.
@@ -203,9 +205,9 @@ fn group_by_cell(pieces: &Pieces, cells: usize) -> Vec<Vec<Piece>> {
 }
 
 /// Holds columns by the first rows of their ranges.
-fn hold_ranges(columns: Vec<Column>, ranges: &[Range<u64>]) -> Held {
+fn hold_ranges(columns: Vec<Column>, ranges: &[Range<u64>]) -> LoadedRows {
     let firsts = ranges.iter().map(|range| saturating_u32(range.start)); // ranges of rows of 32 bits
-    Held::Parts(firsts.zip(columns).collect())
+    LoadedRows::Parts(firsts.zip(columns).collect())
 }
 
 /// Minimum saving from which ranges of a chunk are considered.

@@ -25,7 +25,7 @@ impl Context {
         if ids.is_none() && groups.is_none() {
             return Ok(None);
         }
-        if self.lenient && self.warm.level.objects().await?.is_none() {
+        if self.lenient && self.cache.level.objects().await?.is_none() {
             return Ok(Some(Vec::new()));
         }
         let index = self.index().await?;
@@ -47,7 +47,7 @@ impl Context {
     }
 
     async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, QueryError> {
-        let all = self.warm.level.groups().await?;
+        let all = self.cache.level.groups().await?;
         let group_count = all.as_ref().map_or(0, zvf_model::Groups::len);
         let existing: Vec<u64> =
             groups.iter().copied().filter(|group| *group < group_count).collect();

@@ -7,7 +7,10 @@ use super::Context;
 use crate::error::QueryError;
 
 /// All rows of `batches`, in order.
-pub(crate) fn joined(context: &Context, mut batches: Vec<Batch>) -> Result<Batch, QueryError> {
+pub(crate) fn join_batches(
+    context: &Context,
+    mut batches: Vec<Batch>,
+) -> Result<Batch, QueryError> {
     if batches.len() > 1 && batches.iter().any(|batch| !batch.is_empty()) {
         batches.retain(|batch| !batch.is_empty());
     }
@@ -66,13 +69,16 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
             .filter(|(_, element)| left(element))
             .map(|(at, _)| at)
             .collect();
-        short = short.with_elements(chosen(elements, &remaining)?)?;
+        short = short.with_elements(take_elements(elements, &remaining)?)?;
     }
     Ok(short)
 }
 
 /// Returns the elements at the places `numbers`.
-pub(crate) fn chosen(elements: &Elements, numbers: &[usize]) -> Result<Elements, QueryError> {
+pub(crate) fn take_elements(
+    elements: &Elements,
+    numbers: &[usize],
+) -> Result<Elements, QueryError> {
     let all: Vec<&[usize]> = elements.iter().collect();
     let rows =
         numbers.iter().filter_map(|at| all.get(*at)).flat_map(|element| element.iter().copied());
@@ -93,10 +99,10 @@ fn columns<'a>(all: impl Iterator<Item = &'a Column> + Clone) -> Option<Column> 
 }
 
 /// The fields of all batches, which have the same ones.
-fn fields(batches: &[Batch], of: impl Fn(&Batch) -> &[Field]) -> Vec<Field> {
-    let first = batches.first().map(&of).unwrap_or_default();
+fn fields(batches: &[Batch], get_fields: impl Fn(&Batch) -> &[Field]) -> Vec<Field> {
+    let first = batches.first().map(&get_fields).unwrap_or_default();
     let joined = first.iter().enumerate().filter_map(|(at, field)| {
-        let same = batches.iter().filter_map(|batch| Some(&of(batch).get(at)?.column));
+        let same = batches.iter().filter_map(|batch| Some(&get_fields(batch).get(at)?.column));
         Some(field.with_column(columns(same)?))
     });
     joined.collect()
@@ -125,8 +131,13 @@ fn elements(batches: &[Batch]) -> Result<Option<Elements>, QueryError> {
         before += batch.len();
     }
     let Some(width) = width else { return Ok(None) };
-    let of = |batch: &Batch| batch.elements().map(Elements::fields).unwrap_or_default().to_vec();
-    let first = batches.iter().find(|batch| batch.elements().is_some()).map(of).unwrap_or_default();
+    let element_fields =
+        |batch: &Batch| batch.elements().map(Elements::fields).unwrap_or_default().to_vec();
+    let first = batches
+        .iter()
+        .find(|batch| batch.elements().is_some())
+        .map(element_fields)
+        .unwrap_or_default();
     let mut joined = Elements::new(width, rows)?;
     for (at, field) in first.iter().enumerate() {
         let same =

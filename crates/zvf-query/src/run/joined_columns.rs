@@ -29,15 +29,15 @@ impl Context {
         if self.query.places {
             batch = batch.with_field(self.places(keys, pieces).await?)?;
         }
-        for attribute in &self.chosen.fragment {
+        for attribute in &self.columns.fragment {
             let name = format!("fragment.{}", attribute.name());
             let found = attribute.values_where_written(keys, Caching::Keep).await;
-            let mut held = Vec::with_capacity(keys.len());
+            let mut loaded = Vec::with_capacity(keys.len());
             for values in found {
-                held.push(self.allow_missing(values)?.flatten());
+                loaded.push(self.allow_missing(values)?.flatten());
             }
             let column = spread(&name, attribute.dtype(), attribute.width(), pieces, |piece| {
-                let values = held.get(usize_from_u32(piece.cell))?.as_ref()?;
+                let values = loaded.get(usize_from_u32(piece.cell))?.as_ref()?;
                 let row = usize_from_u32(piece.fragment);
                 (row < values.len()).then_some((values, row))
             })?;
@@ -58,7 +58,7 @@ impl Context {
             let row = (*rows.get(at)?)?;
             distinct.binary_search(&row).ok()
         };
-        for attribute in &self.chosen.object {
+        for attribute in &self.columns.object {
             let name = format!("object.{}", attribute.name());
             let values = attribute.rows(&distinct).await?;
             let mut at = 0..pieces.len();
@@ -85,12 +85,12 @@ impl Context {
 
     /// Returns whether vertices get columns from their objects.
     pub(super) fn joins_objects(&self) -> bool {
-        self.query.owners || !self.chosen.object.is_empty()
+        self.query.owners || !self.columns.object.is_empty()
     }
 
     /// Returns the column of places at which the vertices of `pieces` are stored.
     async fn places(&self, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Field, QueryError> {
-        let chunk_keys = self.warm.level.chunks().await?;
+        let chunk_keys = self.cache.level.chunks().await?;
         let place = |key: &ChunkKey| {
             let at = chunk_keys.find(key).and_then(|at| u32::try_from(at).ok());
             at.ok_or_else(|| {
@@ -115,7 +115,7 @@ impl Context {
     /// Returns whether the fragment of each piece is needed.
     pub(super) fn needs_fragments(&self) -> bool {
         self.query.owners
-            || self.chosen.need_fragments()
+            || self.columns.need_fragments()
             || self.conditions.need_fragments()
             || self.asks_for_objects()
     }
@@ -151,12 +151,12 @@ impl Context {
         if self.query.places {
             batch = batch.with_field(places(Vec::new())?)?;
         }
-        for attribute in &self.chosen.fragment {
+        for attribute in &self.columns.fragment {
             let name = format!("fragment.{}", attribute.name());
             let column = spread(&name, attribute.dtype(), attribute.width(), &[], |_| None)?;
             batch = batch.with_field(Field { name: name.into(), ..attribute.field(column) })?;
         }
-        for attribute in &self.chosen.object {
+        for attribute in &self.columns.object {
             let name = format!("object.{}", attribute.name());
             let column = spread(&name, attribute.dtype(), attribute.width(), &[], |_| None)?;
             batch = batch.with_field(Field::new(name, column))?;
@@ -190,7 +190,9 @@ fn spread<'a>(
             None => match null.bytes() {
                 Some(null) => (0..piece.len).for_each(|_| all.push_bytes(null)),
                 None => {
-                    return Err(BadQuery::NoNull { of: "vertices", name: name.to_owned() }.into());
+                    return Err(
+                        BadQuery::NoNull { items: "vertices", name: name.to_owned() }.into()
+                    );
                 }
             },
         }

@@ -20,34 +20,34 @@ use crate::reader::Reader;
 /// Creates the contexts of `query`: for its level, and for the levels that this one adds to.
 pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Context>, QueryError> {
     let level = choose_level(reader, query).await?;
-    let first = reader.warm(level, query.kind).await?;
+    let first = reader.level_cache(level, query.kind).await?;
     let mut levels = vec![level];
     if first.level.node().meta().is_additive() && !query.own_level_only {
         let chain = LevelReader::chain(reader.store(), level).await?;
         levels = chain.iter().map(LevelReader::level).collect();
     }
-    let mut warm = Vec::with_capacity(levels.len());
+    let mut caches = Vec::with_capacity(levels.len());
     for level in levels {
-        warm.push(reader.warm(level, query.kind).await?);
+        caches.push(reader.level_cache(level, query.kind).await?);
     }
     let mut query = query.clone();
-    if let (Columns::All, 2..) = (&query.columns, warm.len()) {
+    if let (Columns::All, 2..) = (&query.columns, caches.len()) {
         let mut names = first.names().await?.to_vec();
-        for other in warm.iter().skip(1) {
+        for other in caches.iter().skip(1) {
             let theirs = other.names().await?;
             names.retain(|name| theirs.contains(name));
         }
         query.columns = Columns::Named(names);
     }
-    let is_single = warm.len() < 2;
-    let mut contexts = Vec::with_capacity(warm.len());
-    for warm in warm {
-        let kind = match (warm.kind(query.kind)?, query.vertices_only) {
+    let is_single = caches.len() < 2;
+    let mut contexts = Vec::with_capacity(caches.len());
+    for cache in caches {
+        let kind = match (cache.kind(query.kind)?, query.vertices_only) {
             (kind, false) => kind,
             (_, true) => Kind::PointCloud,
         };
-        query.check(kind, warm.level.axes())?;
-        let mut context = Context::new(query.clone(), warm, kind).await?;
+        query.check(kind, cache.level.axes())?;
+        let mut context = Context::new(query.clone(), cache, kind).await?;
         context.lenient = !is_single;
         contexts.push(context);
     }
@@ -65,10 +65,10 @@ async fn check_known(contexts: &mut [Context]) -> Result<(), QueryError> {
     let ids = query.objects.as_deref().unwrap_or_default();
     let mut is_found = vec![false; ids.len()];
     for context in contexts.iter() {
-        if let Some(groups) = context.warm.level.groups().await? {
+        if let Some(groups) = context.cache.level.groups().await? {
             group_count = groups.len().max(group_count);
         }
-        let Some(index) = context.warm.level.objects().await? else { continue };
+        let Some(index) = context.cache.level.objects().await? else { continue };
         has_index = true;
         for (is_found, row) in is_found.iter_mut().zip(index.find(ids).await?) {
             *is_found |= row.is_some();
@@ -117,7 +117,7 @@ pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryErr
     }
     if !batches.is_empty() {
         batches.insert(0, answer.batch);
-        answer.batch = join::joined(first, batches)?;
+        answer.batch = join::join_batches(first, batches)?;
         if answer.batch.len() > max_rows {
             answer.batch = join::cut(&answer.batch, max_rows)?;
             (answer.truncated, answer.complete) = (true, false);
@@ -129,9 +129,9 @@ pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryErr
 /// Refuses levels whose columns have different types.
 fn check_same_columns(contexts: &[Context]) -> Result<(), QueryError> {
     let shape = |context: &Context| {
-        let level = &context.warm.level;
-        let vertex = context.chosen.vertex.iter().map(|field| (field.dtype(), field.width()));
-        let link = context.chosen.link.iter().map(|field| (field.dtype(), field.width()));
+        let level = &context.cache.level;
+        let vertex = context.columns.vertex.iter().map(|field| (field.dtype(), field.width()));
+        let link = context.columns.link.iter().map(|field| (field.dtype(), field.width()));
         (level.dtype(), level.axes(), vertex.collect::<Vec<_>>(), link.collect::<Vec<_>>())
     };
     let shapes: Vec<_> = contexts.iter().map(shape).collect();

@@ -3,7 +3,6 @@
 //! A wave is a unit of work that fits in memory: some chunks, or some objects. Collecting answers the waves one
 //! after the other and joins them; streaming prefetches a few.
 
-mod asked;
 mod chains;
 mod choose;
 mod columns;
@@ -17,6 +16,7 @@ mod joined_columns;
 mod levels;
 mod merge;
 mod numbered;
+mod object_selection;
 mod objects;
 mod ranges;
 mod rows;
@@ -41,11 +41,11 @@ use zvf_store::{Caching, KeyTable};
 
 use crate::answer::{Answer, Missing, Plan, QueryStats};
 use crate::error::QueryError;
+use crate::level_cache::LevelCache;
 use crate::mode::Mode;
 use crate::query::Query;
 use crate::region::Region;
 use crate::select::candidates::{self, all_chunks, chunk_range_of_box, chunks_in_range};
-use crate::warm::Warm;
 pub(crate) use count::count;
 pub(crate) use levels::{collect_all, contexts};
 pub(crate) use numbered::numbered;
@@ -58,12 +58,12 @@ use waves::waves;
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) query: Query,
-    pub(crate) warm: Arc<Warm>,
+    pub(crate) cache: Arc<LevelCache>,
     pub(crate) kind: Kind,
     pub(crate) mode: Mode,
-    chosen: columns::Chosen,
+    columns: columns::AnswerColumns,
     conditions: conditions::Conditions,
-    named_objects: OnceCell<Option<asked::NamedObjects>>,
+    named_objects: OnceCell<Option<object_selection::NamedObjects>>,
     /// Whether objects and groups that this level lacks may be in another level of the answer.
     lenient: bool,
     /// Vertices of an element of the answer; 0 where the kind has none.
@@ -135,22 +135,27 @@ pub(crate) enum Purpose {
 }
 
 impl Context {
-    pub(crate) async fn new(query: Query, warm: Arc<Warm>, kind: Kind) -> Result<Self, QueryError> {
+    pub(crate) async fn new(
+        query: Query,
+        cache: Arc<LevelCache>,
+        kind: Kind,
+    ) -> Result<Self, QueryError> {
         let mode = query.mode_for(kind);
         let reach = match &query.region {
             None => None,
             Some(region) => {
                 let bbox = candidates::bounding_box(region.hull())?;
                 // In the mode for whole cells the chunks that meet the region are the answer itself.
-                let searched = if mode == Mode::Cells { bbox } else { searched(&warm, &bbox)? };
+                let search_box =
+                    if mode == Mode::Cells { bbox } else { widen_for_bins(&cache, &bbox)? };
                 let range =
-                    chunk_range_of_box(warm.level.chunk_shape(), warm.level.bins(), &searched)?;
+                    chunk_range_of_box(cache.level.chunk_shape(), cache.level.bins(), &search_box)?;
                 Some((bbox, range))
             }
         };
         let chunks = match &reach {
-            Some((_, range)) => warm.level.chunks_in(range).await?,
-            None => warm.level.chunks().await?,
+            Some((_, range)) => cache.level.chunks_in(range).await?,
+            None => cache.level.chunks().await?,
         };
         let first = match &reach {
             Some((_, range)) => chunks_in_range(&chunks, range).first().copied(),
@@ -158,32 +163,32 @@ impl Context {
         };
         let near = first.and_then(|place| chunks.get(usize_from_u32(place)));
         let near = near.as_ref();
-        let chosen = columns::Chosen::new(&query.columns, &warm, kind, near).await?;
+        let columns = columns::AnswerColumns::new(&query.columns, &cache, kind, near).await?;
         let predicate = query.predicate.as_ref();
-        let conditions = conditions::Conditions::new(predicate, &warm, near).await?;
+        let conditions = conditions::Conditions::new(predicate, &cache, near).await?;
         if !conditions.links.is_empty() {
             columns::check_links(kind)?;
         }
         let reach = match &conditions.bounds {
             None => reach,
-            Some(bounds) => Some(narrowed(reach, bounds, query.region.as_ref(), &warm)?),
+            Some(bounds) => Some(narrow_reach(reach, bounds, query.region.as_ref(), &cache)?),
         };
         let element_width = match kind.has_links() {
             false => 0,
             true if mode == Mode::Clip && kind == Kind::Mesh => 3,
             true => {
-                let family = warm.level.links(Delta::SAME).await?;
+                let family = cache.level.links(Delta::SAME).await?;
                 family.as_ref().map_or(2, LinkFamily::link_width)
             }
         };
         let (named_objects, findings) = (OnceCell::new(), Findings::default());
-        for stray in warm.stray_fragments().await? {
+        for stray in cache.stray_fragments().await? {
             let key = stray.chunk();
             if reach.as_ref().is_some_and(|(_, range)| !range.contains(key)) {
                 continue;
             }
             if query.allow_missing {
-                let array = warm.level.node().path().to_string() + "/vertices";
+                let array = cache.level.node().path().to_string() + "/vertices";
                 let mut missing = findings.missing.lock().unwrap_or_else(PoisonError::into_inner);
                 missing.push(Missing { array, chunk: *key });
             } else {
@@ -193,10 +198,10 @@ impl Context {
         let lenient = false;
         Ok(Self {
             query,
-            warm,
+            cache,
             kind,
             mode,
-            chosen,
+            columns,
             conditions,
             named_objects,
             lenient,
@@ -242,7 +247,7 @@ impl Context {
     pub(crate) async fn plan(&self) -> Result<Plan, QueryError> {
         let candidates = self.filter_places(self.candidates()).await?;
         let mut plan = Plan {
-            level: self.warm.level.level(),
+            level: self.cache.level.level(),
             kind: self.kind,
             mode: self.query.region.as_ref().map(|_| self.mode),
             chunks: to_u64(self.chunks.len()),
@@ -270,25 +275,28 @@ impl Context {
                 for work in works {
                     batches.push(self.elements(work).await?);
                 }
-                join::joined(self, batches)
+                join::join_batches(self, batches)
             }
         }
     }
 
     /// Bytes of one vertex with its columns.
     pub(crate) fn row_bytes(&self) -> u64 {
-        let of = |size: u64, width: u64| size.saturating_mul(width); // judged, not allocated
-        let level = &self.warm.level;
-        let position = of(level.dtype().size, to_u64(level.axes()));
-        let fields =
-            self.chosen.vertex.iter().map(|field| of(field.dtype().size, field.width().into()));
+        let value_bytes = |size: u64, width: u64| size.saturating_mul(width); // judged, not allocated
+        let level = &self.cache.level;
+        let position = value_bytes(level.dtype().size, to_u64(level.axes()));
+        let fields = self
+            .columns
+            .vertex
+            .iter()
+            .map(|field| value_bytes(field.dtype().size, field.width().into()));
         // Only compared with the caps.
         fields.fold(position, u64::saturating_add).max(1)
     }
 
     /// What one wave may hold.
     pub(crate) fn wave_bytes(&self, purpose: Purpose) -> u64 {
-        let budget = self.warm.level.store().budget().max_bytes();
+        let budget = self.cache.level.store().budget().max_bytes();
         match purpose {
             Purpose::Collect => budget / 2,
             // Several waves are in progress. With links, a wave takes several times what its vertices take.
@@ -360,8 +368,8 @@ impl Context {
 /// Some writers put the vertices of coarse levels into the chunk of one of the points that they stand for: up
 /// to a bin away. There the box is wider by that; chunks are few. In the full data a vertex outside its chunk
 /// is a fault that validation names, and looking for it would mean to read the neighbours of every box.
-fn searched(warm: &Warm, bbox: &BoundingBox) -> Result<BoundingBox, FormatError> {
-    let (Some(bins), 1..) = (warm.level.bins(), warm.level.level().0) else { return Ok(*bbox) };
+fn widen_for_bins(cache: &LevelCache, bbox: &BoundingBox) -> Result<BoundingBox, FormatError> {
+    let (Some(bins), 1..) = (cache.level.bins(), cache.level.level().0) else { return Ok(*bbox) };
     let sizes = bins.bin_shape();
     let low: Vec<f64> = bbox.low().iter().zip(sizes).map(|(x, bin)| x - bin).collect();
     let high: Vec<f64> = bbox.high().iter().zip(sizes).map(|(x, bin)| x + bin).collect();
@@ -372,14 +380,18 @@ fn searched(warm: &Warm, bbox: &BoundingBox) -> Result<BoundingBox, FormatError>
 ///
 /// Chunks must meet the region and the bounds, each by itself: in the mode for whole cells, what is in
 /// the answer need not lie in both.
-fn narrowed(
+fn narrow_reach(
     reach: Option<(BoundingBox, ChunkRange)>,
     bounds: &[(f64, f64)],
     region: Option<&Region>,
-    warm: &Warm,
+    cache: &LevelCache,
 ) -> Result<(BoundingBox, ChunkRange), QueryError> {
     let chunks = |bbox: &BoundingBox| {
-        chunk_range_of_box(warm.level.chunk_shape(), warm.level.bins(), &searched(warm, bbox)?)
+        chunk_range_of_box(
+            cache.level.chunk_shape(),
+            cache.level.bins(),
+            &widen_for_bins(cache, bbox)?,
+        )
     };
     let low: Vec<f64> = bounds.iter().map(|(low, _)| *low).collect();
     let high: Vec<f64> = bounds.iter().map(|(_, high)| *high).collect();
@@ -436,7 +448,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
             break;
         }
     }
-    let batch = join::joined(context, batches)?;
+    let batch = join::join_batches(context, batches)?;
     let all_links = context.all_links().await?;
     let missing = std::mem::take(&mut *context.missing()).list;
     let figures = QueryStats {
@@ -446,12 +458,12 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     };
     Ok(Answer {
         batch,
-        level: context.warm.level.level(),
+        level: context.cache.level.level(),
         complete: missing.is_empty() && !truncated && all_links,
         truncated,
         missing,
         unknown_objects: std::mem::take(&mut *context.unknown()).list,
-        notices: context.warm.level.store().notices(),
+        notices: context.cache.level.store().notices(),
         figures,
     })
 }

@@ -72,7 +72,7 @@ impl Numbered {
             if let Some(unit) = self.fine.pop_front() {
                 let WorkUnit::Elements(work) = unit else { continue }; // nothing else comes of such waves
                 let keyed = self.context.keyed_elements(&work, true).await?;
-                self.context.warm.level.store().check_maps()?;
+                self.context.cache.level.store().check_maps()?;
                 return self.numbers.part(&keyed).map(Some);
             }
             let Some(wave) = self.coarse.pop_front() else { return Ok(None) };
@@ -117,7 +117,7 @@ impl VertexNumbers {
             self.next += 1;
             new.push(cut);
         }
-        let elements = renumbered(batch.elements(), &numbers)?;
+        let elements = renumber_elements(batch.elements(), &numbers)?;
         Ok(NumberedPart { vertices: take_rows(batch, &new)?, elements })
     }
 
@@ -138,7 +138,10 @@ impl VertexNumbers {
 }
 
 /// The elements with other names for their ends.
-fn renumbered(elements: Option<&Elements>, numbers: &[usize]) -> Result<Elements, QueryError> {
+fn renumber_elements(
+    elements: Option<&Elements>,
+    numbers: &[usize],
+) -> Result<Elements, QueryError> {
     let Some(elements) = elements else { return Ok(Elements::new(2, Vec::new())?) };
     let rows = elements.rows().iter().map(|row| numbers[*row]).collect();
     let mut all = Elements::new(elements.width(), rows)?;

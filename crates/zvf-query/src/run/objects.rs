@@ -26,8 +26,8 @@ use crate::error::{BadQuery, QueryError};
 use crate::mode::Mode;
 use crate::query::UnknownIds;
 use crate::region::Region;
-use crate::select::chain::{Chain, Cut, mixed};
-use crate::select::held::Held;
+use crate::select::chain::{Chain, Cut, interpolate_column};
+use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
 use crate::select::runs::{Runs, check_extent};
 
@@ -81,10 +81,10 @@ impl NamedRows {
 
 impl Chunks {
     /// Returns whether all chunks that are held whole have the rows that the objects name.
-    fn has_named_rows(&self, positions: &[Held]) -> bool {
-        self.named.iter().zip(positions).all(|(named, held)| match held {
-            Held::Whole(column) => named.end <= to_u64(column.len()),
-            Held::Nothing | Held::Parts(_) => true,
+    fn has_named_rows(&self, positions: &[LoadedRows]) -> bool {
+        self.named.iter().zip(positions).all(|(named, loaded)| match loaded {
+            LoadedRows::Whole(column) => named.end <= to_u64(column.len()),
+            LoadedRows::Nothing | LoadedRows::Parts(_) => true,
         })
     }
 }
@@ -92,7 +92,7 @@ impl Chunks {
 impl Context {
     /// Opens the object index.
     pub(crate) async fn index(&self) -> Result<ObjectIndex, QueryError> {
-        let index = self.warm.level.objects().await?;
+        let index = self.cache.level.objects().await?;
         index.ok_or_else(|| BadQuery::NoObjects.into())
     }
 
@@ -122,7 +122,7 @@ impl Context {
         rows: &[u64],
     ) -> Result<Followed, QueryError> {
         let is_allowed = |error: &zvf_model::ModelError| self.allows(error);
-        Ok(self.warm.level.follow_there(index, rows, &is_allowed).await?)
+        Ok(self.cache.level.follow_existing(index, rows, &is_allowed).await?)
     }
 
     /// Answers with the objects at `rows` of the index, up to `limit` vertices.
@@ -134,7 +134,7 @@ impl Context {
         // Only compared with a cap.
         let caching = self.caching(to_u64(split.pieces.rows).saturating_mul(self.row_bytes()));
 
-        let source = RowSource::Positions(&self.warm.level);
+        let source = RowSource::Positions(&self.cache.level);
         let counts: Vec<u64> = chunks.named.iter().map(|named| named.rows).collect();
         let mut needs = plan_needs_by_count(source, &chunks.rows, &counts, &split.pieces);
         if self.mode == Mode::Crop || !self.kind.is_chain() {
@@ -165,7 +165,7 @@ impl Context {
         &self,
         split: SplitObjects,
         chunks: &Chunks,
-        positions: &[Held],
+        positions: &[LoadedRows],
         caching: Caching,
     ) -> Result<SplitObjects, QueryError> {
         let chain = self.kind.is_chain();
@@ -203,11 +203,11 @@ impl Context {
         &self,
         split: SplitObjects,
         keys: &[ChunkKey],
-        positions: &[Held],
+        positions: &[LoadedRows],
         mode: Mode,
     ) -> SplitObjects {
         let Some((_, range)) = &self.reach else { return split };
-        let axes = self.warm.level.axes();
+        let axes = self.cache.level.axes();
         let chain = self.kind.is_chain();
         let is_near = |piece: &&Piece| {
             keys.get(usize_from_u32(piece.cell)).is_some_and(|key| range.contains(key))
@@ -247,13 +247,13 @@ impl Context {
     }
 
     /// Drops the pieces of chunks that are missing in one of `columns`; splits objects at such gaps.
-    fn drop_missing(&self, split: SplitObjects, columns: &[Vec<Held>]) -> SplitObjects {
+    fn drop_missing(&self, split: SplitObjects, columns: &[Vec<LoadedRows>]) -> SplitObjects {
         if self.missing().list.is_empty() {
             return split;
         }
         let is_held = |piece: &Piece| {
             columns.iter().all(|column| {
-                !matches!(column.get(usize_from_u32(piece.cell)), None | Some(Held::Nothing))
+                !matches!(column.get(usize_from_u32(piece.cell)), None | Some(LoadedRows::Nothing))
             })
         };
         split.retain_pieces(is_held)
@@ -297,11 +297,11 @@ impl Context {
         region: &Region,
         chunks: &Chunks,
         mut split: SplitObjects,
-        positions: &[Held],
+        positions: &[LoadedRows],
         limit: usize,
         caching: Caching,
     ) -> Result<Batch, QueryError> {
-        let axes = self.warm.level.axes();
+        let axes = self.cache.level.axes();
         let mut clipped = ClippedObjects::new(&split, region, positions, axes, limit);
         let mut columns =
             self.columns(&chunks.keys, &chunks.rows, &clipped.pieces, caching).await?;
@@ -312,11 +312,17 @@ impl Context {
             clipped = ClippedObjects::new(&split, region, positions, axes, limit);
             columns = self.columns(&chunks.keys, &chunks.rows, &clipped.pieces, caching).await?;
         }
-        let level = &self.warm.level;
-        let stored = mixed(&clipped.cuts, positions, level.dtype(), saturating_u32(to_u64(axes)))?;
+        let level = &self.cache.level;
+        let stored = interpolate_column(
+            &clipped.cuts,
+            positions,
+            level.dtype(),
+            saturating_u32(to_u64(axes)),
+        )?;
         let mut batch = Batch::new(self.kind, stored);
-        for (field, held) in self.chosen.vertex.iter().zip(&columns) {
-            let column: Column = mixed(&clipped.cuts, held, field.dtype(), field.width())?;
+        for (field, loaded) in self.columns.vertex.iter().zip(&columns) {
+            let column: Column =
+                interpolate_column(&clipped.cuts, loaded, field.dtype(), field.width())?;
             batch = batch.with_field(field.field(column))?;
         }
         let nearest: Vec<Piece> = clipped.cuts.iter().map(Cut::nearest).collect();
@@ -341,7 +347,7 @@ impl ClippedObjects {
     fn new(
         split: &SplitObjects,
         region: &Region,
-        positions: &[Held],
+        positions: &[LoadedRows],
         axes: usize,
         limit: usize,
     ) -> Self {
@@ -442,11 +448,11 @@ impl SplitObjects {
 pub(super) fn check_pieces(
     keys: &[ChunkKey],
     pieces: &Pieces,
-    positions: &[Held],
+    positions: &[LoadedRows],
 ) -> Result<(), QueryError> {
     for piece in &pieces.list {
         // Ranges that were read exist, and pieces that are not held were not requested.
-        if let (Some(key), Some(Held::Whole(column))) =
+        if let (Some(key), Some(LoadedRows::Whole(column))) =
             (keys.get(usize_from_u32(piece.cell)), positions.get(usize_from_u32(piece.cell)))
         {
             check_end(key, piece.end().into(), to_u64(column.len()))?;

@@ -115,16 +115,16 @@ impl Ranges {
 }
 
 /// The neighbours of a number: below, equal, above; `None` if there is no such number.
-type Around<T> = [Option<[T; 2]>; 3];
+type Neighbours<T> = [Option<[T; 2]>; 3];
 
 /// Whole numbers around a whole number that 65 bits hold.
-fn around_integer(n: i128) -> Around<i128> {
+fn around_integer(n: i128) -> Neighbours<i128> {
     [Some([i128::MIN, n - 1]), Some([n, n]), Some([n + 1, i128::MAX])]
 }
 
 /// Whole numbers around a float.
 #[expect(clippy::as_conversions, reason = "whole floats past 127 bits are past every column too")]
-fn integers_around(x: f64) -> Around<i128> {
+fn integers_around(x: f64) -> Neighbours<i128> {
     let (floor, ceil) = (x.floor() as i128, x.ceil() as i128);
     let below = Some([i128::MIN, ceil.saturating_sub(1)]); // saturates where no integer is below
     let above = Some([floor.saturating_add(1), i128::MAX]); // saturates where no integer is above
@@ -132,7 +132,7 @@ fn integers_around(x: f64) -> Around<i128> {
 }
 
 /// Floats around a float that is a number.
-fn around_float(x: f64) -> Around<f64> {
+fn around_float(x: f64) -> Neighbours<f64> {
     let below = (x > f64::NEG_INFINITY).then(|| [f64::NEG_INFINITY, x.next_down()]);
     let above = (x < f64::INFINITY).then(|| [x.next_up(), f64::INFINITY]);
     [below, Some([x, x]), above]
@@ -140,7 +140,7 @@ fn around_float(x: f64) -> Around<f64> {
 
 /// Floats around a whole number that 65 bits hold.
 #[expect(clippy::as_conversions, reason = "rounded to the nearest, and compared with what it was")]
-fn floats_around(n: i128) -> Around<f64> {
+fn floats_around(n: i128) -> Neighbours<f64> {
     let near = n as f64;
     match (near as i128).cmp(&n) {
         std::cmp::Ordering::Equal => around_float(near),
@@ -150,7 +150,7 @@ fn floats_around(n: i128) -> Around<f64> {
     }
 }
 
-fn float_neighbours(below: f64, above: f64) -> Around<f64> {
+fn float_neighbours(below: f64, above: f64) -> Neighbours<f64> {
     [Some([f64::NEG_INFINITY, below]), None, Some([above, f64::INFINITY])]
 }
 

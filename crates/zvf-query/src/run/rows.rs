@@ -1,6 +1,6 @@
 //! Conditions held against rows: of vertices, and of the fragments they are in.
 //!
-//! A condition is prepared once a question: its columns are numbers, and where a column is of codes, its
+//! A condition is compiled once per question: its columns are numbers, and where a column is of codes, its
 //! verdict on each category is known before any row is read; of numbers it asks whether they lie in ranges.
 //! Rows are asked piece by piece, and the verdicts are bits.
 
@@ -18,7 +18,7 @@ use super::vertices::Chunk;
 use crate::error::QueryError;
 use crate::predicate::{ColumnRef, Predicate, Scope};
 use crate::select::bits::Bits;
-use crate::select::held::Held;
+use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
 
 /// Where the values of a column of rows come from.
@@ -73,7 +73,10 @@ pub(super) struct Codes {
 }
 
 /// `predicate` with its columns among `columns`.
-pub(super) fn prepared(predicate: &Predicate, columns: &[(ColumnRef, RowColumn)]) -> Condition {
+pub(super) fn compile_predicate(
+    predicate: &Predicate,
+    columns: &[(ColumnRef, RowColumn)],
+) -> Condition {
     let single_column = |column: &ColumnRef| {
         let number = columns.iter().position(|(listed, _)| listed == column);
         let categories = number.and_then(|n| columns.get(n)).and_then(|(_, r)| r.categories());
@@ -86,14 +89,15 @@ pub(super) fn prepared(predicate: &Predicate, columns: &[(ColumnRef, RowColumn)]
         let column = number.unwrap_or(usize::MAX); // no column has that place
         Condition::One(OneColumn { column, test: predicate.clone(), ranges, codes })
     };
-    let each = |list: &[Predicate]| list.iter().map(|inner| prepared(inner, columns)).collect();
+    let compile_all =
+        |list: &[Predicate]| list.iter().map(|inner| compile_predicate(inner, columns)).collect();
     match predicate {
         Predicate::Compare(column, ..) | Predicate::In(column, _) | Predicate::IsNull(column) => {
             single_column(column)
         }
-        Predicate::Not(inner) => Condition::Not(Box::new(prepared(inner, columns))),
-        Predicate::All(list) => Condition::All(each(list)),
-        Predicate::Any(list) => Condition::Any(each(list)),
+        Predicate::Not(inner) => Condition::Not(Box::new(compile_predicate(inner, columns))),
+        Predicate::All(list) => Condition::All(compile_all(list)),
+        Predicate::Any(list) => Condition::Any(compile_all(list)),
     }
 }
 
@@ -109,7 +113,7 @@ struct Values<'a> {
     /// Which of the values that a held row has.
     component: usize,
     categories: Option<&'a Categories>,
-    held: Vec<Held>,
+    loaded: Vec<LoadedRows>,
     /// Chunks whose values should be there and are not: nothing is known to hold in them.
     missing: Vec<bool>,
 }
@@ -118,10 +122,10 @@ impl RowTest<'_> {
     /// Whether each value that the conditions look at is held for all rows of `chunks`.
     pub(super) fn has_all(&self, chunks: &[Chunk]) -> bool {
         self.columns.iter().all(|values| {
-            chunks.iter().zip(&values.held).all(|(chunk, held)| match held {
-                Held::Nothing => chunk.runs.rows == 0,
-                Held::Whole(column) => chunk.runs.end() <= to_u64(column.len()),
-                Held::Parts(_) => true, // what was asked for was there
+            chunks.iter().zip(&values.loaded).all(|(chunk, loaded)| match loaded {
+                LoadedRows::Nothing => chunk.runs.rows == 0,
+                LoadedRows::Whole(column) => chunk.runs.end() <= to_u64(column.len()),
+                LoadedRows::Parts(_) => true, // what was asked for was there
             })
         })
     }
@@ -132,7 +136,7 @@ impl RowTest<'_> {
         if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
             return Ok(Bits::filled(len, false));
         }
-        self.joined(self.conditions, true, piece)
+        self.combine_verdicts(self.conditions, true, piece)
     }
 
     fn evaluate(&self, condition: &Condition, piece: &Piece) -> Result<Bits, QueryError> {
@@ -143,19 +147,24 @@ impl RowTest<'_> {
                 verdicts.not();
                 Ok(verdicts)
             }
-            Condition::All(list) => self.joined(list, true, piece),
-            Condition::Any(list) => self.joined(list, false, piece),
+            Condition::All(list) => self.combine_verdicts(list, true, piece),
+            Condition::Any(list) => self.combine_verdicts(list, false, piece),
         }
     }
 
     /// Whether all of the conditions hold, or any.
-    fn joined(&self, list: &[Condition], all: bool, piece: &Piece) -> Result<Bits, QueryError> {
-        let mut each = list.iter().map(|condition| self.evaluate(condition, piece));
-        let Some(first) = each.next() else {
+    fn combine_verdicts(
+        &self,
+        list: &[Condition],
+        all: bool,
+        piece: &Piece,
+    ) -> Result<Bits, QueryError> {
+        let mut results = list.iter().map(|condition| self.evaluate(condition, piece));
+        let Some(first) = results.next() else {
             return Ok(Bits::filled(usize_from_u32(piece.len), all));
         };
         let mut verdicts = first?;
-        for verdict in each {
+        for verdict in results {
             if all { verdicts.and(&verdict?) } else { verdicts.or(&verdict?) }
         }
         Ok(verdicts)
@@ -173,8 +182,9 @@ impl RowTest<'_> {
         let Some(values) = self.columns.get(*column) else { return Ok(nothing()) };
         let of_fragment = values.column.scope == Scope::Fragment;
         let first = if of_fragment { piece.fragment } else { piece.start };
-        let held = values.held.get(usize_from_u32(piece.cell)).and_then(|held| held.column(first));
-        let Some((rows, start)) = held else { return Ok(nothing()) };
+        let loaded =
+            values.loaded.get(usize_from_u32(piece.cell)).and_then(|loaded| loaded.column(first));
+        let Some((rows, start)) = loaded else { return Ok(nothing()) };
         let at = usize_from_u32(first - start);
         let verdict = |row: usize| -> Result<bool, QueryError> {
             let value = rows.value(row, values.component);
@@ -276,7 +286,7 @@ impl Context {
         keys: &[ChunkKey],
         rows: &[u64],
         pieces: &Pieces,
-        positions: &[Held],
+        positions: &[LoadedRows],
         caching: Caching,
     ) -> Result<Option<RowTest<'_>>, QueryError> {
         let conditions = &self.conditions;
@@ -285,7 +295,7 @@ impl Context {
         }
         let mut columns = Vec::with_capacity(conditions.columns.len());
         for (column, source) in &conditions.columns {
-            let (mut held, mut missing) = (Vec::new(), vec![false; keys.len()]);
+            let (mut loaded, mut missing) = (Vec::new(), vec![false; keys.len()]);
             let mut component = usize_from_u32(column.index);
             match source {
                 RowColumn::Attribute(reader) if column.scope == Scope::Fragment => {
@@ -293,23 +303,24 @@ impl Context {
                     for (values, missing) in found.into_iter().zip(&mut missing) {
                         let values: Option<Option<Column>> = self.allow_missing(values)?;
                         *missing = values.is_none();
-                        held.push(values.flatten().map_or(Held::Nothing, Held::Whole));
+                        loaded
+                            .push(values.flatten().map_or(LoadedRows::Nothing, LoadedRows::Whole));
                     }
                 }
                 RowColumn::Attribute(reader) => {
                     let source = RowSource::Attribute(reader);
-                    held = self.read_pieces(source, keys, rows, pieces, caching).await?;
-                    for (held, missing) in held.iter().zip(&mut missing) {
-                        *missing = matches!(held, Held::Nothing); // nothing but a fault leaves it empty
+                    loaded = self.read_pieces(source, keys, rows, pieces, caching).await?;
+                    for (loaded, missing) in loaded.iter().zip(&mut missing) {
+                        *missing = matches!(loaded, LoadedRows::Nothing); // nothing but a fault leaves it empty
                     }
                 }
                 RowColumn::Axis(axis) => {
-                    held = positions.to_vec(); // shares the bytes
+                    loaded = positions.to_vec(); // shares the bytes
                     component = usize_from_u32(*axis);
                 }
             }
             let categories = source.categories();
-            columns.push(Values { column, component, categories, held, missing });
+            columns.push(Values { column, component, categories, loaded, missing });
         }
         Ok(Some(RowTest { conditions: &conditions.rows, columns }))
     }

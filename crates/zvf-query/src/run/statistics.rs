@@ -11,10 +11,10 @@ use zvf_store::Caching;
 use super::{Context, Purpose, waves};
 use crate::answer::{AttributeStatistics, Statistics, Summary};
 use crate::error::QueryError;
+use crate::level_cache::LevelCache;
 use crate::predicate::Scope;
 use crate::query::{Columns, Order, Query};
 use crate::reader::Reader;
-use crate::warm::Warm;
 
 /// The statistics of level `level`, of its geometry of `kind` where it holds several; `on_progress` is called with the vertices
 /// so far.
@@ -24,11 +24,11 @@ pub(crate) async fn statistics(
     kind: Option<Kind>,
     on_progress: &mut (dyn FnMut(u64) + Send),
 ) -> Result<Statistics, QueryError> {
-    let warm = reader.warm(level, kind).await?;
-    let kind = warm.kind(kind)?;
+    let cache = reader.level_cache(level, kind).await?;
+    let kind = cache.kind(kind)?;
     let query = Query::all().at_level(level).columns(Columns::All).order(Order::Storage).uncached();
     // Rows are rows, whatever joins them.
-    let context = Context::new(query, Arc::clone(&warm), Kind::PointCloud).await?;
+    let context = Context::new(query, Arc::clone(&cache), Kind::PointCloud).await?;
     let empty = context.empty()?;
     let mut all = Statistics {
         level,
@@ -42,18 +42,18 @@ pub(crate) async fn statistics(
         on_progress(all.vertices);
     }
     if kind.has_links() {
-        all.attributes.extend(summarize_links(&warm).await?);
+        all.attributes.extend(summarize_links(&cache).await?);
     }
-    all.attributes.extend(summarize_objects(&warm).await?);
+    all.attributes.extend(summarize_objects(&cache).await?);
     Ok(all)
 }
 
 /// The attributes of links within the level. A record that is stored twice counts once.
-async fn summarize_links(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryError> {
+async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>, QueryError> {
     let mut all = Vec::new();
-    let Some(family) = warm.level.links(Delta::SAME).await? else { return Ok(all) };
-    for name in warm.level.link_attribute_names().await?.names {
-        let Some(attribute) = warm.link_attribute(&family, &name).await? else { continue };
+    let Some(family) = cache.level.links(Delta::SAME).await? else { return Ok(all) };
+    for name in cache.level.link_attribute_names().await?.names {
+        let Some(attribute) = cache.link_attribute(&family, &name).await? else { continue };
         let (dtype, width) = (attribute.dtype(), attribute.width());
         let mut statistics = AttributeStatistics::new(Scope::Link, attribute.name(), dtype, width);
         for (number, segment) in family.segments().iter().enumerate() {
@@ -80,12 +80,12 @@ async fn summarize_links(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryE
     Ok(all)
 }
 
-async fn summarize_objects(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryError> {
+async fn summarize_objects(cache: &LevelCache) -> Result<Vec<AttributeStatistics>, QueryError> {
     let mut all = Vec::new();
-    let Some(index) = warm.level.objects().await? else { return Ok(all) };
+    let Some(index) = cache.level.objects().await? else { return Ok(all) };
     let slots = index.slots();
-    for name in warm.level.object_attribute_names().await?.names {
-        let attribute = warm.object_attribute(&name).await?;
+    for name in cache.level.object_attribute_names().await?.names {
+        let attribute = cache.object_attribute(&name).await?;
         let (dtype, width) = (attribute.dtype(), attribute.width());
         let mut statistics =
             AttributeStatistics::new(Scope::Object, attribute.name(), dtype, width);
@@ -171,11 +171,11 @@ impl Summary {
         let is = |bound: &Option<Value>, order| {
             bound.as_ref().is_none_or(|bound| value.compare(bound) == Some(order))
         };
-        let (least, most) = (is(&self.min, Ordering::Less), is(&self.max, Ordering::Greater));
-        if least {
+        let (is_min, is_max) = (is(&self.min, Ordering::Less), is(&self.max, Ordering::Greater));
+        if is_min {
             self.min = Some(value.clone());
         }
-        if most {
+        if is_max {
             self.max = Some(value.clone());
         }
     }

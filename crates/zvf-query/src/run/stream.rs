@@ -72,7 +72,7 @@ struct Pipeline {
     /// The number of vertices that the limit still allows.
     left: usize,
     /// Vertices that one wave may give: one more than the limit shows whether an object is cut off.
-    each: usize,
+    wave_limit: usize,
     /// The maximum number of waves in progress.
     ahead: usize,
     /// The level being opened and divided into waves.
@@ -106,7 +106,7 @@ impl Pipeline {
         Box::new(Self {
             runner,
             left,
-            each: left.saturating_add(1), // no limit stays no limit
+            wave_limit: left.saturating_add(1), // no limit stays no limit
             ahead: 1,
             opening: Some(runner.run(opening)),
             coarse: VecDeque::new(),
@@ -162,11 +162,11 @@ impl Pipeline {
                     return;
                 }
                 let Some(work) = self.fine.pop_front() else { return };
-                let limit = self.each;
+                let limit = self.wave_limit;
                 let answer = self.runner.run(async move {
                     let (context, sized) = work?;
                     let batch = context.answer(&sized.wave, limit).await?;
-                    context.warm.level.store().check_maps()?;
+                    context.cache.level.store().check_maps()?;
                     Ok(batch)
                 });
                 self.answers.push_back((answer, bytes));

@@ -16,14 +16,14 @@ use zvf_model::{AttributeReader, Batch, Column, LevelId};
 use zvf_store::Caching;
 
 use super::Context;
-use super::asked::is_owned;
 use super::fetch::{Need, RowSource};
+use super::object_selection::is_owned;
 use crate::answer::Plan;
 use crate::error::QueryError;
 use crate::mode::Mode;
-use crate::select::held::Held;
 use crate::select::inside::{Test, work};
-use crate::select::pieces::{Gathered, Piece, Pieces, ranges};
+use crate::select::loaded_rows::LoadedRows;
+use crate::select::pieces::{ColumnAssembler, Piece, Pieces, ranges};
 use crate::select::runs::{ROWS_END, Runs, runs};
 
 /// One chunk and the rows of it that can matter.
@@ -70,7 +70,7 @@ impl Context {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let asked = count_rows(&chunks);
         let caching = self.caching(asked.saturating_mul(self.row_bytes())); // only compared with a cap
-        let batch_bytes = match self.warm.level.store().is_remote() {
+        let batch_bytes = match self.cache.level.store().is_remote() {
             true => READ_BATCH_BYTES,
             false => FILE_READ_BATCH_BYTES,
         };
@@ -86,18 +86,19 @@ impl Context {
         }
         // Columns grow with the rows that were read, because the claims of fragments are not verified yet.
         let rows = 0;
-        let level = &self.warm.level;
+        let level = &self.cache.level;
         let axes = saturating_u32(to_u64(level.axes()));
-        let mut positions = Gathered::new(level.dtype(), axes, rows)?;
-        let new = |field: &AttributeReader| Gathered::new(field.dtype(), field.width(), rows);
-        let mut columns = self.chosen.vertex.iter().map(new).collect::<Result<Vec<_>, _>>()?;
+        let mut positions = ColumnAssembler::new(level.dtype(), axes, rows)?;
+        let new =
+            |field: &AttributeReader| ColumnAssembler::new(field.dtype(), field.width(), rows);
+        let mut columns = self.columns.vertex.iter().map(new).collect::<Result<Vec<_>, _>>()?;
         let (mut pieces, mut first) = (Pieces::default(), 0_u32);
         for chunks in groups {
             let remaining = limit - pieces.rows;
-            let (more, held, held_columns) = self.read_rows(chunks, remaining, caching).await?;
-            positions.add(&more, &held)?;
-            for (column, held) in columns.iter_mut().zip(&held_columns) {
-                column.add(&more, held)?;
+            let (more, loaded, held_columns) = self.read_rows(chunks, remaining, caching).await?;
+            positions.add(&more, &loaded)?;
+            for (column, loaded) in columns.iter_mut().zip(&held_columns) {
+                column.add(&more, loaded)?;
             }
             pieces.extend_from(more, first);
             first += saturating_u32(to_u64(chunks.len()));
@@ -108,7 +109,7 @@ impl Context {
             }
         }
         let mut batch = Batch::new(self.kind, positions.finish()?);
-        for (field, column) in self.chosen.vertex.iter().zip(columns) {
+        for (field, column) in self.columns.vertex.iter().zip(columns) {
             batch = batch.with_field(field.field(column.finish()?))?;
         }
         self.join_columns(batch, &keys, &pieces.list, None).await
@@ -117,7 +118,7 @@ impl Context {
     /// The chunks at `places` with the rows of them that can matter.
     pub(crate) async fn read_runs(&self, places: &[u32]) -> Result<Vec<Chunk>, QueryError> {
         let keys = self.keys(places);
-        let level = &self.warm.level;
+        let level = &self.cache.level;
         let (found, ()) = join!(level.fragments(&keys), level.locate_positions(&keys));
         let mut indexes = Vec::with_capacity(keys.len());
         for (key, fragments) in keys.into_iter().zip(found) {
@@ -131,7 +132,7 @@ impl Context {
         let asked = self.find_owners(&present_keys).await?;
         let chunk = |(at, (key, fragments)): (usize, &(ChunkKey, zvf_model::ChunkFragments))| {
             let view = fragments.view()?;
-            let bins = match (&self.reach, self.warm.level.bins()) {
+            let bins = match (&self.reach, self.cache.level.bins()) {
                 (Some((bbox, _)), Some(bins)) if by_bins && view.len() == bins.count() => {
                     Some(bins.bins_meeting(bbox, key)?)
                 }
@@ -156,9 +157,9 @@ impl Context {
     /// Whether the fragments of a chunk are its bins, where there are as many: only in the full data of
     /// points without objects.
     fn fragments_are_bins(&self) -> bool {
-        let meta = self.warm.level.node().meta();
-        let full = self.warm.level.level() == LevelId(0) && meta.parent_level.is_none();
-        full && !self.warm.has_objects && !meta.shared_fragments && self.mode != Mode::Cells
+        let meta = self.cache.level.node().meta();
+        let full = self.cache.level.level() == LevelId(0) && meta.parent_level.is_none();
+        full && !self.cache.has_objects && !meta.shared_fragments && self.mode != Mode::Cells
     }
 
     /// Reads the selected rows of `chunks`, up to `limit`, with their positions and columns.
@@ -167,7 +168,7 @@ impl Context {
         chunks: &[Chunk],
         limit: usize,
         caching: Caching,
-    ) -> Result<(Pieces, Vec<Held>, Vec<Vec<Held>>), QueryError> {
+    ) -> Result<(Pieces, Vec<LoadedRows>, Vec<Vec<LoadedRows>>), QueryError> {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let rows: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
         self.count(chunks.len(), count_rows(chunks));
@@ -193,8 +194,8 @@ impl Context {
         keys: &[ChunkKey],
         rows: &[u64],
         caching: Caching,
-    ) -> Result<(Pieces, Vec<Held>), QueryError> {
-        let source = RowSource::Positions(&self.warm.level);
+    ) -> Result<(Pieces, Vec<LoadedRows>), QueryError> {
+        let source = RowSource::Positions(&self.cache.level);
         let needs = chunks.iter().map(|chunk| plan_need(source, chunk)).collect();
         let positions = self.read(source, keys, needs, caching).await?;
         check_ends(chunks, &positions)?;
@@ -213,7 +214,7 @@ impl Context {
         keys: &[ChunkKey],
         rows: &[u64],
         caching: Caching,
-    ) -> Result<Option<(Pieces, Vec<Held>)>, QueryError> {
+    ) -> Result<Option<(Pieces, Vec<LoadedRows>)>, QueryError> {
         if self.query.region.is_some() || !self.conditions.are_of_attributes() {
             return Ok(None);
         }
@@ -226,7 +227,7 @@ impl Context {
             return Ok(None);
         }
         let mut pieces = test.filter_pieces(&pieces)?;
-        let source = RowSource::Positions(&self.warm.level);
+        let source = RowSource::Positions(&self.cache.level);
         let positions = self.read_pieces(source, keys, rows, &pieces, caching).await?;
         check_ends(chunks, &positions)?;
         if !self.missing().list.is_empty() {
@@ -236,16 +237,16 @@ impl Context {
     }
 
     /// Selects the rows of `chunks` in the region.
-    fn select(&self, chunks: &[Chunk], positions: &[Held]) -> Pieces {
+    fn select(&self, chunks: &[Chunk], positions: &[LoadedRows]) -> Pieces {
         let test = match &self.query.region {
             Some(region) if self.mode != Mode::Cells => Some(Test::new(region)),
             _ => None,
         };
-        let select_cell = |((cell, chunk), held): ((u32, &Chunk), &Held)| {
+        let select_cell = |((cell, chunk), loaded): ((u32, &Chunk), &LoadedRows)| {
             let mut pieces = Pieces::default();
-            match (&test, held) {
-                (_, Held::Nothing) => {}
-                (Some(test), held) => test.rows(held, &chunk.runs.list, cell, &mut pieces),
+            match (&test, loaded) {
+                (_, LoadedRows::Nothing) => {}
+                (Some(test), loaded) => test.rows(loaded, &chunk.runs.list, cell, &mut pieces),
                 (None, _) => pieces = chunk.pieces(cell),
             }
             pieces
@@ -255,8 +256,8 @@ impl Context {
         let mut all = Pieces::default();
         if test.is_some() && usize_from_u32(saturating_u32(work(rows, stride))) > MIN_THREAD_BYTES {
             let cells = (0..saturating_u32(to_u64(chunks.len()))).into_par_iter().zip(chunks);
-            let each: Vec<Pieces> = cells.zip(positions).map(select_cell).collect();
-            each.into_iter().for_each(|pieces| all.extend(pieces));
+            let cell_pieces: Vec<Pieces> = cells.zip(positions).map(select_cell).collect();
+            cell_pieces.into_iter().for_each(|pieces| all.extend(pieces));
         } else {
             (0..).zip(chunks).zip(positions).for_each(|cell| all.extend(select_cell(cell)));
         }
@@ -270,8 +271,8 @@ impl Context {
         rows: &[u64],
         pieces: &Pieces,
         caching: Caching,
-    ) -> Result<Vec<Vec<Held>>, QueryError> {
-        let reads = self.chosen.vertex.iter().map(|field| {
+    ) -> Result<Vec<Vec<LoadedRows>>, QueryError> {
+        let reads = self.columns.vertex.iter().map(|field| {
             self.read_pieces(RowSource::Attribute(field), keys, rows, pieces, caching)
         });
         futures_util::future::join_all(reads).await.into_iter().collect()
@@ -281,14 +282,14 @@ impl Context {
     pub(super) fn gather_rows(
         &self,
         pieces: &Pieces,
-        positions: &[Held],
-        columns: &[Vec<Held>],
+        positions: &[LoadedRows],
+        columns: &[Vec<LoadedRows>],
     ) -> Result<Batch, QueryError> {
-        let level = &self.warm.level;
+        let level = &self.cache.level;
         let axes = saturating_u32(to_u64(level.axes()));
         let mut batch = Batch::new(self.kind, pieces.gather(positions, level.dtype(), axes)?);
-        for (field, held) in self.chosen.vertex.iter().zip(columns) {
-            let column = pieces.gather(held, field.dtype(), field.width())?;
+        for (field, loaded) in self.columns.vertex.iter().zip(columns) {
+            let column = pieces.gather(loaded, field.dtype(), field.width())?;
             batch = batch.with_field(field.field(column))?;
         }
         Ok(batch)
@@ -296,10 +297,10 @@ impl Context {
 
     /// Returns an empty answer.
     pub(crate) fn empty(&self) -> Result<Batch, QueryError> {
-        let level = &self.warm.level;
+        let level = &self.cache.level;
         let positions = Column::empty(level.dtype(), saturating_u32(to_u64(level.axes())));
         let mut batch = Batch::new(self.kind, positions.map_err(QueryError::column)?);
-        for field in &self.chosen.vertex {
+        for field in &self.columns.vertex {
             let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;
             batch = batch.with_field(field.field(column))?;
         }
@@ -318,7 +319,7 @@ impl Context {
             plan.rows_before = plan.rows_before.saturating_add(chunk.rows);
             plan.rows = plan.rows.saturating_add(chunk.runs.rows); // an estimate: rows may be repeated
         }
-        let arrays = to_u64(self.chosen.vertex.len()) + 1;
+        let arrays = to_u64(self.columns.vertex.len()) + 1;
         plan.requests += arrays * to_u64(chunks.len());
         plan.bytes = plan.rows_before.saturating_mul(self.row_bytes()); // an upper bound
         Ok(())
@@ -326,10 +327,10 @@ impl Context {
 }
 
 /// Refuses fragments that name rows past the end of chunks that are held. Ranges that were read are there.
-fn check_ends(chunks: &[Chunk], positions: &[Held]) -> Result<(), QueryError> {
-    chunks.iter().zip(positions).try_for_each(|(chunk, held)| match held {
-        Held::Whole(column) => chunk.check_rows(to_u64(column.len())),
-        Held::Nothing | Held::Parts(_) => Ok(()),
+fn check_ends(chunks: &[Chunk], positions: &[LoadedRows]) -> Result<(), QueryError> {
+    chunks.iter().zip(positions).try_for_each(|(chunk, loaded)| match loaded {
+        LoadedRows::Whole(column) => chunk.check_rows(to_u64(column.len())),
+        LoadedRows::Nothing | LoadedRows::Parts(_) => Ok(()),
     })
 }
 
@@ -354,9 +355,9 @@ fn plan_need(source: RowSource<'_>, chunk: &Chunk) -> Need {
 }
 
 /// Drops the pieces of chunks whose positions or columns are missing.
-fn drop_missing(pieces: &Pieces, positions: &[Held], columns: &[Vec<Held>]) -> Pieces {
-    let is_held = |all: &[Held], piece: &Piece| {
-        !matches!(all.get(usize_from_u32(piece.cell)), None | Some(Held::Nothing))
+fn drop_missing(pieces: &Pieces, positions: &[LoadedRows], columns: &[Vec<LoadedRows>]) -> Pieces {
+    let is_held = |all: &[LoadedRows], piece: &Piece| {
+        !matches!(all.get(usize_from_u32(piece.cell)), None | Some(LoadedRows::Nothing))
     };
     let mut retained = Pieces::default();
     for piece in &pieces.list {
@@ -388,9 +389,9 @@ fn group_chunks(
     })
 }
 
-fn positions_stride(positions: &[Held]) -> usize {
+fn positions_stride(positions: &[LoadedRows]) -> usize {
     let columns =
-        positions.iter().find_map(|held| held.column(0).map(|(column, _)| column.stride()));
+        positions.iter().find_map(|loaded| loaded.column(0).map(|(column, _)| column.stride()));
     columns.unwrap_or(8)
 }
 

@@ -85,11 +85,11 @@ impl Context {
         chunks: Vec<u32>,
         cells: Vec<(usize, usize)>,
     ) -> Result<Vec<WorkUnit>, QueryError> {
-        let each = self.wave_cells(Purpose::Stream);
+        let cells_per_wave = self.wave_cells(Purpose::Stream);
         let Some(family) = self.family().await? else {
             let work = |place: &u32| Work { chunks: vec![*place], ..Work::default() };
             let works = |places: &[u32]| WorkUnit::Several(places.iter().map(work).collect());
-            return Ok(chunks.chunks(each).map(works).collect());
+            return Ok(chunks.chunks(cells_per_wave).map(works).collect());
         };
         let mut by_source: BTreeMap<u32, Work> = BTreeMap::new();
         for place in &chunks {
@@ -120,7 +120,7 @@ impl Context {
             }
         }
         let all: Vec<Work> = by_source.into_values().collect();
-        Ok(all.chunks(each).map(|works| WorkUnit::Several(works.to_vec())).collect())
+        Ok(all.chunks(cells_per_wave).map(|works| WorkUnit::Several(works.to_vec())).collect())
     }
 
     /// Whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first ones.
@@ -135,7 +135,7 @@ impl Context {
     }
 
     async fn object_waves(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
-        if self.warm.level.objects().await?.is_none() {
+        if self.cache.level.objects().await?.is_none() {
             // Chains without an index are no objects at all: a store of zero lines has none.
             let original = self.query.order == Some(Order::Original) && !self.kind.is_chain();
             let asked = self.asks_for_objects() && !self.lenient;
@@ -147,11 +147,11 @@ impl Context {
             };
         }
         let index = self.index().await?;
-        let meta = self.warm.level.node().meta();
+        let meta = self.cache.level.node().meta();
         let vertices = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, counts as 0
         if self.query.order == Some(Order::Original)
             && !self.kind.is_chain()
-            && (vertices != index.slots() || self.warm.level.level() != LevelId(0))
+            && (vertices != index.slots() || self.cache.level.level() != LevelId(0))
         {
             return Err(self.no_original_order().into());
         }
@@ -213,7 +213,7 @@ impl Context {
             let is_small = self.query.limit.is_some_and(|limit| limit < 100_000);
             return if is_small { LIMIT_BATCH_CELLS } else { MAX_WAVE_CELLS };
         }
-        let meta = self.warm.level.node().meta();
+        let meta = self.cache.level.node().meta();
         let rows = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, counts as 0
         // An estimate.
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
@@ -244,15 +244,16 @@ impl Context {
                 Ok(groups(&places, bytes, max_bytes).map(wave).collect())
             }
             WorkUnit::Several(works) => {
-                let each = works.iter().map(|work| work.chunks.len());
+                let chunk_counts = works.iter().map(|work| work.chunks.len());
                 let places: Vec<u32> = works.iter().flat_map(|work| work.chunks.clone()).collect();
                 let rows = self.extents(&places).await;
                 let mut rows = rows.iter();
-                let each: Vec<u64> = each.map(|n| total(rows.by_ref().take(n).copied())).collect();
+                let work_rows: Vec<u64> =
+                    chunk_counts.map(|n| total(rows.by_ref().take(n).copied())).collect();
                 let row = self.element_row_bytes();
-                let bytes = each.iter().map(|rows| rows.saturating_mul(row));
+                let bytes = work_rows.iter().map(|rows| rows.saturating_mul(row));
                 let wave = |(part, bytes): (&[Work], _)| SizedWave {
-                    wave: WorkUnit::Elements(joined(part)),
+                    wave: WorkUnit::Elements(merge_work(part)),
                     bytes,
                 };
                 Ok(groups(&works, bytes, max_bytes).map(wave).collect())
@@ -303,8 +304,8 @@ impl Context {
         if whole <= max_bytes {
             return Ok(all);
         }
-        let each = bytes.div_ceil(to_u64(first.len())).max(1);
-        Ok(saturating_usize(max_bytes / each).clamp(1, all))
+        let object_bytes = bytes.div_ceil(to_u64(first.len())).max(1);
+        Ok(saturating_usize(max_bytes / object_bytes).clamp(1, all))
     }
 
     /// Splits objects that were followed, and adds the waves to `parts`.
@@ -336,8 +337,8 @@ impl Context {
 
     /// Returns whether ranges of rows can be read of all columns of the answer.
     fn reads_ranges(&self) -> bool {
-        let mut attributes = self.chosen.vertex.iter().map(AttributeReader::partial);
-        self.warm.level.partial() == Partial::Ranges
+        let mut attributes = self.columns.vertex.iter().map(AttributeReader::partial);
+        self.cache.level.partial() == Partial::Ranges
             && attributes.all(|partial| partial == Partial::Ranges)
             && self.conditions.columns.is_empty()
     }
@@ -349,7 +350,7 @@ impl Context {
 
     /// Estimates the rows of each chunk; 0 for one whose fragments cannot be read.
     pub(super) async fn extents(&self, places: &[u32]) -> Vec<u64> {
-        let found = self.warm.level.fragments(&self.keys(places)).await;
+        let found = self.cache.level.fragments(&self.keys(places)).await;
         found.into_iter().map(|found| found.map_or(0, |found| found.extent())).collect()
     }
 }
@@ -425,7 +426,7 @@ fn groups<T>(
 }
 
 /// Some work as one.
-fn joined(works: &[Work]) -> Work {
+fn merge_work(works: &[Work]) -> Work {
     let mut all = Work::default();
     for work in works {
         all.chunks.extend_from_slice(&work.chunks);

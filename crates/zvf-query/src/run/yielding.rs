@@ -35,12 +35,12 @@ impl Context {
 
     /// Estimates the bytes that a wave processes, by averages of the level.
     async fn estimate_bytes(&self, wave: &WorkUnit) -> Result<u64, QueryError> {
-        let vertices = u64::try_from(self.warm.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
+        let vertices = u64::try_from(self.cache.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
         // Judged, not allocated.
         let share = |items: usize, all: u64| {
-            let each = vertices.checked_div(all).unwrap_or(vertices).max(1);
+            let vertices_per_item = vertices.checked_div(all).unwrap_or(vertices).max(1);
             // An estimate.
-            to_u64(items).saturating_mul(each)
+            to_u64(items).saturating_mul(vertices_per_item)
         };
         let chunks = to_u64(self.chunks.len());
         Ok(match wave {

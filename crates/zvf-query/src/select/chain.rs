@@ -7,8 +7,8 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
 
-use super::held::Held;
 use super::inside::position;
+use super::loaded_rows::LoadedRows;
 use super::pieces::Piece;
 use crate::error::QueryError;
 use crate::region::Region;
@@ -56,13 +56,13 @@ pub(crate) type Point = [f64; Bounds::MAX_AXES];
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain<'a> {
     pieces: &'a [Piece],
-    held: &'a [Held],
+    loaded: &'a [LoadedRows],
     axes: usize,
 }
 
 impl<'a> Chain<'a> {
-    pub(crate) const fn new(pieces: &'a [Piece], held: &'a [Held], axes: usize) -> Self {
-        Self { pieces, held, axes }
+    pub(crate) const fn new(pieces: &'a [Piece], loaded: &'a [LoadedRows], axes: usize) -> Self {
+        Self { pieces, loaded, axes }
     }
 
     /// Shows each vertex and its piece to `visit`, until it is content; nothing where rows are not held, so
@@ -70,9 +70,11 @@ impl<'a> Chain<'a> {
     fn visit_vertices(&self, mut visit: impl FnMut(&Piece, Option<(u32, &Point)>) -> bool) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
-            let held =
-                self.held.get(usize_from_u32(piece.cell)).and_then(|held| held.column(piece.start));
-            let Some((column, first)) = held else {
+            let loaded = self
+                .loaded
+                .get(usize_from_u32(piece.cell))
+                .and_then(|loaded| loaded.column(piece.start));
+            let Some((column, first)) = loaded else {
                 if visit(piece, None) {
                     return true;
                 }
@@ -124,7 +126,7 @@ impl<'a> Chain<'a> {
             let piece = pieces().next()?;
             (piece, piece.start)
         };
-        let (column, first) = self.held.get(usize_from_u32(piece.cell))?.column(row)?;
+        let (column, first) = self.loaded.get(usize_from_u32(piece.cell))?.column(row)?;
         let mut point = [0.0; Bounds::MAX_AXES];
         let coordinates = point.get_mut(..self.axes)?;
         position(column, usize_from_u32(row - first), coordinates);
@@ -268,9 +270,9 @@ fn cut(point: &Point, axes: usize) -> &[f64] {
 }
 
 /// The values of a column at the vertices of cuts: floats in between, others from the nearer vertex.
-pub(crate) fn mixed(
+pub(crate) fn interpolate_column(
     cuts: &[Cut],
-    held: &[Held],
+    loaded: &[LoadedRows],
     dtype: Dtype,
     width: u32,
 ) -> Result<Column, QueryError> {
@@ -278,7 +280,7 @@ pub(crate) fn mixed(
     let mut bytes = Vec::with_capacity(cuts.len() * empty.stride());
     for cut in cuts {
         let row = |place: Place| {
-            held.get(usize_from_u32(place.cell)).and_then(|held| held.bytes(place.row, 1))
+            loaded.get(usize_from_u32(place.cell)).and_then(|loaded| loaded.bytes(place.row, 1))
         };
         let (Some(a), Some(b)) = (row(cut.a), row(cut.b)) else {
             return Err(super::pieces::not_held());

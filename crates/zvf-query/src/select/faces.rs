@@ -5,7 +5,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
 use super::chain::Place;
-use super::held::Held;
+use super::loaded_rows::LoadedRows;
 use crate::error::{BadQuery, QueryError};
 use crate::region::Region;
 
@@ -73,9 +73,9 @@ pub(crate) fn clip_face(
 }
 
 /// Returns the values of a column at some cuts: floats interpolated, others from the vertex with the largest share.
-pub(crate) fn blended(
+pub(crate) fn blend_column(
     cuts: &[Blend],
-    held: &[Held],
+    loaded: &[LoadedRows],
     dtype: Dtype,
     width: u32,
 ) -> Result<Column, QueryError> {
@@ -84,8 +84,9 @@ pub(crate) fn blended(
     for cut in cuts {
         let mut rows = Vec::with_capacity(cut.weights.len());
         for (place, share) in &cut.weights {
-            let row =
-                held.get(usize_from_u32(place.cell)).and_then(|held| held.slice(place.row, 1));
+            let row = loaded
+                .get(usize_from_u32(place.cell))
+                .and_then(|loaded| loaded.slice(place.row, 1));
             rows.push((row.ok_or_else(super::pieces::not_held)?, *share));
         }
         blend(&mut bytes, empty.dtype(), width, &rows);

@@ -7,7 +7,7 @@
 use zvf_format::num::{ceil_f32, floor_f32, to_u64, usize_from_u32};
 use zvf_model::{Bounds, Column, NativeType};
 
-use super::held::Held;
+use super::loaded_rows::LoadedRows;
 use super::pieces::{Piece, Pieces};
 use super::runs::RowRun;
 use crate::region::Region;
@@ -46,9 +46,9 @@ impl<'a> Test<'a> {
 
     /// Adds those rows of `runs` that are inside to `out`, as pieces of chunk `cell`. Rows that are not
     /// held are left out: the caller checks that first.
-    pub(crate) fn rows(&self, held: &Held, runs: &[RowRun], cell: u32, out: &mut Pieces) {
+    pub(crate) fn rows(&self, loaded: &LoadedRows, runs: &[RowRun], cell: u32, out: &mut Pieces) {
         for run in runs {
-            if let Some(column) = held.slice(run.start, run.len) {
+            if let Some(column) = loaded.slice(run.start, run.len) {
                 let piece = |start: u32, len: u32| Piece {
                     cell,
                     start: run.start + start,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn hits(region: &Region, column: &Column) -> Vec<u32> {
-        let (held_column, mut pieces) = (Held::Whole(column.clone()), Pieces::default());
+        let (held_column, mut pieces) = (LoadedRows::Whole(column.clone()), Pieces::default());
         let run = RowRun { start: 0, len: u32::try_from(column.len()).unwrap(), fragment: 0 };
         Test::new(region).rows(&held_column, &[run], 0, &mut pieces);
         pieces.list.iter().flat_map(|piece| piece.start..piece.end()).collect()

@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Column;
 
-use super::held::Held;
+use super::answer_memory::AnswerMemory;
+use super::loaded_rows::LoadedRows;
 use crate::error::QueryError;
 
 /// Consecutive rows of one chunk.
@@ -94,26 +94,26 @@ impl Pieces {
         }
     }
 
-    /// Copies the rows from `held`, which is by chunk number, into a column of this type.
+    /// Copies the rows from `loaded`, which is by chunk number, into a column of this type.
     ///
     /// # Errors
     ///
-    /// If a row is not in `held`: a fragment or a link names one past the end.
+    /// If a row is not in `loaded`: a fragment or a link names one past the end.
     pub(crate) fn gather(
         &self,
-        held: &[Held],
+        loaded: &[LoadedRows],
         dtype: Dtype,
         width: u32,
     ) -> Result<Column, QueryError> {
-        let mut gathered = Gathered::new(dtype, width, self.rows)?;
+        let mut gathered = ColumnAssembler::new(dtype, width, self.rows)?;
         if let [piece] = self.list.as_slice()
             && let Some(slice) =
-                held.get(usize_from_u32(piece.cell)).and_then(|held| shared(held, piece))
+                loaded.get(usize_from_u32(piece.cell)).and_then(|loaded| share_rows(loaded, piece))
             && (slice.dtype(), slice.width()) == (gathered.empty.dtype(), width)
         {
             return Ok(slice);
         }
-        gathered.add(self, held)?;
+        gathered.add(self, loaded)?;
         gathered.finish()
     }
 }
@@ -143,40 +143,37 @@ pub(crate) fn ranges<'a>(
 
 /// A column that is assembled from several reads.
 #[derive(Debug)]
-pub(crate) struct Gathered {
-    empty: Column,  // has the type and the width
-    bytes: Vec<u8>, // zeros behind those that are filled
+pub(crate) struct ColumnAssembler {
+    empty: Column,        // has the type and the width
+    memory: AnswerMemory, // zeros behind those that are filled
     filled: usize,
 }
 
-impl Gathered {
+impl ColumnAssembler {
     /// Reserves memory for `rows` rows; it grows if more are added.
     pub(crate) fn new(dtype: Dtype, width: u32, rows: usize) -> Result<Self, QueryError> {
         let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
         let bytes = rows.checked_mul(empty.stride()).ok_or_else(too_long)?;
-        Ok(Self { empty, bytes: vec![0; bytes], filled: 0 })
+        Ok(Self { empty, memory: AnswerMemory::zeroed(bytes), filled: 0 })
     }
 
-    /// Adds the rows of `pieces`, from `held`.
-    pub(crate) fn add(&mut self, pieces: &Pieces, held: &[Held]) -> Result<(), QueryError> {
+    /// Adds the rows of `pieces`, from `loaded`.
+    pub(crate) fn add(&mut self, pieces: &Pieces, loaded: &[LoadedRows]) -> Result<(), QueryError> {
         let stride = self.empty.stride();
         let bytes = pieces.rows.checked_mul(stride);
         let end = bytes.and_then(|bytes| self.filled.checked_add(bytes)).ok_or_else(too_long)?;
-        if end > self.bytes.len() {
-            self.bytes.resize(end, 0);
-        }
-        let out = self.bytes.get_mut(self.filled..end).ok_or_else(too_long)?;
+        self.memory.grow(end);
+        let out = self.memory.as_mut_slice().get_mut(self.filled..end).ok_or_else(too_long)?;
         // Look up columns that are held whole once per chunk, not once per piece.
-        let rows: Vec<Rows<'_>> = held.iter().map(|held| Rows::new(held, stride)).collect();
+        let rows: Vec<Rows<'_>> = loaded.iter().map(|loaded| Rows::new(loaded, stride)).collect();
         fill(&pieces.list, &rows, stride, out)?;
         self.filled = end;
         Ok(())
     }
 
     /// Returns the rows that were added.
-    pub(crate) fn finish(mut self) -> Result<Column, QueryError> {
-        self.bytes.truncate(self.filled);
-        let bytes = Bytes::from(self.bytes);
+    pub(crate) fn finish(self) -> Result<Column, QueryError> {
+        let bytes = self.memory.into_bytes(self.filled);
         Column::new(self.empty.dtype(), self.empty.width(), bytes).map_err(QueryError::column)
     }
 }
@@ -186,11 +183,11 @@ fn too_long() -> QueryError {
 }
 
 /// Returns the rows without a copy if they are at least half of the column that they would keep alive.
-fn shared(held: &Held, piece: &Piece) -> Option<Column> {
-    let (column, _) = held.column(piece.start)?;
+fn share_rows(loaded: &LoadedRows, piece: &Piece) -> Option<Column> {
+    let (column, _) = loaded.column(piece.start)?;
     // Only compared with a length in memory.
     let is_large = usize_from_u32(piece.len).saturating_mul(2) >= column.len();
-    if is_large { held.slice(piece.start, piece.len) } else { None }
+    if is_large { loaded.slice(piece.start, piece.len) } else { None }
 }
 
 /// The rows of one chunk, as they are copied.
@@ -198,14 +195,16 @@ enum Rows<'a> {
     /// The bytes of all rows from the first one on.
     Whole(&'a [u8]),
     /// Others.
-    Parts(&'a Held),
+    Parts(&'a LoadedRows),
 }
 
 impl<'a> Rows<'a> {
-    fn new(held: &'a Held, stride: usize) -> Self {
-        match held {
-            Held::Whole(column) if column.stride() == stride => Self::Whole(column.bytes()),
-            Held::Nothing | Held::Whole(_) | Held::Parts(_) => Self::Parts(held),
+    fn new(loaded: &'a LoadedRows, stride: usize) -> Self {
+        match loaded {
+            LoadedRows::Whole(column) if column.stride() == stride => Self::Whole(column.bytes()),
+            LoadedRows::Nothing | LoadedRows::Whole(_) | LoadedRows::Parts(_) => {
+                Self::Parts(loaded)
+            }
         }
     }
 
@@ -218,7 +217,7 @@ impl<'a> Rows<'a> {
                 let start = start?;
                 bytes.get(start..start.checked_add(len?)?)
             }
-            Self::Parts(held) => held.bytes(piece.start, piece.len),
+            Self::Parts(loaded) => loaded.bytes(piece.start, piece.len),
         }
     }
 }
@@ -226,7 +225,7 @@ impl<'a> Rows<'a> {
 /// Copies the rows of `pieces` into `out`, which is as long as they are.
 fn fill(
     pieces: &[Piece],
-    held: &[Rows<'_>],
+    loaded: &[Rows<'_>],
     stride: usize,
     out: &mut [u8],
 ) -> Result<(), QueryError> {
@@ -236,13 +235,15 @@ fn fill(
         let Some((left, right)) = out.split_at_mut_checked(rows * stride) else {
             return Err(not_held());
         };
-        let (a, b) =
-            rayon::join(|| fill(first, held, stride, left), || fill(second, held, stride, right));
+        let (a, b) = rayon::join(
+            || fill(first, loaded, stride, left),
+            || fill(second, loaded, stride, right),
+        );
         return a.and(b);
     }
     let mut rest = out;
     for piece in pieces {
-        let from = held.get(usize_from_u32(piece.cell));
+        let from = loaded.get(usize_from_u32(piece.cell));
         let from = from.and_then(|rows| rows.bytes(piece, stride));
         let from = from.ok_or_else(not_held)?;
         let Some((to, more)) = rest.split_at_mut_checked(from.len()) else {
@@ -284,8 +285,10 @@ mod tests {
 
     #[test]
     fn rows_are_gathered_in_order() {
-        let held_columns =
-            [Held::Whole(bytes(vec![0, 1, 2, 3])), Held::Parts(vec![(5, bytes(vec![5, 6]))])];
+        let held_columns = [
+            LoadedRows::Whole(bytes(vec![0, 1, 2, 3])),
+            LoadedRows::Parts(vec![(5, bytes(vec![5, 6]))]),
+        ];
         let mut pieces = Pieces::default();
         for next in [piece(1, 6, 1), piece(0, 0, 2), piece(0, 2, 1), piece(0, 3, 0)] {
             pieces.push(next);
@@ -309,14 +312,14 @@ mod tests {
         let dtype = "uint8".parse::<Dtype>().unwrap();
         // Capacity for fewer rows, as many, and more.
         for capacity in [0, 4, 9] {
-            let mut gathered = Gathered::new(dtype, 1, capacity).unwrap();
+            let mut gathered = ColumnAssembler::new(dtype, 1, capacity).unwrap();
             let mut all = Pieces::default();
             for (first, read, next) in
                 [(0, [7, 8, 9], piece(0, 1, 2)), (5, [4, 5, 6], piece(0, 0, 2))]
             {
                 let mut pieces = Pieces::default();
                 pieces.push(next);
-                gathered.add(&pieces, &[Held::Whole(bytes(read.to_vec()))]).unwrap();
+                gathered.add(&pieces, &[LoadedRows::Whole(bytes(read.to_vec()))]).unwrap();
                 all.extend_from(pieces, first);
             }
             assert_eq!(gathered.finish().unwrap().bytes()[..], [8, 9, 4, 5], "{capacity}");
@@ -327,7 +330,7 @@ mod tests {
     #[test]
     fn many_rows_are_gathered_like_few() {
         let column = bytes((0..=255).cycle().take(3 << 20).collect());
-        let held_columns = [Held::Whole(column.clone())];
+        let held_columns = [LoadedRows::Whole(column.clone())];
         let mut pieces = Pieces::default();
         let n = 3 << 20;
         for start in (0..n).step_by(7) {

@@ -14,7 +14,7 @@ use zvf_model::{Bounds, Kind};
 use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
-use crate::made::{Data, Files, store};
+use crate::fixtures::{Data, Files, store};
 
 /// Vertices 0 to `n - 1`, 8 to a chunk, in objects of 16 or with an edge from each to the next.
 fn line(kind: Kind, n: usize) -> Files {

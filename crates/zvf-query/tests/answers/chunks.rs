@@ -4,7 +4,7 @@ use futures_util::TryStreamExt as _;
 use zvf_model::{Batch, Bounds, Kind, ObjectId};
 use zvf_query::{Order, Query};
 
-use crate::made::Data;
+use crate::fixtures::Data;
 use crate::modes::{Random, elements, numbers, random};
 
 const KINDS: [Kind; 5] =

@@ -3,7 +3,7 @@
 use zvf_model::{Batch, Bounds, Kind, ObjectId};
 use zvf_query::{Columns, Mode, Order, Query};
 
-use crate::made::{Data, Fixture};
+use crate::fixtures::{Data, Fixture};
 
 fn select(names: &[&str]) -> Columns {
     Columns::Named(names.iter().map(|name| (*name).to_owned()).collect())

@@ -3,7 +3,7 @@
 use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::{Mode, Order, Query};
 
-use crate::made::{Data, Fixture};
+use crate::fixtures::{Data, Fixture};
 use crate::modes::{Random, elements, numbers, parts, random};
 
 /// An object, and vertices of it.

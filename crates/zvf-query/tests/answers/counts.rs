@@ -4,7 +4,7 @@ use zvf_model::{Bounds, Kind, LevelId, ObjectId, Value};
 use zvf_query::predicate::Scope;
 use zvf_query::{Columns, Mode, Order, Query, Summary};
 
-use crate::made::{Data, Fixture};
+use crate::fixtures::{Data, Fixture};
 use crate::modes::{Random, numbers, parts, random};
 
 fn filtered(condition: &str) -> Query {

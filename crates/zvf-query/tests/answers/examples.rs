@@ -7,7 +7,7 @@ use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::region::Region;
 use zvf_query::{Answer, Columns, Mode, Query};
 
-use crate::made::{Data, Fixture};
+use crate::fixtures::{Data, Fixture};
 use crate::modes::{elements, numbers, parts};
 
 /// An object, and vertices of it.

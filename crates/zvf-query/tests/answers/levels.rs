@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use zvf_model::{Bounds, Kind, LevelId, ObjectId};
 use zvf_query::{Columns, LevelRule, Query, UnknownIds};
 
-use crate::made::{Data, Fixture, store};
+use crate::fixtures::{Data, Fixture, store};
 use crate::modes::{elements, numbers, parts};
 
 fn points(n: usize, chunk: f64) -> Data {

@@ -4,7 +4,7 @@ use zvf_format::Class;
 use zvf_model::{Bounds, Kind};
 use zvf_query::{Columns, Mode, Order, Query};
 
-use crate::made::{Data, Files, Fixture, store};
+use crate::fixtures::{Data, Files, Fixture, store};
 use crate::modes::{elements, numbers, parts};
 
 /// Vertices 0 to 11 in chunks of four, along the first axis.

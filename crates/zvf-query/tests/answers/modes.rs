@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use zvf_model::{Batch, Kind, ObjectId};
 use zvf_query::{Mode, Query};
 
-use crate::made::{Data, Fixture};
+use crate::fixtures::{Data, Fixture};
 use crate::naive::Shape;
 
 /// Numbers from a seed.

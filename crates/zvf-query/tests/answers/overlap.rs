@@ -5,7 +5,7 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::{Mode, Order, Query};
 
-use crate::made::{Data, Files, Fixture, store};
+use crate::fixtures::{Data, Files, Fixture, store};
 use crate::modes::{elements, numbers};
 
 /// The files with the payload of a cell replaced.

@@ -5,7 +5,7 @@ use zvf_model::{Batch, Bounds, Kind};
 use zvf_query::{Columns, Mode, Order, Query};
 use zvf_store::OpenOptions;
 
-use crate::made::{Data, Files, Fixture, store};
+use crate::fixtures::{Data, Files, Fixture, store};
 use crate::modes::{Random, elements, numbers, parts, random};
 
 /// Opens the store with a budget in which a wave is one or two chunks or objects.

@@ -3,7 +3,7 @@
 use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::{Mode, Order, Query};
 
-use crate::made::Data;
+use crate::fixtures::Data;
 use crate::modes::{numbers, parts};
 
 #[test]

@@ -1,12 +1,12 @@
 //! Stores with false metadata, read by every kind of query: each query is answered or rejected,
 //! with memory in proportion to the stored bytes and not to the claimed sizes.
 
-#[path = "../answers/made.rs"]
+#[path = "../answers/fixtures.rs"]
 #[expect(dead_code, reason = "other tests make more of it")]
-mod made;
+mod fixtures;
 
+use fixtures::{Data, Files, Fixture, store};
 use futures_util::StreamExt as _;
-use made::{Data, Files, Fixture, store};
 use object_store::path::Path;
 use peak_alloc::PeakAlloc;
 use serde_json::{Value, json};

@@ -1,12 +1,12 @@
 //! The memory of a query depends on the budget, not on the data.
 
-#[path = "../answers/made.rs"]
+#[path = "../answers/fixtures.rs"]
 #[expect(dead_code, reason = "other tests make more of it")]
-mod made;
+mod fixtures;
 
 use archives::Unpacked;
+use fixtures::{Data, Files, store};
 use futures_util::StreamExt as _;
-use made::{Data, Files, store};
 use peak_alloc::PeakAlloc;
 use tokio::runtime::Builder;
 use zvf_format::fragment::FragmentIndexBuilder;

@@ -25,7 +25,7 @@ use zvf_format::vlen::cell_header;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, KeyList, Object};
 
-use super::room::MemoryPermit;
+use super::memory_limiter::MemoryPermit;
 use super::shards::{CompleteShard, Shards};
 use super::{Build, locked};
 use crate::codec::{self, CodecPipeline};

@@ -34,12 +34,13 @@ use crate::error::{Op, StoreError};
 use crate::key::Key;
 
 /// Compares the store in the folder `store`, whose root document is `root`, with itself; `is_known` holds for the nodes
-/// that have a document.
+/// that have a document, and `stays` for arrays whose cells are elsewhere.
 #[cfg(feature = "local")]
 pub(super) fn check_store(
     store: &Path,
     root: &[u8],
     is_known: &dyn Fn(&Key) -> bool,
+    stays: &dyn Fn(&Key) -> bool,
 ) -> Result<(), StoreError> {
     // One array alone, or a store of another kind, is not checked.
     let Ok(root) = Root::parse(root) else { return Ok(()) };
@@ -65,7 +66,9 @@ pub(super) fn check_store(
             }
             match Node::parse(text) {
                 Ok(Node::Array(doc)) => {
-                    check_array(&folder_path, &folder, &doc)?;
+                    if !stays(&folder) {
+                        check_array(&folder_path, &folder, &doc)?;
+                    }
                     continue;
                 }
                 _ => check_level(&folder_path, &folder, text)?,
@@ -140,8 +143,8 @@ fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) };
     for name in &level.arrays_present {
         let array_key = key.below(name)?;
-        let is_there = |node: &Key| *node == array_key || super::is_below(node, &array_key);
-        if !nodes.iter().any(is_there) {
+        let exists = |node: &Key| *node == array_key || super::is_below(node, &array_key);
+        if !nodes.iter().any(exists) {
             return Err(refuse(key, "arrays_present", "what is there", name));
         }
     }
@@ -233,7 +236,7 @@ mod tests {
             damage(unpacked.path());
             let root = fs::read(unpacked.path().join(DOCUMENT)).unwrap();
             let is_known = |key: &Key| !key.as_str().ends_with("/old");
-            match check_store(unpacked.path(), &root, &is_known) {
+            match check_store(unpacked.path(), &root, &is_known, &|_| false) {
                 Ok(()) => assert_eq!(message, "", "{what}"),
                 Err(error) => {
                     assert!(

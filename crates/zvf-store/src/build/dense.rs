@@ -15,7 +15,7 @@ use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue, Object};
 
 use super::Build;
-use super::room::Growing;
+use super::memory_limiter::GrowingPermit;
 use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -120,7 +120,7 @@ pub struct DenseSink {
     fill: Box<[u8]>, // one item
     chunk: Vec<u8>,
     report: DenseReport,
-    room: Growing,
+    room: GrowingPermit,
 }
 
 impl DenseSink {
@@ -134,7 +134,7 @@ impl DenseSink {
             return Err(error.with_key(&key));
         }
         Ok(Self {
-            room: Growing::new(&build.0.room),
+            room: GrowingPermit::new(&build.0.room),
             build,
             key,
             width: saturating_usize(width.unwrap_or(1)), // was checked above
@@ -168,7 +168,7 @@ impl DenseSink {
             return Err(StoreError::refused(class, Op::Write, "bytes of rows", expected, found));
         }
         while !rows.is_empty() {
-            let full = self.full();
+            let full = self.full_chunk_bytes();
             if full == Some(self.chunk.len()) {
                 self.flush()?;
             }
@@ -197,7 +197,7 @@ impl DenseSink {
 
     fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<DenseReport, StoreError> {
         if !self.chunk.is_empty() {
-            let full = self.full().unwrap_or(self.chunk.len());
+            let full = self.full_chunk_bytes().unwrap_or(self.chunk.len());
             while self.chunk.len() < full {
                 self.chunk.extend_from_slice(&self.fill);
             }
@@ -219,7 +219,7 @@ impl DenseSink {
     }
 
     /// Bytes of a full chunk, where there are several.
-    fn full(&self) -> Option<usize> {
+    fn full_chunk_bytes(&self) -> Option<usize> {
         self.plan.chunk_rows.map(|rows| self.width * saturating_usize(rows))
     }
 

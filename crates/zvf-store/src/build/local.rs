@@ -19,6 +19,7 @@ use crate::key::Key;
 fn staging_options(options: &BuildOptions) -> StagingOptions {
     StagingOptions {
         replace: options.replace,
+        adds: options.adds,
         sync: options.sync,
         gate: options.gate.clone(),
         find_foreign,
@@ -76,6 +77,45 @@ fn check_target(target: &Path, options: &StagingOptions) -> Result<(), StoreErro
 /// Writes the object under `key`, which must not be there yet.
 pub(super) fn put(staging: &StagingDir, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
     Ok(staging.put(key.as_str(), parts)?)
+}
+
+/// Copies the documents of the store that `staging` is added to, but for the root document and those in or below a node that
+/// `leave` holds for. Returns their keys and texts.
+pub(super) fn copy_documents(
+    staging: &StagingDir,
+    leave: &dyn Fn(&Key) -> bool,
+) -> Result<Vec<(Key, Bytes)>, StoreError> {
+    let store = staging.lock().target();
+    let (mut nodes, mut documents) = (vec![Key::root()], Vec::new());
+    while let Some(node) = nodes.pop() {
+        let folder = store.join(node.as_str());
+        if !node.is_root() {
+            let key = node.child(DOCUMENT)?;
+            match fs::read(folder.join(DOCUMENT)).map(Bytes::from) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(StoreError::io(Op::Read, error).with_key(&key)),
+                Ok(text) => {
+                    put(staging, &key, std::slice::from_ref(&text))?;
+                    let is_array = matches!(Node::parse(&text), Ok(Node::Array(_)));
+                    documents.push((key, text));
+                    if is_array {
+                        continue; // what lies below it are cells
+                    }
+                }
+            }
+        }
+        for entry in fs::read_dir(&folder).map_err(|error| StoreError::io(Op::List, error))? {
+            let entry = entry.map_err(|error| StoreError::io(Op::List, error))?;
+            // A name that is no key is no node.
+            if entry.path().is_dir()
+                && let Ok(key) = node.child(&entry.file_name().to_string_lossy())
+                && !leave(&key)
+            {
+                nodes.push(key);
+            }
+        }
+    }
+    Ok(documents)
 }
 
 /// The keys of these paths.

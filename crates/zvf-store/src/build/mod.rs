@@ -18,22 +18,22 @@
 //!
 //! Not here: what a payload means, and which arrays a store must have.
 
+mod carry_over;
 mod cells;
 mod check;
 mod claim;
 mod declared;
 mod dense;
 mod join;
-mod keep;
 #[cfg(feature = "local")]
-mod left;
+mod leftovers;
 #[cfg(feature = "local")]
 mod local;
+mod memory_limiter;
 mod process;
 mod rearrange;
 #[cfg(feature = "local")]
 mod retain;
-mod room;
 mod rows;
 mod shards;
 mod upload;
@@ -55,8 +55,8 @@ use zvf_publish::{SharedStagingDir, StagingDir};
 pub use self::cells::{CellPlan, CellReport, CellSink};
 use self::declared::Declared;
 pub use self::dense::{DensePlan, DenseReport, DenseSink};
+pub(crate) use self::memory_limiter::MemoryLimiter;
 pub use self::rearrange::{Arrange, Moved, Rearrangement};
-pub(crate) use self::room::MemoryLimiter;
 pub use self::rows::{RowPlan, RowReport, RowSink};
 pub use self::shards::{MAX_SHARD_CELLS, count_shard_cells, fit_shard_shape};
 use self::upload::Uploads;
@@ -84,6 +84,10 @@ pub struct BuildOptions {
     /// Whether a store that is there is replaced, in one step. Only in a directory of this machine:
     /// object stores have no such step.
     pub replace: bool,
+    /// Whether what is written is added to the store that is there, which stays in its place but for its root document. That is
+    /// replaced last, and is the commit. Together with `replace`, in a directory of this machine;
+    /// [`Build::copy_documents`] brings the documents that are not written anew.
+    pub adds: bool,
     /// Credentials, timeouts and the budget.
     pub store: OpenOptions,
     /// Whether publishing waits until everything would survive a loss of power.
@@ -101,6 +105,7 @@ impl Default for BuildOptions {
     fn default() -> Self {
         Self {
             replace: false,
+            adds: false,
             store: OpenOptions::default(),
             sync: true,
             disk: Disk::default(),
@@ -455,7 +460,11 @@ impl Build {
                 let documented = self.documented_nodes();
                 let publish = move || {
                     folder.put_again(key.as_str(), &root)?;
-                    check::check_store(folder.path(), &root, &|key| documented.contains(key))?;
+                    // The cells of an array that stays in its place are there.
+                    let target = folder.lock().target();
+                    let stays = |key: &Key| folder.adds() && target.join(key.as_str()).exists();
+                    let is_known = |key: &Key| documented.contains(key);
+                    check::check_store(folder.path(), &root, &is_known, &stays)?;
                     Ok::<(), StoreError>(folder.publish()?)
                 };
                 crate::source::run_blocking(Op::Publish, publish).await?
@@ -466,7 +475,8 @@ impl Build {
                 let documented = self.documented_nodes();
                 let publish = move || {
                     if !work.is_published()? {
-                        check::check_store(&work.path(), &root, &|key| documented.contains(key))?;
+                        let is_known = |key: &Key| documented.contains(key);
+                        check::check_store(&work.path(), &root, &is_known, &|_| false)?;
                     }
                     Ok::<(), StoreError>(work.publish(root)?)
                 };

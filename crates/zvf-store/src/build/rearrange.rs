@@ -330,7 +330,7 @@ fn inner_codecs(doc: &ArrayDoc) -> &[CodecSpec] {
 /// Expands the shape of shards to `rank` axes.
 fn fit_rank(shape: &[u64], rank: usize) -> Result<Vec<u64>, StoreError> {
     match shape {
-        [each] => Ok(vec![*each; rank]),
+        [length] => Ok(vec![*length; rank]),
         _ if shape.len() == rank => Ok(shape.to_vec()),
         _ if shape.len().checked_add(1) == Some(rank) => Ok([&[1], shape].concat()),
         _ => {

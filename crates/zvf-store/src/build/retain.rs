@@ -4,7 +4,7 @@
 //! the file of each, and their keys in the presence list. That is possible where a cell is a file and means the same in
 //! both arrays: coded in one way, under the same origin, with the same attributes.
 //!
-//! Not here: arrays that stay as they are (`keep`).
+//! Not here: arrays that stay as they are (`carry_over`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_metadata::{ArrayDoc, KeyList, Node};
 use zvf_publish::StagingDir;
 
-use super::keep::unsupported_backend;
+use super::carry_over::unsupported_backend;
 use super::{Build, Site, State, is_below, locked};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -77,11 +77,12 @@ impl Build {
         let (folder, top) = (Arc::clone(folder), Key::root().below(path)?);
         let arrays = self.arrays_at(&top);
         let retain = move || {
-            let each = arrays.iter().map(|array| Joined::new(&folder, array, &stays));
-            let Some(each) = each.collect::<Result<Option<Vec<Joined>>, _>>()? else {
+            let joined_arrays = arrays.iter().map(|array| Joined::new(&folder, array, &stays));
+            let Some(joined_arrays) = joined_arrays.collect::<Result<Option<Vec<Joined>>, _>>()?
+            else {
                 return Ok(false);
             };
-            for joined in each {
+            for joined in joined_arrays {
                 folder.carry_over_files(&joined.files)?;
                 let document = crate::docs::document(&joined.array)?;
                 folder.put_again(document.as_str(), &joined.doc.print().into())?;

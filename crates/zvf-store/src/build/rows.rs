@@ -14,7 +14,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Object};
 
 use super::Build;
-use super::room::Growing;
+use super::memory_limiter::GrowingPermit;
 use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -102,13 +102,13 @@ pub struct RowSink {
     in_chunk: u64,
     empty: bool, // all rows of the chunk
     report: RowReport,
-    room: Growing,
+    room: GrowingPermit,
 }
 
 impl RowSink {
     pub(super) fn begin(build: Build, key: Key, plan: RowPlan) -> Self {
         Self {
-            room: Growing::new(&build.0.room),
+            room: GrowingPermit::new(&build.0.room),
             build,
             key,
             plan,

@@ -19,7 +19,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::encode_index;
 use zvf_format::{Class, Expected, Found};
 
-use super::room::MemoryPermit;
+use super::memory_limiter::MemoryPermit;
 use crate::error::{Op, StoreError};
 
 /// The shards of one array.
@@ -218,7 +218,7 @@ const MAX_COPIED_CELLS: u64 = 1 << 24;
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::MemoryLimiter;
+    use super::super::memory_limiter::MemoryLimiter;
     use super::*;
 
     #[test]

@@ -34,7 +34,7 @@ use zvf_format::{Class, Expected};
 use zvf_publish::{Disk, KeyedFolder};
 
 use super::claim::Claim;
-use super::room::{MemoryLimiter, MemoryPermit};
+use super::memory_limiter::{MemoryLimiter, MemoryPermit};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::source::{Get, Remote};

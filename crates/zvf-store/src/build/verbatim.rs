@@ -125,7 +125,7 @@ impl VerbatimArray {
         let (Packing::Items { big_endian, order }, DataTypeKind::Fixed(dtype)) =
             (&self.coding.packing, self.doc.data_type.kind())
         else {
-            return Err(self.misfit("items of one size"));
+            return Err(self.mismatch_error("items of one size"));
         };
         let shape: Vec<usize> =
             self.doc.inner_chunk_shape().iter().map(|&extent| saturating_usize(extent)).collect();
@@ -155,10 +155,11 @@ impl VerbatimArray {
         let items = inner.copied().try_fold(1_u64, u64::checked_mul);
         let fits = items.filter(|items| to_u64(rows.len()) <= *items);
         let (Packing::Vlen, Some(items)) = (&self.coding.packing, fits) else {
-            return Err(self.misfit("no more rows than a chunk has"));
+            return Err(self.mismatch_error("no more rows than a chunk has"));
         };
         let number = |n: u64| {
-            let number = u32::try_from(n).map_err(|_wide| self.misfit("rows below 2^32 bytes"))?;
+            let number =
+                u32::try_from(n).map_err(|_wide| self.mismatch_error("rows below 2^32 bytes"))?;
             Ok::<_, StoreError>(Bytes::copy_from_slice(&number.to_le_bytes()))
         };
         let mut parts = vec![number(items)?];
@@ -249,7 +250,7 @@ impl VerbatimArray {
         self.key.below(&name_chunk(self.doc.chunk_key_encoding, index))
     }
 
-    fn misfit(&self, rule: &'static str) -> StoreError {
+    fn mismatch_error(&self, rule: &'static str) -> StoreError {
         let (class, expected) = (Class::InvalidArgument, Expected::Rule(rule));
         StoreError::refused(class, Op::Write, "chunk", expected, "something else")
             .with_key(&self.key)

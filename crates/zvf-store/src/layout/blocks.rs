@@ -18,18 +18,18 @@ use bytes::Bytes;
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 
-use super::part::{Ask, past_payload, past_the_end, shift_past_frame};
+use super::part::{PartRequest, past_payload, past_the_end, shift_past_frame};
 use super::span::{FRAME_BYTES, length};
 use super::zarr::Place;
 use crate::codec::{Blocks, Scratch, header_len, spread};
 use crate::error::{Change, StoreError};
 use crate::shared::Shared;
-use crate::source::{Get, Got, Version};
+use crate::source::{Get, GetAnswer, Version};
 
 /// The bytes that each of `asks` names, counted from the start of the payload, of Blosc chunks.
 pub(super) async fn by_block(
     shared: &Shared,
-    asks: &[Ask<'_>],
+    asks: &[PartRequest<'_>],
 ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
     let mut chunks: Vec<Blosc<'_>> =
         asks.iter().map(|&(place, ranges)| Blosc::new(place, ranges)).collect();
@@ -38,7 +38,7 @@ pub(super) async fn by_block(
         let mut answers = shared.source.read_many(&gets).await.into_iter();
         chunks.iter_mut().for_each(|chunk| chunk.take(&mut answers));
     }
-    let work = chunks.iter().map(Blosc::fetched).sum::<u64>();
+    let work = chunks.iter().map(Blosc::fetched_bytes).sum::<u64>();
     let cap = shared.chunk_cap();
     let (jobs, finish): (Vec<_>, Vec<_>) =
         chunks.into_iter().map(|chunk| (chunk.state, (chunk.place, chunk.ranges))).unzip();
@@ -133,9 +133,10 @@ impl<'a> Blosc<'a> {
     }
 
     /// The answers to them.
-    fn take(&mut self, answers: &mut impl Iterator<Item = Result<Option<Got>, StoreError>>) {
+    fn take(&mut self, answers: &mut impl Iterator<Item = Result<Option<GetAnswer>, StoreError>>) {
         let Some(place) = self.place else { return };
-        let taken: Result<Option<Vec<Got>>, StoreError> = answers.take(self.asked.len()).collect();
+        let taken: Result<Option<Vec<GetAnswer>>, StoreError> =
+            answers.take(self.asked.len()).collect();
         let state = mem::replace(&mut self.state, State::Absent);
         let next = match taken {
             Err(error) => Err(error),
@@ -148,7 +149,7 @@ impl<'a> Blosc<'a> {
         self.state = next.unwrap_or_else(|error| State::Failed(place.locate_error(error)));
     }
 
-    fn next(&self, place: &Place, state: State, got: Vec<Got>) -> Result<State, StoreError> {
+    fn next(&self, place: &Place, state: State, got: Vec<GetAnswer>) -> Result<State, StoreError> {
         let same = |version: &Version| got.iter().all(|got| got.version == *version);
         match (state, got.as_slice()) {
             (State::Start, [header]) => {
@@ -185,7 +186,7 @@ impl<'a> Blosc<'a> {
         Ok(requested)
     }
 
-    fn fetched(&self) -> u64 {
+    fn fetched_bytes(&self) -> u64 {
         match &self.state {
             State::Ready { parts, .. } => parts.iter().map(|(_, part)| to_u64(part.len())).sum(),
             State::Start

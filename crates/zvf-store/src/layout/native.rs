@@ -437,7 +437,7 @@ impl Native {
             Err(error) => return requests.iter().map(|_| Err(error.clone())).collect(),
         };
         let places = array.places(&shared.source, &indexes).await;
-        let asks: Vec<part::Ask<'_>> = places
+        let asks: Vec<part::PartRequest<'_>> = places
             .iter()
             .zip(requests)
             .map(|(place, (_, ranges))| (place.as_ref().ok().and_then(Option::as_ref), *ranges))

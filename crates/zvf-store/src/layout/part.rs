@@ -22,20 +22,20 @@ use super::span::{FRAME_BYTES, length};
 use super::zarr::Place;
 use crate::error::{Change, Op, StoreError};
 use crate::shared::Shared;
-use crate::source::{Get, Got};
+use crate::source::{Get, GetAnswer};
 
 /// The parts asked of one chunk; no place where the chunk is absent.
-pub(super) type Ask<'a> = (Option<&'a Place>, &'a [Range<u64>]);
+pub(super) type PartRequest<'a> = (Option<&'a Place>, &'a [Range<u64>]);
 
 /// The bytes that each of `asks` names, counted from the start of the payload.
 pub(super) async fn by_range(
     shared: &Shared,
-    asks: &[Ask<'_>],
+    asks: &[PartRequest<'_>],
 ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
     let gets: Vec<Result<Vec<Get>, StoreError>> = asks.iter().map(plan_gets).collect();
     let flat: Vec<Get> = gets.iter().flatten().flatten().cloned().collect();
     let mut answers = shared.source.read_many(&flat).await.into_iter();
-    let answer = |(gets, &(place, ranges)): (Result<Vec<Get>, StoreError>, &Ask<'_>)| {
+    let answer = |(gets, &(place, ranges)): (Result<Vec<Get>, StoreError>, &PartRequest<'_>)| {
         let gets = gets?;
         let answers: Vec<_> = answers.by_ref().take(gets.len()).collect();
         match place {
@@ -70,7 +70,7 @@ pub(super) async fn sizes(
 }
 
 /// The frame of a chunk unless it is known, then each range of its payload.
-fn plan_gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
+fn plan_gets(&(place, ranges): &PartRequest<'_>) -> Result<Vec<Get>, StoreError> {
     let Some(place) = place else { return Ok(Vec::new()) };
     let shifted = ranges.iter().map(|range| shift_past_frame(place, range));
     let mut gets = Vec::with_capacity(ranges.len().saturating_add(1)); // a capacity
@@ -89,7 +89,7 @@ pub(super) fn shift_past_frame(
 ) -> Result<Range<u64>, StoreError> {
     match (range.start.checked_add(FRAME_BYTES), range.end.checked_add(FRAME_BYTES)) {
         (Some(start), Some(end)) if start <= end => Ok(start..end),
-        _ => Err(backwards(place, range)),
+        _ => Err(reversed_range_error(place, range)),
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) fn shift_past_frame(
 fn pieces(
     place: &Place,
     ranges: &[Range<u64>],
-    answers: Vec<Result<Option<Got>, StoreError>>,
+    answers: Vec<Result<Option<GetAnswer>, StoreError>>,
 ) -> Result<Option<Vec<Bytes>>, StoreError> {
     let with_frame = answers.len() > ranges.len();
     let mut answers = answers.into_iter();
@@ -128,7 +128,7 @@ fn pieces(
 }
 
 /// Where the payload lies in a chunk that starts with `frame`.
-fn payload(place: &Place, frame: &Got) -> Result<Range<u64>, StoreError> {
+fn payload(place: &Place, frame: &GetAnswer) -> Result<Range<u64>, StoreError> {
     VlenCell::payload_span(&frame.bytes, place.total(frame))
         .map_err(|error| place.locate_error(error.into()))
 }
@@ -180,7 +180,7 @@ pub(super) fn past_the_end(place: &Place, part: &Range<u64>) -> StoreError {
     past_payload(place, whole, part.end.saturating_sub(FRAME_BYTES))
 }
 
-fn backwards(place: &Place, range: &Range<u64>) -> StoreError {
+fn reversed_range_error(place: &Place, range: &Range<u64>) -> StoreError {
     let (expected, found) =
         (Expected::AtLeast(range.start.into()), zvf_format::Found::from(range.end));
     let what = "end of a part";

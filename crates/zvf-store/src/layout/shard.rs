@@ -27,7 +27,7 @@ use zvf_metadata::ArrayDoc;
 use crate::codec::IndexCoding;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::source::{Get, Got, Source, Version};
+use crate::source::{Get, GetAnswer, Source, Version};
 
 /// How the chunks of one array are gathered in shards.
 #[derive(Debug)]
@@ -178,7 +178,7 @@ impl Shards {
         self.parse(&got).map(|spans| Some(Arc::new(spans))).map_err(|error| error.with_key(key))
     }
 
-    fn parse(&self, got: &Got) -> Result<Spans, StoreError> {
+    fn parse(&self, got: &GetAnswer) -> Result<Spans, StoreError> {
         let at = self.location.span(self.cells, self.checksum, got.size)?;
         let with_span = |error| StoreError::from(error).with_span(at.start, at.end);
         let index = ShardIndex::parse(&got.bytes, self.cells, self.checksum).map_err(with_span)?;

@@ -31,7 +31,7 @@ use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::notice::Notice;
 use crate::shared::Shared;
-use crate::source::{Get, Got, Source};
+use crate::source::{Get, GetAnswer, Source};
 
 /// One group of small arrays.
 #[derive(Debug)]
@@ -222,7 +222,12 @@ struct Flat {
 }
 
 impl Flat {
-    fn new(shared: &Shared, key: &Key, doc: &Got, data: Option<Got>) -> Result<Self, StoreError> {
+    fn new(
+        shared: &Shared,
+        key: &Key,
+        doc: &GetAnswer,
+        data: Option<GetAnswer>,
+    ) -> Result<Self, StoreError> {
         let doc = array_doc(key, doc)?;
         let bytes =
             DataTypeKind::Fixed(Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false });
@@ -282,7 +287,7 @@ impl Flat {
     }
 }
 
-fn array_doc(key: &Key, got: &Got) -> Result<ArrayDoc, StoreError> {
+fn array_doc(key: &Key, got: &GetAnswer) -> Result<ArrayDoc, StoreError> {
     let document = document(key)?;
     ArrayDoc::parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))
 }

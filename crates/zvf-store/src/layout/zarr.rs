@@ -22,7 +22,7 @@ use crate::cache::Caching;
 use crate::codec::{Caps, Chain, Job, cancelled_error, decode_many};
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::source::{Get, Got, Source, Version};
+use crate::source::{Get, GetAnswer, Source, Version};
 
 /// Where the chunks of one array are and how they are encoded.
 #[derive(Debug)]
@@ -73,17 +73,17 @@ impl Place {
     }
 
     /// Remembers that the frame says that the chunk holds a payload of so many bytes, where they are all that are there.
-    pub(crate) fn remember_payload(&self, payload: u64, of: &Version) {
+    pub(crate) fn remember_payload(&self, payload: u64, payload_version: &Version) {
         if let (Some((spans, inner)), Some((span, version))) = (&self.indexed, &self.span)
             && payload.checked_add(FRAME_BYTES) == span.end.checked_sub(span.start)
-            && version == of
+            && version == payload_version
         {
             spans.mark_framed(*inner);
         }
     }
 
     /// How many bytes the chunk has, given one answer about its object.
-    pub(crate) fn total(&self, got: &Got) -> u64 {
+    pub(crate) fn total(&self, got: &GetAnswer) -> u64 {
         match &self.span {
             None => got.size,
             Some((span, _)) => length(span),

@@ -176,7 +176,10 @@ impl Source {
     }
 
     /// The bytes of each of `gets`, in their order; `None` where there is no such object.
-    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
+    pub(crate) async fn read_many(
+        &self,
+        gets: &[Get],
+    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
         match self {
             #[cfg(feature = "local")]
             Self::Local(local) => local.read_many(gets).await,
@@ -187,7 +190,12 @@ impl Source {
 
     /// The object `key`, or its first and last `ends` bytes where it has `long` of them and the rest can be read
     /// from the same version of it later.
-    pub(crate) async fn begin(&self, key: &Key, long: u64, ends: u64) -> Result<Begun, StoreError> {
+    pub(crate) async fn begin(
+        &self,
+        key: &Key,
+        long: u64,
+        ends: u64,
+    ) -> Result<PartialRead, StoreError> {
         #[cfg(feature = "local")]
         if let Self::Local(local) = self
             && let Some(begun) = local.begin(key, long, ends).await?
@@ -197,7 +205,7 @@ impl Source {
         #[cfg(not(feature = "local"))]
         let _ = (long, ends);
         let got = self.read_many(&[Get::object(key.clone())]).await.pop().unwrap_or(Ok(None))?;
-        Ok(Begun::Whole(got))
+        Ok(PartialRead::Whole(got))
     }
 
     /// Ranges of one object with a gap of at most this many bytes are fetched as one.
@@ -366,7 +374,7 @@ impl ByteRange {
     }
 
     /// Those of them that such an object has.
-    pub(crate) fn existing(self, size: u64) -> Range<u64> {
+    pub(crate) fn clamp_to(self, size: u64) -> Range<u64> {
         let Range { start, end } = self.resolve(size);
         start.min(size)..end.min(size)
     }
@@ -374,7 +382,7 @@ impl ByteRange {
 
 /// What was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Got {
+pub(crate) struct GetAnswer {
     pub(crate) bytes: Bytes,
     /// Of the whole object.
     pub(crate) size: u64,
@@ -384,8 +392,8 @@ pub(crate) struct Got {
 
 /// An object of which no more is read than has to be.
 #[derive(Debug)]
-pub(crate) enum Begun {
-    Whole(Option<Got>),
+pub(crate) enum PartialRead {
+    Whole(Option<GetAnswer>),
     /// Its first and last bytes.
     #[cfg_attr(not(feature = "local"), expect(dead_code, reason = "only files are held"))]
     Ends(Bytes, Bytes, HeldFile),

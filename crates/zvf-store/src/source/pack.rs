@@ -21,7 +21,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_tet::pack::{Contents, Documents, PackedArray};
 
-use super::{Child, Get, Got, IoStats, Version};
+use super::{Child, Get, GetAnswer, IoStats, Version};
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::file::RangedFile;
@@ -115,11 +115,11 @@ impl Pack {
         array.as_ref().map(look).transpose().map_err(about)
     }
 
-    pub(crate) fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
+    pub(crate) fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>, StoreError>> {
         gets.iter().map(|get| self.read(get)).collect()
     }
 
-    fn read(&self, get: &Get) -> Result<Option<Got>, StoreError> {
+    fn read(&self, get: &Get) -> Result<Option<GetAnswer>, StoreError> {
         let Some(bytes) = document_node(&get.key).and_then(|node| self.0.nodes.get(node)) else {
             return Ok(None);
         };
@@ -133,7 +133,7 @@ impl Pack {
                 .with_span(start, end));
         }
         let bytes = bytes.slice(saturating_usize(start)..saturating_usize(end));
-        Ok(Some(Got { bytes, size, version: Version::from_size(size) }))
+        Ok(Some(GetAnswer { bytes, size, version: Version::from_size(size) }))
     }
 
     /// What lies directly below `prefix`: nodes, and the document of this one.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 
-use super::{ByteRange, Get, Got, Version};
+use super::{ByteRange, Get, GetAnswer, Version};
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
 
@@ -122,7 +122,7 @@ pub(super) fn deliver(
     key: &Key,
     piece: &Piece,
     outcome: Result<Option<Read>, StoreError>,
-    answers: &mut [Option<Result<Option<Got>, StoreError>>],
+    answers: &mut [Option<Result<Option<GetAnswer>, StoreError>>],
 ) {
     for i in &piece.gets {
         let (Some(get), Some(answer)) = (gets.get(*i), answers.get_mut(*i)) else { continue };
@@ -135,7 +135,7 @@ pub(super) fn deliver(
 }
 
 /// The answer to `get` out of `read`, which covers it as far as the object goes.
-fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
+fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
     if get.version.as_ref().is_some_and(|version| *version != read.version) {
         return Err(StoreError::changed(Change::Version));
     }
@@ -146,7 +146,11 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
         return Err(StoreError::refused(Class::Truncated, Op::Read, "size", expected, size));
     }
     if start == end {
-        return Ok(Got { bytes: Bytes::new(), size: read.size, version: read.version.clone() });
+        return Ok(GetAnswer {
+            bytes: Bytes::new(),
+            size: read.size,
+            version: read.version.clone(),
+        });
     }
     let held = read.start..read.start + to_u64(read.bytes.len());
     if start < held.start || end > held.end {
@@ -155,7 +159,7 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
     }
     let [from, to] = [start, end].map(|at| saturating_usize(at - held.start));
     let bytes = share_buffer(&read.bytes, from..to);
-    Ok(Got { bytes, size: read.size, version: read.version.clone() })
+    Ok(GetAnswer { bytes, size: read.size, version: read.version.clone() })
 }
 
 /// The part `range` of `whole`. While it lives it keeps all of `whole` in memory; where that is much more

@@ -174,7 +174,7 @@ impl BlockEdit {
         while let Some((start, stop)) = file.writer().next_box() {
             let chunk = Region { start, stop };
             if self.writes.iter().any(|write| write.place.meets(&chunk)) {
-                let items = self.changed(&chunk, memory).await?;
+                let items = self.apply_writes(&chunk, memory).await?;
                 file.writer().put_chunk(&items)?;
                 edited.rewritten += 1;
             } else {
@@ -188,7 +188,7 @@ impl BlockEdit {
     }
 
     /// Returns the items of a chunk after the writes.
-    async fn changed(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>, TensorError> {
+    async fn apply_writes(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>, TensorError> {
         let item = saturating_usize(self.array.item_size().into());
         let bytes = saturating_usize(chunk.items()) * item;
         let mut items = vec![0; bytes];

@@ -104,7 +104,7 @@ async fn flush(
         frame.check_chunk(&ChunkHeader::parse(&front)?, source.room)?;
         let layout = Layout::parse(&front)?;
         let at = |from: u64| source.start.saturating_add(from);
-        let spans = needed(array, source.part, &layout);
+        let spans = needed_spans(array, source.part, &layout);
         block_ranges
             .push(spans.iter().map(|span| at(span.start)..at(span.end)).collect::<Vec<_>>());
         layouts.push((layout, spans));
@@ -123,10 +123,10 @@ async fn flush(
 }
 
 /// Returns the spans of a chunk that its blocks occupy.
-fn needed(array: &BlockArray, part: &ChunkPart<'_>, layout: &Layout) -> Vec<Range<u64>> {
+fn needed_spans(array: &BlockArray, part: &ChunkPart<'_>, layout: &Layout) -> Vec<Range<u64>> {
     let mut spans: Vec<Range<u64>> = Vec::new();
     for block in part.blocks() {
-        spans.extend(layout.spans_needed(decoded(array, block.number())));
+        spans.extend(layout.spans_needed(decoded_range(array, block.number())));
     }
     spans.sort_by_key(|span| (span.start, span.end));
     spans.dedup();
@@ -141,7 +141,7 @@ fn needed(array: &BlockArray, part: &ChunkPart<'_>, layout: &Layout) -> Vec<Rang
 }
 
 /// Returns the decoded bytes of a chunk that belong to block `number`.
-fn decoded(array: &BlockArray, number: u32) -> Range<u64> {
+fn decoded_range(array: &BlockArray, number: u32) -> Range<u64> {
     let size = u64::from(array.geometry().block_size());
     let start = u64::from(number) * size;
     start..start + size
@@ -262,7 +262,7 @@ impl Task<'_, '_, '_> {
         let Self { ready, block, target } = self;
         let parts = ready.spans.iter().map(|(at, bytes)| (*at, bytes.as_ref())).collect();
         let stored = Stored::parts(parts);
-        let range = decoded(array, block.number());
+        let range = decoded_range(array, block.number());
         let opened = decoder.open_range(&ready.layout, &stored, range)?;
         let (start, target) = match target {
             Target::Result(start, target) => (Some(*start), &mut **target),

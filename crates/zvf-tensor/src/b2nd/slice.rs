@@ -45,7 +45,7 @@ impl BlockArray {
         let shape = selection.extent().as_slice().to_vec();
         let (shape, bytes) = match steps.iter().all(|step| *step == 1) {
             true => (shape, bytes),
-            false => every(&bytes, &shape, &steps, usize_from_u32(self.item_size())),
+            false => take_every_nth(&bytes, &shape, &steps, usize_from_u32(self.item_size())),
         };
         let (item_size, dtype) = (self.item_size(), self.dtype().map(Into::into));
         Ok(BlockValues { shape, item_size, dtype, bytes: bytes.into() })
@@ -65,7 +65,7 @@ impl BlockArray {
 }
 
 /// Returns every n-th item along each axis.
-fn every(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (Vec<u64>, Vec<u8>) {
+fn take_every_nth(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (Vec<u64>, Vec<u8>) {
     let counts: Vec<u64> =
         shape.iter().zip(steps).map(|(extent, step)| extent.div_ceil((*step).max(1))).collect();
     let total = counts.iter().fold(1_u64, |all, n| all.saturating_mul(*n)); // in memory, or an extent is 0
@@ -96,8 +96,14 @@ mod tests {
     #[test]
     fn slices_with_a_step_of_two() {
         let bytes: Vec<u8> = (0..15).collect();
-        assert_eq!(every(&bytes, &[3, 5], &[2, 2], 1), (vec![2, 3], vec![0, 2, 4, 10, 12, 14]));
-        assert_eq!(every(&bytes[..12], &[2, 2], &[1, 2], 3), (vec![2, 1], vec![0, 1, 2, 6, 7, 8]));
-        assert_eq!(every(&bytes, &[0, 5], &[2, 2], 1), (vec![0, 3], Vec::new()));
+        assert_eq!(
+            take_every_nth(&bytes, &[3, 5], &[2, 2], 1),
+            (vec![2, 3], vec![0, 2, 4, 10, 12, 14])
+        );
+        assert_eq!(
+            take_every_nth(&bytes[..12], &[2, 2], &[1, 2], 3),
+            (vec![2, 1], vec![0, 1, 2, 6, 7, 8])
+        );
+        assert_eq!(take_every_nth(&bytes, &[0, 5], &[2, 2], 1), (vec![0, 3], Vec::new()));
     }
 }

@@ -67,7 +67,7 @@ pub async fn unpack(
 ) -> Result<Unpacked, TensorError> {
     let documents = store.nodes().documents().await?;
     let mut done = Unpacked { documents: to_u64(documents.len()), ..Unpacked::default() };
-    for path in implied(documents.iter().map(|(key, _)| key)) {
+    for path in implied_groups(documents.iter().map(|(key, _)| key)) {
         build.implied_group(&path)?;
     }
     let mut root = None;
@@ -100,7 +100,7 @@ pub async fn unpack(
 }
 
 /// Returns the paths above `nodes` that are not among them, outermost first.
-fn implied<'k>(nodes: impl Iterator<Item = &'k Key>) -> BTreeSet<String> {
+fn implied_groups<'k>(nodes: impl Iterator<Item = &'k Key>) -> BTreeSet<String> {
     let nodes: BTreeSet<&str> = nodes.map(Key::as_str).collect();
     let above = |node: &'k str| node.match_indices('/').filter_map(move |(at, _)| node.get(..at));
     let mut missing = BTreeSet::new();

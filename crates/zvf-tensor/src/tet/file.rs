@@ -99,7 +99,7 @@ impl TensorFile {
     #[cfg(all(unix, feature = "map"))]
     pub fn map_if_immutable(path: &std::path::Path) -> Result<Option<Self>, TensorError> {
         match zvf_store::map::MappedFile::map_if_immutable(path)? {
-            Some(file) => now(Self::of_file(RangedFile::from_map(file)?)).map(Some),
+            Some(file) => run_ready(Self::of_file(RangedFile::from_map(file)?)).map(Some),
             None => Ok(None),
         }
     }
@@ -110,7 +110,7 @@ impl TensorFile {
     ///
     /// When it breaks a rule from O1 to O9 of the format.
     pub fn of_bytes(bytes: Bytes) -> Result<Self, TensorError> {
-        now(Self::of_file(RangedFile::from_bytes(bytes)))
+        run_ready(Self::of_file(RangedFile::from_bytes(bytes)))
     }
 
     /// Opens the container in `file`.
@@ -326,7 +326,7 @@ impl<'f> Tensor<'f> {
 }
 
 /// Runs a future that never waits: the bytes are in memory.
-fn now<T>(future: impl Future<Output = Result<T, TensorError>>) -> Result<T, TensorError> {
+fn run_ready<T>(future: impl Future<Output = Result<T, TensorError>>) -> Result<T, TensorError> {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut context) {

@@ -218,7 +218,7 @@ impl<W: Write + Seek> TetWriter<W> {
         self.check_closed()?;
         let compression = self.next_chunk().map_or(Compression::None, |(new, _)| new.compression);
         self.check_len(elements.len())?;
-        let packed = packed(elements, compression)?;
+        let packed = compress_chunk(elements, compression)?;
         self.put_packed(elements, packed.as_deref())
     }
 
@@ -259,7 +259,7 @@ impl<W: Write + Seek> TetWriter<W> {
                 Compression::Zstd(_) => {
                     let pack = |tile: &Tile| {
                         let chunk = cut(tile);
-                        packed(&chunk, compression).map(|packed| (chunk, packed))
+                        compress_chunk(&chunk, compression).map(|packed| (chunk, packed))
                     };
                     let chunks: Result<Vec<_>, TensorError> =
                         wave.iter().collect::<Vec<_>>().into_par_iter().map(pack).collect();
@@ -416,7 +416,10 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
 }
 
 /// Compresses a chunk; `None` where that is not smaller.
-fn packed(elements: &[u8], compression: Compression) -> Result<Option<Vec<u8>>, TensorError> {
+fn compress_chunk(
+    elements: &[u8],
+    compression: Compression,
+) -> Result<Option<Vec<u8>>, TensorError> {
     let Compression::Zstd(level) = compression else { return Ok(None) };
     let packed = zstd::bulk::compress(elements, level)
         .map_err(|error| TensorError::from(StoreError::io(Op::Encode, error)))?;

@@ -37,7 +37,7 @@ struct Zone {
 
 /// An element as a comparable number.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-enum Worth {
+enum Comparable {
     Float(f64),
     Whole(i128),
 }
@@ -88,11 +88,11 @@ impl Zone {
     /// Returns the wrong member of a zone for these elements, and its rule.
     fn fault(&self, element: TensorDtype, bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         let size = usize::try_from(element.size()).unwrap_or(1);
-        let (mut nan, mut ends) = (0_u64, None::<(Worth, Worth)>);
+        let (mut nan, mut ends) = (0_u64, None::<(Comparable, Comparable)>);
         let mut count = 0_u64;
         for item in bytes.chunks_exact(size) {
             count += 1;
-            match worth(element, item) {
+            match to_comparable(element, item) {
                 None => nan += 1,
                 Some(value) => {
                     let (low, high) = ends.unwrap_or((value, value));
@@ -108,7 +108,8 @@ impl Zone {
             return Some(("null_count", "as many as are no numbers, or more"));
         }
         let exact = self.null_count == nan;
-        let parse = |text: &Option<String>| text.as_deref().map(|text| decoded(element, text));
+        let parse =
+            |text: &Option<String>| text.as_deref().map(|text| decode_element(element, text));
         let sides = [("min_le", parse(&self.min_le), true), ("max_le", parse(&self.max_le), false)];
         for (what, stated, least) in sides {
             let Some(stated) = stated else { continue };
@@ -129,15 +130,15 @@ impl Zone {
 }
 
 /// Decodes an element from hexadecimal digits.
-fn decoded(element: TensorDtype, text: &str) -> Option<Worth> {
+fn decode_element(element: TensorDtype, text: &str) -> Option<Comparable> {
     let digits = text.as_bytes().as_chunks::<2>().0;
     let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
     let bytes: Vec<u8> = digits.iter().map(byte).collect::<Option<_>>()?;
-    (to_u64(bytes.len()) == element.size()).then(|| worth(element, &bytes)).flatten()
+    (to_u64(bytes.len()) == element.size()).then(|| to_comparable(element, &bytes)).flatten()
 }
 
 /// Returns the number of an element; `None` when it is not a number.
-fn worth(element: TensorDtype, item: &[u8]) -> Option<Worth> {
+fn to_comparable(element: TensorDtype, item: &[u8]) -> Option<Comparable> {
     let mut bytes = [0_u8; 8];
     for (to, from) in bytes.iter_mut().zip(item) {
         *to = *from;
@@ -148,14 +149,16 @@ fn worth(element: TensorDtype, item: &[u8]) -> Option<Worth> {
         TensorDtype::F64 => f64::from_bits(bits),
         TensorDtype::F32 => f64::from(f32::from_le_bytes([a, b, c, d])),
         TensorDtype::F16 => half(u16::from_le_bytes([a, b])),
-        TensorDtype::I16 => return Some(Worth::Whole(i16::from_le_bytes([a, b]).into())),
-        TensorDtype::I32 => return Some(Worth::Whole(i32::from_le_bytes([a, b, c, d]).into())),
-        TensorDtype::I64 => return Some(Worth::Whole(i64::from_le_bytes(bytes).into())),
+        TensorDtype::I16 => return Some(Comparable::Whole(i16::from_le_bytes([a, b]).into())),
+        TensorDtype::I32 => {
+            return Some(Comparable::Whole(i32::from_le_bytes([a, b, c, d]).into()));
+        }
+        TensorDtype::I64 => return Some(Comparable::Whole(i64::from_le_bytes(bytes).into())),
         TensorDtype::U8 | TensorDtype::U16 | TensorDtype::U32 | TensorDtype::U64 => {
-            return Some(Worth::Whole(bits.into()));
+            return Some(Comparable::Whole(bits.into()));
         }
     };
-    (!float.is_nan()).then_some(Worth::Float(float))
+    (!float.is_nan()).then_some(Comparable::Float(float))
 }
 
 /// Converts a 16-bit float: sign, 5 bits of exponent, 10 of mantissa.

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! plan.rs      what documents say of rows and columns                     M20, C30
-//! look.rs      one chunk by itself                                        C2 to C4, C6, C7, C21, C22, C32 to C35
+//! chunk.rs     one chunk by itself                                        C2 to C4, C6, C7, C21, C22, C32 to C35
 //! here         what only all chunks show                                  C1, C5, C8, C22, C27, C31, C35
 //! ```
 
-mod look;
+mod chunk;
 pub(crate) mod plan;
 pub(crate) mod values;
 
@@ -21,8 +21,8 @@ use zvf_format::num::to_u64;
 use zvf_metadata::GeometryType;
 use zvf_store::{Cells, StoreError};
 
-pub(crate) use self::look::cell_finding;
-use self::look::{Chunk, ChunkReport, check_chunk};
+pub(crate) use self::chunk::cell_finding;
+use self::chunk::{Chunk, ChunkReport, check_chunk};
 use self::plan::Plan;
 use self::values::Extent;
 use crate::array::ChunkArray;
@@ -263,7 +263,7 @@ impl ChunkTotals {
         if plan.positions.is_none() || self.chunks.total_rows() == 0 {
             return;
         }
-        let tolerance = look::tolerance(low, high);
+        let tolerance = chunk::tolerance(low, high);
         if !self.extent.is_in(low, high, &tolerance) {
             let axes = low.len().min(self.extent.low.len());
             let corner = |corner: &[f64]| format!("{:?}", corner.get(..axes).unwrap_or_default());

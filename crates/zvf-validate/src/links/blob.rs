@@ -13,9 +13,9 @@ use zvf_format::link::{FlatLinks, PartitionedLinks};
 use zvf_format::num::to_u64;
 use zvf_store::DenseArray;
 
+use super::cell::is_backward;
 use super::find_uses;
 use super::hash::{end, pair};
-use super::look::is_backward;
 use super::open::{LooseRecords, OpenFamily};
 use super::segment::Uses;
 use super::total::Total;
@@ -60,9 +60,9 @@ pub(super) async fn check(
             let record = to_u64(width) * 9;
             for leaf in leaves {
                 let chunks = &leaf.chunks;
-                let of = u8::try_from(chunks.len()).unwrap_or(u8::MAX); // too many: more than slots can name
+                let slot_count = u8::try_from(chunks.len()).unwrap_or(u8::MAX); // too many: more than slots can name
                 let parse = |bytes: &[u8]| -> Result<Vec<Record>, FormatError> {
-                    let links = PartitionedLinks::parse(bytes, width, of)?;
+                    let links = PartitionedLinks::parse(bytes, width, slot_count)?;
                     let end = |(slot, row): (u8, u64)| Some((*chunks.get(usize::from(slot))?, row));
                     Ok(links
                         .records()

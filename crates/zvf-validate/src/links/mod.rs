@@ -3,15 +3,15 @@
 //! ```text
 //! open.rs       documents and names                           C10 to C13, C17, C37
 //! segment.rs    one array that can be checked
-//! look.rs       one cell of it                                C15 to C20, C36, C41, G6, G9, G10
+//! cell.rs       one cell of it                                C15 to C20, C36, C41, G6, G9, G10
 //! blob.rs       links across chunks before 0.8                C16 to C18, C20, G6
 //! total.rs      what all cells of a family add up to          C14, C19, G6
 //! here          which cells, and what they are asked          C41, G10
 //! ```
 
 mod blob;
+mod cell;
 mod hash;
-mod look;
 mod open;
 mod segment;
 mod total;
@@ -26,7 +26,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
 
-use self::look::{LinkChunk, LinkReport, check_cell};
+use self::cell::{LinkChunk, LinkReport, check_cell};
 use self::segment::{Form, LinkChecks, Segment, Uses};
 use self::total::Total;
 use crate::finding::Finding;

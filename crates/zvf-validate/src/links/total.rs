@@ -10,7 +10,7 @@ use zvf_format::link::LinkStorage;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily as Layout;
 
-use super::look::{LinkReport, find_first_row};
+use super::cell::{LinkReport, find_first_row};
 use super::open::OpenFamily;
 use super::segment::Uses;
 use crate::chunks::ChunkTable;

@@ -15,7 +15,7 @@ use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
 use zvf_metadata::Dtype;
 use zvf_store::{DenseArray, StoreError};
 
-use super::look::Entry;
+use super::manifest::Entry;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::consistency::{C2, C24};
@@ -44,7 +44,7 @@ impl Table {
     }
 
     /// Returns whether a level has one of the arrays, in any form.
-    pub(super) async fn is_there(run: &Validation, level: &LevelState) -> bool {
+    pub(super) async fn exists(run: &Validation, level: &LevelState) -> bool {
         // A document that cannot be read is there.
         !matches!(run.store.nodes().node(&level.path(SPANS)).await, Ok(None))
     }

@@ -9,7 +9,7 @@ use zvf_metadata::{Capability, Dtype, LayoutFamily, ManifestLayout, Node};
 use zvf_store::{Rows, StoreError};
 
 use super::dense::Table;
-use super::look::Entry;
+use super::manifest::Entry;
 use crate::array::check_orphan_folders;
 use crate::finding::Finding;
 use crate::level::LevelState;
@@ -129,7 +129,7 @@ async fn manifests(
 ) -> Result<Option<Manifests>, Stop> {
     let path = level.path("object_index");
     let stated = doc.layout() == Ok(Some(ManifestLayout::DenseManifestsV1));
-    let dense = Table::is_there(run, level).await;
+    let dense = Table::exists(run, level).await;
     let blobs = level.path("object_index/manifests");
     let blobs_too = run.store.family() == LayoutFamily::C
         && !matches!(run.store.nodes().node(&blobs).await, Ok(None));

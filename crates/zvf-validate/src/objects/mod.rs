@@ -3,7 +3,7 @@
 //! ```text
 //! index.rs        documents, ids, counts                         C24, M20, M21, S17, P7 needs the ids
 //! dense.rs        manifests that are numbers                     C24
-//! look.rs         one manifest                                   C9, G6, G8
+//! manifest.rs     one manifest                                   C9, G6, G8
 //! here            totals over all manifests                      C24, C25, C29, G7
 //! columns.rs      attributes of objects and groups               C2, C23
 //! groups.rs       members of groups                              C26, C38
@@ -13,7 +13,7 @@ mod columns;
 mod dense;
 pub(crate) mod groups;
 mod index;
-mod look;
+mod manifest;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use zvf_metadata::GeometryType;
 use zvf_store::StoreError;
 
 use self::index::Index;
-use self::look::{Entry, ManifestChecks, RowsReport, check_rows};
+use self::manifest::{Entry, ManifestChecks, RowsReport, check_rows};
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::level::LevelState;

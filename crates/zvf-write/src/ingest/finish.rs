@@ -5,7 +5,7 @@ use zvf_store::Build;
 
 use super::Ingest;
 use crate::WriteError;
-use crate::at::At;
+use crate::geometry_path::GeometryPath;
 use crate::stages::{MergedSlices, Outcome, Stages, Target};
 
 impl Ingest {
@@ -13,7 +13,7 @@ impl Ingest {
     pub(crate) async fn finish(
         mut self,
         build: &Build,
-        at: At,
+        geometry: GeometryPath,
         edit_level: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome, WriteError> {
         if self.lost {
@@ -35,8 +35,8 @@ impl Ingest {
         slices.push(self.take_slice(&target)?);
         let stem = stem.as_deref();
         let merged = MergedSlices::from_slices(&self.schema, &self.options, slices, stem)?;
-        let merged = merged.with_place(at);
-        let merged = merged.with_locations(self.tells_places);
+        let merged = merged.with_geometry(geometry);
+        let merged = merged.with_locations(self.records_locations);
         let folder = folder.as_deref();
         let stages = Stages::run(&merged, build, folder)?;
         let outcome = stages.finish(&merged, build, &self.objects, folder, edit_level).await?;

@@ -19,15 +19,15 @@ use crate::level_columns::{Columns, Grouping};
 use crate::objects::{ObjectField, common_type, put_values};
 use crate::run::RoutedBatch;
 use crate::stages::{
-    FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData, Stored, Target, Written, sum,
-    write_elements, write_field, write_ids, write_rows,
+    FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData, StepOutput, Target, WrittenFile,
+    sum, write_elements, write_field, write_ids, write_rows,
 };
 use crate::stop::StopFlag;
 
 impl Ingest {
     /// About how many bytes it holds, with what would be needed beside them at the end.
     pub(crate) fn held_bytes(&self) -> u64 {
-        let placed = self.schema.kind.has_links() || self.tells_places;
+        let placed = self.schema.kind.has_links() || self.records_locations;
         let places = if placed { PLACE } else { 0 };
         let rows = self.since * places;
         let counted = [
@@ -72,7 +72,12 @@ impl Ingest {
     }
 
     /// A slice that stays in memory. Nothing more is pushed.
-    fn hold(&mut self, slice: Slice, rows: HeldRows, sorted: BTreeMap<String, Stored>) -> Slice {
+    fn hold(
+        &mut self,
+        slice: Slice,
+        rows: HeldRows,
+        sorted: BTreeMap<String, StepOutput>,
+    ) -> Slice {
         let (columns, mut elements) = (self.columns.take(), std::mem::take(&mut self.elements));
         let element_columns = elements.finish_columns();
         let held = HeldSlice { rows, columns, elements, element_columns, sorted };
@@ -91,7 +96,7 @@ impl Ingest {
         slice.sum = rows.runs.par_iter().map(sum_of_positions).reduce(|| 0, u64::wrapping_add);
         // Without columns no row came.
         let grouping = self.columns.as_ref().map_or(Grouping::Bins, |columns| columns.grouping);
-        let side_data = SideData::new(&self.schema, grouping, self.tells_places);
+        let side_data = SideData::new(&self.schema, grouping, self.records_locations);
         slice.files.extend(write_rows(stem, rows, side_data, stop)?);
         if slice.elements > 0 {
             let columns = self.elements.finish_columns();
@@ -113,9 +118,9 @@ fn sum_of_positions(run: &RoutedBatch) -> u64 {
 /// The ids and attributes of objects, sorted.
 #[derive(Default)]
 struct ObjectSpill {
-    sorted: BTreeMap<String, Stored>,
+    sorted: BTreeMap<String, StepOutput>,
     fields: Vec<FieldRecord>,
-    files: Vec<Written>,
+    files: Vec<WrittenFile>,
 }
 
 impl ObjectSpill {
@@ -155,7 +160,7 @@ impl ObjectSpill {
         Ok(())
     }
 
-    fn keep(&mut self, suffix: &str, (stored, written): (Stored, Option<Written>)) {
+    fn keep(&mut self, suffix: &str, (stored, written): (StepOutput, Option<WrittenFile>)) {
         self.sorted.insert(suffix.to_owned(), stored);
         self.files.extend(written);
     }

@@ -53,7 +53,7 @@ pub(crate) struct Ingest {
     lost: bool, // rows, by a spill that failed
     extent: Extent,
     /// Whether the locations of vertices are reported at the end.
-    pub(crate) tells_places: bool,
+    pub(crate) records_locations: bool,
 }
 
 /// The columns of a batch during its ingest.
@@ -89,7 +89,7 @@ impl Ingest {
             since: 0,
             left_out: 0,
             lost: false,
-            tells_places: false,
+            records_locations: false,
         }
     }
 
@@ -288,7 +288,7 @@ impl Ingest {
                 return Err(WriteError::unfit(kind, "the vertices", expected, "some"));
             }
             Grouping::Runs => taken.parts = self.parts(batch)?,
-            Grouping::Objects => self.objects_of(batch, &mut taken)?,
+            Grouping::Objects => self.assign_objects(batch, &mut taken)?,
         }
         // An object without vertices is one nevertheless.
         let empty = batch.parts().iter().filter(|part| part.rows.is_empty());
@@ -356,7 +356,7 @@ impl Ingest {
     }
 
     /// The object of each vertex, and the order of a skeleton's.
-    fn objects_of(&mut self, batch: &Batch, taken: &mut IngestBatch) -> Result<(), WriteError> {
+    fn assign_objects(&mut self, batch: &Batch, taken: &mut IngestBatch) -> Result<(), WriteError> {
         let (kind, rows) = (self.schema.kind, batch.len());
         let edges = batch.elements().map_or(&[][..], |elements| elements.rows());
         let trees = if kind == Kind::Skeleton {
@@ -451,7 +451,7 @@ impl Ingest {
             let at = (0..axes).map(|c| taken.positions.float(stray, c).unwrap_or(f64::NAN));
             return Err(WriteError::Outside {
                 points: strays,
-                of: rows.into(),
+                total: rows.into(),
                 first: self.given + to_u64(stray),
                 at: at.collect(),
             });

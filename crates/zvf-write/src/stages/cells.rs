@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
 use zvf_store::{Build, CellSink};
 
-use super::file::Written;
-use super::known::MergedSlices;
+use super::file::WrittenFile;
+use super::merged_slices::MergedSlices;
 use super::places::{PLACE, PlaceTable, Places};
 use super::slice::sum;
 use super::sorted::{ExternalSorter, ascending, ascending_u32, ascending_u64};
-use super::stored::{Sequence, Stored, Target};
+use super::step_output::{Sequence, StepOutput, Target};
 use crate::WriteError;
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
 use crate::level_columns::{Columns, Grouping};
@@ -39,7 +39,7 @@ pub(crate) struct CellsRecord {
     /// The sum of the hashes of all positions.
     pub(crate) sum: u64,
     pub(crate) parts: Vec<Part>,
-    pub(crate) files: Vec<Written>,
+    pub(crate) files: Vec<WrittenFile>,
 }
 
 /// What was written of one array.
@@ -70,16 +70,16 @@ impl Part {
 
 /// What the step left for others.
 #[derive(Debug)]
-pub(crate) struct CellsLeft {
-    pub(crate) entries: Stored,
+pub(crate) struct CellsOutput {
+    pub(crate) entries: StepOutput,
     pub(crate) places: Places,
-    pub(crate) fragments: Stored,
+    pub(crate) fragments: StepOutput,
 }
 
-impl CellsLeft {
+impl CellsOutput {
     /// In files whose names begin so.
     pub(crate) fn in_files(stem: &Path) -> Self {
-        let stored = |suffix| Stored::in_file(stem, suffix);
+        let stored = |suffix| StepOutput::in_file(stem, suffix);
         let places = Places::Sorted(stored("places"));
         Self { entries: stored("entries"), places, fragments: stored("fragments") }
     }
@@ -106,7 +106,7 @@ pub(crate) fn run(
     build: &Build,
     share: Range<usize>,
     target: &Target,
-) -> Result<(CellsRecord, CellsLeft, Vec<CellSink>), WriteError> {
+) -> Result<(CellsRecord, CellsOutput, Vec<CellSink>), WriteError> {
     let frame = merged.frame(build);
     let (layout, grouping) = merged.layout();
     let meaning = match grouping {
@@ -115,7 +115,7 @@ pub(crate) fn run(
     };
     let arrays = Arrays::new(&frame, layout, &meaning)?;
     let memory = merged.options.memory / 8;
-    let mut left = Leaving::new(merged, grouping, target)?;
+    let mut left = CellsBuilder::new(merged, grouping, target)?;
     let mut record = CellsRecord { chunks: to_u64(share.len()), ..CellsRecord::default() };
     for window in merged.windows(share, memory) {
         let chunks = merged.order.chunks.get(window).unwrap_or(&[]);
@@ -155,22 +155,22 @@ pub(crate) fn run(
 }
 
 /// What the step leaves, as it comes.
-struct Leaving {
+struct CellsBuilder {
     grouping: Grouping,
     numbered: bool, // whether it is asked where vertices went
     linked: bool,   // whether it is asked for the fragments of each chunk
     entries: ExternalSorter,
-    places: PlacesLeaving,
+    places: PlacesBuilder,
     fragments: Sequence,
 }
 
 /// Where vertices went, as it comes.
-enum PlacesLeaving {
+enum PlacesBuilder {
     Held(PlaceTable),
     Sorted(ExternalSorter),
 }
 
-impl PlacesLeaving {
+impl PlacesBuilder {
     const fn table(&self) -> Option<&PlaceTable> {
         match self {
             Self::Held(table) => Some(table),
@@ -179,7 +179,7 @@ impl PlacesLeaving {
     }
 }
 
-impl Leaving {
+impl CellsBuilder {
     fn new(merged: &MergedSlices, grouping: Grouping, target: &Target) -> Result<Self, WriteError> {
         let (memory, stop) = (merged.options.memory / 8, merged.options.stop_flag());
         let linked = merged.schema.kind.has_links();
@@ -187,10 +187,10 @@ impl Leaving {
         let given = merged.slices.iter().map(|slice| slice.given).sum::<u64>();
         let places = match target {
             Target::Memory => {
-                PlacesLeaving::Held(PlaceTable::new(if numbered { given } else { 0 }))
+                PlacesBuilder::Held(PlaceTable::new(if numbered { given } else { 0 }))
             }
             Target::Files(_) => {
-                PlacesLeaving::Sorted(target.sorter("places", PLACE, memory, &stop))
+                PlacesBuilder::Sorted(target.sorter("places", PLACE, memory, &stop))
             }
         };
         let entries = target.sorter("entries", ENTRY, memory, &stop);
@@ -200,7 +200,7 @@ impl Leaving {
 
     fn push(&mut self, merged: &MergedSlices, done: &WrittenChunk) -> Result<(), WriteError> {
         push_entries(merged, &mut self.entries, done, self.grouping)?;
-        if let PlacesLeaving::Sorted(places) = &mut self.places {
+        if let PlacesBuilder::Sorted(places) = &mut self.places {
             for (row, number) in (0_u32..).zip(&done.numbers) {
                 let (chunk, row) = (ascending_u32(done.chunk), ascending_u32(row));
                 places.push(&[&ascending_u64(*number), &chunk, &row])?;
@@ -217,18 +217,18 @@ impl Leaving {
         Ok(())
     }
 
-    fn finish(self) -> Result<(CellsLeft, Vec<Written>), WriteError> {
+    fn finish(self) -> Result<(CellsOutput, Vec<WrittenFile>), WriteError> {
         let (entries, first) = self.entries.finish()?;
         let (places, second) = match self.places {
-            PlacesLeaving::Held(table) => (Places::Held(table), None),
-            PlacesLeaving::Sorted(places) => {
+            PlacesBuilder::Held(table) => (Places::Held(table), None),
+            PlacesBuilder::Sorted(places) => {
                 let (stored, written) = places.finish()?;
                 (Places::Sorted(stored), written)
             }
         };
         let (fragments, third) = self.fragments.finish()?;
         let files = [first, second, third].into_iter().flatten().collect();
-        Ok((CellsLeft { entries, places, fragments }, files))
+        Ok((CellsOutput { entries, places, fragments }, files))
     }
 }
 

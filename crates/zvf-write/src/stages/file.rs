@@ -22,7 +22,7 @@ use crate::stop::StopFlag;
 
 /// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Written {
+pub(crate) struct WrittenFile {
     /// Its name, without the folder.
     pub(crate) name: String,
     /// Its length.
@@ -71,11 +71,11 @@ impl Output {
     }
 
     /// Gives the file its name. Neither is synced: that is for whoever records that the step is done.
-    pub(crate) fn finish(mut self) -> Result<Written, WriteError> {
+    pub(crate) fn finish(mut self) -> Result<WrittenFile, WriteError> {
         self.file.flush().map_err(WriteError::Scratch)?;
         fs::rename(&self.fresh, &self.path).map_err(WriteError::Scratch)?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Written { name, bytes: self.bytes, crc32c: self.crc32c })
+        Ok(WrittenFile { name, bytes: self.bytes, crc32c: self.crc32c })
     }
 }
 
@@ -85,7 +85,7 @@ impl Drop for Output {
     }
 }
 
-impl Written {
+impl WrittenFile {
     /// Compares the file in `folder` with what was written.
     pub(crate) fn check(&self, folder: &Path) -> Result<(), WriteError> {
         let mut file = File::open(folder.join(&self.name)).map_err(WriteError::Scratch)?;

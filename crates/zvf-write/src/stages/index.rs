@@ -13,11 +13,11 @@ use zvf_metadata::arrays::ObjectIndex;
 use zvf_metadata::{Dtype, GroupDoc};
 use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
 
-use super::cells::{CellsLeft, ENTRY};
-use super::known::MergedSlices;
+use super::cells::{CellsOutput, ENTRY};
+use super::merged_slices::MergedSlices;
 use super::slice::FieldRecord;
 use super::sorted::{KWayMerge, ascending, number, number_u32};
-use super::stored::{Stored, Target};
+use super::step_output::{StepOutput, Target};
 use crate::WriteError;
 use crate::cells::Frame;
 use crate::objects::{absent, attribute_plan, put_values};
@@ -27,7 +27,7 @@ use crate::stop::StopFlag;
 /// The ids of all objects, ascending.
 #[derive(Debug)]
 pub(crate) struct Ids {
-    stored: Stored,
+    stored: StepOutput,
     pub(crate) count: u64,
     /// Whether they are not 0, 1, 2 and so on.
     pub(crate) sparse: bool,
@@ -36,13 +36,18 @@ pub(crate) struct Ids {
 
 impl Default for Ids {
     fn default() -> Self {
-        Self { stored: Stored::Held(bytes::Bytes::new()), count: 0, sparse: false, _folder: None }
+        Self {
+            stored: StepOutput::Held(bytes::Bytes::new()),
+            count: 0,
+            sparse: false,
+            _folder: None,
+        }
     }
 }
 
 #[cfg(test)]
-impl From<Stored> for Ids {
-    fn from(stored: Stored) -> Self {
+impl From<StepOutput> for Ids {
+    fn from(stored: StepOutput) -> Self {
         Self { stored, ..Self::default() }
     }
 }
@@ -51,11 +56,11 @@ impl Ids {
     /// The ids of all objects: of those with fragments, and of those that were only spoken of.
     pub(crate) fn gather(
         merged: &MergedSlices,
-        cells: &[&CellsLeft],
+        cells: &[&CellsOutput],
         target: &Target,
     ) -> Result<Self, WriteError> {
         let stop = merged.options.stop_flag();
-        let spoken: Vec<Stored> =
+        let spoken: Vec<StepOutput> =
             merged.slices.iter().map(|slice| slice.sorted_file("ids")).collect();
         let mut entries = open_entries(merged, cells)?;
         let mut spoken = KWayMerge::open(&spoken, 8, &stop)?;
@@ -93,18 +98,18 @@ impl Ids {
     fn for_each(
         &self,
         stop: &StopFlag,
-        mut each: impl FnMut(i64) -> Result<(), WriteError>,
+        mut visit: impl FnMut(i64) -> Result<(), WriteError>,
     ) -> Result<(), WriteError> {
         let mut ids = self.read(stop)?;
         while let Some(id) = ids.head_number() {
-            each(id)?;
+            visit(id)?;
             ids.advance()?;
         }
         Ok(())
     }
 }
 
-fn open_entries(merged: &MergedSlices, cells: &[&CellsLeft]) -> Result<KWayMerge, WriteError> {
+fn open_entries(merged: &MergedSlices, cells: &[&CellsOutput]) -> Result<KWayMerge, WriteError> {
     let entries = cells.iter().map(|left| &left.entries);
     KWayMerge::open(entries, ENTRY, &merged.options.stop_flag())
 }
@@ -114,7 +119,7 @@ pub(crate) async fn write(
     merged: &MergedSlices,
     frame: &Frame<'_>,
     ids: &Ids,
-    cells: &[&CellsLeft],
+    cells: &[&CellsOutput],
 ) -> Result<(), WriteError> {
     let rank = to_u64(frame.table.rank());
     let present = write_manifests(merged, frame, ids, cells).await?;
@@ -149,7 +154,7 @@ async fn write_manifests(
     merged: &MergedSlices,
     frame: &Frame<'_>,
     ids: &Ids,
-    cells: &[&CellsLeft],
+    cells: &[&CellsOutput],
 ) -> Result<u64, WriteError> {
     let path = frame.path("object_index/manifests");
     let codecs = frame.with_checksum(RowPlan::manifests().codecs);
@@ -186,7 +191,7 @@ impl Manifests {
     fn write(&mut self, frame: &Frame<'_>, sink: &mut RowSink) -> Result<(), WriteError> {
         let rank = to_u64(frame.table.rank());
         let blobs = self.objects.par_iter().map(|range| {
-            frame.go_on()?;
+            frame.check_stop()?;
             let mut manifest = ManifestBuilder::new(rank)?;
             for (chunk, fragment) in self.fragments.get(range.clone()).unwrap_or(&[]) {
                 manifest.single(frame.table.components(*chunk), (*fragment).into())?;
@@ -207,7 +212,8 @@ impl Manifests {
 
 /// Refuses trees that are in one object.
 pub(crate) fn check_roots(merged: &MergedSlices) -> Result<(), WriteError> {
-    let roots: Vec<Stored> = merged.slices.iter().map(|slice| slice.sorted_file("roots")).collect();
+    let roots: Vec<StepOutput> =
+        merged.slices.iter().map(|slice| slice.sorted_file("roots")).collect();
     let mut roots = KWayMerge::open(&roots, 8, &merged.options.stop_flag())?;
     let (mut last, mut count) = (None, 0_u64);
     loop {
@@ -251,7 +257,7 @@ async fn write_field(
     ids: &Ids,
     name: &str,
 ) -> Result<(), WriteError> {
-    let mut given: Vec<(Stored, &FieldRecord, Dtype)> = Vec::new();
+    let mut given: Vec<(StepOutput, &FieldRecord, Dtype)> = Vec::new();
     for slice in &merged.slices {
         for (number, field) in slice.fields.iter().enumerate() {
             if field.name == name {
@@ -266,7 +272,7 @@ async fn write_field(
     let found = ids.count.saturating_mul(to_u64(stride)); // to be compared
     let max = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
     if found > max {
-        return Err(WriteError::TooMuch { what: "bytes of an attribute", most: max, found });
+        return Err(WriteError::TooMuch { what: "bytes of an attribute", max, found });
     }
     let texts = [first.unit.as_deref(), first.description.as_deref()];
     let plan = attribute_plan(name, (dtype, width), ids.count, texts);
@@ -299,7 +305,7 @@ async fn write_field(
 /// The type that holds the values of all slices: that of all, or the longest text.
 fn common(
     merged: &MergedSlices,
-    given: &[(Stored, &FieldRecord, Dtype)],
+    given: &[(StepOutput, &FieldRecord, Dtype)],
 ) -> Result<(Dtype, u32), WriteError> {
     let fields = given.iter().map(|(_, field, dtype)| {
         let column = zvf_model::Column::empty(*dtype, field.width)?;

@@ -25,15 +25,15 @@ use zvf_format::link::{Endpoint, LinkPolicy};
 use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64};
 use zvf_model::Kind;
 
-use super::cells::{CellsLeft, ENTRY};
-use super::file::Written;
-use super::known::MergedSlices;
+use super::cells::{CellsOutput, ENTRY};
+use super::file::WrittenFile;
+use super::merged_slices::MergedSlices;
 use super::places::{PLACE, PlaceTable};
 use super::slice::{Slice, SliceData};
 use super::sorted::{
     ExternalSorter, KWayMerge, ascending_u32, ascending_u64, number, number_u32, number_u64,
 };
-use super::stored::{Stored, Target};
+use super::step_output::{StepOutput, Target};
 use crate::WriteError;
 use crate::columns::Attribute;
 use crate::elements::Elements;
@@ -46,16 +46,16 @@ pub(crate) struct JoinRecord {
     pub(crate) elements: u64,
     /// Those whose ends are in several chunks.
     pub(crate) between: u64,
-    pub(crate) files: Vec<Written>,
+    pub(crate) files: Vec<WrittenFile>,
 }
 
 /// The links that the step found.
 #[derive(Debug)]
-pub(crate) enum Joined {
+pub(crate) enum JoinedLinks {
     /// The place of the chunk that an element is stored with, and its number in the slice in memory; sorted.
     Held(Vec<(u32, u32)>),
     /// Sorted records.
-    Sorted(Stored),
+    Sorted(StepOutput),
 }
 
 /// An end of an element: chunk and row.
@@ -89,18 +89,18 @@ pub(crate) fn elements(
     merged: &MergedSlices,
     slice: &Slice,
     first: u64,
-    cells: &[&CellsLeft],
+    cells: &[&CellsOutput],
     target: &Target,
-) -> Result<(JoinRecord, Joined), WriteError> {
+) -> Result<(JoinRecord, JoinedLinks), WriteError> {
     if let (SliceData::Held(held), Some(places)) =
         (&slice.data, cells.iter().find_map(|left| left.places.table()))
     {
-        return held_elements(merged, &held.elements, places);
+        return resolve_elements(merged, &held.elements, places);
     }
     let mut links = sorter(merged, target);
     let mut record = JoinRecord::default();
     if let (1.., Target::Files(stem)) = (slice.elements, target) {
-        let places: Vec<&Stored> =
+        let places: Vec<&StepOutput> =
             cells.iter().filter_map(|left| left.places.sorted_file()).collect();
         let ends = stem.with_extension("ends");
         let found = stem.with_extension("found");
@@ -112,7 +112,7 @@ pub(crate) fn elements(
     }
     let (links, written) = links.finish()?;
     record.files.extend(written);
-    Ok((record, Joined::Sorted(links)))
+    Ok((record, JoinedLinks::Sorted(links)))
 }
 
 /// Takes records of links.
@@ -122,16 +122,16 @@ fn sorter(merged: &MergedSlices, target: &Target) -> ExternalSorter {
 }
 
 /// Resolves elements in memory, on all cores.
-fn held_elements(
+fn resolve_elements(
     merged: &MergedSlices,
     elements: &Elements,
     places: &PlaceTable,
-) -> Result<(JoinRecord, Joined), WriteError> {
+) -> Result<(JoinRecord, JoinedLinks), WriteError> {
     let (links, stop) = (links(merged)?, merged.options.stop_flag());
     let blocks = elements.all_vertices().par_chunks(BLOCK * elements.width.max(1));
     let blocks = blocks.enumerate().map(|(at, vertices)| {
         stop.check()?;
-        held_block(merged, links.family(), places, at * BLOCK, elements.width, vertices)
+        resolve_block(merged, links.family(), places, at * BLOCK, elements.width, vertices)
     });
     let blocks: Vec<(Vec<(u32, u32)>, u64)> = blocks.collect::<Result<_, WriteError>>()?;
     let mut found = Vec::with_capacity(blocks.iter().map(|(found, _)| found.len()).sum());
@@ -141,12 +141,12 @@ fn held_elements(
         record.between += between;
     }
     found.par_sort_unstable();
-    Ok((record, Joined::Held(found)))
+    Ok((record, JoinedLinks::Held(found)))
 }
 
 /// Resolves a block of elements, the first of which has number `first`: where each is stored, and how many are between
 /// chunks.
-fn held_block(
+fn resolve_block(
     merged: &MergedSlices,
     family: &LinkPolicy,
     places: &PlaceTable,
@@ -163,7 +163,7 @@ fn held_block(
             ends.push(end.ok_or_else(|| no_such_vertex(merged, to_u64(element), *vertex))?);
         }
         let element = saturating_u32_from_usize(element);
-        between += u64::from(stored_with(merged, family, &ends, &mut chunks)?);
+        between += u64::from(find_storing_chunks(merged, family, &ends, &mut chunks)?);
         found.extend(chunks.iter().map(|chunk| (merged.order.place(*chunk), element)));
     }
     Ok((found, between))
@@ -182,7 +182,7 @@ fn name_ends(merged: &MergedSlices, slice: &Slice, to: &Path) -> Result<(), Writ
         merged.options.memory / 8,
         &merged.options.stop_flag(),
     );
-    each_element(merged, slice, |element, vertices, _| {
+    for_each_element(merged, slice, |element, vertices, _| {
         for (slot, vertex) in (0_u8..).zip(vertices) {
             sorter.push(&[&ascending_u64(*vertex), &ascending_u32(element), &[slot]])?;
         }
@@ -195,11 +195,11 @@ fn name_ends(merged: &MergedSlices, slice: &Slice, to: &Path) -> Result<(), Writ
 fn find_ends(
     merged: &MergedSlices,
     first: u64,
-    places: &[&Stored],
+    places: &[&StepOutput],
     ends: &Path,
     to: &Path,
 ) -> Result<(), WriteError> {
-    let ends = Stored::File(ends.to_owned());
+    let ends = StepOutput::File(ends.to_owned());
     let mut ends = KWayMerge::open([&ends], NAMED, &merged.options.stop_flag())?;
     let Some(lowest) = ends.head().map(number_u64) else { return Ok(()) };
     let (lowest, places) = (ascending_u64(lowest), places.iter().copied());
@@ -234,12 +234,12 @@ fn put_links(
     found: &Path,
     to: &mut ExternalSorter,
 ) -> Result<JoinRecord, WriteError> {
-    let found = Stored::File(found.to_owned());
+    let found = StepOutput::File(found.to_owned());
     let mut found = KWayMerge::open([&found], FOUND, &merged.options.stop_flag())?;
     let links = links(merged)?;
     let mut record = JoinRecord::default();
     let mut ends = Vec::new();
-    each_element(merged, slice, |element, vertices, attributes| {
+    for_each_element(merged, slice, |element, vertices, attributes| {
         ends.clear();
         for _ in vertices {
             if let Some(end) = found.head().filter(|end| number_u32(end, 0) == element) {
@@ -273,7 +273,7 @@ fn put_link(
     let bytes: Vec<u8> = bytes.collect();
     let element = ascending_u64(element);
     let mut chunks = Vec::with_capacity(1);
-    let between = stored_with(merged, family, ends, &mut chunks)?;
+    let between = find_storing_chunks(merged, family, ends, &mut chunks)?;
     for chunk in chunks {
         to.push(&[&ascending_u32(merged.order.place(chunk)), &element, &bytes, attributes])?;
     }
@@ -281,7 +281,7 @@ fn put_link(
 }
 
 /// Finds the chunks that an element is stored with, and says whether its ends are in several.
-fn stored_with(
+fn find_storing_chunks(
     merged: &MergedSlices,
     family: &LinkPolicy,
     ends: &[End],
@@ -293,7 +293,7 @@ fn stored_with(
     };
     let between = ends.iter().any(|(other, _)| *other != chunk);
     if between {
-        chunks.extend(sources(merged, family, ends)?);
+        chunks.extend(find_source_chunks(merged, family, ends)?);
     } else {
         chunks.push(chunk);
     }
@@ -301,7 +301,7 @@ fn stored_with(
 }
 
 /// The chunks that a link is stored with, each once.
-fn sources(
+fn find_source_chunks(
     merged: &MergedSlices,
     family: &LinkPolicy,
     ends: &[End],
@@ -324,10 +324,10 @@ fn sources(
 }
 
 /// Reads the elements of a slice in order: number, vertices, attributes.
-fn each_element(
+fn for_each_element(
     merged: &MergedSlices,
     slice: &Slice,
-    mut each: impl FnMut(u32, &[u64], &[u8]) -> Result<(), WriteError>,
+    mut visit: impl FnMut(u32, &[u64], &[u8]) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
     let vertices = slice.width.saturating_mul(8);
     let attributes = merged.element_attributes.iter().map(Attribute::stride);
@@ -340,7 +340,7 @@ fn each_element(
         let (named, rest) = record.split_at_checked(vertices).unwrap_or((&[], &[]));
         numbers.clear();
         numbers.extend(named.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n)));
-        each(element, &numbers, rest)?;
+        visit(element, &numbers, rest)?;
     }
     Ok(())
 }
@@ -348,9 +348,9 @@ fn each_element(
 /// Joins the runs of chains, given the fragments of all objects.
 pub(crate) fn chains(
     merged: &MergedSlices,
-    cells: &[&CellsLeft],
+    cells: &[&CellsOutput],
     target: &Target,
-) -> Result<(JoinRecord, Joined), WriteError> {
+) -> Result<(JoinRecord, JoinedLinks), WriteError> {
     let mut links = sorter(merged, target);
     let family = self::links(merged)?;
     let mut record = JoinRecord::default();
@@ -383,7 +383,7 @@ pub(crate) fn chains(
     record.between = record.elements;
     let (links, written) = links.finish()?;
     record.files.extend(written);
-    Ok((record, Joined::Sorted(links)))
+    Ok((record, JoinedLinks::Sorted(links)))
 }
 
 /// Refuses an object that is several lines.

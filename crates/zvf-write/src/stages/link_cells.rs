@@ -14,9 +14,9 @@ use zvf_metadata::arrays::Fragments;
 use zvf_model::Column;
 use zvf_store::CellSink;
 
-use super::cells::CellsLeft;
+use super::cells::CellsOutput;
 use super::join::{End, links, record_width, width};
-use super::known::MergedSlices;
+use super::merged_slices::MergedSlices;
 use super::places::PlaceTable;
 use super::slice::HeldSlice;
 use super::sorted::number_u32;
@@ -25,14 +25,14 @@ use crate::cells::{Frame, encode_checked};
 use crate::link::{Links, Segment};
 
 /// The links that are stored with one chunk.
-pub(super) struct OfChunk<'a> {
+pub(super) struct SplitLinks<'a> {
     pub(super) chunk: u32,
     starts: Vec<u32>, // the first row of each fragment
     links: ChunkLinks<'a>,
-    pub(super) inside: Inside,
+    pub(super) intra: IntraLinks,
     /// How many the order of rows says.
     pub(super) implied: u64,
-    pub(super) between: FxHashMap<Offsets, Vec<Between>>,
+    pub(super) cross: FxHashMap<Offsets, Vec<CrossLink>>,
 }
 
 /// The links of one chunk, from `join`; each is named by its place among them.
@@ -44,20 +44,20 @@ pub(super) enum ChunkLinks<'a> {
 }
 
 /// A row of a cell between chunks, and which link it is.
-pub(super) type Between = (LinkRecord, u32);
+pub(super) type CrossLink = (LinkRecord, u32);
 
 /// Links within a chunk.
 #[derive(Default)]
-pub(super) struct Inside {
+pub(super) struct IntraLinks {
     pub(super) links: Vec<u32>,
     rows: Vec<u32>,      // of all ends of each
     fragments: Vec<u32>, // of all ends of each, or `NONE`
 }
 
-impl<'a> OfChunk<'a> {
+impl<'a> SplitLinks<'a> {
     pub(super) fn new(chunk: u32, starts: Vec<u32>, links: ChunkLinks<'a>) -> Self {
-        let (inside, between) = (Inside::default(), FxHashMap::default());
-        Self { chunk, starts, links, inside, implied: 0, between }
+        let (intra, cross) = (IntraLinks::default(), FxHashMap::default());
+        Self { chunk, starts, links, intra, implied: 0, cross }
     }
 
     /// The fragment that a row lies in; the first begins with row 0.
@@ -125,7 +125,7 @@ impl<'a> Step<'a> {
     pub(crate) fn new(
         merged: &'a MergedSlices,
         frame: &Frame<'_>,
-        cells: Option<&'a CellsLeft>,
+        cells: Option<&'a CellsOutput>,
     ) -> Result<Self, WriteError> {
         let zeros = vec![0; frame.table.rank()];
         let zeros: Vec<&[i64]> = (1..width(merged)).map(|_| zeros.as_slice()).collect();
@@ -241,36 +241,36 @@ impl<'a> Step<'a> {
     }
 
     /// Tells the links within a chunk from the others, and finds the array of each.
-    pub(super) fn sort_out(&self, of: &mut OfChunk<'_>) -> Result<(), WriteError> {
+    pub(super) fn split_links(&self, chunk_links: &mut SplitLinks<'_>) -> Result<(), WriteError> {
         let mut ends = Vec::with_capacity(self.width);
-        for at in 0..self.count(&of.links) {
-            self.put_ends(&of.links, at, &mut ends);
+        for at in 0..self.count(&chunk_links.links) {
+            self.put_ends(&chunk_links.links, at, &mut ends);
             let link = saturating_u32_from_usize(at); // elements have 32 bits
-            if ends.iter().any(|(chunk, _)| *chunk != of.chunk) {
-                self.place_between(of, &ends, link)?;
+            if ends.iter().any(|(chunk, _)| *chunk != chunk_links.chunk) {
+                self.place_cross_link(chunk_links, &ends, link)?;
                 continue;
             }
             if self.implicit
                 && let [(_, child), (_, parent)] = ends.as_slice()
                 && parent.checked_add(1) == Some(*child)
-                && of.starts.binary_search(child).is_err()
+                && chunk_links.starts.binary_search(child).is_err()
             {
-                of.implied += 1;
+                chunk_links.implied += 1;
                 continue;
             }
-            let mut fragments = ends.iter().map(|(_, row)| of.fragment(*row));
+            let mut fragments = ends.iter().map(|(_, row)| chunk_links.fragment(*row));
             let first = fragments.next().unwrap_or(NONE);
             let fragment = if fragments.all(|other| other == first) { first } else { NONE };
-            of.inside.fragments.push(fragment);
-            of.inside.links.push(link);
-            of.inside.rows.extend(ends.iter().map(|(_, row)| *row));
+            chunk_links.intra.fragments.push(fragment);
+            chunk_links.intra.links.push(link);
+            chunk_links.intra.rows.extend(ends.iter().map(|(_, row)| *row));
         }
         Ok(())
     }
 
-    fn place_between(
+    fn place_cross_link(
         &self,
-        of: &mut OfChunk<'_>,
+        chunk_links: &mut SplitLinks<'_>,
         ends: &[End],
         link: u32,
     ) -> Result<(), WriteError> {
@@ -281,10 +281,14 @@ impl<'a> Step<'a> {
             given.map(|(chunk, (_, row))| Endpoint { chunk, row: (*row).into() }).collect();
         for placement in self.links.family().place(&given)? {
             let lead = placement.order().order().first().map_or(0, |lead| usize::from(*lead));
-            if ends.get(lead).is_none_or(|(chunk, _)| *chunk != of.chunk) {
+            if ends.get(lead).is_none_or(|(chunk, _)| *chunk != chunk_links.chunk) {
                 continue; // stored with another chunk
             }
-            of.between.entry(placement.offsets()).or_default().push((placement.record(), link));
+            chunk_links
+                .cross
+                .entry(placement.offsets())
+                .or_default()
+                .push((placement.record(), link));
         }
         Ok(())
     }
@@ -294,46 +298,51 @@ impl<'a> Step<'a> {
         &self,
         frame: &Frame<'_>,
         arrays: &OpenArrays,
-        of: &OfChunk<'_>,
+        chunk_links: &SplitLinks<'_>,
     ) -> Result<bool, WriteError> {
-        let key = frame.table.key(of.chunk)?;
+        let key = frame.table.key(chunk_links.chunk)?;
         let mut grouped = true;
         if let Some(index) = &arrays.index {
-            if of.inside.links.is_empty() && frame.compat {
+            if chunk_links.intra.links.is_empty() && frame.compat {
                 grouped = false;
             } else {
-                grouped = !frame.compat && !of.inside.fragments.contains(&NONE);
-                self.put_inside(&key, (index, arrays.segments.get(&self.zero)), of, grouped)?;
+                grouped = !frame.compat && !chunk_links.intra.fragments.contains(&NONE);
+                self.put_intra_links(
+                    &key,
+                    (index, arrays.segments.get(&self.zero)),
+                    chunk_links,
+                    grouped,
+                )?;
             }
         }
         let shape = self.links.family().row_shape(LinkInteger::I64, false);
-        for (offsets, rows) in &of.between {
+        for (offsets, rows) in &chunk_links.cross {
             let Some(segment) = arrays.segments.get(offsets) else { continue };
             let records: Vec<LinkRecord> = rows.iter().map(|(record, _)| *record).collect();
             segment.links.put(&key, encode(&[&records], Body::Inline, shape)?.into())?;
-            for (number, (sink, written)) in segment.columns.iter().enumerate() {
+            for (number, (sink, encoding)) in segment.columns.iter().enumerate() {
                 let links = rows.iter().map(|(_, link)| *link);
-                sink.put(&key, written.cell(self.values(&of.links, number, links)))?;
+                sink.put(&key, encoding.cell(self.values(&chunk_links.links, number, links)))?;
             }
         }
         Ok(grouped)
     }
 
     /// Puts the links within a chunk, fragment by fragment where they are grouped.
-    fn put_inside(
+    fn put_intra_links(
         &self,
         key: &ChunkKey,
         (index, segment): (&CellSink, Option<&Segment>),
-        of: &OfChunk<'_>,
+        chunk_links: &SplitLinks<'_>,
         grouped: bool,
     ) -> Result<(), WriteError> {
-        let Inside { links, rows, fragments } = &of.inside;
+        let IntraLinks { links, rows, fragments } = &chunk_links.intra;
         let mut order: Vec<u32> = (0..saturating_u32_from_usize(links.len())).collect();
         let mut counts = vec![to_u64(links.len())];
         if grouped {
             let fragment = |at: &u32| fragments.get(usize_from_u32(*at)).copied().unwrap_or(NONE);
             order.sort_by_key(fragment);
-            counts = vec![0_u64; of.starts.len()];
+            counts = vec![0_u64; chunk_links.starts.len()];
             for fragment in fragments {
                 let count = counts.get_mut(usize_from_u32(*fragment));
                 count.into_iter().for_each(|count| *count += 1);
@@ -349,10 +358,10 @@ impl<'a> Step<'a> {
             }
         }
         segment.links.put(key, cell.into())?;
-        for (number, (sink, written)) in segment.columns.iter().enumerate() {
+        for (number, (sink, encoding)) in segment.columns.iter().enumerate() {
             let links =
                 order.iter().map(|at| links.get(usize_from_u32(*at)).copied().unwrap_or(NONE));
-            sink.put(key, written.cell(self.values(&of.links, number, links)))?;
+            sink.put(key, encoding.cell(self.values(&chunk_links.links, number, links)))?;
         }
         Ok(())
     }

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_store::{Build, CellSink};
 
-use super::cells::{CellsLeft, Part};
-use super::join::{Joined, record_width};
-use super::known::MergedSlices;
-use super::link_cells::{ChunkLinks, OfChunk, OpenArrays, Step};
+use super::cells::{CellsOutput, Part};
+use super::join::{JoinedLinks, record_width};
+use super::link_cells::{ChunkLinks, OpenArrays, SplitLinks, Step};
+use super::merged_slices::MergedSlices;
 use super::sorted::{KWayMerge, ascending_u32, number_u32};
 use crate::WriteError;
 
@@ -42,8 +42,8 @@ pub(crate) fn run(
     merged: &MergedSlices,
     build: &Build,
     share: Range<usize>,
-    cells: &CellsLeft,
-    joined: &[&Joined],
+    cells: &CellsOutput,
+    joined: &[&JoinedLinks],
 ) -> Result<(LinksRecord, Vec<CellSink>), WriteError> {
     let frame = merged.frame(build);
     let step = Step::new(merged, &frame, Some(cells))?;
@@ -61,28 +61,30 @@ pub(crate) fn run(
         for at in window {
             let chunk = merged.order.chunks.get(at).copied().unwrap_or(u32::MAX);
             let starts = if step.elements { starts(&mut fragments)? } else { Vec::new() };
-            chunks.push(OfChunk::new(chunk, starts, source.take(at)?));
+            chunks.push(SplitLinks::new(chunk, starts, source.take(at)?));
         }
-        chunks.par_iter_mut().try_for_each(|of| frame.go_on().and_then(|()| step.sort_out(of)))?;
-        for of in &chunks {
-            record.inside += to_u64(of.inside.links.len());
-            record.implied += of.implied;
-            if !of.inside.links.is_empty() {
+        chunks.par_iter_mut().try_for_each(|chunk_links| {
+            frame.check_stop().and_then(|()| step.split_links(chunk_links))
+        })?;
+        for chunk_links in &chunks {
+            record.inside += to_u64(chunk_links.intra.links.len());
+            record.implied += chunk_links.implied;
+            if !chunk_links.intra.links.is_empty() {
                 arrays.add(&frame, &step, &step.zero, true)?;
             }
-            for (offsets, rows) in &of.between {
+            for (offsets, rows) in &chunk_links.cross {
                 record.rows += to_u64(rows.len());
                 arrays.add(&frame, &step, offsets, true)?;
                 segments.insert(offsets.iter().map(<[i64]>::to_vec).collect::<Vec<_>>());
             }
         }
-        let by_number: FxHashMap<u32, &OfChunk<'_>> =
-            chunks.iter().map(|of| (of.chunk, of)).collect();
-        let numbers: Vec<u32> = chunks.iter().map(|of| of.chunk).collect();
+        let by_number: FxHashMap<u32, &SplitLinks<'_>> =
+            chunks.iter().map(|chunk_links| (chunk_links.chunk, chunk_links)).collect();
+        let numbers: Vec<u32> = chunks.iter().map(|chunk_links| chunk_links.chunk).collect();
         let grouped = frame.par_write_chunks(&numbers, &arrays.sinks(), |chunk| match by_number
             .get(&chunk)
         {
-            Some(of) => step.put(&frame, &arrays, of),
+            Some(chunk_links) => step.put(&frame, &arrays, chunk_links),
             None => Ok(true),
         })?;
         record.grouped &= grouped.into_iter().all(|grouped| grouped);
@@ -102,14 +104,14 @@ impl<'a> LinkSource<'a> {
     fn open(
         merged: &MergedSlices,
         start: usize,
-        joined: &[&'a Joined],
+        joined: &[&'a JoinedLinks],
     ) -> Result<Self, WriteError> {
-        if let [Joined::Held(found)] = joined {
+        if let [JoinedLinks::Held(found)] = joined {
             return Ok(Self::Held(found));
         }
         let sorted = joined.iter().filter_map(|joined| match joined {
-            Joined::Held(_) => None,
-            Joined::Sorted(stored) => Some(stored),
+            JoinedLinks::Held(_) => None,
+            JoinedLinks::Sorted(stored) => Some(stored),
         });
         let lowest = ascending_u32(saturating_u32_from_usize(start));
         let (width, stop) = (record_width(merged), merged.options.stop_flag());

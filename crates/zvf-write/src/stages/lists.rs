@@ -84,7 +84,7 @@ impl MergedLists {
         self.rows = vec![0; table.len()];
         for source in sources {
             let (mut numbers, mut next) = (Vec::new(), 0);
-            source.each_span(table.rank(), |key, span| {
+            source.for_each_span(table.rank(), |key, span| {
                 let number = table.find_from(next, key);
                 if let Some(rows) = self.rows.get_mut(usize_from_u32(number)) {
                     *rows += u64::from(span.rows);
@@ -172,7 +172,7 @@ fn merge_keys(rank: usize, sources: &[Source]) -> Result<Vec<i64>, WriteError> {
     let (mut keys, mut source_keys) = (Vec::new(), Vec::new());
     for source in sources {
         source_keys.clear();
-        source.each_span(rank, |key, _| {
+        source.for_each_span(rank, |key, _| {
             source_keys.extend_from_slice(key);
             Ok(())
         })?;

@@ -14,10 +14,10 @@
 //! finish   all                       presence, objects, attributes of objects      index, here
 //! ```
 //!
-//! What is left is in memory or in files ([`Stored`], and likewise slices, places and joined links). Input that fits in
-//! memory is one slice, which stays there as it was given, and no step leaves a file. Otherwise all leave files; then memory
-//! is held for a window of chunks and for a few sorted runs, each a fixed part of the setting, and for what is known of
-//! each chunk. The cells are the same, and whoever does the same step again writes the same bytes.
+//! What is left is in memory or in files ([`StepOutput`], and likewise slices, places and joined links). Input that fits
+//! in memory is one slice, which stays there as it was given, and no step leaves a file. Otherwise all leave files; then
+//! memory is held for a window of chunks and for a few sorted runs, each a fixed part of the setting, and for what is
+//! known of each chunk. The cells are the same, and whoever does the same step again writes the same bytes.
 //!
 //! One process does it all ([`Stages`]), with files in a scratch folder; several share a folder and keep a journal
 //! (`tasks`).
@@ -26,16 +26,16 @@ mod cells;
 mod file;
 mod index;
 mod join;
-mod known;
 mod link_cells;
 mod links;
 mod lists;
+mod merged_slices;
 mod places;
 mod slice;
 mod sorted;
 mod source;
 mod spans;
-mod stored;
+mod step_output;
 
 use std::path::Path;
 
@@ -44,19 +44,19 @@ use zvf_format::num::to_u64;
 use zvf_metadata::LevelDoc;
 use zvf_store::{Build, CellSink};
 
-pub(crate) use cells::{CellsLeft, CellsRecord, Part};
-pub(crate) use file::{Output, Written, open, temporary_path};
+pub(crate) use cells::{CellsOutput, CellsRecord, Part};
+pub(crate) use file::{Output, WrittenFile, open, temporary_path};
 pub(crate) use index::Ids;
-pub(crate) use join::{JoinRecord, Joined};
-pub(crate) use known::MergedSlices;
+pub(crate) use join::{JoinRecord, JoinedLinks};
 pub(crate) use links::LinksRecord;
+pub(crate) use merged_slices::MergedSlices;
 pub(crate) use places::{Places, for_each_place};
 pub(crate) use slice::{FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::ascending;
 pub(crate) use sorted::{ExternalSorter, KWayMerge, ascending_u64, number_u64};
-pub(crate) use stored::{Stored, Target};
+pub(crate) use step_output::{StepOutput, Target};
 
 use crate::WriteError;
 use crate::cells::{Arrays, Frame, Meaning};
@@ -69,8 +69,8 @@ use crate::schema::Schema;
 /// The records of all steps of a level, and what they left.
 #[derive(Debug, Default)]
 pub(crate) struct Stages {
-    pub(crate) cells: Vec<(CellsRecord, CellsLeft)>,
-    pub(crate) joins: Vec<(JoinRecord, Joined)>,
+    pub(crate) cells: Vec<(CellsRecord, CellsOutput)>,
+    pub(crate) joins: Vec<(JoinRecord, JoinedLinks)>,
     pub(crate) links: Vec<LinksRecord>,
     /// The arrays, where this process wrote all of them; otherwise the records say what there is of each.
     pub(crate) open: Option<Vec<CellSink>>,
@@ -103,9 +103,9 @@ pub(crate) fn joins(merged: &MergedSlices) -> usize {
 pub(crate) fn join(
     merged: &MergedSlices,
     number: usize,
-    cells: &[&CellsLeft],
+    cells: &[&CellsOutput],
     target: &Target,
-) -> Result<(JoinRecord, Joined), WriteError> {
+) -> Result<(JoinRecord, JoinedLinks), WriteError> {
     if !merged.schema.kind.has_links() {
         return join::chains(merged, cells, target);
     }
@@ -122,7 +122,7 @@ pub(crate) fn cells(
     build: &Build,
     (share, shares): (u32, u32),
     target: &Target,
-) -> Result<(CellsRecord, CellsLeft, Vec<CellSink>), WriteError> {
+) -> Result<(CellsRecord, CellsOutput, Vec<CellSink>), WriteError> {
     cells::run(merged, build, merged.share(share, shares), target)
 }
 
@@ -131,8 +131,8 @@ pub(crate) fn links(
     merged: &MergedSlices,
     build: &Build,
     (share, shares): (u32, u32),
-    cells: &CellsLeft,
-    joined: &[&Joined],
+    cells: &CellsOutput,
+    joined: &[&JoinedLinks],
 ) -> Result<(LinksRecord, Vec<CellSink>), WriteError> {
     links::run(merged, build, merged.share(share, shares), cells, joined)
 }
@@ -154,7 +154,7 @@ impl Stages {
             all.joins.push(join(merged, number, &[&left], &target(&format!("join-{number}")))?);
         }
         if !all.joins.is_empty() {
-            let joined: Vec<&Joined> = all.joins.iter().map(|(_, joined)| joined).collect();
+            let joined: Vec<&JoinedLinks> = all.joins.iter().map(|(_, joined)| joined).collect();
             let (record, sinks) = links(merged, build, (0, 1), &left, &joined)?;
             all.links.push(record);
             open.extend(sinks);
@@ -180,14 +180,14 @@ impl Stages {
         self.finish_cells(merged, &frame).await?;
         let (links, rows, segments, grouped) = self.finish_links(merged, &frame).await?;
         let target = folder.map_or(Target::Memory, |folder| Target::Files(folder.join("all")));
-        let left: Vec<&CellsLeft> = self.cells.iter().map(|(_, left)| left).collect();
+        let left: Vec<&CellsOutput> = self.cells.iter().map(|(_, left)| left).collect();
         let ids = Ids::gather(merged, &left, &target)?;
         let bins = grouping == Grouping::Bins;
         let points = merged.schema.kind == zvf_model::Kind::PointCloud;
         let indexed = !(bins && points && ids.count == 0 && !objects.needs_index());
         if indexed {
             index::write(merged, &frame, &ids, &left).await?;
-            objects.write_groups(build, merged.at(), merged.schema.kind).await?;
+            objects.write_groups(build, merged.geometry(), merged.schema.kind).await?;
         }
         let description = LevelDescription {
             schema: &merged.schema,
@@ -199,9 +199,9 @@ impl Stages {
             grouped,
             explicit: merged.explicit(),
         };
-        description.write(build, merged.at(), edit_level).await?;
-        let sum = |of: &dyn Fn(&CellsRecord) -> u64| {
-            self.cells.iter().map(|(record, _)| of(record)).sum::<u64>()
+        description.write(build, merged.geometry(), edit_level).await?;
+        let sum = |field: &dyn Fn(&CellsRecord) -> u64| {
+            self.cells.iter().map(|(record, _)| field(record)).sum::<u64>()
         };
         let files = merged.slices.iter().flat_map(|slice| &slice.files);
         let sparse = merged.schema.kind.is_chain() && ids.sparse;
@@ -283,7 +283,7 @@ impl Stages {
         frame: &Frame<'_>,
     ) -> Result<(u64, u64, u64, bool), WriteError> {
         let step = link_cells::Step::new(merged, frame, None)?;
-        let total = |of: &dyn Fn(&LinksRecord) -> u64| self.links.iter().map(of).sum::<u64>();
+        let total = |field: &dyn Fn(&LinksRecord) -> u64| self.links.iter().map(field).sum::<u64>();
         let inside = total(&|record| record.inside);
         let rows = total(&|record| record.rows) + inside;
         let between = self.joins.iter().map(|(record, _)| record.between);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zvf_format::num::to_u64;
 
 use super::sorted::{KWayMerge, number_u32, number_u64};
-use super::stored::Stored;
+use super::step_output::StepOutput;
 use crate::WriteError;
 use crate::stop::StopFlag;
 
@@ -19,7 +19,7 @@ pub(crate) enum Places {
     /// All vertices of the input.
     Held(PlaceTable),
     /// Sorted records of [`PLACE`] bytes.
-    Sorted(Stored),
+    Sorted(StepOutput),
 }
 
 /// The place of every vertex.
@@ -52,22 +52,22 @@ impl PlaceTable {
     }
 }
 
-/// Calls `each` with the number of each vertex, ascending, its chunk and its row, given the places of all.
+/// Calls `visit` with the number of each vertex, ascending, its chunk and its row, given the places of all.
 pub(crate) fn for_each_place(
     all: &[Places],
     stop: &StopFlag,
-    each: &mut dyn FnMut(u64, u32, u32) -> Result<(), WriteError>,
+    visit: &mut dyn FnMut(u64, u32, u32) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
     for table in all.iter().filter_map(Places::table) {
         for number in 0..to_u64(table.0.len()) {
             if let Some((chunk, row)) = table.locate(number) {
-                each(number, chunk, row)?;
+                visit(number, chunk, row)?;
             }
         }
     }
     let mut places = KWayMerge::open(all.iter().filter_map(Places::sorted_file), PLACE, stop)?;
     while let Some(place) = places.head() {
-        each(number_u64(place), number_u32(place, 8), number_u32(place, 12))?;
+        visit(number_u64(place), number_u32(place, 8), number_u32(place, 12))?;
         places.advance()?;
     }
     Ok(())
@@ -83,7 +83,7 @@ impl Places {
     }
 
     /// The records, where they are sorted.
-    pub(crate) const fn sorted_file(&self) -> Option<&Stored> {
+    pub(crate) const fn sorted_file(&self) -> Option<&StepOutput> {
         match self {
             Self::Held(_) => None,
             Self::Sorted(stored) => Some(stored),

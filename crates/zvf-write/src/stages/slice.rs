@@ -18,7 +18,7 @@
 //!
 //! What is sorted, ids and what follows them, is the same in memory.
 //!
-//! Not here: how the slices of a chunk are put together (`known`).
+//! Not here: how the slices of a chunk are put together (`merged_slices`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,9 +28,9 @@ use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::{Column, Field};
 
-use super::file::{Output, Written};
+use super::file::{Output, WrittenFile};
 use super::sorted::{ascending, ascending_u64};
-use super::stored::{Stored, Target, file};
+use super::step_output::{StepOutput, Target, file};
 use crate::WriteError;
 use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
@@ -66,7 +66,7 @@ pub(crate) struct Slice {
     /// What is said of objects, one for each `NAME.field-N`.
     pub(crate) fields: Vec<FieldRecord>,
     /// The files.
-    pub(crate) files: Vec<Written>,
+    pub(crate) files: Vec<WrittenFile>,
     /// Where everything else of it is.
     #[serde(skip)]
     pub(crate) data: SliceData,
@@ -89,7 +89,7 @@ pub(crate) struct HeldSlice {
     /// What is said of them, one column for each attribute.
     pub(crate) element_columns: Vec<Column>,
     /// What is sorted, by its name.
-    pub(crate) sorted: BTreeMap<String, Stored>,
+    pub(crate) sorted: BTreeMap<String, StepOutput>,
 }
 
 /// Rows in memory.
@@ -128,12 +128,12 @@ pub(crate) struct FieldRecord {
 
 impl Slice {
     /// What is sorted under this name; nothing without.
-    pub(crate) fn sorted_file(&self, suffix: &str) -> Stored {
+    pub(crate) fn sorted_file(&self, suffix: &str) -> StepOutput {
         match &self.data {
             SliceData::Held(held) => {
-                held.sorted.get(suffix).cloned().unwrap_or(Stored::Held(bytes::Bytes::new()))
+                held.sorted.get(suffix).cloned().unwrap_or(StepOutput::Held(bytes::Bytes::new()))
             }
-            SliceData::Files(stem) => Stored::in_file(stem, suffix),
+            SliceData::Files(stem) => StepOutput::in_file(stem, suffix),
         }
     }
 }
@@ -149,11 +149,11 @@ pub(crate) struct SideData {
 impl SideData {
     /// Chooses the data that later steps need: elements name vertices by running numbers, and so does a caller that asks
     /// where vertices went.
-    pub(crate) fn new(schema: &Schema, grouping: Grouping, tells_places: bool) -> Self {
+    pub(crate) fn new(schema: &Schema, grouping: Grouping, records_locations: bool) -> Self {
         let runs = grouping == Grouping::Runs;
         Self {
             groups: grouping == Grouping::Objects || (!runs && schema.bins.count() > 1),
-            numbers: !runs && (schema.kind.has_links() || tells_places),
+            numbers: !runs && (schema.kind.has_links() || records_locations),
             runs,
         }
     }
@@ -199,7 +199,7 @@ pub(crate) fn write_rows(
     held: &HeldRows,
     side_data: SideData,
     stop: &StopFlag,
-) -> Result<[Written; 2], WriteError> {
+) -> Result<[WrittenFile; 2], WriteError> {
     let mut rows = Output::create(file(stem, "rows"), stop)?;
     let mut chunks = Output::create(file(stem, "chunks"), stop)?;
     for chunk in held.chunks() {
@@ -212,11 +212,8 @@ pub(crate) fn write_rows(
         chunks.write(&rows.bytes().to_le_bytes())?;
         for (what, n) in [("rows of a chunk", count), ("runs of a chunk", owners.len())] {
             let (max, found) = (u64::from(u32::MAX), to_u64(n));
-            let n = u32::try_from(n).map_err(|_too_many| WriteError::TooMuch {
-                what,
-                most: max,
-                found,
-            })?;
+            let n =
+                u32::try_from(n).map_err(|_too_many| WriteError::TooMuch { what, max, found })?;
             chunks.write(&n.to_le_bytes())?;
         }
         for column in gather_as_given(&pieces) {
@@ -284,7 +281,7 @@ pub(crate) fn write_elements(
     elements: &Elements,
     columns: &[Column],
     stop: &StopFlag,
-) -> Result<Written, WriteError> {
+) -> Result<WrittenFile, WriteError> {
     let mut out = Output::create(file(stem, "elements"), stop)?;
     for number in 0..saturating_u32_from_usize(elements.len()) {
         for vertex in elements.vertices(number) {
@@ -303,7 +300,7 @@ pub(crate) fn write_ids(
     suffix: &str,
     mut ids: impl Iterator<Item = i64>,
     stop: &StopFlag,
-) -> Result<(Stored, Option<Written>), WriteError> {
+) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
     let mut out = target.sequence(suffix, stop)?;
     ids.try_for_each(|id| out.write(&ascending(id)))?;
     out.finish()
@@ -317,7 +314,7 @@ pub(crate) fn write_field(
     given: &[(&[i64], &Field)],
     put: impl Fn(&mut [u8], &[u8]),
     stop: &StopFlag,
-) -> Result<(FieldRecord, (Stored, Option<Written>)), WriteError> {
+) -> Result<(FieldRecord, (StepOutput, Option<WrittenFile>)), WriteError> {
     let stride =
         zvf_format::num::saturating_usize(dtype.size).saturating_mul(usize_from_u32(width));
     let mut sorter = target.sorter(suffix, stride + 16, FIELD_MEMORY, stop);

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use rayon::prelude::*;
 use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
 
-use super::file::{Output, Written, open, temporary_path};
-use super::stored::{Stored, Target, file};
+use super::file::{Output, WrittenFile, open, temporary_path};
+use super::step_output::{StepOutput, Target, file};
 use crate::WriteError;
 use crate::stop::StopFlag;
 
@@ -64,25 +64,25 @@ impl ExternalSorter {
     }
 
     /// The records in order, and the record of the file that they are in.
-    pub(crate) fn finish(mut self) -> Result<(Stored, Option<Written>), WriteError> {
+    pub(crate) fn finish(mut self) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
         let Some(path) = self.path.clone() else {
             let held = std::mem::take(&mut self.held);
-            return Ok((Stored::Held(sort_records(held, self.width).into()), None));
+            return Ok((StepOutput::Held(sort_records(held, self.width).into()), None));
         };
         if self.runs.is_empty() {
             let written = self.write(path.clone())?;
-            return Ok((Stored::File(path), Some(written)));
+            return Ok((StepOutput::File(path), Some(written)));
         }
         self.spill()?;
         self.held = Vec::new();
-        let runs: Vec<Stored> = self.runs.iter().cloned().map(Stored::File).collect();
+        let runs: Vec<StepOutput> = self.runs.iter().cloned().map(StepOutput::File).collect();
         let mut merge = KWayMerge::open(&runs, self.width, &self.stop)?;
         let mut out = Output::create(path.clone(), &self.stop)?;
         while let Some(record) = merge.head() {
             out.write(record)?;
             merge.advance()?;
         }
-        Ok((Stored::File(path), Some(out.finish()?)))
+        Ok((StepOutput::File(path), Some(out.finish()?)))
     }
 
     fn spill(&mut self) -> Result<(), WriteError> {
@@ -95,7 +95,7 @@ impl ExternalSorter {
         Ok(())
     }
 
-    fn write(&self, path: PathBuf) -> Result<Written, WriteError> {
+    fn write(&self, path: PathBuf) -> Result<WrittenFile, WriteError> {
         let mut out = Output::create(path, &self.stop)?;
         in_order(&self.held, self.width).try_for_each(|record| out.write(record))?;
         out.finish()
@@ -183,7 +183,7 @@ enum Source {
 impl KWayMerge {
     /// All records of `width` bytes in these sources; none comes once `stop` is set.
     pub(crate) fn open<'a>(
-        stored: impl IntoIterator<Item = &'a Stored>,
+        stored: impl IntoIterator<Item = &'a StepOutput>,
         width: usize,
         stop: &StopFlag,
     ) -> Result<Self, WriteError> {
@@ -192,7 +192,7 @@ impl KWayMerge {
 
     /// Those that are not below `lowest`.
     pub(crate) fn from<'a>(
-        stored: impl IntoIterator<Item = &'a Stored>,
+        stored: impl IntoIterator<Item = &'a StepOutput>,
         width: usize,
         lowest: &[u8],
         stop: &StopFlag,
@@ -284,9 +284,9 @@ const PREFIX: usize = 16;
 
 impl Source {
     /// Opens it at the first record that is not below `lowest`, and says whether there is one.
-    fn open(stored: &Stored, width: usize, lowest: &[u8]) -> Result<(Self, bool), WriteError> {
+    fn open(stored: &StepOutput, width: usize, lowest: &[u8]) -> Result<(Self, bool), WriteError> {
         match stored {
-            Stored::Held(bytes) => {
+            StepOutput::Held(bytes) => {
                 let count = bytes.len().checked_div(width).unwrap_or(0);
                 let record = |at: usize| bytes.get(at * width..(at + 1) * width).unwrap_or(&[]);
                 let (mut from, mut to) = (0, if lowest.is_empty() { 0 } else { count });
@@ -296,7 +296,7 @@ impl Source {
                 }
                 Ok((Self::Held(bytes.clone(), from * width, width), from < count))
             }
-            Stored::File(path) => {
+            StepOutput::File(path) => {
                 let mut source = Self::open_file(path, width, lowest)?;
                 let some = source.advance()?;
                 Ok((source, some))
@@ -399,14 +399,17 @@ mod tests {
 
     use super::*;
 
-    fn sorted_file(folder: &Path, name: &str, numbers: &[i64], memory: u64) -> Stored {
+    fn sorted_file(folder: &Path, name: &str, numbers: &[i64], memory: u64) -> StepOutput {
         let sorter = ExternalSorter::new(folder.join(name), 9, memory, &StopFlag::default());
         let (stored, written) = fill_and_finish(sorter, numbers);
         assert_eq!(written.unwrap().bytes, 9 * numbers.len() as u64);
         stored
     }
 
-    fn fill_and_finish(mut sorter: ExternalSorter, numbers: &[i64]) -> (Stored, Option<Written>) {
+    fn fill_and_finish(
+        mut sorter: ExternalSorter,
+        numbers: &[i64],
+    ) -> (StepOutput, Option<WrittenFile>) {
         for n in numbers {
             sorter.push(&[&ascending(*n), b"!"]).unwrap();
         }
@@ -479,7 +482,7 @@ mod tests {
                     sorted_file(folder.path(), &format!("{n}"), numbers, 1 << 20)
                 }
             });
-            let stored: Vec<Stored> = stored.collect();
+            let stored: Vec<StepOutput> = stored.collect();
             let mut expected: Vec<i64> = sources.iter().flat_map(|(numbers, _)| numbers).copied().collect();
             expected.sort_unstable();
             prop_assert_eq!(&read(KWayMerge::open(&stored, 9, &stop).unwrap()), &expected);

@@ -3,7 +3,7 @@
 //! A slice in memory has the batches as they were given, and gives the pieces of a chunk away as they are. Of one in files,
 //! rows are read for many chunks at once, those that lie side by side in one piece.
 //!
-//! Not here: where in the slices the rows of some chunks are (`spans`), and what their bytes are (`known`).
+//! Not here: where in the slices the rows of some chunks are (`spans`), and what their bytes are (`merged_slices`).
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -14,7 +14,7 @@ use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 
 use super::file::open;
 use super::slice::{HeldRows, Slice, SliceData};
-use super::stored::file;
+use super::step_output::file;
 use crate::WriteError;
 use crate::run::Piece;
 
@@ -75,11 +75,11 @@ impl Source {
         }
     }
 
-    /// Calls `each` with the key and the place of each chunk that has rows, ascending.
-    pub(super) fn each_span(
+    /// Calls `visit` with the key and the place of each chunk that has rows, ascending.
+    pub(super) fn for_each_span(
         &self,
         rank: usize,
-        mut each: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
+        mut visit: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
     ) -> Result<(), WriteError> {
         match self {
             Self::Held(held) => held.chunks.iter().try_for_each(|chunk| {
@@ -88,9 +88,9 @@ impl Source {
                 let runs = held.rows.chains.owners(*chunk).len();
                 // More rows than 32 bits count are refused when the cell is written.
                 let [rows, runs] = [rows, runs].map(saturating_u32_from_usize);
-                each(held.rows.table.components(*chunk), Span { start: 0, rows, runs })
+                visit(held.rows.table.components(*chunk), Span { start: 0, rows, runs })
             }),
-            Self::File(source) => source.each_span(rank, each),
+            Self::File(source) => source.for_each_span(rank, visit),
         }
     }
 
@@ -144,11 +144,11 @@ impl FileSource {
         Ok(loaded)
     }
 
-    /// Reads the list of chunks: calls `each` with the key and the place of each, ascending.
-    fn each_span(
+    /// Reads the list of chunks: calls `visit` with the key and the place of each, ascending.
+    fn for_each_span(
         &self,
         rank: usize,
-        mut each: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
+        mut visit: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
     ) -> Result<(), WriteError> {
         let mut file = BufReader::with_capacity(1 << 16, open(&self.chunks)?);
         let (mut entry, mut key) = (vec![0; width(rank)], Vec::with_capacity(rank));
@@ -160,7 +160,7 @@ impl FileSource {
             }
             key.clear();
             key.extend(words(&entry, rank));
-            each(&key, span(&entry, rank))?;
+            visit(&key, span(&entry, rank))?;
         }
     }
 }

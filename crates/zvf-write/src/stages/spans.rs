@@ -25,7 +25,7 @@ use super::sorted::{
     ExternalSorter, KWayMerge, ascending_u32, ascending_u64, number_u32, number_u64,
 };
 use super::source::{Source, Span};
-use super::stored::{Stored, file};
+use super::step_output::{StepOutput, file};
 use crate::chunks::{ChunkTable, Order};
 use crate::stop::StopFlag;
 use crate::{WriteError, WriteOptions};
@@ -33,7 +33,7 @@ use crate::{WriteError, WriteOptions};
 /// The places of the rows of all chunks, in a file.
 #[derive(Debug)]
 pub(super) struct SpanIndex {
-    stored: Stored,
+    stored: StepOutput,
     slices: usize,
     stop: StopFlag,
 }
@@ -51,7 +51,11 @@ impl SpanIndex {
         if fs::metadata(&path).ok().is_none_or(|found| found.len() != bytes) {
             sort_spans(&path, sources, (table, order), options)?;
         }
-        Ok(Self { stored: Stored::File(path), slices: sources.len(), stop: options.stop_flag() })
+        Ok(Self {
+            stored: StepOutput::File(path),
+            slices: sources.len(),
+            stop: options.stop_flag(),
+        })
     }
 
     /// Reads where the rows of these chunks, which follow each other in the order of writing, are in each slice.
@@ -94,7 +98,7 @@ fn sort_spans(
         ExternalSorter::new(path, ENTRY, options.memory / MEMORY_SHARE, &options.stop_flag());
     for (number, source) in sources.iter().enumerate() {
         let (slice, mut next) = (ascending_u32(saturating_u32_from_usize(number)), 0);
-        source.each_span(table.rank(), |key, span| {
+        source.for_each_span(table.rank(), |key, span| {
             let chunk = table.find_from(next, key);
             next = chunk.saturating_add(1); // that of a key that is not there is the largest
             sorter.push(&[
@@ -187,7 +191,7 @@ mod tests {
         let (lists, table) = MergedLists::load(1, (&slices, &mut sources), (None, &stop)).unwrap();
         let (order, stem) = (table.order(&[0], None), folder.path().join("merged"));
         let load = || SpanIndex::load(&stem, (&lists, &sources), (&table, &order), &options);
-        let Stored::File(path) = load().unwrap().stored else { panic!("a file") };
+        let StepOutput::File(path) = load().unwrap().stored else { panic!("a file") };
         let whole = fs::read(&path).unwrap();
         assert_eq!(whole.len(), 2 * ENTRY);
         fs::write(&path, &whole[..ENTRY]).unwrap();

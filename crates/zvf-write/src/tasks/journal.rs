@@ -12,7 +12,7 @@ use super::folder::{sync_names, write_new};
 use super::path_exists;
 use super::plan::Task;
 use crate::WriteError;
-use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, Written};
+use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, WrittenFile};
 
 /// The journal in a folder.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) enum Record {
 
 impl Record {
     /// The files that it left for others.
-    pub(super) fn files(&self) -> &[Written] {
+    pub(super) fn files(&self) -> &[WrittenFile] {
         match self {
             Self::Route(slice) => &slice.files,
             Self::Cells(record) => &record.files,

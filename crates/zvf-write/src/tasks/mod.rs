@@ -58,8 +58,8 @@ pub use self::plan::{SlicePlan, Stage, Task, TaskPlan};
 use crate::ingest::Ingest;
 use crate::objects::Objects;
 use crate::stages::{
-    self, CellsLeft, CellsRecord, Joined, LinksRecord, MergedSlices, Part, SliceData, Stages,
-    Stored, Target,
+    self, CellsOutput, CellsRecord, JoinedLinks, LinksRecord, MergedSlices, Part, SliceData,
+    Stages, StepOutput, Target,
 };
 use crate::{Report, Schema, WriteError, WriteOptions};
 
@@ -219,7 +219,7 @@ impl Tasks {
             ));
         };
         let before = self.plan.slices.iter().take(place);
-        let sum = |of: fn(&SlicePlan) -> u64| before.clone().map(of).sum::<u64>();
+        let sum = |field: fn(&SlicePlan) -> u64| before.clone().map(field).sum::<u64>();
         let options = WriteOptions { memory: u64::MAX, ..self.options.clone() };
         let mut ingest = Ingest::new(self.schema.clone(), &options);
         ingest.begin_at(sum(|s| s.vertices), sum(|s| s.trees), sum(|s| s.lines));
@@ -274,16 +274,16 @@ impl Tasks {
             }
             Stage::Join => {
                 let number = zvf_format::num::usize_from_u32(task.number);
-                let cells: Vec<CellsLeft> =
-                    self.tasks_of_stage(Stage::Cells).map(|task| self.cells_left(task)).collect();
-                let cells: Vec<&CellsLeft> = cells.iter().collect();
+                let cells: Vec<CellsOutput> =
+                    self.tasks_of_stage(Stage::Cells).map(|task| self.cells_output(task)).collect();
+                let cells: Vec<&CellsOutput> = cells.iter().collect();
                 Record::Join(stages::join(merged, number, &cells, &target)?.0)
             }
             Stage::Links => {
-                let cells = self.cells_left(Task { stage: Stage::Cells, number: task.number });
-                let joined: Vec<Joined> =
+                let cells = self.cells_output(Task { stage: Stage::Cells, number: task.number });
+                let joined: Vec<JoinedLinks> =
                     self.tasks_of_stage(Stage::Join).map(|task| self.join_record(task)).collect();
-                let joined: Vec<&Joined> = joined.iter().collect();
+                let joined: Vec<&JoinedLinks> = joined.iter().collect();
                 let (record, arrays) = stages::links(merged, &build, share, &cells, &joined)?;
                 Record::Links(LinksRecord { parts: Part::finish_all(arrays)?, ..record })
             }
@@ -315,7 +315,7 @@ impl Tasks {
         let mut all = Stages::default();
         for task in self.all() {
             match self.journal.read(task)? {
-                Some(Record::Cells(record)) => all.cells.push((record, self.cells_left(task))),
+                Some(Record::Cells(record)) => all.cells.push((record, self.cells_output(task))),
                 Some(Record::Join(record)) => all.joins.push((record, self.join_record(task))),
                 Some(Record::Links(record)) => all.links.push(record),
                 Some(Record::Route(_)) | None => {}
@@ -404,13 +404,13 @@ impl Tasks {
     }
 
     /// What a `cells` task left.
-    fn cells_left(&self, task: Task) -> CellsLeft {
-        CellsLeft::in_files(&self.journal.stem(task))
+    fn cells_output(&self, task: Task) -> CellsOutput {
+        CellsOutput::in_files(&self.journal.stem(task))
     }
 
     /// What a `join` task found.
-    fn join_record(&self, task: Task) -> Joined {
-        Joined::Sorted(Stored::in_file(&self.journal.stem(task), "links"))
+    fn join_record(&self, task: Task) -> JoinedLinks {
+        JoinedLinks::Sorted(StepOutput::in_file(&self.journal.stem(task), "links"))
     }
 
     /// Refuses a task before those of earlier stages.

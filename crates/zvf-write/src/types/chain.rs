@@ -75,7 +75,7 @@ pub(crate) fn ids_from(first: i64, count: usize) -> Result<std::ops::Range<i64>,
     let (max, found) = (i64::MAX.cast_unsigned(), first.unsigned_abs() + to_u64(count));
     match first.checked_add_unsigned(to_u64(count)) {
         Some(end) => Ok(first..end),
-        None => Err(WriteError::TooMuch { what: "ids of objects", most: max, found }),
+        None => Err(WriteError::TooMuch { what: "ids of objects", max, found }),
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
             }
         }
     }
-    let of = |row: u32| {
+    let children_of = |row: u32| {
         let from = starts.get(usize_from_u32(row)).copied().unwrap_or(0);
         let to = ends.get(usize_from_u32(row)).copied().unwrap_or(0);
         children.get(usize_from_u32(from)..usize_from_u32(to)).unwrap_or(&[])
@@ -77,7 +77,7 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
             if let Some(slot) = tree.get_mut(usize_from_u32(row)) {
                 *slot = number;
             }
-            stack.extend(of(row).iter().rev());
+            stack.extend(children_of(row).iter().rev());
         }
     }
     match (0..rows).zip(&tree).find(|(_, tree)| **tree == NONE) {
@@ -95,14 +95,16 @@ impl Trees {
         edges: &[usize],
         first: u64,
     ) -> Result<Vec<i64>, WriteError> {
-        let of = |row: usize| objects.get(row).copied();
+        let object_of = |row: usize| objects.get(row).copied();
         let (pairs, _) = edges.as_chunks::<2>();
-        if let Some([child, _]) = pairs.iter().find(|[child, parent]| of(*child) != of(*parent)) {
+        if let Some([child, _]) =
+            pairs.iter().find(|[child, parent]| object_of(*child) != object_of(*parent))
+        {
             let vertex = first + u64::from(saturating_u32_from_usize(*child));
             return Err(WriteError::Parent { vertex, fault: "has its parent in another object" });
         }
         let mut rooted: Vec<i64> =
-            self.roots.iter().filter_map(|root| of(usize_from_u32(*root))).collect();
+            self.roots.iter().filter_map(|root| object_of(usize_from_u32(*root))).collect();
         rooted.sort_unstable();
         check_once(&rooted)?;
         Ok(rooted)

@@ -109,7 +109,7 @@ impl Numbering {
                 let parts = batch.parts().objects().iter().copied();
                 self.file.add_ids(parts.chain(owners));
                 if batch.parts().is_empty() && batch.vertex_objects().is_none() {
-                    self.file.unsaid += unsaid(batch);
+                    self.file.unsaid += count_unnamed_objects(batch);
                 }
             }
             Piece::Objects { ids, .. } => self.file.add_ids(ids.iter().copied()),
@@ -155,7 +155,7 @@ impl File {
 }
 
 /// Objects of a batch that names none, as the writer numbers them.
-fn unsaid(batch: &Batch) -> u64 {
+fn count_unnamed_objects(batch: &Batch) -> u64 {
     let edges = batch.elements().map_or(0, zvf_model::Elements::len);
     let count = if batch.kind() == Kind::Skeleton {
         batch.len().saturating_sub(edges) // the writer refuses more edges than a tree has

@@ -412,9 +412,9 @@ impl fmt::Display for Layout {
             let firsts: Vec<String> = self.shifts.iter().map(|s| s.first().to_string()).collect();
             writeln!(f, "objects     file by file, ids from {} on", firsts.join(", "))?;
         }
-        let each = self.vertices.checked_div(self.chunks).unwrap_or(0);
+        let mean_vertices = self.vertices.checked_div(self.chunks).unwrap_or(0);
         writeln!(f, "chunks      {:?}, {} in the bounds", self.chunk, self.chunks)?;
-        writeln!(f, "            about {each} vertices in each, if they lay evenly")?;
+        writeln!(f, "            about {mean_vertices} vertices in each, if they lay evenly")?;
         match &self.shard {
             Some(shard) => write!(f, "shards      {shard:?} chunks in one object")?,
             None => write!(f, "shards      none: one object for each chunk and array")?,
@@ -498,8 +498,8 @@ fn round_up(x: f64) -> f64 {
 
 /// The nearest of them, as a factor.
 fn round(x: f64) -> f64 {
-    let off = |step: &f64| (step / x).ln().abs();
-    let nearest = steps(x).into_iter().min_by(|a, b| off(a).total_cmp(&off(b)));
+    let distance = |step: &f64| (step / x).ln().abs();
+    let nearest = steps(x).into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     nearest.map_or(1.0, exact)
 }
 

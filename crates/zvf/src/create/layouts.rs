@@ -45,7 +45,7 @@ use crate::Error;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Layouts {
-    each: Vec<(Vec<PathBuf>, Layout)>, // at least one; the kinds of the store in order
+    by_kind: Vec<(Vec<PathBuf>, Layout)>, // at least one; the kinds of the store in order
 }
 
 impl Layouts {
@@ -73,20 +73,20 @@ impl Layouts {
         if kinds.is_empty() {
             return Err(Error::bad_request("the input", "at least one file", "none"));
         }
-        let (mut each, mut next) = (Vec::with_capacity(kinds.len()), 0);
+        let (mut by_kind, mut next) = (Vec::with_capacity(kinds.len()), 0);
         for (_, files, begun) in kinds {
             let layout = Layout::starting_at_id(&files, Some(begun), recipe, next, progress)?;
             next = layout.next;
-            each.push((files, layout));
+            by_kind.push((files, layout));
         }
-        let mut layouts = Self { each };
+        let mut layouts = Self { by_kind };
         layouts.agree(recipe)?;
         Ok(layouts)
     }
 
     /// That of each kind, in the order of the store.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Layout> {
-        self.each.iter().map(|(_, layout)| layout)
+        self.by_kind.iter().map(|(_, layout)| layout)
     }
 
     /// Writes what the files hold to a new store at `address`. Of one kind, that is
@@ -102,7 +102,7 @@ impl Layouts {
         recipe: &Recipe,
         progress: &mut Progress<'_>,
     ) -> Result<Report, Error> {
-        if let [(files, layout)] = self.each.as_slice() {
+        if let [(files, layout)] = self.by_kind.as_slice() {
             return create_all(files, address, layout, recipe, progress).await;
         }
         if let Some(folder) = folder(address, recipe).filter(|folder| folder.exists()) {
@@ -123,7 +123,7 @@ impl Layouts {
         let mut writer = Writer::create(address, whole, recipe.write.clone()).await?;
         let mut total = 0_u64;
         let mut beside = Beside::default();
-        for (files, layout) in &self.each {
+        for (files, layout) in &self.by_kind {
             let mut kind_writer = writer.kind(layout.header.kind)?;
             for (input, (file, shift)) in files.iter().zip(&layout.shifts).enumerate() {
                 let before = kind_writer.vertices();
@@ -148,7 +148,7 @@ impl Layouts {
 
     /// Gives all kinds the same chunks.
     fn agree(&mut self, recipe: &Recipe) -> Result<(), Error> {
-        let [(_, first), other_layouts @ ..] = self.each.as_slice() else { return Ok(()) };
+        let [(_, first), other_layouts @ ..] = self.by_kind.as_slice() else { return Ok(()) };
         if other_layouts.is_empty() {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Layouts {
                 return Err(Error::bad_request("the input", expected, &found));
             }
         }
-        let all = || self.each.iter().map(|(_, layout)| layout);
+        let all = || self.by_kind.iter().map(|(_, layout)| layout);
         let vertices = all().map(|layout| layout.vertices).sum::<u64>();
         let bytes = all().map(|layout| layout.bytes).sum::<u64>();
         let bounds = all().filter_map(|layout| layout.bounds.clone()).reduce(union);
@@ -170,11 +170,11 @@ impl Layouts {
         units.retain(|units| !units.is_empty());
         units.sort_unstable();
         units.dedup();
-        for (_, layout) in &mut self.each {
+        for (_, layout) in &mut self.by_kind {
             layout.choose_chunks(bounds.as_ref(), (vertices, bytes), recipe);
             layout.header.units = Vec::new();
         }
-        if let Some((_, first)) = self.each.first_mut() {
+        if let Some((_, first)) = self.by_kind.first_mut() {
             match units.as_slice() {
                 [only] => first.header.units.clone_from(only),
                 [] => {}
@@ -251,8 +251,8 @@ mod tests {
         assert_eq!(unit_and_notes(&layouts), (Some("micrometer".to_owned()), Vec::new()));
         let chunks: Vec<&[f64]> = layouts.iter().map(|layout| &*layout.chunk).collect();
         assert_eq!(chunks[0], chunks[1], "kinds share their chunks");
-        let header = layouts.each[1].1.header.clone();
-        layouts.each[1].1.header = header.with_unit("millimeter");
+        let header = layouts.by_kind[1].1.header.clone();
+        layouts.by_kind[1].1.header = header.with_unit("millimeter");
         layouts.agree(&recipe).unwrap();
         let note = "units, micrometer and millimeter: numbers are kept as they are";
         assert_eq!(unit_and_notes(&layouts), (None, vec![note.to_owned()]));

@@ -276,8 +276,8 @@ impl Ingest {
         let report = self.finish().await?;
         let mut report = report.unwrap_or_default();
         if done > 0 {
-            let of = to_u64(tasks.len());
-            report.notices.push(Notice::Resumed { done, of });
+            let total = to_u64(tasks.len());
+            report.notices.push(Notice::Resumed { done, total });
         }
         Ok(report)
     }

@@ -75,7 +75,7 @@ async fn stopped_builds_resume_and_changed_ones_restart() {
     assert_eq!(error.class(), zvf_format::Class::Cancelled);
     assert_eq!(folder.names(), [".a.zarrvectors.zvf-ingest", "a.csv"]);
     let report = create(&file, &address, &layout, &recipe, &mut proceed).await.unwrap();
-    assert_eq!(report.notices, [Notice::Resumed { done: 3, of: 7 }]);
+    assert_eq!(report.notices, [Notice::Resumed { done: 3, total: 7 }]);
     assert_eq!(
         (report.vertices, folder.names()),
         (450, vec!["a.csv".into(), "a.zarrvectors".into()])

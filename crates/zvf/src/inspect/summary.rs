@@ -94,7 +94,7 @@ impl Summary {
         let root = store.root();
         let block = &root.zarr_vectors;
         let mut levels = Vec::new();
-        for number in levels_there(store).await? {
+        for number in find_existing_levels(store).await? {
             levels.push(LevelSummary::read(store, number).await?);
         }
         let headers = zvf_model::header_names(store).await?.names;
@@ -160,7 +160,7 @@ impl Summary {
 }
 
 /// The numbers of the levels that are there. One that was taken out may still be listed, and linked to.
-async fn levels_there(store: &Store) -> Result<Vec<u32>, Error> {
+async fn find_existing_levels(store: &Store) -> Result<Vec<u32>, Error> {
     match store.list_levels().await {
         Ok(numbers) => return Ok(numbers),
         Err(error) if error.class() == Class::Unsupported => {} // no listing

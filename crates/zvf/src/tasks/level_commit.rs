@@ -37,7 +37,7 @@ impl Tasks {
         (address, open, head): (&str, &OpenOptions, u64),
         (options, how): (&Options, &BuildOptions),
         (levels, folder): (&[KeptLevel], &Path),
-        on_event: impl FnMut(PyramidEvent<'_>),
+        on_event: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         let place = place(address, open)?;
         let operation = self.operation();
@@ -47,7 +47,7 @@ impl Tasks {
         }
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
         let from = (&store, folder);
-        let built = zvf_pyramid::build_beside(from, options, how, levels, on_event).await;
+        let built = zvf_pyramid::build_in_folder(from, options, how, levels, on_event).await;
         let (built, made) = match built {
             Ok(built) => built,
             Err(error) => {

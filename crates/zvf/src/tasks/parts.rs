@@ -268,7 +268,7 @@ impl PartsFolder {
 
 /// The length of an object, whose name is empty, or the names and lengths of all objects below its name.
 async fn sizes(objects: &Objects, key: &str) -> Result<Vec<(String, u64)>, Error> {
-    if let Some((bytes, _changed)) = objects.about(key).await? {
+    if let Some((bytes, _changed)) = objects.head(key).await? {
         return Ok(vec![(String::new(), bytes)]);
     }
     let listed = objects.list(key).await?.into_iter();

@@ -203,7 +203,7 @@ impl Tasks {
         open: &OpenOptions,
         options: &Options,
         how: &BuildOptions,
-        on_event: impl FnMut(PyramidEvent<'_>),
+        on_event: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         let (job, address) = self.pyramid_job()?;
         job.check_options(options)?;
@@ -228,7 +228,7 @@ impl Tasks {
         (address, open): (&str, &OpenOptions),
         (options, how): (&Options, &BuildOptions),
         (levels, folder): (&[KeptLevel], &Path),
-        on_event: impl FnMut(PyramidEvent<'_>),
+        on_event: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         if let Err(changed) = self.check_store_at(address, open).await {
             let is_finished = changed.class() == Class::Conflict
@@ -248,7 +248,7 @@ impl Tasks {
         (address, _, _): (&str, &OpenOptions, u64),
         _: (&Options, &BuildOptions),
         _: (&[KeptLevel], &Path),
-        _: impl FnMut(PyramidEvent<'_>),
+        _: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         Err(cannot_commit(address))
     }

@@ -14,7 +14,7 @@ pub(super) async fn build(
     session: &Session,
     address: &str,
     (options, how): (&Options, &BuildOptions),
-    on_event: impl FnMut(PyramidEvent<'_>),
+    on_event: impl FnMut(PyramidEvent<'_>) + Send,
 ) -> anyhow::Result<(Vec<LevelReport>, Option<Value>)> {
     use serde_json::json;
     use zvf::edit::CommitOptions;
@@ -30,7 +30,7 @@ pub(super) async fn build(
     // Removed when it is dropped, also when the command is stopped.
     let folder = TemporaryFolder::new();
     let from = (&store, folder.0.as_path());
-    let built = zvf::pyramid::build_beside(from, options, how, &[], on_event).await;
+    let built = zvf::pyramid::build_in_folder(from, options, how, &[], on_event).await;
     let (built, reports) = built.map_err(zvf::Error::from)?;
     // What was read of the store is compared with its head now: the commit moves that.
     session.check_watched().await?;
@@ -48,7 +48,7 @@ pub(super) async fn build(
     _session: &Session,
     address: &str,
     _settings: (&Options, &BuildOptions),
-    _on_event: impl FnMut(PyramidEvent<'_>),
+    _on_event: impl FnMut(PyramidEvent<'_>) + Send,
 ) -> anyhow::Result<(Vec<LevelReport>, Option<Value>)> {
     use crate::outcome::Usage;
 

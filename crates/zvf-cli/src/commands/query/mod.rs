@@ -188,7 +188,8 @@ impl Query {
         let left_out = sink.finish(kind)?;
         print_notices(session, out, reader.store(), answer.as_ref().map(Remarks::of_answer))?;
         session.print_notices(out, left_out_words(kind, left_out))?;
-        session.print_notices(out, output.file.as_ref().map(|path| wrote(written, path)))?;
+        session
+            .print_notices(out, output.file.as_ref().map(|path| format_written(written, path)))?;
         Ok(Outcome::Clean)
     }
 
@@ -437,7 +438,7 @@ pub(crate) async fn with_advice<T>(
     }
 }
 
-fn wrote(vertices: usize, path: &std::path::Path) -> String {
+fn format_written(vertices: usize, path: &std::path::Path) -> String {
     let vertices = u64::try_from(vertices).unwrap_or(u64::MAX);
     let vertices = if vertices == 1 {
         "1 vertex".to_owned()

@@ -244,9 +244,9 @@ fn write_stage(
     let last = first + lines.len().saturating_sub(1); // a stage has a task
     let numbers = if first == last { first.to_string() } else { format!("{first} to {last}") };
     let what = lines.first().map_or("", |line| line.what.as_str());
-    let each = if first == last { "" } else { " and so on" };
+    let suffix = if first == last { "" } else { " and so on" };
     let so_far = if finished > 0 { format!("; {finished} done") } else { String::new() };
-    writeln!(out, "{stage:<12}tasks {numbers}: {what}{each}{so_far}")
+    writeln!(out, "{stage:<12}tasks {numbers}: {what}{suffix}{so_far}")
 }
 
 #[cfg(feature = "pyramid")]

@@ -50,7 +50,7 @@ fn descriptor(rule: &Rule) -> Value {
 
 /// Returns the reasons why the results may be incomplete.
 fn notifications(report: &Report) -> Vec<Value> {
-    let mut all: Vec<Value> = report.skipped.iter().map(unseen).collect();
+    let mut all: Vec<Value> = report.skipped.iter().map(to_notification).collect();
     let mut say = |text: String| all.push(json!({"level": "warning", "message": {"text": text}}));
     if let Some(sample) = report.sample {
         say(format!("only a sample was looked into: {} of the cells", sample.share()));
@@ -61,7 +61,7 @@ fn notifications(report: &Report) -> Vec<Value> {
     all
 }
 
-fn unseen(finding: &Finding) -> Value {
+fn to_notification(finding: &Finding) -> Value {
     let text = format!(
         "not looked into, {}: expected {}, found {}",
         finding.subject, finding.expected, finding.found

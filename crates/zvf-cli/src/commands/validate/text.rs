@@ -28,7 +28,7 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
         }
         writeln!(out, "  {}\n", rule.remedy)?;
     }
-    hidden(report, out)?;
+    write_hidden_rules(report, out)?;
     let checked = report.checked;
     writeln!(
         out,
@@ -72,7 +72,7 @@ fn write_skipped(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// Writes the rules none of whose findings were kept.
-fn hidden(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+fn write_hidden_rules(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     for (rule, severity, n) in report.counts.iter().rev() {
         let is_shown = report.findings.iter().any(|f| (f.rule, f.severity) == (*rule, *severity));
         if !is_shown && *severity > Severity::Note {

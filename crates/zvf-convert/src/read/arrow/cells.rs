@@ -74,13 +74,13 @@ pub(super) fn read_cell(array: &ArrayRef, row: usize) -> Cell<'_> {
             time_text(i128::from(value::<Date64Type>(array, row)) * 1_000_000, false)
         }
         DataType::Timestamp(unit, zone) => {
-            let (count, each) = match unit {
+            let (count, unit_nanoseconds) = match unit {
                 TimeUnit::Second => (value::<TimestampSecondType>(array, row), 1_000_000_000),
                 TimeUnit::Millisecond => (value::<TimestampMillisecondType>(array, row), 1_000_000),
                 TimeUnit::Microsecond => (value::<TimestampMicrosecondType>(array, row), 1_000),
                 TimeUnit::Nanosecond => (value::<TimestampNanosecondType>(array, row), 1),
             };
-            match time_text(i128::from(count) * each, true) {
+            match time_text(i128::from(count) * unit_nanoseconds, true) {
                 Cell::Text(text) if zone.is_some() => Cell::Text(format!("{text}Z").into()),
                 other => other,
             }

@@ -375,17 +375,17 @@ impl FeatureCursor {
     }
 }
 
-/// Calls `each` with every feature from offset `at`. Returns the other members of the collection.
+/// Calls `visit` with every feature from offset `at`. Returns the other members of the collection.
 fn visit_features(
     source: &mut Source,
     at: u64,
     memory: u64,
-    each: &mut dyn FnMut(Feature<'_>) -> Result<(), ConvertError>,
+    visit: &mut dyn FnMut(Feature<'_>) -> Result<(), ConvertError>,
 ) -> Result<CollectionInfo, ConvertError> {
     let mut cursor = FeatureCursor::new(at);
     let mut raw = Vec::new();
     while let Some(at) = cursor.next(source, &mut raw, memory)? {
-        each(Feature::parse(Text::new(&raw, at)?)?)?;
+        visit(Feature::parse(Text::new(&raw, at)?)?)?;
     }
     Ok(cursor.info)
 }

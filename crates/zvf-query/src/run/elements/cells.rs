@@ -11,7 +11,7 @@ use crate::run::Context;
 impl Context {
     /// Opens the link family of the elements.
     pub(in crate::run) async fn family(&self) -> Result<Option<LinkFamily>, QueryError> {
-        let family = self.warm.level.links(Delta::SAME).await?;
+        let family = self.cache.level.links(Delta::SAME).await?;
         Ok(match (family, &self.reach) {
             (Some(family), Some(_)) => Some(family.with_candidates(&self.chunks)),
             (family, _) => family,
@@ -44,7 +44,9 @@ impl Context {
             };
             let mut places = Vec::new();
             let few = match (&self.reach, segment.offsets()) {
-                (Some((_, range)), Some(offsets)) if range.rank() == self.warm.level.key_rank() => {
+                (Some((_, range)), Some(offsets))
+                    if range.rank() == self.cache.level.key_rank() =>
+                {
                     let offsets: Vec<&[i64]> = offsets.iter().collect();
                     sources(range, &offsets, to_u64(cells.len()))
                 }
@@ -82,7 +84,7 @@ impl Context {
 
     /// Returns whether records between these chunks can matter.
     fn cell_matters(&self, between: &[ChunkKey], chunks: &[u32]) -> bool {
-        let axes = self.warm.level.axes();
+        let axes = self.cache.level.axes();
         if let Some((_, range)) = &self.reach {
             return (0..axes).all(|axis| {
                 let at = |key: &ChunkKey| key.spatial(axes).and_then(|key| key.get(axis).copied());

@@ -5,12 +5,12 @@ use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, LinkAttribute, Li
 use zvf_store::Caching;
 
 use super::Part;
-use super::kept::KeptElements;
+use super::selection::KeptElements;
 use crate::error::{BadQuery, QueryError};
 use crate::run::Context;
 use crate::run::joined_columns::{NullRow, null_value};
-use crate::select::faces::blended;
-use crate::select::held::Held;
+use crate::select::faces::blend_column;
+use crate::select::loaded_rows::LoadedRows;
 
 impl Context {
     /// Marks the records that do not pass the conditions on links as dropped.
@@ -89,9 +89,9 @@ impl Context {
             }
             if values.len() == records.len() {
                 elements = elements.with_field(Field::new(attribute.name(), values.finish()))?;
-            } else if self.chosen.links_named {
+            } else if self.columns.links_named {
                 let name = format!("link.{}", attribute.name());
-                return Err(BadQuery::NoNull { of: "edges or faces", name }.into());
+                return Err(BadQuery::NoNull { items: "edges or faces", name }.into());
             }
         }
         Ok(elements)
@@ -101,9 +101,9 @@ impl Context {
     /// no null value is included only if the query names it.
     fn link_fields(&self) -> impl Iterator<Item = &LinkAttribute> {
         let some_are_implied = self.implies_parents();
-        self.chosen.link.iter().filter(move |attribute| {
+        self.columns.link.iter().filter(move |attribute| {
             let nullable = null_value(attribute.dtype()).is_some();
-            nullable || !some_are_implied || self.chosen.links_named
+            nullable || !some_are_implied || self.columns.links_named
         })
     }
 
@@ -123,22 +123,22 @@ impl Context {
         &self,
         batch: Batch,
         kept: &KeptElements,
-        positions: &[Held],
-        columns: &[Vec<Held>],
+        positions: &[LoadedRows],
+        columns: &[Vec<LoadedRows>],
     ) -> Result<Batch, QueryError> {
         if kept.cuts.is_empty() {
             return Ok(batch);
         }
-        let column = |stored: &Column, held: &[Held]| {
-            let cuts = blended(&kept.cuts, held, stored.dtype(), stored.width())?;
+        let column = |stored: &Column, loaded: &[LoadedRows]| {
+            let cuts = blend_column(&kept.cuts, loaded, stored.dtype(), stored.width())?;
             let mut all = ColumnBuilder::like(stored);
             all.push_rows(stored, 0..stored.len());
             all.push_rows(&cuts, 0..cuts.len());
             Ok::<_, QueryError>(all.finish())
         };
         let mut all = Batch::new(self.kind, column(batch.positions(), positions)?);
-        for (stored, held) in batch.fields().iter().zip(columns) {
-            all = all.with_field(stored.with_column(column(&stored.column, held)?))?;
+        for (stored, loaded) in batch.fields().iter().zip(columns) {
+            all = all.with_field(stored.with_column(column(&stored.column, loaded)?))?;
         }
         Ok(all)
     }

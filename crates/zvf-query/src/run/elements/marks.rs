@@ -5,8 +5,8 @@ use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use super::{CUT, Chunk};
 use crate::region::Region;
 use crate::select::chain::Place;
-use crate::select::held::Held;
 use crate::select::inside;
+use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
 
 /// Marks of the rows of each chunk that are in the answer.
@@ -27,13 +27,13 @@ pub(super) const NONE: u32 = u32::MAX;
 impl Marks {
     pub(super) fn new(
         chunks: &[Chunk],
-        positions: &[Held],
+        positions: &[LoadedRows],
         allowed: Option<Vec<Vec<bool>>>,
     ) -> Self {
-        let rows = |(chunk, held): (&Chunk, &Held)| {
-            let rows = match held {
-                Held::Whole(column) => column.len(),
-                Held::Nothing | Held::Parts(_) => saturating_usize(chunk.rows),
+        let rows = |(chunk, loaded): (&Chunk, &LoadedRows)| {
+            let rows = match loaded {
+                LoadedRows::Whole(column) => column.len(),
+                LoadedRows::Nothing | LoadedRows::Parts(_) => saturating_usize(chunk.rows),
             };
             vec![false; rows]
         };
@@ -45,17 +45,17 @@ impl Marks {
     pub(super) fn mark_inside(
         &mut self,
         chunks: &[Chunk],
-        positions: &[Held],
+        positions: &[LoadedRows],
         region: Option<&Region>,
     ) {
         let Some(region) = region else { return self.mark_allowed(chunks, positions) };
         let test = inside::Test::new(region);
         let mut hits = Pieces::default();
-        for (cell, (chunk, held)) in (0_u32..).zip(chunks.iter().zip(positions)) {
-            if !chunk.is_own || matches!(held, Held::Nothing) {
+        for (cell, (chunk, loaded)) in (0_u32..).zip(chunks.iter().zip(positions)) {
+            if !chunk.is_own || matches!(loaded, LoadedRows::Nothing) {
                 continue;
             }
-            test.rows(held, &chunk.runs.list, cell, &mut hits);
+            test.rows(loaded, &chunk.runs.list, cell, &mut hits);
         }
         for piece in &hits.list {
             for row in piece.start..piece.end() {
@@ -71,11 +71,11 @@ impl Marks {
     }
 
     /// Marks all allowed vertices.
-    fn mark_allowed(&mut self, chunks: &[Chunk], positions: &[Held]) {
-        for (cell, (chunk, held)) in chunks.iter().zip(positions).enumerate() {
+    fn mark_allowed(&mut self, chunks: &[Chunk], positions: &[LoadedRows]) {
+        for (cell, (chunk, loaded)) in chunks.iter().zip(positions).enumerate() {
             let is_present = self.absent.get(cell) == Some(&false);
             let Some(marks) = self.inside.get_mut(cell) else { continue };
-            if !is_present || !chunk.is_own || matches!(held, Held::Nothing) {
+            if !is_present || !chunk.is_own || matches!(loaded, LoadedRows::Nothing) {
                 continue;
             }
             let allowed =

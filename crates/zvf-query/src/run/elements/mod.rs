@@ -12,8 +12,8 @@
 
 mod cells;
 mod fields;
-mod kept;
 mod marks;
+mod selection;
 
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
@@ -22,15 +22,15 @@ use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError, Owne
 use zvf_store::Caching;
 
 use super::Context;
-use super::asked::is_owned;
 use super::fetch::{Need, RowSource};
+use super::object_selection::is_owned;
 use super::vertices::check_end;
 use crate::error::QueryError;
-use crate::select::held::Held;
+use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces, not_held, ranges};
 use crate::select::runs::{Runs, runs};
-use kept::KeptElements;
 use marks::{Marks, NONE};
+use selection::KeptElements;
 
 /// Link cells of one family, and the chunks whose vertices belong to this work.
 #[derive(Clone, Debug, Default)]
@@ -66,11 +66,11 @@ struct Part {
 
 /// Returns how many rows of a chunk are known to exist: all rows if it is held whole, else those up to the last
 /// range that was read.
-fn count_known_rows(held: &Held) -> u64 {
-    match held {
-        Held::Nothing => 0,
-        Held::Whole(column) => to_u64(column.len()),
-        Held::Parts(parts) => {
+fn count_known_rows(loaded: &LoadedRows) -> u64 {
+    match loaded {
+        LoadedRows::Nothing => 0,
+        LoadedRows::Whole(column) => to_u64(column.len()),
+        LoadedRows::Parts(parts) => {
             let ends = parts.iter().map(|(first, column)| u64::from(*first) + to_u64(column.len()));
             // Without parts no row was read.
             ends.max().unwrap_or(0)
@@ -149,14 +149,14 @@ impl Context {
         let rows = extents.iter().fold(0_u64, |sum, rows| sum.saturating_add(*rows)); // claims
         self.count(keys.len() + parts.len(), rows);
 
-        let source = RowSource::Positions(&self.warm.level);
+        let source = RowSource::Positions(&self.cache.level);
         let needs = plan_position_needs(source, &chunks, &parts);
         let is_read: Vec<bool> = needs.iter().map(|need| *need != Need::Nothing).collect();
         let positions = self.read(source, &keys, needs, caching).await?;
-        for ((chunk, held), is_read) in chunks.iter_mut().zip(&positions).zip(is_read) {
-            chunk.absent |= is_read && matches!(held, Held::Nothing);
-            chunk.rows = count_known_rows(held);
-            if let Held::Whole(_) = held {
+        for ((chunk, loaded), is_read) in chunks.iter_mut().zip(&positions).zip(is_read) {
+            chunk.absent |= is_read && matches!(loaded, LoadedRows::Nothing);
+            chunk.rows = count_known_rows(loaded);
+            if let LoadedRows::Whole(_) = loaded {
                 check_end(&chunk.key, chunk.end, chunk.rows)?;
             }
         }
@@ -285,7 +285,7 @@ impl Context {
             part.chunks = part.records.chunks().iter().map(number).collect();
         }
         let chunk_keys: Vec<ChunkKey> = keys.iter().map(|(key, _)| *key).collect();
-        let found = self.warm.level.fragments(&chunk_keys).await;
+        let found = self.cache.level.fragments(&chunk_keys).await;
         let mut chunks = Vec::with_capacity(keys.len());
         for ((key, is_own), fragments) in keys.into_iter().zip(found) {
             let fragments = self.allow_missing(fragments)?;
@@ -333,7 +333,7 @@ impl Context {
         &self,
         chunks: &[Chunk],
         parts: &[Part],
-        (keys, rows, positions): (&[ChunkKey], &[u64], &[Held]),
+        (keys, rows, positions): (&[ChunkKey], &[u64], &[LoadedRows]),
         allowed: Option<Vec<Vec<bool>>>,
         caching: Caching,
     ) -> Result<Option<Vec<Vec<bool>>>, QueryError> {
@@ -363,7 +363,7 @@ impl Context {
 
 /// Marks the rows of each chunk that belong to selected objects.
 fn mark_owned_rows(chunks: &[Chunk], selected: &[Vec<Owner>]) -> Vec<Vec<bool>> {
-    let each = chunks.iter().enumerate().map(|(at, chunk)| {
+    let allowed_rows = chunks.iter().enumerate().map(|(at, chunk)| {
         let owners = selected.get(at).map(Vec::as_slice).unwrap_or_default();
         let mut allowed = vec![false; saturating_usize(chunk.rows)];
         for run in &chunk.runs.list {
@@ -375,7 +375,7 @@ fn mark_owned_rows(chunks: &[Chunk], selected: &[Vec<Owner>]) -> Vec<Vec<bool>> 
         }
         allowed
     });
-    each.collect()
+    allowed_rows.collect()
 }
 
 /// Returns all rows of own chunks, and of other chunks the rows at which records end.
@@ -414,11 +414,12 @@ fn relevant_rows(chunks: &[Chunk], parts: &[Part]) -> Pieces {
 }
 
 /// Finds the chunks of which a column is missing.
-fn find_lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
+fn find_lost(read: &Pieces, columns: &[Vec<LoadedRows>], cells: usize) -> Vec<bool> {
     let mut lost = vec![false; cells];
     for piece in &read.list {
         let cell = usize_from_u32(piece.cell);
-        let missing = columns.iter().any(|column| matches!(column.get(cell), Some(Held::Nothing)));
+        let missing =
+            columns.iter().any(|column| matches!(column.get(cell), Some(LoadedRows::Nothing)));
         if let (true, Some(lost)) = (missing, lost.get_mut(cell)) {
             *lost = true;
         }
@@ -502,7 +503,7 @@ fn plan_position_needs(source: RowSource<'_>, chunks: &[Chunk], parts: &[Part]) 
             }
         }
     }
-    let each = chunks.iter().zip(ends).map(|(chunk, ends)| {
+    let needs = chunks.iter().zip(ends).map(|(chunk, ends)| {
         if chunk.is_own {
             return if chunk.rows == 0 { Need::Nothing } else { Need::Whole };
         }
@@ -510,7 +511,7 @@ fn plan_position_needs(source: RowSource<'_>, chunks: &[Chunk], parts: &[Part]) 
             ranges(ends.iter(), gap, &mut Vec::new())
         })
     });
-    each.collect()
+    needs.collect()
 }
 
 /// Maximum cells of a work unit that are cached with the handle.

@@ -14,7 +14,7 @@ use super::file::File;
 use super::{ByteRange, Fault, Local, Room, Shared, run_blocking};
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
-use crate::source::{Begun, Got, Version};
+use crate::source::{GetAnswer, PartialRead, Version};
 
 /// A file of which the ends were read.
 #[derive(Debug)]
@@ -43,21 +43,21 @@ impl Local {
         key: &Key,
         long: u64,
         ends: u64,
-    ) -> Result<Option<Begun>, StoreError> {
+    ) -> Result<Option<PartialRead>, StoreError> {
         let (shared, key) = (Arc::clone(&self.0), key.clone());
         run_blocking(Op::Read, move || shared.begin(key, long, ends)).await
     }
 }
 
 impl Shared {
-    fn begin(self: Arc<Self>, key: Key, long: u64, ends: u64) -> Option<Begun> {
+    fn begin(self: Arc<Self>, key: Key, long: u64, ends: u64) -> Option<PartialRead> {
         let file = self.dir.file(&key).ok()??;
         let piece = |range| self.piece(&file, range, false, None).ok();
         if file.size() < long {
             let read = piece(ByteRange::All)?;
             self.opened.fetch_add(1, Ordering::Relaxed);
-            let got = Got { bytes: read.bytes, size: read.size, version: read.version };
-            return Some(Begun::Whole(Some(got)));
+            let got = GetAnswer { bytes: read.bytes, size: read.size, version: read.version };
+            return Some(PartialRead::Whole(Some(got)));
         }
         // Elsewhere a file that is held may keep others from replacing it.
         if !cfg!(unix) {
@@ -71,7 +71,7 @@ impl Shared {
         self.opened.fetch_add(1, Ordering::Relaxed);
         let inner = Arc::new(Inner { shared: Arc::clone(&self), key, file }); // releases its place when dropped
         let (head, tail) = ends?;
-        Some(Begun::Ends(head.bytes, tail.bytes, HeldFile { inner }))
+        Some(PartialRead::Ends(head.bytes, tail.bytes, HeldFile { inner }))
     }
 }
 

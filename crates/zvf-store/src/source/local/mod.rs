@@ -15,6 +15,8 @@
 //!
 //! Not here: how a directory is opened and read ([`dir`]), files that are mapped ([`maps`]).
 
+#[cfg(unix)]
+mod buffer_pool;
 mod dir;
 mod file;
 mod hold;
@@ -22,8 +24,6 @@ mod hold;
 mod maps;
 #[cfg(any(not(unix), test))]
 mod portable;
-#[cfg(unix)]
-mod spares;
 #[cfg(unix)]
 mod unix;
 
@@ -42,7 +42,7 @@ use self::dir::Dir;
 use self::file::File;
 pub(crate) use self::hold::HeldFile;
 use super::plan::{Object, Read, deliver, plan};
-use super::{ByteRange, Child, Get, Got, IoStats, MAX_LISTED_KEYS, Version};
+use super::{ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version};
 use crate::budget::{Budget, Reservation};
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
@@ -65,10 +65,10 @@ struct Shared {
     maps: Option<maps::Maps>,
     /// For files of which nothing is kept.
     #[cfg(unix)]
-    spares: Option<Arc<spares::BufferPool>>,
+    buffer_pool: Option<Arc<buffer_pool::BufferPool>>,
     /// For cells that are not cached.
     #[cfg(unix)]
-    pool: Arc<spares::BufferPool>,
+    pool: Arc<buffer_pool::BufferPool>,
     folder: Option<OpenedFolder>,
     opened: AtomicU64,
     bytes_read: AtomicU64,
@@ -108,7 +108,7 @@ impl Local {
     pub(crate) fn with_buffer_pool(path: &Path, budget: Budget) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Shared {
             #[cfg(unix)]
-            spares: Some(Arc::default()),
+            buffer_pool: Some(Arc::default()),
             ..Shared::open(path, budget)?
         })))
     }
@@ -136,7 +136,7 @@ impl Local {
             #[cfg(all(unix, feature = "map"))]
             maps: self.0.maps.as_ref().map(maps::Maps::new_empty),
             #[cfg(unix)]
-            spares: self.0.spares.clone(),
+            buffer_pool: self.0.buffer_pool.clone(),
             #[cfg(unix)]
             pool: Arc::clone(&self.0.pool),
             ..fresh
@@ -157,7 +157,10 @@ impl Local {
         Ok(())
     }
 
-    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
+    pub(crate) async fn read_many(
+        &self,
+        gets: &[Get],
+    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
         let objects = plan(gets, MERGE_GAP_BYTES);
         let mut answers = vec![None; gets.len()];
         let mut missing = false;
@@ -335,7 +338,7 @@ impl Shared {
         let spare =
             if budget.max_bytes() < MIN_POOL_BUDGET_BYTES { 0 } else { budget.max_bytes() / 16 };
         #[cfg(unix)]
-        let pool = Arc::new(spares::BufferPool::new(spare));
+        let pool = Arc::new(buffer_pool::BufferPool::new(spare));
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         Ok(Self {
             path,
@@ -345,7 +348,7 @@ impl Shared {
             #[cfg(all(unix, feature = "map"))]
             maps: None,
             #[cfg(unix)]
-            spares: None,
+            buffer_pool: None,
             #[cfg(unix)]
             pool,
             folder,
@@ -431,9 +434,11 @@ impl Shared {
         #[cfg(not(unix))]
         let _ = pooled;
         #[cfg(unix)]
-        let spares = if pooled { Some(&self.pool) } else { self.spares.as_ref() };
+        let buffer_pool = if pooled { Some(&self.pool) } else { self.buffer_pool.as_ref() };
         #[cfg(unix)]
-        if let Some(mut spare) = spares.and_then(|spares| spares.take(saturating_usize(len))) {
+        if let Some(mut spare) =
+            buffer_pool.and_then(|buffer_pool| buffer_pool.take(saturating_usize(len)))
+        {
             let read = file.read_into(start, spare.first_bytes(saturating_usize(len)))?;
             return Ok(spare.into_bytes(read));
         }
@@ -469,7 +474,7 @@ impl Shared {
 
 /// Where the part of `range` starts that an object of `size` bytes has, and how long it is.
 fn part(range: ByteRange, size: u64) -> (u64, u64) {
-    let Range { start, end } = range.existing(size);
+    let Range { start, end } = range.clamp_to(size);
     (start, end - start)
 }
 
@@ -518,10 +523,10 @@ fn open_error(error: io::Error) -> StoreError {
 
 /// `items` in `parts` runs of nearly equal length.
 fn split<T>(mut items: Vec<T>, parts: usize) -> Vec<Vec<T>> {
-    let each = items.len().div_ceil(parts.max(1)).max(1);
+    let run_len = items.len().div_ceil(parts.max(1)).max(1);
     let mut runs = Vec::with_capacity(parts);
-    while items.len() > each {
-        let rest = items.split_off(each);
+    while items.len() > run_len {
+        let rest = items.split_off(run_len);
         runs.push(std::mem::replace(&mut items, rest));
     }
     runs.push(items);

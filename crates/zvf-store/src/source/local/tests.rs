@@ -37,7 +37,7 @@ fn inline<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-fn load(local: &Local, get: Get) -> Result<Option<Got>, StoreError> {
+fn load(local: &Local, get: Get) -> Result<Option<GetAnswer>, StoreError> {
     inline(local.read_many(&[get])).pop().unwrap()
 }
 
@@ -122,7 +122,7 @@ fn thousands_of_files_are_read_in_order() {
     }
     let local = open(&dir, &OpenOptions::default());
     let requests: Vec<_> = (0..3000).rev().map(|i| Get::object(key(&i.to_string()))).collect();
-    let check = |answers: Vec<Result<Option<Got>, StoreError>>| {
+    let check = |answers: Vec<Result<Option<GetAnswer>, StoreError>>| {
         for (i, answer) in (0..3000).rev().zip(answers) {
             let found = answer.unwrap().map(|got| got.bytes);
             let expected = (i % 7 != 3).then(|| Bytes::from(format!("cell {i}").repeat(i % 50)));

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use object_store::{MultipartUpload as _, ObjectStoreExt as _, PutMode};
 use zvf_format::num::to_u64;
 
-use super::tries::{Miss, Tries};
+use super::attempts::{AttemptError, Attempts};
 use super::{Remote, Shared};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -25,12 +25,12 @@ use crate::key::Key;
 impl Remote {
     /// Puts a file of this machine, whatever is there.
     pub(crate) async fn put_file(&self, key: &Key, from: &FilePath) -> Result<(), StoreError> {
-        let mut tries = Tries::new(&self.0, Op::Write, key, None);
+        let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
         loop {
-            match self.0.send_file(key, from, &mut tries).await {
+            match self.0.send_file(key, from, &mut attempts).await {
                 Ok(()) => return Ok(()),
                 Err(miss) => {
-                    let again = tries.retry_or_fail(&self.0, miss).await;
+                    let again = attempts.retry_or_fail(&self.0, miss).await;
                     again.map_err(|error| error.with_key(key))?;
                 }
             }
@@ -43,20 +43,20 @@ impl Remote {
             return Err(StoreError::absent(from, "it is to be copied"));
         };
         let (source, target) = (self.0.path(from)?, self.0.path(to)?);
-        let mut tries = Tries::new(&self.0, Op::Write, to, None);
-        tries.allow_body(self.0.retry.timeouts.transfer(meta.size));
+        let mut attempts = Attempts::new(&self.0, Op::Write, to, None);
+        attempts.allow_body(self.0.retry.timeouts.transfer(meta.size));
         loop {
             let copied = {
                 let _request = self.0.budget.request().await;
                 self.0.requests.fetch_add(1, Ordering::Relaxed);
                 let limit = self.0.retry.timeouts.body(meta.size);
                 let copied = self.0.store.copy(&source, &target);
-                tries.run_within(&self.0, "answer", limit, copied).await
+                attempts.run_within(&self.0, "answer", limit, copied).await
             };
             match copied {
                 Ok(()) => return Ok(()),
                 Err(miss) => {
-                    let again = tries.retry_or_fail(&self.0, miss).await;
+                    let again = attempts.retry_or_fail(&self.0, miss).await;
                     again.map_err(|error| error.with_key(to))?;
                 }
             }
@@ -66,14 +66,19 @@ impl Remote {
 
 impl Shared {
     /// One try to put a file.
-    async fn send_file(&self, key: &Key, from: &FilePath, tries: &mut Tries) -> Result<(), Miss> {
+    async fn send_file(
+        &self,
+        key: &Key,
+        from: &FilePath,
+        attempts: &mut Attempts,
+    ) -> Result<(), AttemptError> {
         let mut file = File::open(from).map_err(|error| unreadable(from, &error))?;
         let first = read_block(&mut file, from)?;
         if first.len() < BLOCK_BYTES {
-            tries.allow_body(self.retry.timeouts.transfer(to_u64(first.len())));
-            return self.send(key, &[first], PutMode::Overwrite, tries).await;
+            attempts.allow_body(self.retry.timeouts.transfer(to_u64(first.len())));
+            return self.send(key, &[first], PutMode::Overwrite, attempts).await;
         }
-        self.send_blocks(key, first, || read_block(&mut file, from), tries).await
+        self.send_blocks(key, first, || read_block(&mut file, from), attempts).await
     }
 
     /// Sends `first` and what `next` gives, up to an empty block.
@@ -81,24 +86,24 @@ impl Shared {
         &self,
         key: &Key,
         first: Bytes,
-        mut next: impl FnMut() -> Result<Bytes, Miss>,
-        tries: &mut Tries,
-    ) -> Result<(), Miss> {
-        let path = self.path(key).map_err(Miss::Final)?;
+        mut next: impl FnMut() -> Result<Bytes, AttemptError>,
+        attempts: &mut Attempts,
+    ) -> Result<(), AttemptError> {
+        let path = self.path(key).map_err(AttemptError::Final)?;
         let _request = self.budget.request().await;
         let timeouts = &self.retry.timeouts;
         self.requests.fetch_add(1, Ordering::Relaxed);
         let begun = self.store.put_multipart(&path);
-        let mut upload = tries.run_within(self, "answer", timeouts.body(0), begun).await?;
+        let mut upload = attempts.run_within(self, "answer", timeouts.body(0), begun).await?;
         let mut block = first;
         while !block.is_empty() {
             let len = to_u64(block.len());
             // An upload may be as long as it is, as long as it goes on.
-            tries.restart(self);
-            tries.extend(timeouts.transfer(len));
+            attempts.restart(self);
+            attempts.extend(timeouts.transfer(len));
             self.requests.fetch_add(1, Ordering::Relaxed);
             let sent = upload.put_part(block.into());
-            let sent = tries.run_within(self, "answer", timeouts.body(len), sent).await;
+            let sent = attempts.run_within(self, "answer", timeouts.body(len), sent).await;
             block = match sent.and_then(|()| next()) {
                 Ok(next) => next,
                 Err(miss) => {
@@ -108,23 +113,23 @@ impl Shared {
                 }
             };
         }
-        tries.restart(self);
+        attempts.restart(self);
         self.requests.fetch_add(1, Ordering::Relaxed);
         let done = upload.complete();
-        tries.run_within(self, "answer", timeouts.body(0), done).await.map(drop)
+        attempts.run_within(self, "answer", timeouts.body(0), done).await.map(drop)
     }
 }
 
 /// The next bytes of a file; none at its end.
-fn read_block(file: &mut File, from: &FilePath) -> Result<Bytes, Miss> {
+fn read_block(file: &mut File, from: &FilePath) -> Result<Bytes, AttemptError> {
     let mut block = Vec::new();
     let read = file.take(to_u64(BLOCK_BYTES)).read_to_end(&mut block);
     read.map(|_len| block.into()).map_err(|error| unreadable(from, &error))
 }
 
-fn unreadable(from: &FilePath, error: &io::Error) -> Miss {
+fn unreadable(from: &FilePath, error: &io::Error) -> AttemptError {
     let text = format!("{}: {error}", from.display());
-    Miss::Final(StoreError::io(Op::Read, io::Error::new(error.kind(), text)))
+    AttemptError::Final(StoreError::io(Op::Read, io::Error::new(error.kind(), text)))
 }
 
 /// Bytes of an upload that go at once: all but the last of an object are as long, and a store takes 10 000.

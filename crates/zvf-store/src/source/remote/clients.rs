@@ -35,21 +35,21 @@ use crate::clock::Instant;
 
 /// A client for `options` that other handles may have as well.
 pub(super) fn connect(options: &ClientOptions) -> object_store::Result<HttpClient> {
-    let terms = Terms::new(options);
-    let client = get_client(options, &terms)?;
-    let current = Mutex::new((terms.runtime, client));
+    let client_key = ClientKey::new(options);
+    let client = get_client(options, &client_key)?;
+    let current = Mutex::new((client_key.runtime, client));
     Ok(HttpClient::new(SharedClient { options: options.clone(), current }))
 }
 
 /// What two connections must agree in to be of one client.
 #[derive(Clone, PartialEq, Eq)]
-struct Terms {
+struct ClientKey {
     options: String,
     environment: Vec<Option<OsString>>,
     runtime: Option<Id>,
 }
 
-impl Terms {
+impl ClientKey {
     fn new(options: &ClientOptions) -> Self {
         Self {
             // Derived, so that no field is missing. What it would not show cannot be said in words to a
@@ -80,7 +80,7 @@ impl SharedClient {
                 return Ok(current.1.clone());
             }
         }
-        let client = get_client(&self.options, &Terms::new(&self.options))?;
+        let client = get_client(&self.options, &ClientKey::new(&self.options))?;
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = (runtime, client.clone());
         Ok(client)
     }
@@ -104,7 +104,7 @@ impl HttpService for SharedClient {
 
 /// A client of the pool, with the time when it was made.
 struct PooledClient {
-    terms: Terms,
+    client_key: ClientKey,
     client: HttpClient,
     made: Instant,
 }
@@ -114,20 +114,20 @@ struct Clients(Vec<PooledClient>);
 
 static CLIENTS: Mutex<Clients> = Mutex::new(Clients(Vec::new()));
 
-fn get_client(options: &ClientOptions, terms: &Terms) -> object_store::Result<HttpClient> {
+fn get_client(options: &ClientOptions, client_key: &ClientKey) -> object_store::Result<HttpClient> {
     let clients = || CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(client) = clients().find(terms, Instant::now()) {
+    if let Some(client) = clients().find(client_key, Instant::now()) {
         return Ok(client);
     }
     // Without the lock: others need not wait for certificates.
     let client = ReqwestConnector::default().connect(options)?;
-    Ok(clients().keep(terms, client, Instant::now()))
+    Ok(clients().keep(client_key, client, Instant::now()))
 }
 
 impl Clients {
-    fn find(&mut self, terms: &Terms, now: Instant) -> Option<HttpClient> {
+    fn find(&mut self, client_key: &ClientKey, now: Instant) -> Option<HttpClient> {
         self.0.retain(|pooled| now.duration_since(pooled.made) < MAX_AGE);
-        let at = self.0.iter().position(|pooled| pooled.terms == *terms)?;
+        let at = self.0.iter().position(|pooled| pooled.client_key == *client_key)?;
         let pooled = self.0.remove(at);
         let client = pooled.client.clone();
         self.0.push(pooled);
@@ -135,14 +135,18 @@ impl Clients {
     }
 
     /// Keeps `client` for others, unless one was made meanwhile: that one then.
-    fn keep(&mut self, terms: &Terms, client: HttpClient, now: Instant) -> HttpClient {
-        if let Some(pooled) = self.find(terms, now) {
+    fn keep(&mut self, client_key: &ClientKey, client: HttpClient, now: Instant) -> HttpClient {
+        if let Some(pooled) = self.find(client_key, now) {
             return pooled;
         }
         if self.0.len() >= MAX_CLIENTS {
             self.0.remove(0);
         }
-        self.0.push(PooledClient { terms: terms.clone(), client: client.clone(), made: now });
+        self.0.push(PooledClient {
+            client_key: client_key.clone(),
+            client: client.clone(),
+            made: now,
+        });
         client
     }
 }
@@ -287,23 +291,23 @@ mod tests {
 
     #[test]
     fn few_clients_are_kept_and_none_for_long() {
-        let terms =
-            |n: usize| Terms { options: n.to_string(), environment: Vec::new(), runtime: None };
+        let client_key =
+            |n: usize| ClientKey { options: n.to_string(), environment: Vec::new(), runtime: None };
         let client = ReqwestConnector::default().connect(&ClientOptions::new()).unwrap();
         let (mut clients, now) = (Clients(Vec::new()), Instant::now());
         for n in 0..MAX_CLIENTS {
-            clients.keep(&terms(n), client.clone(), now);
+            clients.keep(&client_key(n), client.clone(), now);
         }
-        assert!(clients.find(&terms(0), now).is_some()); // and was used last, then
-        clients.keep(&terms(MAX_CLIENTS), client.clone(), now);
+        assert!(clients.find(&client_key(0), now).is_some()); // and was used last, then
+        clients.keep(&client_key(MAX_CLIENTS), client.clone(), now);
         let found_clients = |clients: &mut Clients, now| -> Vec<usize> {
-            (0..=MAX_CLIENTS).filter(|n| clients.find(&terms(*n), now).is_some()).collect()
+            (0..=MAX_CLIENTS).filter(|n| clients.find(&client_key(*n), now).is_some()).collect()
         };
         let expected: Vec<usize> = (0..=MAX_CLIENTS).filter(|n| *n != 1).collect();
         assert_eq!(found_clients(&mut clients, now), expected);
         clients.0.truncate(2);
         let later = now + MAX_AGE / 2;
-        clients.keep(&terms(1), client, later);
+        clients.keep(&client_key(1), client, later);
         assert_eq!(found_clients(&mut clients, later), [0, 1, 2]);
         assert_eq!(found_clients(&mut clients, now + MAX_AGE), [1]);
     }

@@ -12,6 +12,7 @@
 //! Not here: which backend a URL means ([`super::url`]), which errors are transient ([`verdict`]) and
 //! when ([`retry`]).
 
+mod attempts;
 #[cfg(not(target_arch = "wasm32"))]
 mod blocks;
 #[cfg(feature = "net")]
@@ -21,7 +22,6 @@ mod put;
 #[cfg(feature = "net")]
 pub(super) mod refusal;
 pub(super) mod retry;
-mod tries;
 mod verdict;
 
 use std::hash::{BuildHasher, RandomState};
@@ -38,12 +38,12 @@ use object_store::{GetOptions, GetRange, GetResult, ListResult, ObjectMeta, Obje
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
+use self::attempts::{AttemptError, Attempts, Batch, Reports};
 use self::part::Part;
 pub(crate) use self::put::Created;
 use self::retry::Retry;
-use self::tries::{Batch, Miss, Reports, Tries};
 use super::plan::{Object, Read, deliver, plan};
-use super::{Backend, ByteRange, Child, Get, Got, IoStats, MAX_LISTED_KEYS, Version};
+use super::{Backend, ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version};
 use crate::budget::Budget;
 use crate::clock::Instant;
 use crate::error::{BackendAnswer, Change, Op, StoreError};
@@ -97,7 +97,10 @@ impl Remote {
         }))
     }
 
-    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
+    pub(crate) async fn read_many(
+        &self,
+        gets: &[Get],
+    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
         let objects = plan(gets, MERGE_GAP_BYTES);
         let mut versions: Vec<Option<Version>> = vec![None; objects.len()];
         let pieces =
@@ -190,12 +193,12 @@ impl Shared {
     ) -> Result<Option<Read>, StoreError> {
         let path = self.path(key)?;
         let _request = self.budget.request().await;
-        let mut tries = Tries::new(self, Op::Read, key, batch.waiting());
+        let mut attempts = Attempts::new(self, Op::Read, key, batch.waiting());
         let mut part = None;
         loop {
-            match self.attempt(&path, range, &mut part, &mut tries).await {
+            match self.attempt(&path, range, &mut part, &mut attempts).await {
                 Ok(answer) => return Ok(answer),
-                Err(miss) => tries.retry_or_fail(self, miss).await?,
+                Err(miss) => attempts.retry_or_fail(self, miss).await?,
             }
         }
     }
@@ -206,12 +209,12 @@ impl Shared {
         path: &Path,
         range: ByteRange,
         part: &mut Option<Part>,
-        tries: &mut Tries,
-    ) -> Result<Option<Read>, Miss> {
+        attempts: &mut Attempts,
+    ) -> Result<Option<Read>, AttemptError> {
         if let Some(begun) = part {
-            match self.send_get(path, begun.rest_request(), tries).await {
+            match self.send_get(path, begun.rest_request(), attempts).await {
                 Ok(reply) if begun.continues(&reply) => {
-                    return self.receive(reply, part, tries).await.map(Some);
+                    return self.receive(reply, part, attempts).await.map(Some);
                 }
                 // Another version by now: begin again, with that one.
                 Ok(_) => *part = None,
@@ -219,13 +222,13 @@ impl Shared {
                 Err(miss) => return Err(miss),
             }
         }
-        match self.begin(path, range, tries).await? {
+        match self.begin(path, range, attempts).await? {
             None => Ok(None),
-            Some(Begun::Known(read)) => Ok(Some(read)),
-            Some(Begun::Reply(reply, expected)) => {
+            Some(ReadStart::Known(read)) => Ok(Some(read)),
+            Some(ReadStart::Reply(reply, expected)) => {
                 let (meta, found) = (reply.meta.clone(), reply.range.clone());
-                *part = Some(self.admit(meta, found, expected, tries).await?);
-                self.receive(reply, part, tries).await.map(Some)
+                *part = Some(self.admit(meta, found, expected, attempts).await?);
+                self.receive(reply, part, attempts).await.map(Some)
             }
         }
     }
@@ -235,12 +238,12 @@ impl Shared {
         &self,
         path: &Path,
         mut range: ByteRange,
-        tries: &Tries,
-    ) -> Result<Option<Begun>, Miss> {
+        attempts: &Attempts,
+    ) -> Result<Option<ReadStart>, AttemptError> {
         loop {
             let requested = match range {
                 ByteRange::At { len: 0, .. } | ByteRange::First(0) | ByteRange::Last(0) => {
-                    return self.size(path, tries).await.map(|size| size.map(Begun::Known));
+                    return self.size(path, attempts).await.map(|size| size.map(ReadStart::Known));
                 }
                 ByteRange::All => None,
                 _ if self.no_ranges.load(Ordering::Relaxed) => None,
@@ -250,9 +253,9 @@ impl Shared {
                 }
                 ByteRange::First(len) => Some(GetRange::Bounded(0..len)),
                 ByteRange::Last(len) if self.no_suffix.load(Ordering::Relaxed) => {
-                    let Some(meta) = self.size(path, tries).await? else { return Ok(None) };
+                    let Some(meta) = self.size(path, attempts).await? else { return Ok(None) };
                     if meta.size == 0 {
-                        return Ok(Some(Begun::Known(meta)));
+                        return Ok(Some(ReadStart::Known(meta)));
                     }
                     let len = len.min(meta.size);
                     range = ByteRange::At { start: meta.size - len, len };
@@ -261,11 +264,11 @@ impl Shared {
                 ByteRange::Last(len) => Some(GetRange::Suffix(len)),
             };
             let options = GetOptions { range: requested.clone(), ..GetOptions::default() };
-            let miss = match self.send_get(path, options, tries).await {
+            let miss = match self.send_get(path, options, attempts).await {
                 Ok(reply) => {
                     let range = if requested.is_some() { range } else { ByteRange::All };
-                    let expected = range.existing(reply.meta.size);
-                    return Ok(Some(Begun::Reply(reply, expected)));
+                    let expected = range.clamp_to(reply.meta.size);
+                    return Ok(Some(ReadStart::Reply(reply, expected)));
                 }
                 Err(miss) => miss,
             };
@@ -280,9 +283,9 @@ impl Shared {
                 }
                 // A range past the end is refused in many ways; the size tells.
                 (Some(Class::OutOfBounds | Class::Io | Class::InvalidArgument), Some(_)) => {
-                    return match self.size(path, tries).await? {
-                        Some(meta) if range.existing(meta.size).is_empty() => {
-                            Ok(Some(Begun::Known(meta)))
+                    return match self.size(path, attempts).await? {
+                        Some(meta) if range.clamp_to(meta.size).is_empty() => {
+                            Ok(Some(ReadStart::Known(meta)))
                         }
                         Some(_) => Err(miss),
                         None => Ok(None),
@@ -294,9 +297,9 @@ impl Shared {
     }
 
     /// An object of which only the size is wanted.
-    async fn size(&self, path: &Path, tries: &Tries) -> Result<Option<Read>, Miss> {
+    async fn size(&self, path: &Path, attempts: &Attempts) -> Result<Option<Read>, AttemptError> {
         let options = GetOptions { head: true, ..GetOptions::default() };
-        match self.send_get(path, options, tries).await {
+        match self.send_get(path, options, attempts).await {
             Ok(reply) => {
                 let size = reply.meta.size;
                 let version = Version::from_meta(&reply.meta);
@@ -313,11 +316,11 @@ impl Shared {
         &self,
         path: &Path,
         options: GetOptions,
-        tries: &Tries,
-    ) -> Result<GetResult, Miss> {
+        attempts: &Attempts,
+    ) -> Result<GetResult, AttemptError> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let reply = self.store.get_opts(path, options);
-        tries.run_within(self, "first byte", tries.first_byte, reply).await
+        attempts.run_within(self, "first byte", attempts.first_byte, reply).await
     }
 
     /// Makes room for a reply that begins, when it is the one that was asked for.
@@ -326,18 +329,18 @@ impl Shared {
         meta: ObjectMeta,
         found: Range<u64>,
         expected: Range<u64>,
-        tries: &mut Tries,
-    ) -> Result<Part, Miss> {
+        attempts: &mut Attempts,
+    ) -> Result<Part, AttemptError> {
         let len = expected.end - expected.start;
         if found != expected {
             let found = found.end.saturating_sub(found.start); // as the backend says
-            return Err(Miss::Final(StoreError::changed(Change::length(len, found))));
+            return Err(AttemptError::Final(StoreError::changed(Change::length(len, found))));
         }
-        let asked = tries.deadline.map(|_| Instant::now());
-        let held = self.budget.reserve(len).await.map_err(Miss::Final)?;
+        let asked = attempts.deadline.map(|_| Instant::now());
+        let held = self.budget.reserve(len).await.map_err(AttemptError::Final)?;
         // Waiting for room, and a long body, are not the store's fault.
-        tries.extend(asked.map_or(Duration::ZERO, |asked| asked.elapsed()));
-        tries.allow_body(self.retry.timeouts.transfer(len));
+        attempts.extend(asked.map_or(Duration::ZERO, |asked| asked.elapsed()));
+        attempts.allow_body(self.retry.timeouts.transfer(len));
         Ok(Part {
             range: expected,
             size: meta.size,
@@ -353,23 +356,23 @@ impl Shared {
         &self,
         reply: GetResult,
         part: &mut Option<Part>,
-        tries: &Tries,
-    ) -> Result<Read, Miss> {
-        let Some(begun) = part else { return Err(Miss::Length { expected: 0, found: 0 }) };
+        attempts: &Attempts,
+    ) -> Result<Read, AttemptError> {
+        let Some(begun) = part else { return Err(AttemptError::Length { expected: 0, found: 0 }) };
         let len = begun.range.end - begun.range.start;
         let body = begun.fill(reply.into_stream(), &self.bytes_read);
-        let whole = match tries.run_within(self, "body", self.retry.timeouts.body(len), body).await
-        {
-            Ok(Ok(whole)) => whole,
-            Ok(Err(miss)) => {
-                *part = part.take().filter(|begun| begun.tag.is_some());
-                return Err(miss);
-            }
-            Err(miss) => {
-                *part = part.take().filter(|begun| begun.tag.is_some());
-                return Err(miss);
-            }
-        };
+        let whole =
+            match attempts.run_within(self, "body", self.retry.timeouts.body(len), body).await {
+                Ok(Ok(whole)) => whole,
+                Ok(Err(miss)) => {
+                    *part = part.take().filter(|begun| begun.tag.is_some());
+                    return Err(miss);
+                }
+                Err(miss) => {
+                    *part = part.take().filter(|begun| begun.tag.is_some());
+                    return Err(miss);
+                }
+            };
         let (start, size) = (begun.range.start, begun.size);
         let bytes = whole.unwrap_or_else(|| std::mem::take(&mut begun.bytes).freeze());
         Ok(Read { bytes, start, size, version: begun.version.clone() })
@@ -389,14 +392,15 @@ impl Shared {
     /// found" means the place itself, and its answer is no evidence of absence.
     async fn children(&self, prefix: &Key, path: &Path) -> Result<ListResult, StoreError> {
         let _request = self.budget.request().await;
-        let mut tries = Tries::new(self, Op::List, prefix, None);
+        let mut attempts = Attempts::new(self, Op::List, prefix, None);
         let below = (!path.as_ref().is_empty()).then_some(path);
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let listed = self.store.list_with_delimiter(below);
-            match tries.run_within(self, "list", self.retry.timeouts.first_byte(), listed).await {
+            match attempts.run_within(self, "list", self.retry.timeouts.first_byte(), listed).await
+            {
                 Ok(listed) => return Ok(listed),
-                Err(miss) => tries.retry_or_fail(self, miss).await?,
+                Err(miss) => attempts.retry_or_fail(self, miss).await?,
             }
         }
     }
@@ -404,26 +408,30 @@ impl Shared {
     /// The names and sizes of all that lies below `path`, relative to it.
     async fn list(&self, prefix: &Key, path: &Path) -> Result<Vec<(String, u64)>, StoreError> {
         let _request = self.budget.request().await;
-        let mut tries = Tries::new(self, Op::List, prefix, None);
+        let mut attempts = Attempts::new(self, Op::List, prefix, None);
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
-            match self.list_once(path, &mut tries).await {
+            match self.list_once(path, &mut attempts).await {
                 Ok(listed) => return Ok(listed),
-                Err(miss) => tries.retry_or_fail(self, miss).await?,
+                Err(miss) => attempts.retry_or_fail(self, miss).await?,
             }
         }
     }
 
-    async fn list_once(&self, path: &Path, tries: &mut Tries) -> Result<Vec<(String, u64)>, Miss> {
+    async fn list_once(
+        &self,
+        path: &Path,
+        attempts: &mut Attempts,
+    ) -> Result<Vec<(String, u64)>, AttemptError> {
         let below = (!path.as_ref().is_empty()).then_some(path);
         let mut found = Vec::new();
         let mut listed = self.store.list(below);
         let limit = self.retry.timeouts.first_byte();
         while let Some(meta) =
-            tries.run_within(self, "list", limit, listed.next().map(Option::transpose)).await?
+            attempts.run_within(self, "list", limit, listed.next().map(Option::transpose)).await?
         {
             // A list may be as long as it is, as long as it goes on.
-            tries.restart(self);
+            attempts.restart(self);
             // What lies elsewhere, or is this place, has no name below it.
             let name = meta.location.as_ref().strip_prefix(path.as_ref()).unwrap_or_default();
             let name = name.strip_prefix('/').unwrap_or(name);
@@ -449,7 +457,7 @@ impl Shared {
 }
 
 /// A reply that has begun, or an answer that needed none.
-enum Begun {
+enum ReadStart {
     /// With the range that it must have.
     Reply(GetResult, Range<u64>),
     Known(Read),

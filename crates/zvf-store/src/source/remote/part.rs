@@ -12,7 +12,7 @@ use object_store::{GetOptions, GetRange, GetResult, ObjectMeta};
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::super::Version;
-use super::tries::Miss;
+use super::attempts::AttemptError;
 use crate::budget::Reservation;
 use crate::error::{Change, StoreError};
 
@@ -54,7 +54,7 @@ impl Part {
         &mut self,
         mut body: BoxStream<'static, object_store::Result<Bytes>>,
         counter: &AtomicU64,
-    ) -> object_store::Result<Result<Option<Bytes>, Miss>> {
+    ) -> object_store::Result<Result<Option<Bytes>, AttemptError>> {
         let expected = self.range.end - self.range.start;
         let mut whole = None;
         let mut found = to_u64(self.bytes.len());
@@ -67,7 +67,7 @@ impl Part {
             found += to_u64(chunk.len());
             if found > expected {
                 let change = Change::length(expected, found);
-                return Ok(Err(Miss::Final(StoreError::changed(change))));
+                return Ok(Err(AttemptError::Final(StoreError::changed(change))));
             }
             if self.bytes.is_empty() && found == expected {
                 whole = Some(chunk);
@@ -77,7 +77,11 @@ impl Part {
                 self.bytes.extend_from_slice(&chunk);
             }
         }
-        if found == expected { Ok(Ok(whole)) } else { Ok(Err(Miss::Length { expected, found })) }
+        if found == expected {
+            Ok(Ok(whole))
+        } else {
+            Ok(Err(AttemptError::Length { expected, found }))
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
 use super::super::{Get, MAX_LISTED_KEYS};
-use super::tries::{Miss, Tries};
+use super::attempts::{AttemptError, Attempts};
 use super::verdict::Verdict;
 use super::{Remote, Shared};
 use crate::error::{Op, StoreError};
@@ -47,11 +47,11 @@ impl Remote {
     }
 
     async fn put_new_once(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
-        let mut tries = Tries::new(&self.0, Op::Write, key, None);
+        let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
         loop {
             let is_blind = self.0.no_conditions.load(Ordering::Relaxed);
             let mode = if is_blind { PutMode::Overwrite } else { PutMode::Create };
-            let miss = match self.0.send(key, parts, mode, &tries).await {
+            let miss = match self.0.send(key, parts, mode, &attempts).await {
                 Ok(()) => return Ok(()),
                 Err(miss) => miss,
             };
@@ -72,18 +72,18 @@ impl Remote {
             }
             // A refusal without an object behind it is a race that the other one lost, too.
             let miss = if is_taken { RACE } else { miss };
-            tries.retry_or_fail(&self.0, miss).await?;
+            attempts.retry_or_fail(&self.0, miss).await?;
         }
     }
 
     /// Puts an object, whatever is there.
     pub(crate) async fn put(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
-        let mut tries = Tries::new(&self.0, Op::Write, key, None);
+        let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
         loop {
-            match self.0.send(key, parts, PutMode::Overwrite, &tries).await {
+            match self.0.send(key, parts, PutMode::Overwrite, &attempts).await {
                 Ok(()) => return Ok(()),
                 Err(miss) => {
-                    let again = tries.retry_or_fail(&self.0, miss).await;
+                    let again = attempts.retry_or_fail(&self.0, miss).await;
                     again.map_err(|error| error.with_key(key))?;
                 }
             }
@@ -102,11 +102,11 @@ impl Remote {
     ) -> Result<(), StoreError> {
         let version = UpdateVersion { e_tag: seen.e_tag.clone(), version: seen.version.clone() };
         let parts = std::slice::from_ref(bytes);
-        let mut tries = Tries::new(&self.0, Op::Write, key, None);
+        let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
         let mut is_open = false; // whether an earlier try may have arrived
         loop {
             let mode = PutMode::Update(version.clone());
-            let miss = match self.0.send(key, parts, mode, &tries).await {
+            let miss = match self.0.send(key, parts, mode, &attempts).await {
                 Ok(()) => return Ok(()),
                 Err(miss) => miss,
             };
@@ -114,7 +114,7 @@ impl Remote {
             if is_open && self.read(key).await?.as_ref() == Some(bytes) {
                 return Ok(());
             }
-            let again = tries.retry_or_fail(&self.0, miss).await;
+            let again = attempts.retry_or_fail(&self.0, miss).await;
             again.map_err(|error| error.with_key(key))?;
         }
     }
@@ -133,16 +133,16 @@ impl Remote {
     /// What the backend says of an object, if there is one.
     pub(crate) async fn head(&self, key: &Key) -> Result<Option<ObjectMeta>, StoreError> {
         let path = self.0.path(key)?;
-        let mut tries = Tries::new(&self.0, Op::Read, key, None);
+        let mut attempts = Attempts::new(&self.0, Op::Read, key, None);
         loop {
             let options = GetOptions { head: true, ..GetOptions::default() };
-            match self.0.send_get(&path, options, &tries).await {
+            match self.0.send_get(&path, options, &attempts).await {
                 Ok(reply) => return Ok(Some(reply.meta)),
                 Err(miss) if miss.class() == Some(Class::NotFound) && !miss.is_missing_bucket() => {
                     return Ok(None);
                 }
                 Err(miss) => {
-                    let again = tries.retry_or_fail(&self.0, miss).await;
+                    let again = attempts.retry_or_fail(&self.0, miss).await;
                     again.map_err(|error| error.with_key(key))?;
                 }
             }
@@ -160,11 +160,11 @@ impl Remote {
         if self.read(key).await?.is_some() {
             return Err(store_exists_error());
         }
-        let mut tries = Tries::new(&self.0, Op::Publish, key, None);
+        let mut attempts = Attempts::new(&self.0, Op::Publish, key, None);
         let mut open = false; // whether an earlier try may have arrived
         loop {
-            let miss = match self.0.send(key, parts, PutMode::Create, &tries).await {
-                Ok(()) => return Ok(self.check_create_guard(key, parts, &mut tries).await),
+            let miss = match self.0.send(key, parts, PutMode::Create, &attempts).await {
+                Ok(()) => return Ok(self.check_create_guard(key, parts, &mut attempts).await),
                 Err(miss) if miss.class() == Some(Class::Unsupported) => break,
                 Err(miss) => miss,
             };
@@ -181,7 +181,7 @@ impl Remote {
             }
             // A refusal without an object behind it is a race that the other one lost, too.
             let miss = if exists { RACE } else { miss };
-            let again = tries.retry_or_fail(&self.0, miss).await;
+            let again = attempts.retry_or_fail(&self.0, miss).await;
             again.map_err(|error| if open { StoreError::unknown(error) } else { error })?;
         }
         if self.read(key).await?.is_some() {
@@ -192,22 +192,27 @@ impl Remote {
 
     /// Whether the store refuses to create what is there, the same bytes.
     pub(crate) async fn probe(&self, key: &Key, bytes: &Bytes) -> Created {
-        let mut tries = Tries::new(&self.0, Op::Write, key, None);
-        self.check_create_guard(key, std::slice::from_ref(bytes), &mut tries).await
+        let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
+        self.check_create_guard(key, std::slice::from_ref(bytes), &mut attempts).await
     }
 
     /// Checks whether the store honours create-only writes: one that does refuses to create the same object again. For
     /// one that ignores the condition, writing the same bytes again does no harm.
-    async fn check_create_guard(&self, key: &Key, parts: &[Bytes], tries: &mut Tries) -> Created {
+    async fn check_create_guard(
+        &self,
+        key: &Key,
+        parts: &[Bytes],
+        attempts: &mut Attempts,
+    ) -> Created {
         loop {
-            match self.0.send(key, parts, PutMode::Create, tries).await {
+            match self.0.send(key, parts, PutMode::Create, attempts).await {
                 Ok(()) => return Created::Looked,
                 Err(miss) => {
                     if matches!(miss.class(), Some(Class::AlreadyExists | Class::FileChanged)) {
                         return Created::Guarded;
                     }
                     // What cannot be found out is not relied on.
-                    if tries.retry_or_fail(&self.0, miss).await.is_err() {
+                    if attempts.retry_or_fail(&self.0, miss).await.is_err() {
                         return Created::Looked;
                     }
                 }
@@ -255,7 +260,7 @@ impl Remote {
     async fn remove_once(&self, keys: &[Key]) -> Result<Vec<Key>, StoreError> {
         let paths: Result<Vec<_>, StoreError> = keys.iter().map(|key| self.0.path(key)).collect();
         let paths = paths?;
-        let mut tries = Tries::new(&self.0, Op::Write, &Key::root(), None);
+        let mut attempts = Attempts::new(&self.0, Op::Write, &Key::root(), None);
         loop {
             self.0.requests.fetch_add(1, Ordering::Relaxed);
             let removed = self.0.store.delete_stream(stream::iter(paths.clone()).map(Ok).boxed());
@@ -269,14 +274,14 @@ impl Remote {
             });
             // The time that as many bytes take.
             let limit = self.0.retry.timeouts.body(to_u64(paths.len()) << 10);
-            match tries.run_within(&self.0, "answer", limit, denied.try_collect()).await {
+            match attempts.run_within(&self.0, "answer", limit, denied.try_collect()).await {
                 Ok(denied) => {
                     let denied: BTreeSet<String> = denied;
                     let found = keys.iter().zip(&paths);
                     let found = found.filter(|(_, path)| denied.contains(path.as_ref()));
                     return Ok(found.map(|(key, _)| key.clone()).collect());
                 }
-                Err(miss) => tries.retry_or_fail(&self.0, miss).await?,
+                Err(miss) => attempts.retry_or_fail(&self.0, miss).await?,
             }
         }
     }
@@ -289,20 +294,20 @@ impl Shared {
         key: &Key,
         parts: &[Bytes],
         mode: PutMode,
-        tries: &Tries,
-    ) -> Result<(), Miss> {
-        let path = self.path(key).map_err(Miss::Final)?;
+        attempts: &Attempts,
+    ) -> Result<(), AttemptError> {
+        let path = self.path(key).map_err(AttemptError::Final)?;
         let _request = self.budget.request().await;
         self.requests.fetch_add(1, Ordering::Relaxed);
         let len = crate::codec::len(parts);
         let payload: PutPayload = parts.iter().cloned().collect();
         let options = PutOptions::from(mode);
         let sent = self.store.put_opts(&path, payload, options);
-        tries.run_within(self, "answer", self.retry.timeouts.body(len), sent).await.map(drop)
+        attempts.run_within(self, "answer", self.retry.timeouts.body(len), sent).await.map(drop)
     }
 }
 
-impl Miss {
+impl AttemptError {
     /// Whether the same request may succeed later.
     fn is_transient(&self) -> bool {
         match self {
@@ -332,4 +337,4 @@ fn is_same(found: &Bytes, parts: &[Bytes]) -> bool {
 }
 
 /// Two requests raced, and neither object exists.
-const RACE: Miss = Miss::Late { what: "object", after: Duration::ZERO };
+const RACE: AttemptError = AttemptError::Late { what: "object", after: Duration::ZERO };

@@ -32,7 +32,7 @@ async fn stored() -> Arc<FaultStore> {
     store
 }
 
-async fn read_single(remote: &Remote, get: Get) -> Result<Option<Got>, StoreError> {
+async fn read_single(remote: &Remote, get: Get) -> Result<Option<GetAnswer>, StoreError> {
     // The limit of an answer on the virtual clock.
     let read = tokio::time::timeout(Duration::from_secs(60), remote.read_many(&[get])).await;
     read.expect("a read that hangs").pop().unwrap()
@@ -212,16 +212,19 @@ fn a_runtime_without_timers_waits_without_limit() {
     let remote = Remote::new(Backend::new(store, Path::default()), Budget::new(&options), &options);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        let mut tries = Tries::new(&remote.0, Op::Read, &key("a"), None);
+        let mut attempts = Attempts::new(&remote.0, Op::Read, &key("a"), None);
         let slow = async {
             tokio::task::yield_now().await;
             Ok(7)
         };
-        let answer = tries.run_within(&remote.0, "answer", Duration::from_secs(1), slow).await;
+        let answer = attempts.run_within(&remote.0, "answer", Duration::from_secs(1), slow).await;
         assert_eq!(answer.ok(), Some(7));
         // Without a clock there is no pause before a retry.
-        let miss = Miss::Late { what: "answer", after: Duration::ZERO };
-        assert_eq!(tries.retry_or_fail(&remote.0, miss).await.unwrap_err().class(), Class::Timeout);
+        let miss = AttemptError::Late { what: "answer", after: Duration::ZERO };
+        assert_eq!(
+            attempts.retry_or_fail(&remote.0, miss).await.unwrap_err().class(),
+            Class::Timeout
+        );
     });
 }
 

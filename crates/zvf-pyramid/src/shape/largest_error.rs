@@ -10,14 +10,14 @@ use serde_json::{Value as Json, json};
 
 /// A place of a level.
 #[derive(Clone, Debug)]
-pub(crate) enum Spot {
+pub(crate) enum ErrorLocation {
     /// The position of a vertex.
     Vertex(Vec<f64>),
     /// An object, by its id.
     Object(i64),
 }
 
-impl Spot {
+impl ErrorLocation {
     /// The order of places: vertices by their coordinates, then objects by their ids.
     fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
@@ -31,21 +31,21 @@ impl Spot {
 
 /// Compares two positions coordinate by coordinate.
 pub(crate) fn compare_points(a: &[f64], b: &[f64]) -> Ordering {
-    let each = a.iter().zip(b).map(|(a, b)| a.total_cmp(b));
-    each.fold(Ordering::Equal, Ordering::then)
+    let comparisons = a.iter().zip(b).map(|(a, b)| a.total_cmp(b));
+    comparisons.fold(Ordering::Equal, Ordering::then)
 }
 
 /// The largest error, and where it is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Farthest {
+pub(crate) struct LargestError {
     pub(crate) error: f64,
     /// None where the error is 0, which is then that of every place.
-    pub(crate) at: Option<Spot>,
+    pub(crate) at: Option<ErrorLocation>,
 }
 
-impl Farthest {
+impl LargestError {
     /// The larger of both; of the same, the one at the lower place.
-    pub(crate) fn max(self, error: f64, at: Option<Spot>) -> Self {
+    pub(crate) fn max(self, error: f64, at: Option<ErrorLocation>) -> Self {
         let lower = || match (&at, &self.at) {
             (Some(at), Some(current)) => at.order(current) == Ordering::Less,
             (at, current) => at.is_some() && current.is_none(),
@@ -59,8 +59,8 @@ impl Farthest {
 
     /// Whether it is as large as another one, at the same place or a lower one.
     pub(crate) fn is_as_far_at_or_before(&self, other: &Self) -> bool {
-        let (Some(spot), Some(at)) = (&self.at, &other.at) else { return false };
-        self.error.to_bits() == other.error.to_bits() && spot.order(at) != Ordering::Greater
+        let (Some(location), Some(at)) = (&self.at, &other.at) else { return false };
+        self.error.to_bits() == other.error.to_bits() && location.order(at) != Ordering::Greater
     }
 
     /// As the document of a level has it.
@@ -69,8 +69,8 @@ impl Farthest {
             _ if !self.error.is_finite() => Json::Null,
             None if self.error > 0.0 => Json::Null,
             None => json!({ "error": self.error }),
-            Some(Spot::Vertex(at)) => json!({ "error": self.error, "vertex": at }),
-            Some(Spot::Object(id)) => json!({ "error": self.error, "object": id }),
+            Some(ErrorLocation::Vertex(at)) => json!({ "error": self.error, "vertex": at }),
+            Some(ErrorLocation::Object(id)) => json!({ "error": self.error, "object": id }),
         }
     }
 
@@ -80,9 +80,9 @@ impl Farthest {
         let at = match (record.get("vertex"), record.get("object")) {
             (Some(at), _) => {
                 let at = at.as_array()?.iter().map(Json::as_f64);
-                Some(Spot::Vertex(at.collect::<Option<_>>()?))
+                Some(ErrorLocation::Vertex(at.collect::<Option<_>>()?))
             }
-            (None, Some(id)) => Some(Spot::Object(id.as_i64()?)),
+            (None, Some(id)) => Some(ErrorLocation::Object(id.as_i64()?)),
             (None, None) => None,
         };
         (at.is_some() || error == 0.0).then_some(Self { error, at })
@@ -97,40 +97,41 @@ mod tests {
     fn max_takes_the_lowest_spot_of_the_largest_error() {
         let errors = [(1.0, 7), (3.0, 5), (0.0, 1), (3.0, 2), (2.0, 0)];
         for start in 0..errors.len() {
-            let max = (0..errors.len()).fold(Farthest::default(), |max, n| {
+            let max = (0..errors.len()).fold(LargestError::default(), |max, n| {
                 let (error, id) = errors[(start + n) % errors.len()];
-                max.max(error, Some(Spot::Object(id)))
+                max.max(error, Some(ErrorLocation::Object(id)))
             });
             assert_eq!(max.to_json(), json!({"error": 3.0, "object": 2}));
             for (error, id, expected) in
                 [(3.0, 2, true), (3.0, 1, false), (3.0, 5, true), (2.0, 5, false)]
             {
-                let other = Farthest { error, at: Some(Spot::Object(id)) };
+                let other = LargestError { error, at: Some(ErrorLocation::Object(id)) };
                 assert_eq!(max.is_as_far_at_or_before(&other), expected, "{error} {id}");
             }
         }
         let points = [vec![1.0, 2.0], vec![1.0, -2.0], vec![3.0, -9.0]];
-        let max = points
-            .iter()
-            .fold(Farthest::default(), |max, at| max.max(0.1, Some(Spot::Vertex(at.clone()))));
+        let max = points.iter().fold(LargestError::default(), |max, at| {
+            max.max(0.1, Some(ErrorLocation::Vertex(at.clone())))
+        });
         assert_eq!(max.to_json(), json!({"error": 0.1, "vertex": [1.0, -2.0]}));
     }
 
     #[test]
     fn records_round_trip_as_json() {
-        let empty = Farthest::default();
-        let vertex = Farthest { error: 0.1 + 0.2, at: Some(Spot::Vertex(vec![-0.1, 1e-300])) };
-        let object = Farthest { error: 2.0, at: Some(Spot::Object(i64::MIN)) };
+        let empty = LargestError::default();
+        let vertex =
+            LargestError { error: 0.1 + 0.2, at: Some(ErrorLocation::Vertex(vec![-0.1, 1e-300])) };
+        let object = LargestError { error: 2.0, at: Some(ErrorLocation::Object(i64::MIN)) };
         for farthest in [empty, vertex, object] {
             let text = farthest.to_json().to_string();
-            let parsed = Farthest::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+            let parsed = LargestError::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
             assert_eq!(parsed.to_json().to_string(), text);
             assert_eq!(parsed.error.to_bits(), farthest.error.to_bits());
         }
-        let unknown = Farthest { error: 2.0, at: None };
-        let infinite = Farthest { error: f64::INFINITY, at: None };
+        let unknown = LargestError { error: 2.0, at: None };
+        let infinite = LargestError { error: f64::INFINITY, at: None };
         for record in [unknown.to_json(), infinite.to_json(), json!({"error": 1.0})] {
-            assert!(Farthest::from_json(&record).is_none(), "{record}");
+            assert!(LargestError::from_json(&record).is_none(), "{record}");
         }
     }
 }

@@ -134,7 +134,7 @@ pub(crate) fn boxes(count: usize, share: f64) -> Vec<[[f64; 3]; 2]> {
 }
 
 /// Returns the uncached query for the vertices of a box.
-pub(crate) fn within([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
+pub(crate) fn box_query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
     Ok(Query::within(Bounds::new(low, high)?).columns(Columns::None).uncached())
 }
 

@@ -18,11 +18,11 @@ use crate::batches::select_rows;
 use crate::blocks::vertices_in;
 use crate::carry::{NO_LEVEL, Objects};
 use crate::groups;
-use crate::making::KindBuild;
+use crate::level_build::KindBuild;
 use crate::report::LevelReport;
 
 /// What a level has of its own, being written.
-pub(super) struct Own<'a> {
+pub(super) struct IncrementWriter<'a> {
     pub(super) kind_build: KindBuild<'a>,
     pub(super) reader: &'a Reader,
     /// Those that hold what is spread: level 0, and the ones that it adds to.
@@ -32,7 +32,7 @@ pub(super) struct Own<'a> {
     pub(super) adds: bool,
 }
 
-impl Own<'_> {
+impl IncrementWriter<'_> {
     /// Writes the level.
     pub(super) async fn write(&self) -> Result<(LevelReport, Document), PyramidError> {
         let options = self.kind_build.ladder.options();
@@ -104,7 +104,7 @@ impl Own<'_> {
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
         for (at, level) in (0..NO_LEVEL).zip(self.levels) {
-            for ids in objects.kept_of_level(at).chunks(COUNT_BATCH_OBJECTS) {
+            for ids in objects.kept_ids_of_level(at).chunks(COUNT_BATCH_OBJECTS) {
                 let query = Query::all()
                     .of_objects(ids.iter().copied().map(ObjectId))
                     .order(Order::Objects);
@@ -131,11 +131,11 @@ impl Own<'_> {
         {
             let mean =
                 f64_from_u64(*vertices) / f64_from_u64(to_u64(objects.count_at_level(at).max(1)));
-            let each = saturating_usize(zvf_format::num::round_half_up_u64(
+            let batch_len = saturating_usize(zvf_format::num::round_half_up_u64(
                 f64_from_u64(room) / mean.max(1.0),
             ))
             .max(1);
-            for ids in objects.kept_of_level(at).chunks(each) {
+            for ids in objects.kept_ids_of_level(at).chunks(batch_len) {
                 let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
                 let batch = self.reader.run(&complete_query(level, query, true)).await?.batch;
                 let batch = self.kind_build.plain_links(batch)?;

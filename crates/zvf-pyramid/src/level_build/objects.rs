@@ -17,17 +17,17 @@ use zvf_format::num::to_u64;
 use zvf_model::{Batch, Kind, LevelReader, ObjectId};
 use zvf_query::{Query, Reader};
 
-use super::again::{Again, Attempt, Earlier, Refusal, refuse};
+use super::partial_rebuild::{Attempt, PartialRebuild, PreviousKind, Refusal, refuse};
 use super::{CoarseningSummary, KindBuild};
 use crate::batches::{join_objects, order_fields, split_off_places};
 use crate::carry::{Objects, present_ids};
-use crate::links::Taking;
+use crate::links::LineageWriter;
 use crate::offload::offload;
 use crate::shape::Coarsened;
-use crate::shape::farthest::{Farthest, Spot};
+use crate::shape::largest_error::{ErrorLocation, LargestError};
 use crate::shape::objects::{CoarseObject, coarsen_each, vertex_map};
 use crate::stale::Unit;
-use crate::{PyramidError, apart, blocks};
+use crate::{PyramidError, blocks, disjoint_objects};
 
 /// Objects that are made together, by their ids.
 type Groups = Vec<Vec<i64>>;
@@ -41,7 +41,7 @@ impl KindBuild<'_> {
         objects: &Objects,
         changed: Option<&BTreeSet<i64>>,
     ) -> Result<Attempt<Groups>, PyramidError> {
-        let sizes = match apart::measure_objects(below, changed).await? {
+        let sizes = match disjoint_objects::measure_objects(below, changed).await? {
             Ok(sizes) => sizes,
             Err(why) => return refuse(why),
         };
@@ -73,13 +73,13 @@ impl KindBuild<'_> {
         reader: &Reader,
         below: &LevelReader,
         objects: &Objects,
-        taking: &mut Taking,
+        lineage: &mut LineageWriter,
     ) -> Result<Attempt<CoarseningSummary>, PyramidError> {
         let groups = match self.group_objects(below, objects, None).await? {
             Ok(groups) => groups,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let (mut farthest, mut elements) = (Farthest::default(), 0);
+        let (mut farthest, mut elements) = (LargestError::default(), 0);
         for ids in groups {
             let (made, places) = self.coarse_objects((reader, below), objects, &ids).await?;
             if made.is_empty() {
@@ -93,7 +93,7 @@ impl KindBuild<'_> {
             };
             let joined = Coarsened { batch, vertex_map, error: 0.0, at: None };
             elements += joined.elements();
-            taking.take(&joined, &places.of)?;
+            lineage.take(&joined, &places.vertices)?;
         }
         Ok(Ok(CoarseningSummary { farthest, elements, by_objects: true, not_apart: None }))
     }
@@ -103,16 +103,16 @@ impl KindBuild<'_> {
         &self,
         (reader, below): (&Reader, &LevelReader),
         objects: &Objects,
-        earlier: &Earlier<'_>,
-        taking: &mut Taking,
-    ) -> Result<Attempt<Again>, PyramidError> {
-        let (stay, part) = earlier.split(present_ids(&earlier.level).await?, objects);
+        previous_kind: &PreviousKind<'_>,
+        lineage: &mut LineageWriter,
+    ) -> Result<Attempt<PartialRebuild>, PyramidError> {
+        let (stay, part) = previous_kind.split(present_ids(&previous_kind.level).await?, objects);
         let groups = match self.group_objects(below, objects, Some(&part.objects)).await? {
             Ok(groups) => groups,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let names = self.ordered_field_names(below).await?;
-        let (mut found, mut built, mut elements) = (Farthest::default(), 0, 0);
+        let (mut found, mut built, mut elements) = (LargestError::default(), 0, 0);
         for ids in groups {
             let (same, rest): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
             built += to_u64(rest.len());
@@ -124,7 +124,7 @@ impl KindBuild<'_> {
             if !same.is_empty() {
                 let query = Query::all().of_objects(same.iter().copied().map(ObjectId));
                 let query = self.earlier_query(query, Some(objects));
-                let batch = self.plain_links(earlier.reader.run(&query).await?.batch)?;
+                let batch = self.plain_links(previous_kind.reader.run(&query).await?.batch)?;
                 let batch = order_fields(&batch, &names)?;
                 all.extend(coarsen_each(&batch, |single| Ok(Coarsened::from_batch(single)))?);
                 all.sort_by_key(|object| object.id);
@@ -137,16 +137,16 @@ impl KindBuild<'_> {
             };
             let joined = Coarsened::from_batch(batch);
             elements += joined.elements();
-            taking.take(&joined, &[])?;
+            lineage.take(&joined, &[])?;
         }
-        let stays = match &earlier.farthest.at {
-            Some(Spot::Object(id)) => stay.contains(id),
-            Some(Spot::Vertex(_)) | None => false,
+        let stays = match &previous_kind.farthest.at {
+            Some(ErrorLocation::Object(id)) => stay.contains(id),
+            Some(ErrorLocation::Vertex(_)) | None => false,
         };
-        Ok(match earlier.largest(stays, found) {
+        Ok(match previous_kind.largest(stays, found) {
             Ok(farthest) => {
                 let unit = Unit::Objects;
-                Ok(Again { farthest, elements, unit, built, part, stored: None })
+                Ok(PartialRebuild { farthest, elements, unit, built, part, stored: None })
             }
             Err(why) => Err(Refusal { why, part: Some(part) }),
         })
@@ -161,28 +161,30 @@ impl KindBuild<'_> {
     ) -> Result<(Vec<CoarseObject>, Places), PyramidError> {
         let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
         let batch = reader.run(&self.complete_query(query, Some(objects))).await?.batch;
-        let (batch, of) = split_off_places(batch)?;
+        let (batch, vertices) = split_off_places(batch)?;
         let batch = self.plain_links(batch)?;
-        let places = Places { of, rows: batch.len() };
+        let places = Places { vertices, rows: batch.len() };
         let links = below.links(Delta::SAME).await?;
-        let shaping = self.shaping(links.is_some_and(|links| links.policy().is_directed()));
+        let shape_settings =
+            self.shape_settings(links.is_some_and(|links| links.policy().is_directed()));
         // It may take many seconds: polling must not.
-        let each =
-            offload(move |stop| coarsen_each(&batch, |single| shaping.coarsen(single, &[], stop)));
-        Ok((each.await?, places))
+        let coarsening = offload(move |stop| {
+            coarsen_each(&batch, |single| shape_settings.coarsen(single, &[], stop))
+        });
+        Ok((coarsening.await?, places))
     }
 }
 
 /// Where the vertices of a batch lie, if that was asked for; and how many there are.
 struct Places {
-    of: Vec<u64>,
+    vertices: Vec<u64>,
     rows: usize,
 }
 
 /// The largest error of some objects, where it is larger than that of others.
-fn max_error_of(made: &[CoarseObject], others: Farthest) -> Farthest {
-    let larger = |farthest: Farthest, object: &CoarseObject| {
-        farthest.max(object.made.error, Some(Spot::Object(object.id)))
+fn max_error_of(made: &[CoarseObject], others: LargestError) -> LargestError {
+    let larger = |farthest: LargestError, object: &CoarseObject| {
+        farthest.max(object.made.error, Some(ErrorLocation::Object(object.id)))
     };
     made.iter().fold(others, larger)
 }

@@ -7,14 +7,14 @@
 //! pieces      others, by blocks of chunks                             pieces
 //! ```
 
-pub(crate) mod again;
 mod chains;
 mod objects;
+pub(crate) mod partial_rebuild;
 mod pieces;
 mod points;
 mod recipe;
 mod regroup;
-mod shaping;
+mod shape_settings;
 
 use serde_json::Value as Json;
 use zvf_format::grid::ChunkShape;
@@ -26,18 +26,20 @@ use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store, fit_shard_shape};
 use zvf_write::{LevelWriter, Outside, Report, Schema, SpillFolder, WriteOptions};
 
-use self::again::{Again, Attempt, NOT_BY_OBJECTS, Previous, Refusal, Stored};
-use self::shaping::Shaping;
+use self::partial_rebuild::{
+    Attempt, NOT_BY_OBJECTS, PartialRebuild, PreviousStore, Refusal, RetainedChunks,
+};
+use self::shape_settings::ShapeSettings;
 
+use crate::built_level::BuiltLevel;
 use crate::carry::Objects;
 use crate::groups;
 use crate::ladder::{KindLadder, Step};
-use crate::links::Taking;
-use crate::made::MadeLevel;
+use crate::links::LineageWriter;
 use crate::names::Names;
 use crate::offload::{Stop, offload};
 use crate::report::LevelReport;
-use crate::shape::farthest::Farthest;
+use crate::shape::largest_error::LargestError;
 use crate::shape::{Coarsened, Rules};
 use crate::stale::{Changed, Rebuilt, Unit};
 use crate::{Method, PyramidError};
@@ -55,25 +57,25 @@ pub(crate) struct KindBuild<'a> {
     /// Whether every edge is stored, those included that follow from the order of vertices.
     pub(crate) explicit: bool,
     /// The store as it stands, where some of the level may be taken from it.
-    pub(crate) previous: Option<Previous<'a>>,
+    pub(crate) previous: Option<PreviousStore<'a>>,
 }
 
 /// The source of one kind of a level.
-struct Lot {
+struct KindSource {
     below: LevelReader,
     objects: Option<Objects>,
 }
 
 /// The outcome of building one kind of a level.
-struct Figures {
+struct KindResult {
     made: CoarseningSummary,
     error: Option<f64>, // how far it may lie from level 0
-    again: Attempt<Again>,
+    partial_rebuild: Attempt<PartialRebuild>,
 }
 
 /// What coarsening made, in numbers.
 struct CoarseningSummary {
-    farthest: Farthest,
+    farthest: LargestError,
     elements: u64, // edges or faces
     /// Whether objects with edges or faces were made each by itself.
     by_objects: bool,
@@ -82,20 +84,20 @@ struct CoarseningSummary {
 }
 
 /// Builds a level, of all its kinds.
-pub(crate) async fn build_all_kinds(all: &[KindBuild<'_>]) -> Result<MadeLevel, PyramidError> {
-    let mut refused = Refused { anew: Vec::new(), retains: true };
+pub(crate) async fn build_all_kinds(all: &[KindBuild<'_>]) -> Result<BuiltLevel, PyramidError> {
+    let mut refusals = Refusals { anew: Vec::new(), retains: true };
     loop {
         // What shows only in the end that it cannot be made in part is made as a whole.
-        match attempt(all, &refused).await? {
+        match attempt(all, &refusals).await? {
             Ok(made) => return Ok(made),
-            Err(Some(refusal)) => refused.anew.push(refusal),
-            Err(None) => refused.retains = false,
+            Err(Some(refusal)) => refusals.anew.push(refusal),
+            Err(None) => refusals.retains = false,
         }
     }
 }
 
 /// What turned out not to be possible in part.
-struct Refused {
+struct Refusals {
     anew: Vec<(Kind, Refusal)>,
     retains: bool, // whether cells can stay as they are stored
 }
@@ -104,87 +106,93 @@ struct Refused {
 /// they are stored.
 async fn attempt(
     all: &[KindBuild<'_>],
-    refused: &Refused,
-) -> Result<Result<MadeLevel, Option<(Kind, Refusal)>>, PyramidError> {
+    refusals: &Refusals,
+) -> Result<Result<BuiltLevel, Option<(Kind, Refusal)>>, PyramidError> {
     let Some(first) = all.first() else {
         return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
     };
     let reader = Reader::new(first.source.clone());
-    let (mut lots, mut renumbered) = (Vec::new(), 0);
+    let (mut sources, mut renumbered) = (Vec::new(), 0);
     for kind_build in all {
-        let lot = kind_build.open_lot(&reader, renumbered).await?;
-        renumbered = lot.objects.as_ref().map_or(renumbered, Objects::next_id);
-        lots.push(lot);
+        let source = kind_build.open_source(&reader, renumbered).await?;
+        renumbered = source.objects.as_ref().map_or(renumbered, Objects::next_id);
+        sources.push(source);
     }
     let options = first.ladder.options();
     let memory = options.writing_bytes();
     let write = WriteOptions { memory, outside: Outside::Expand, ..WriteOptions::default() };
-    let each: Vec<(&KindBuild<'_>, &Lot)> = all.iter().zip(&lots).collect();
-    let writer = LevelWriter::new(first.build, first.step.level, schema(&each).await?, &write);
-    let mut taking = Taking::new(writer, first.folder, first.ladder.kind, options.on_rows.as_ref());
-    let objects: Vec<&Objects> = lots.iter().filter_map(|lot| lot.objects.as_ref()).collect();
-    if let Some(lot) = lots.first().filter(|_| !objects.is_empty()) {
-        groups::carry(std::slice::from_ref(&lot.below), &objects, taking.writer.writer()).await?;
+    let kind_sources: Vec<(&KindBuild<'_>, &KindSource)> = all.iter().zip(&sources).collect();
+    let writer =
+        LevelWriter::new(first.build, first.step.level, schema(&kind_sources).await?, &write);
+    let mut lineage =
+        LineageWriter::new(writer, first.folder, first.ladder.kind, options.on_rows.as_ref());
+    let objects: Vec<&Objects> =
+        sources.iter().filter_map(|source| source.objects.as_ref()).collect();
+    if let Some(source) = sources.first().filter(|_| !objects.is_empty()) {
+        groups::carry(std::slice::from_ref(&source.below), &objects, lineage.writer.writer())
+            .await?;
     }
-    let mut figures = Vec::new();
-    for (kind_build, lot) in &each {
+    let mut results = Vec::new();
+    for (kind_build, source) in &kind_sources {
         let kind = kind_build.ladder.kind;
-        taking.begin_kind(kind, lot.objects.as_ref());
-        match kind_build.make(&reader, lot, refused, &mut taking).await? {
-            Ok(kind_figures) => figures.push(kind_figures),
+        lineage.begin_kind(kind, source.objects.as_ref());
+        match kind_build.make(&reader, source, refusals, &mut lineage).await? {
+            Ok(result) => results.push(result),
             Err(refusal) => return Ok(Err(Some((kind, refusal)))),
         }
     }
     let mut documents = Vec::new();
     let describe = |kind, level: &mut Document| {
-        let found =
-            each.iter().zip(&figures).find(|((kind_build, _), _)| kind_build.ladder.kind == kind);
-        if let Some(((kind_build, lot), kind_figures)) = found {
-            let recipe = kind_build.recipe(kind_figures.error, Some(&kind_figures.made));
-            kind_build.describe(level, lot.objects.as_ref(), recipe);
-            let rows = kind_figures.stored_chunks().map_or(0, |stored| stored.rows);
+        let found = kind_sources
+            .iter()
+            .zip(&results)
+            .find(|((kind_build, _), _)| kind_build.ladder.kind == kind);
+        if let Some(((kind_build, source), result)) = found {
+            let recipe = kind_build.recipe(result.error, Some(&result.made));
+            kind_build.describe(level, source.objects.as_ref(), recipe);
+            let rows = result.stored_chunks().map_or(0, |stored| stored.rows);
             level.vertex_count = level.vertex_count.saturating_add_unsigned(rows);
         }
         documents.push(level.clone());
     };
-    let (report, parents) = taking.finish(describe).await?;
-    if !retain(first.build, first.step.level, &figures).await? {
+    let (report, parents) = lineage.finish(describe).await?;
+    if !retain(first.build, first.step.level, &results).await? {
         return Ok(Err(None));
     }
-    let rebuilt = each.iter().zip(&figures);
+    let rebuilt = kind_sources.iter().zip(&results);
     let rebuilt = rebuilt
-        .map(|((kind_build, lot), figures)| kind_build.describe_rebuilt(lot, figures, &report))
+        .map(|((kind_build, source), result)| kind_build.describe_rebuilt(source, result, &report))
         .collect();
-    let reports = each.iter().zip(&figures).map(|((kind_build, lot), figures)| {
+    let reports = kind_sources.iter().zip(&results).map(|((kind_build, source), result)| {
         let kind = kind_build.ladder.kind;
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
         let kind_report = LevelReport {
             level: kind_build.step.level,
             vertices: written.map_or(report.vertices, |(_, written)| written.vertices)
-                + figures.stored_chunks().map_or(0, |stored| stored.rows),
-            objects: lot.objects.as_ref().map_or(0, |objects| to_u64(objects.kept_count())),
-            elements: figures.made.elements,
-            error: figures.error,
+                + result.stored_chunks().map_or(0, |stored| stored.rows),
+            objects: source.objects.as_ref().map_or(0, |objects| to_u64(objects.kept_count())),
+            elements: result.made.elements,
+            error: result.error,
             ..LevelReport::default()
         };
         (kind, kind_report)
     });
     let report = LevelReport::from_kinds(first.step.level, reports.collect());
-    Ok(Ok(MadeLevel { report, documents, parents, rebuilt }))
+    Ok(Ok(BuiltLevel { report, documents, parents, rebuilt }))
 }
 
-impl Figures {
+impl KindResult {
     /// Returns the chunks that stay as they are stored.
-    fn stored_chunks(&self) -> Option<&Stored> {
-        self.again.as_ref().ok().and_then(|again| again.stored.as_ref())
+    fn stored_chunks(&self) -> Option<&RetainedChunks> {
+        self.partial_rebuild.as_ref().ok().and_then(|rebuild| rebuild.stored.as_ref())
     }
 }
 
 /// Takes over the cells that stay as they are stored; false where they cannot, and then the level is gone.
-async fn retain(build: &Build, level: u32, figures: &[Figures]) -> Result<bool, PyramidError> {
-    let again = figures.iter().filter(|kind_figures| kind_figures.stored_chunks().is_some());
-    for again in again.filter_map(|kind_figures| kind_figures.again.as_ref().ok()) {
-        let part = again.part.clone();
+async fn retain(build: &Build, level: u32, results: &[KindResult]) -> Result<bool, PyramidError> {
+    let with_stored = results.iter().filter(|result| result.stored_chunks().is_some());
+    for rebuild in with_stored.filter_map(|result| result.partial_rebuild.as_ref().ok()) {
+        let part = rebuild.part.clone();
         let stays = move |key: &ChunkKey| !part.has_chunk(key.components());
         if !build.retain_cells(&level.to_string(), stays).await? {
             build.remove(&level.to_string()).await?;
@@ -200,20 +208,21 @@ const fn is_kept(codec: &CodecKind) -> bool {
 }
 
 /// The schema of level 0, with the chunks of this one.
-async fn schema(each: &[(&KindBuild<'_>, &Lot)]) -> Result<Schema, PyramidError> {
-    let [(first, lot), others @ ..] = each else {
+async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema, PyramidError> {
+    let [(first, source), others @ ..] = kind_sources else {
         return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
     };
-    let mut schema = first.schema(Some(&lot.below)).await?;
-    for (kind_build, lot) in others {
-        schema = kind_build.meaning(schema.and(kind_build.ladder.kind)?, Some(&lot.below)).await?;
+    let mut schema = first.schema(Some(&source.below)).await?;
+    for (kind_build, source) in others {
+        schema =
+            kind_build.meaning(schema.and(kind_build.ladder.kind)?, Some(&source.below)).await?;
     }
     Ok(schema)
 }
 
 impl KindBuild<'_> {
     /// Opens the source; objects that are numbered anew begin at `first`.
-    async fn open_lot(&self, reader: &Reader, first: i64) -> Result<Lot, PyramidError> {
+    async fn open_source(&self, reader: &Reader, first: i64) -> Result<KindSource, PyramidError> {
         let kind = self.ladder.kind;
         let below = reader.level_of_kind(self.finer_level(), kind).await?;
         let options = self.ladder.options();
@@ -226,49 +235,53 @@ impl KindBuild<'_> {
                 objects.renumber(first);
             }
         }
-        Ok(Lot { below, objects })
+        Ok(KindSource { below, objects })
     }
 
     /// Builds the kind, as a whole where a refresh was refused. Returns why it must be built as a whole instead.
     async fn make(
         &self,
         reader: &Reader,
-        Lot { below, objects }: &Lot,
-        refused: &Refused,
-        taking: &mut Taking,
-    ) -> Result<Attempt<Figures>, PyramidError> {
+        KindSource { below, objects }: &KindSource,
+        refusals: &Refusals,
+        lineage: &mut LineageWriter,
+    ) -> Result<Attempt<KindResult>, PyramidError> {
         let (kind, objects) = (self.ladder.kind, objects.as_ref());
-        let earlier = match refused.anew.iter().find(|(other, _)| *other == kind) {
-            None => self.find_earlier(objects.is_some(), refused.retains).await?,
+        let previous_kind = match refusals.anew.iter().find(|(other, _)| *other == kind) {
+            None => self.find_previous_kind(objects.is_some(), refusals.retains).await?,
             Some((_, refusal)) => Err(refusal.clone()),
         };
         if let Some(objects) = objects {
             objects
-                .carry(std::slice::from_ref(below), &self.names.source_id, taking.kind_writer()?)
+                .carry(std::slice::from_ref(below), &self.names.source_id, lineage.kind_writer()?)
                 .await?;
         }
-        let tried = match (&earlier, objects) {
-            (Ok(earlier), _) if kind == Kind::PointCloud => {
-                Some(self.refresh_points((reader, below), objects, earlier, taking).await?)
+        let tried = match (&previous_kind, objects) {
+            (Ok(previous_kind), _) if kind == Kind::PointCloud => {
+                Some(self.refresh_points((reader, below), objects, previous_kind, lineage).await?)
             }
-            (Ok(earlier), Some(objects)) if kind.is_chain() => {
-                Some(self.refresh_chains((reader, below), objects, earlier, taking).await?)
+            (Ok(previous_kind), Some(objects)) if kind.is_chain() => {
+                Some(self.refresh_chains((reader, below), objects, previous_kind, lineage).await?)
             }
-            (Ok(earlier), Some(objects)) => {
-                Some(self.refresh_objects((reader, below), objects, earlier, taking).await?)
+            (Ok(previous_kind), Some(objects)) => {
+                Some(self.refresh_objects((reader, below), objects, previous_kind, lineage).await?)
             }
             _ => None,
         };
-        let (made, again) = match tried {
-            Some(Ok(again)) => {
-                let (farthest, elements) = (again.farthest.clone(), again.elements);
+        let (made, partial_rebuild) = match tried {
+            Some(Ok(partial_rebuild)) => {
+                let (farthest, elements) =
+                    (partial_rebuild.farthest.clone(), partial_rebuild.elements);
                 let by_objects = kind.has_links();
-                (CoarseningSummary { farthest, elements, by_objects, not_apart: None }, Ok(again))
+                (
+                    CoarseningSummary { farthest, elements, by_objects, not_apart: None },
+                    Ok(partial_rebuild),
+                )
             }
             Some(Err(refusal)) => return Ok(Err(refusal)),
             None => {
-                let mut refusal = earlier.err().unwrap_or("nothing can stay".into());
-                let made = self.make_anew(reader, below, objects, taking).await?;
+                let mut refusal = previous_kind.err().unwrap_or("nothing can stay".into());
+                let made = self.rebuild_all(reader, below, objects, lineage).await?;
                 if let Some(why) = made.not_apart.filter(|_| refusal.why == NOT_BY_OBJECTS) {
                     refusal.why = why;
                 }
@@ -277,23 +290,23 @@ impl KindBuild<'_> {
         };
         let error = self.error.map(|before| before + made.farthest.error);
         let error = error.filter(|error| error.is_finite());
-        Ok(Ok(Figures { made, error, again }))
+        Ok(Ok(KindResult { made, error, partial_rebuild }))
     }
 
     /// Builds all of it from the level below.
-    async fn make_anew(
+    async fn rebuild_all(
         &self,
         reader: &Reader,
         below: &LevelReader,
         objects: Option<&Objects>,
-        taking: &mut Taking,
+        lineage: &mut LineageWriter,
     ) -> Result<CoarseningSummary, PyramidError> {
         let kind = self.ladder.kind;
         if kind == Kind::PointCloud || kind.is_chain() {
             let farthest = if kind == Kind::PointCloud {
-                self.points(reader, below, objects, taking).await?
+                self.points(reader, below, objects, lineage).await?
             } else {
-                self.chains((reader, below), objects, taking).await?
+                self.chains((reader, below), objects, lineage).await?
             };
             return Ok(CoarseningSummary {
                 farthest,
@@ -304,37 +317,37 @@ impl KindBuild<'_> {
         }
         let mut not_apart = None;
         if let Some(objects) = objects {
-            match self.make_by_objects(reader, below, objects, taking).await? {
+            match self.make_by_objects(reader, below, objects, lineage).await? {
                 Ok(made) => return Ok(made),
                 Err(refusal) => not_apart = Some(refusal.why),
             }
         }
         let (error, elements) = match objects.filter(|_| kind == Kind::Skeleton) {
-            Some(objects) => self.trees(reader, objects, taking).await?,
-            None => self.make_by_blocks(reader, below, objects, taking).await?,
+            Some(objects) => self.trees(reader, objects, lineage).await?,
+            None => self.make_by_blocks(reader, below, objects, lineage).await?,
         };
-        let farthest = Farthest { error, at: None };
+        let farthest = LargestError { error, at: None };
         Ok(CoarseningSummary { farthest, elements, by_objects: false, not_apart })
     }
 
     /// Returns how much of it was built from the level below, and what of it differs from the level as it was.
     fn describe_rebuilt(
         &self,
-        lot: &Lot,
-        figures: &Figures,
+        source: &KindSource,
+        result: &KindResult,
         report: &Report,
     ) -> (Rebuilt, Changed) {
         let (level, kind) = (self.step.level, self.ladder.kind);
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
         let chunks = written.map_or(report.chunks, |(_, written)| written.chunks)
-            + figures.stored_chunks().map_or(0, |stored| stored.chunks);
-        let objects = lot.objects.as_ref().map(|objects| to_u64(objects.kept_count()));
+            + result.stored_chunks().map_or(0, |stored| stored.chunks);
+        let objects = source.objects.as_ref().map(|objects| to_u64(objects.kept_count()));
         let count = |unit| match unit {
             Unit::Chunks => chunks,
             Unit::Objects => objects.unwrap_or(chunks),
         };
-        match &figures.again {
-            Ok(Again { unit, built, part, .. }) => {
+        match &result.partial_rebuild {
+            Ok(PartialRebuild { unit, built, part, .. }) => {
                 let (unit, built, all) = (*unit, *built, count(*unit));
                 let rebuilt = Rebuilt { level, kind, unit, built, all, reason: None };
                 (rebuilt, Changed::Part(part.clone()))
@@ -438,18 +451,18 @@ impl KindBuild<'_> {
         fixed: &[bool],
         directed: bool,
     ) -> Result<Coarsened, PyramidError> {
-        let shaping = self.shaping(directed);
+        let shape_settings = self.shape_settings(directed);
         if self.step.method != Method::Collapse {
-            return shaping.coarsen(batch, fixed, &Stop::default());
+            return shape_settings.coarsen(batch, fixed, &Stop::default());
         }
         // It takes many seconds: polling must not.
         let fixed = fixed.to_vec();
-        offload(move |stop| shaping.coarsen(batch, &fixed, stop)).await
+        offload(move |stop| shape_settings.coarsen(batch, &fixed, stop)).await
     }
 
     /// The method of this step; `directed` edges are only the same when they go the same way.
-    fn shaping(&self, directed: bool) -> Shaping {
-        Shaping {
+    fn shape_settings(&self, directed: bool) -> ShapeSettings {
+        ShapeSettings {
             method: self.step.method,
             size: self.step.size.unwrap_or(0.0),
             keep: self.step.keep.unwrap_or(1.0),

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{CoarseningSummary, KindBuild};
-use crate::shape::farthest::Farthest;
+use crate::shape::largest_error::LargestError;
 use crate::stale::Unit;
 
 impl KindBuild<'_> {
@@ -55,8 +55,8 @@ impl KindBuild<'_> {
 }
 
 /// The largest error of a level and its place, as the recipe has them.
-pub(super) fn farthest_of(recipe: &Json) -> Option<Farthest> {
-    recipe.get(FARTHEST).and_then(Farthest::from_json)
+pub(super) fn largest_error_of(recipe: &Json) -> Option<LargestError> {
+    recipe.get(FARTHEST).and_then(LargestError::from_json)
 }
 
 /// Whether objects with edges or faces were made each by itself, as the recipe has it.

@@ -56,6 +56,49 @@ impl Build {
         Ok(zvf_format::num::to_u64(documents.len()))
     }
 
+    /// Copies the documents of the store that is added to ([`BuildOptions::adds`](super::BuildOptions::adds)), but for its root
+    /// document and those in or below a node that `leave` holds for. Its cells stay where they are and are not in
+    /// [`preview`](Self::preview). To be called before anything is written.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
+    /// # use zvf_store::{Build, BuildOptions, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
+    /// # let block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
+    /// # let root = Root::new(block, Axis::spatial(2).unwrap_or_default());
+    /// # let build = Build::begin(&address, BuildOptions::default()).await?;
+    /// # build.group("0", &LevelDoc::new(0).to_group()).await?;
+    /// # build.publish(&root).await?;
+    /// let options = BuildOptions { replace: true, adds: true, ..BuildOptions::default() };
+    /// let build = Build::begin(&address, options).await?;
+    /// build.copy_documents(|_node| false).await?;
+    /// build.group("1", &LevelDoc::new(1).to_group()).await?;
+    /// build.publish(&root).await?;
+    /// assert_eq!(Store::open(&address, Default::default()).await?.list_levels().await?, [0, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] on an object store; otherwise when a document can be neither read nor written.
+    #[cfg(feature = "local")]
+    pub async fn copy_documents(
+        &self,
+        leave: impl Fn(&Key) -> bool + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
+        let folder = std::sync::Arc::clone(folder);
+        let copy = move || super::local::copy_documents(&folder, &leave);
+        for (document, text) in crate::source::run_blocking(Op::Write, copy).await?? {
+            self.taken_over(&document, array(&text).as_ref())?;
+        }
+        Ok(())
+    }
+
     /// Hard-links what was written at `path` and below into `folder`, which must not be there, and syncs it where the
     /// build is synced. A later build may [`hard_link_from`](Self::hard_link_from) it.
     ///

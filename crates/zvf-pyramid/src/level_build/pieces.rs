@@ -11,7 +11,7 @@ use super::KindBuild;
 use crate::batches::{select_kept, split_off_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
-use crate::links::Taking;
+use crate::links::LineageWriter;
 use crate::shape::Coarsened;
 use crate::{Method, PyramidError};
 
@@ -22,7 +22,7 @@ impl KindBuild<'_> {
         reader: &Reader,
         below: &LevelReader,
         objects: Option<&Objects>,
-        taking: &mut Taking,
+        lineage: &mut LineageWriter,
     ) -> Result<(f64, u64), PyramidError> {
         let links = below.links(Delta::SAME).await?;
         let directed = links.is_some_and(|links| links.policy().is_directed());
@@ -35,12 +35,12 @@ impl KindBuild<'_> {
             let batch = reader.run(&self.complete_query(Query::all(), objects)).await?.batch;
             let (batch, places) = split_off_places(select_kept(&batch, objects)?)?;
             let made = self.coarsen_batch(self.plain_links(batch)?, &[], directed).await?;
-            taking.take(&made, &places)?;
+            lineage.take(&made, &places)?;
             return Ok((made.error, made.elements()));
         }
         // Only collapsing leaves this thread to others.
         let at_once = if self.step.method == Method::Collapse { MAX_CONCURRENT_BLOCKS } else { 1 };
-        let mut sewing = blocks::Sewing::default();
+        let mut stitcher = blocks::BlockStitcher::default();
         let (mut error, mut elements) = (0.0_f64, 0_u64);
         let (mut numbers, mut under_way) = (0..blocks.len(), FuturesOrdered::new());
         loop {
@@ -58,9 +58,9 @@ impl KindBuild<'_> {
             let Some(block) = under_way.next().await else { break };
             let Block { number, made, places, owners, fixed } = block?;
             error = error.max(made.error);
-            elements += sewing.take(made, (&places, &owners, &fixed), number, taking)?;
+            elements += stitcher.take(made, (&places, &owners, &fixed), number, lineage)?;
         }
-        sewing.check(self.step.below, objects.is_none_or(Objects::keeps_all))?;
+        stitcher.check(self.step.below, objects.is_none_or(Objects::keeps_all))?;
         Ok((error, elements))
     }
 

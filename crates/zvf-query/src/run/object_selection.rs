@@ -129,18 +129,19 @@ impl Context {
         let is_named = |owner: &&Owner| {
             named.is_none_or(|named| named.sorted.binary_search(&owner.row.into()).is_ok())
         };
-        let mut each: Vec<Vec<Owner>> = owners
+        let mut owners_by_chunk: Vec<Vec<Owner>> = owners
             .iter()
             .map(|chunk| chunk.all().iter().filter(is_named).copied().collect())
             .collect();
-        let mut rows: Vec<u64> = each.iter().flatten().map(|owner| owner.row.into()).collect();
+        let mut rows: Vec<u64> =
+            owners_by_chunk.iter().flatten().map(|owner| owner.row.into()).collect();
         rows.sort_unstable();
         rows.dedup();
         let rows = self.objects_where(rows).await?;
-        for owners in &mut each {
+        for owners in &mut owners_by_chunk {
             owners.retain(|owner| rows.binary_search(&owner.row.into()).is_ok());
         }
-        Ok(Some(each))
+        Ok(Some(owners_by_chunk))
     }
 
     /// Reads the owners of the fragments of `keys`: none for a chunk whose fragments are missing, if the query
@@ -150,16 +151,17 @@ impl Context {
         keys: &[ChunkKey],
     ) -> Result<Option<Vec<ChunkOwners>>, QueryError> {
         if !self.query.allow_missing {
-            return Ok(self.warm.level.owners(keys, None).await?.map(|owners| owners.chunks));
+            return Ok(self.cache.level.owners(keys, None).await?.map(|owners| owners.chunks));
         }
         let written = self.find_written_chunks(keys).await?;
-        let Some(owners) = self.warm.level.owners(&written, None).await? else { return Ok(None) };
+        let Some(owners) = self.cache.level.owners(&written, None).await? else { return Ok(None) };
         let mut found = written.iter().zip(owners.chunks).peekable();
-        let each = keys.iter().map(|key| match found.next_if(|(chunk, _)| *chunk == key) {
-            Some((_, owners)) => owners,
-            None => ChunkOwners::none(),
-        });
-        Ok(Some(each.collect()))
+        let owners_by_chunk =
+            keys.iter().map(|key| match found.next_if(|(chunk, _)| *chunk == key) {
+                Some((_, owners)) => owners,
+                None => ChunkOwners::none(),
+            });
+        Ok(Some(owners_by_chunk.collect()))
     }
 
     /// Returns the `keys` whose fragments exist; reports the others.
@@ -168,7 +170,7 @@ impl Context {
         keys: &[ChunkKey],
     ) -> Result<Vec<ChunkKey>, QueryError> {
         let mut written = Vec::with_capacity(keys.len());
-        for (key, found) in keys.iter().zip(self.warm.level.fragments(keys).await) {
+        for (key, found) in keys.iter().zip(self.cache.level.fragments(keys).await) {
             if self.allow_missing(found)?.is_some() {
                 written.push(*key);
             }

@@ -29,38 +29,38 @@ use zvf_format::num::to_u64;
 use zvf_model::{Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Mode, Order, Query, Reader};
 
-use super::recipe::{farthest_of, is_by_objects};
+use super::recipe::{is_by_objects, largest_error_of};
 use super::{KindBuild, RECIPE};
 use crate::batches::{join_chains, order_fields, select_kept, select_rows};
-use crate::carry::{Objects, present_ids, unbroken_ids};
+use crate::carry::{Objects, find_unbroken_ids, present_ids};
 use crate::columns::Points;
-use crate::links::Taking;
+use crate::links::LineageWriter;
 use crate::rows::row_number;
 use crate::shape::Coarsened;
-use crate::shape::farthest::{Farthest, Spot};
+use crate::shape::largest_error::{ErrorLocation, LargestError};
 use crate::shape::lattice::Lattice;
 use crate::stale::{Changed, Part, Unit};
 use crate::{Method, PyramidError, blocks};
 
 /// The store as it stands, and what differs of the level below.
 #[derive(Clone, Copy)]
-pub(crate) struct Previous<'a> {
+pub(crate) struct PreviousStore<'a> {
     pub(crate) reader: &'a Reader,
     pub(crate) changed: &'a Changed,
 }
 
 /// A kind of a level as it stands, some of which stays.
-pub(crate) struct Earlier<'a> {
+pub(crate) struct PreviousKind<'a> {
     pub(super) reader: &'a Reader,
     pub(super) level: LevelReader,
     pub(super) part: &'a Part, // of the level below
-    pub(super) farthest: Farthest,
+    pub(super) farthest: LargestError,
     retains: bool, // whether cells may stay as they are stored
 }
 
 /// What was made of a level again.
-pub(crate) struct Again {
-    pub(crate) farthest: Farthest,
+pub(crate) struct PartialRebuild {
+    pub(crate) farthest: LargestError,
     /// How many edges or faces there are.
     pub(crate) elements: u64,
     pub(crate) unit: Unit,
@@ -68,11 +68,11 @@ pub(crate) struct Again {
     /// What of the level differs.
     pub(crate) part: Part,
     /// Chunks that stay as they are stored, and were not taken in.
-    pub(crate) stored: Option<Stored>,
+    pub(crate) stored: Option<RetainedChunks>,
 }
 
 /// Chunks of a level whose cells stay as they are stored.
-pub(crate) struct Stored {
+pub(crate) struct RetainedChunks {
     pub(crate) chunks: u64,
     pub(crate) rows: u64,
 }
@@ -101,11 +101,11 @@ pub(super) fn refuse<T>(why: &'static str) -> Result<Attempt<T>, PyramidError> {
 impl KindBuild<'_> {
     /// The level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
     /// asked.
-    pub(super) async fn find_earlier(
+    pub(super) async fn find_previous_kind(
         &self,
         has_objects: bool,
         retains: bool,
-    ) -> Result<Attempt<Earlier<'_>>, PyramidError> {
+    ) -> Result<Attempt<PreviousKind<'_>>, PyramidError> {
         let Some(previous) = self.previous else { return refuse("the level is new") };
         let part = match previous.changed {
             Changed::All(why) => return refuse(why),
@@ -140,10 +140,10 @@ impl KindBuild<'_> {
         if kind.has_links() && !is_by_objects(&recipe) {
             return refuse(NOT_BY_OBJECTS);
         }
-        let Some(farthest) = farthest_of(&recipe) else {
+        let Some(farthest) = largest_error_of(&recipe) else {
             return refuse("the place of the largest error is not on record");
         };
-        Ok(Ok(Earlier { reader: previous.reader, level, part, farthest, retains }))
+        Ok(Ok(PreviousKind { reader: previous.reader, level, part, farthest, retains }))
     }
 
     /// A question to the level as it stands.
@@ -157,27 +157,27 @@ impl KindBuild<'_> {
         &self,
         (reader, below): (&Reader, &LevelReader),
         objects: Option<&Objects>,
-        earlier: &Earlier<'_>,
-        taking: &mut Taking,
-    ) -> Result<Attempt<Again>, PyramidError> {
+        previous_kind: &PreviousKind<'_>,
+        lineage: &mut LineageWriter,
+    ) -> Result<Attempt<PartialRebuild>, PyramidError> {
         let shape = below.chunk_shape();
         let lattice = Lattice::new(shape.sizes(), self.step.size.unwrap_or(0.0))?;
         if !lattice.is_within_chunks() {
             return refuse("cells cover several chunks");
         }
         if let Some(objects) = objects
-            && !self.keeps_same_objects(objects, earlier).await?
+            && !self.keeps_same_objects(objects, previous_kind).await?
         {
             return refuse("other objects are kept");
         }
         let scale = i64::from(self.ladder.options().chunk_scale);
-        let part = earlier.part.coarsen(scale);
+        let part = previous_kind.part.coarsen(scale);
         let dirty = chunks_of(below, &part, scale).await?;
-        let stored = self.find_stored((earlier, &part), objects, &dirty).await?;
+        let stored = self.find_stored((previous_kind, &part), objects, &dirty).await?;
         if stored.is_none() {
-            self.take_kept_points((below, objects), (earlier, &part), taking).await?;
+            self.take_kept_points((below, objects), (previous_kind, &part), lineage).await?;
         }
-        let mut found = Farthest::default();
+        let mut found = LargestError::default();
         let query = self.complete_query(Query::all(), objects).order(Order::Storage);
         for chunk in &dirty {
             let low: Vec<i64> = chunk.iter().map(|at| at * scale).collect();
@@ -187,18 +187,20 @@ impl KindBuild<'_> {
             let mut batches = reader.stream(query);
             while let Some(batch) = batches.next().await {
                 let batch = select_kept(&batch?, objects)?;
-                found = self.cluster_batch(batch, Some(&lattice), found, taking)?;
+                found = self.cluster_batch(batch, Some(&lattice), found, lineage)?;
             }
         }
-        let stays = match &earlier.farthest.at {
-            Some(Spot::Vertex(at)) => !part.has_chunk(&coarse_chunk(&shape.chunk_of(at)?, scale)),
-            Some(Spot::Object(_)) | None => false,
+        let stays = match &previous_kind.farthest.at {
+            Some(ErrorLocation::Vertex(at)) => {
+                !part.has_chunk(&coarse_chunk(&shape.chunk_of(at)?, scale))
+            }
+            Some(ErrorLocation::Object(_)) | None => false,
         };
         let built = to_u64(dirty.len());
-        Ok(match earlier.largest(stays, found) {
+        Ok(match previous_kind.largest(stays, found) {
             Ok(farthest) => {
                 let (elements, unit) = (0, Unit::Chunks);
-                Ok(Again { farthest, elements, unit, built, part, stored })
+                Ok(PartialRebuild { farthest, elements, unit, built, part, stored })
             }
             Err(why) => Err(Refusal { why, part: Some(part) }),
         })
@@ -208,45 +210,45 @@ impl KindBuild<'_> {
     /// else names rows or fragments of theirs.
     async fn find_stored(
         &self,
-        (earlier, part): (&Earlier<'_>, &Part),
+        (previous_kind, part): (&PreviousKind<'_>, &Part),
         objects: Option<&Objects>,
         dirty: &BTreeSet<Vec<i64>>,
-    ) -> Result<Option<Stored>, PyramidError> {
+    ) -> Result<Option<RetainedChunks>, PyramidError> {
         let [low, high] = &self.source.root().zarr_vectors.bounds;
         let is_bounded = low.iter().chain(high).all(|x| x.is_finite());
         let alone = objects.is_none() && self.step.kind.is_none();
         // Without a chunk that is made there is nothing to say what columns there are.
-        if !earlier.retains || !alone || !is_bounded || dirty.is_empty() {
+        if !previous_kind.retains || !alone || !is_bounded || dirty.is_empty() {
             return Ok(None);
         }
         let grid = Grid::covering(low, high, &ChunkShape::new(&self.step.chunk)?)?;
-        let keys: Vec<ChunkKey> = earlier.level.chunks().await?.iter().collect();
+        let keys: Vec<ChunkKey> = previous_kind.level.chunks().await?.iter().collect();
         let (gone, stay): (Vec<ChunkKey>, Vec<ChunkKey>) =
             keys.into_iter().partition(|key| part.has_chunk(key.components()));
         if stay.iter().any(|key| !grid.contains(key)) {
             return Ok(None);
         }
-        let Ok(mut rows) = u64::try_from(earlier.level.node().meta().vertex_count) else {
+        let Ok(mut rows) = u64::try_from(previous_kind.level.node().meta().vertex_count) else {
             return Ok(None);
         };
-        for count in earlier.level.row_counts(&gone).await {
+        for count in previous_kind.level.row_counts(&gone).await {
             let Some(rest) = rows.checked_sub(count?) else { return Ok(None) };
             rows = rest;
         }
-        Ok(Some(Stored { chunks: to_u64(stay.len()), rows }))
+        Ok(Some(RetainedChunks { chunks: to_u64(stay.len()), rows }))
     }
 
     /// Takes the points of chunks that stay.
     async fn take_kept_points(
         &self,
         (below, objects): (&LevelReader, Option<&Objects>),
-        (earlier, part): (&Earlier<'_>, &Part),
-        taking: &mut Taking,
+        (previous_kind, part): (&PreviousKind<'_>, &Part),
+        lineage: &mut LineageWriter,
     ) -> Result<(), PyramidError> {
         let names = self.ordered_field_names(below).await?;
         let query = self.earlier_query(Query::all(), objects).order(Order::Storage);
-        let mut batches = earlier.reader.stream(query);
-        let shape = earlier.level.chunk_shape();
+        let mut batches = previous_kind.reader.stream(query);
+        let shape = previous_kind.level.chunk_shape();
         while let Some(batch) = batches.next().await {
             let batch = batch?;
             let points = Points::from_column(batch.positions());
@@ -257,7 +259,7 @@ impl KindBuild<'_> {
                 }
             }
             let batch = order_fields(&select_rows(&batch, &rows)?, &names)?;
-            taking.take(&Coarsened::from_batch(batch), &[])?;
+            lineage.take(&Coarsened::from_batch(batch), &[])?;
         }
         Ok(())
     }
@@ -266,11 +268,12 @@ impl KindBuild<'_> {
     async fn keeps_same_objects(
         &self,
         objects: &Objects,
-        earlier: &Earlier<'_>,
+        previous_kind: &PreviousKind<'_>,
     ) -> Result<bool, PyramidError> {
-        let old = present_ids(&earlier.level).await?;
+        let old = present_ids(&previous_kind.level).await?;
         let new: BTreeSet<i64> = objects.kept_ids().iter().copied().collect();
-        let may_differ = |id: &i64| self.step.sparsity <= 1.0 && earlier.part.objects.contains(id);
+        let may_differ =
+            |id: &i64| self.step.sparsity <= 1.0 && previous_kind.part.objects.contains(id);
         Ok(old.symmetric_difference(&new).all(may_differ))
     }
 
@@ -279,40 +282,41 @@ impl KindBuild<'_> {
         &self,
         (reader, below): (&Reader, &LevelReader),
         objects: &Objects,
-        earlier: &Earlier<'_>,
-        taking: &mut Taking,
-    ) -> Result<Attempt<Again>, PyramidError> {
+        previous_kind: &PreviousKind<'_>,
+        lineage: &mut LineageWriter,
+    ) -> Result<Attempt<PartialRebuild>, PyramidError> {
         let names = self.ordered_field_names(below).await?;
-        let (stay, part) = earlier.split(unbroken_ids(&earlier.level).await?, objects);
+        let (stay, part) =
+            previous_kind.split(find_unbroken_ids(&previous_kind.level).await?, objects);
         let kept_ids = objects.kept_ids();
-        let (mut found, mut built) = (Farthest::default(), 0);
+        let (mut found, mut built) = (LargestError::default(), 0);
         for ids in kept_ids.chunks(self.chains_at_once(kept_ids.len())) {
             let (same, rest): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
             built += to_u64(rest.len());
             let mut batches = Vec::new();
             if !rest.is_empty() {
-                let made = self.thinned_chains(reader, &rest).await?.0;
+                let made = self.thin_chains(reader, &rest).await?.0;
                 found = found.max(made.error, made.at);
                 batches.push(made.batch);
             }
             if !same.is_empty() {
                 let query = Query::all().of_objects(same.iter().copied().map(ObjectId));
-                let batch = earlier.reader.run(&self.earlier_query(query, None)).await?.batch;
+                let batch = previous_kind.reader.run(&self.earlier_query(query, None)).await?.batch;
                 batches.push(order_fields(&batch, &names)?);
             }
             let Some(batch) = join_chains(&batches)? else {
                 return refuse("attributes of vertices are not those of the level");
             };
-            taking.take(&Coarsened::from_batch(batch), &[])?;
+            lineage.take(&Coarsened::from_batch(batch), &[])?;
         }
-        let stays = match &earlier.farthest.at {
-            Some(Spot::Object(id)) => stay.contains(id),
-            Some(Spot::Vertex(_)) | None => false,
+        let stays = match &previous_kind.farthest.at {
+            Some(ErrorLocation::Object(id)) => stay.contains(id),
+            Some(ErrorLocation::Vertex(_)) | None => false,
         };
-        Ok(match earlier.largest(stays, found) {
+        Ok(match previous_kind.largest(stays, found) {
             Ok(farthest) => {
                 let (elements, unit) = (0, Unit::Objects);
-                Ok(Again { farthest, elements, unit, built, part, stored: None })
+                Ok(PartialRebuild { farthest, elements, unit, built, part, stored: None })
             }
             Err(why) => Err(Refusal { why, part: Some(part) }),
         })
@@ -346,7 +350,7 @@ fn coarse_chunk(key: &ChunkKey, scale: i64) -> Vec<i64> {
     key.components().iter().map(|at| at.div_euclid(scale)).collect()
 }
 
-impl Earlier<'_> {
+impl PreviousKind<'_> {
     /// Which of the `stored` objects stay as they are, and what of the level differs: the objects that are kept and
     /// do not stay are made again.
     pub(super) fn split(
@@ -362,7 +366,11 @@ impl Earlier<'_> {
 
     /// The largest error of the level, of which `found` is that of what was made again; `stays` says whether
     /// the place that had it is not of that.
-    pub(super) fn largest(&self, stays: bool, found: Farthest) -> Result<Farthest, &'static str> {
+    pub(super) fn largest(
+        &self,
+        stays: bool,
+        found: LargestError,
+    ) -> Result<LargestError, &'static str> {
         let old = &self.farthest;
         if stays || old.error <= 0.0 {
             Ok(found.max(old.error, old.at.clone()))

@@ -8,11 +8,11 @@ use super::KindBuild;
 use crate::batches::split_off_places;
 use crate::blocks;
 use crate::carry::Objects;
-use crate::links::Taking;
+use crate::links::LineageWriter;
 use crate::offload::offload;
 use crate::shape::Coarsened;
-use crate::shape::chain::{self, Thin};
-use crate::shape::farthest::Farthest;
+use crate::shape::chain::{self, ChainThinning};
+use crate::shape::largest_error::LargestError;
 use crate::{Method, PyramidError};
 
 impl KindBuild<'_> {
@@ -21,38 +21,38 @@ impl KindBuild<'_> {
         &self,
         (reader, below): (&Reader, &LevelReader),
         objects: Option<&Objects>,
-        taking: &mut Taking,
-    ) -> Result<Farthest, PyramidError> {
+        lineage: &mut LineageWriter,
+    ) -> Result<LargestError, PyramidError> {
         let Some(objects) = objects else {
             // Without an index there is no chain, or the question is refused.
             let all = self.complete_query(Query::all(), None).order(Order::Objects);
-            return Ok(reader.run(&all).await.map(|_| Farthest::default())?);
+            return Ok(reader.run(&all).await.map(|_| LargestError::default())?);
         };
         let kept_ids = objects.kept_ids();
         let at_once = self.chains_at_once(kept_ids.len());
-        let mut found = Farthest::default();
+        let mut found = LargestError::default();
         if kept_ids.len() > at_once.saturating_mul(REGROUPED_BATCHES)
             && let Some(mut chains) = self.regroup(reader, below, objects).await?
         {
             while let Some((batch, places)) = chains.next(kept_ids, at_once)? {
-                let (thin, rules) = (self.thin(), self.rules.clone());
+                let (thin, rules) = (self.thinning(), self.rules.clone());
                 // On another thread: polling must not take long.
                 let made = offload(move |_| chain::simplify_chains(&batch, thin, &rules)).await?;
-                taking.take(&made, &places)?;
+                lineage.take(&made, &places)?;
                 found = found.max(made.error, made.at);
             }
             return Ok(found);
         }
         for ids in kept_ids.chunks(at_once) {
-            let (made, places) = self.thinned_chains(reader, ids).await?;
-            taking.take(&made, &places)?;
+            let (made, places) = self.thin_chains(reader, ids).await?;
+            lineage.take(&made, &places)?;
             found = found.max(made.error, made.at);
         }
         Ok(found)
     }
 
     /// The chains of these objects, thinned; and the places of the vertices they are made of.
-    pub(super) async fn thinned_chains(
+    pub(super) async fn thin_chains(
         &self,
         reader: &Reader,
         ids: &[i64],
@@ -61,17 +61,19 @@ impl KindBuild<'_> {
         let query = self.complete_query(Query::all().of_objects(ids), None);
         let batch = reader.run(&query).await?.batch;
         let (batch, places) = split_off_places(batch)?;
-        Ok((chain::simplify_chains(&batch, self.thin(), &self.rules)?, places))
+        Ok((chain::simplify_chains(&batch, self.thinning(), &self.rules)?, places))
     }
 
     /// How the vertices of chains are dropped.
-    fn thin(&self) -> Thin {
+    fn thinning(&self) -> ChainThinning {
         match self.step.method {
-            Method::Simplify => Thin::Within(self.step.size.unwrap_or(0.0)),
+            Method::Simplify => ChainThinning::Within(self.step.size.unwrap_or(0.0)),
             Method::Decimate => {
-                Thin::Every(round_half_up_u64(1.0 / self.step.keep.unwrap_or(1.0)).max(1))
+                ChainThinning::Every(round_half_up_u64(1.0 / self.step.keep.unwrap_or(1.0)).max(1))
             }
-            Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => Thin::Not,
+            Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => {
+                ChainThinning::Not
+            }
         }
     }
 
@@ -85,12 +87,12 @@ impl KindBuild<'_> {
         &self,
         reader: &Reader,
         objects: &Objects,
-        taking: &mut Taking,
+        lineage: &mut LineageWriter,
     ) -> Result<(f64, u64), PyramidError> {
         let kept_ids = objects.kept_ids();
-        let each = self.objects_at_once(kept_ids.len());
+        let batch_len = self.objects_at_once(kept_ids.len());
         let (mut error, mut elements) = (0.0_f64, 0_u64);
-        for ids in kept_ids.chunks(each) {
+        for ids in kept_ids.chunks(batch_len) {
             let ids = ids.iter().copied().map(zvf_model::ObjectId);
             let query = self.complete_query(Query::all().of_objects(ids), Some(objects));
             let batch = reader.run(&query).await?.batch;
@@ -98,7 +100,7 @@ impl KindBuild<'_> {
             let made = self.coarsen_batch(self.plain_links(batch)?, &[], false).await?;
             error = error.max(made.error);
             elements += made.elements();
-            taking.take(&made, &places)?;
+            lineage.take(&made, &places)?;
         }
         Ok((error, elements))
     }

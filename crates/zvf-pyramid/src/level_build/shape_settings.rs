@@ -6,7 +6,7 @@ use crate::{Method, PyramidError};
 
 /// A method with its settings, for graphs, skeletons and meshes.
 #[derive(Clone, Debug)]
-pub(super) struct Shaping {
+pub(super) struct ShapeSettings {
     pub(super) method: Method,
     pub(super) size: f64,
     pub(super) keep: f64,
@@ -16,7 +16,7 @@ pub(super) struct Shaping {
     pub(super) rules: Rules,
 }
 
-impl Shaping {
+impl ShapeSettings {
     /// A coarser batch, in which the rows that are `fixed` are what they were.
     pub(super) fn coarsen(
         &self,

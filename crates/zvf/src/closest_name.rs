@@ -1,7 +1,10 @@
 //! The name that was probably meant.
 
 /// The one of `names` that takes the fewest changes of a letter to become `name`, when few enough.
-pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn find_closest_name<'a>(
+    name: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     let budget = name.chars().count() / 3;
     let scored = names.map(|candidate| (distance(name, candidate), candidate));
     let (changes, nearest) = scored.min_by_key(|(changes, _)| *changes)?;
@@ -50,9 +53,9 @@ mod tests {
     #[test]
     fn only_similar_names_are_suggested() {
         let names = || ["color", "intensity", "id"].into_iter();
-        assert_eq!(nearest("intensty", names()), Some("intensity"));
-        assert_eq!(nearest("colour", names()), Some("color"));
-        assert_eq!(nearest("label", names()), None);
-        assert_eq!(nearest("x", std::iter::empty()), None);
+        assert_eq!(find_closest_name("intensty", names()), Some("intensity"));
+        assert_eq!(find_closest_name("colour", names()), Some("color"));
+        assert_eq!(find_closest_name("label", names()), None);
+        assert_eq!(find_closest_name("x", std::iter::empty()), None);
     }
 }

@@ -382,8 +382,8 @@ fn unflatten(flat: u64, per_chunk: &[i64]) -> Vec<i64> {
 
 /// Returns how far a point may lie outside, on each axis: writers round differently and store fewer digits.
 pub(crate) fn tolerance(low: &[f64], high: &[f64]) -> Vec<f64> {
-    let each = low.iter().zip(high);
-    each.map(|(low, high)| RELATIVE_TOLERANCE + low.abs().max(high.abs()) * FLOAT32_TOLERANCE)
+    let axes = low.iter().zip(high);
+    axes.map(|(low, high)| RELATIVE_TOLERANCE + low.abs().max(high.abs()) * FLOAT32_TOLERANCE)
         .collect()
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn check_rows(checks: &ManifestChecks, rows: &[(u64, Entry)]) -> Rows
 
 /// The previous fragment of an object.
 #[derive(Clone, Copy)]
-struct Last {
+struct PreviousFragment {
     chunk: usize,
     ends: Ends,
 }
@@ -129,7 +129,7 @@ impl RowsReport {
             }
         };
         let mut sums = Sums { is_complete: true, ..Sums::default() };
-        let mut last: Option<Last> = None;
+        let mut last: Option<PreviousFragment> = None;
         let mut at = FIRST_BLOCK;
         let mut last_place: Option<Option<usize>> = None;
         let mut chunk: Vec<i64> = Vec::new();
@@ -215,7 +215,7 @@ impl RowsReport {
         place: Option<usize>,
         fragments: &BlockFragments<'_>,
         sums: &mut Sums,
-        last: &mut Option<Last>,
+        last: &mut Option<PreviousFragment>,
     ) {
         let found = place.and_then(|place| Some((place, checks.chunks.fragments(place)?)));
         let Some((place, count)) = found else {
@@ -255,14 +255,19 @@ impl RowsReport {
                 sums.fragments += 1;
                 let parents = number.and_then(|number| checks.parents.get(number));
                 sums.parents += parents.map_or(0, |parents| u64::from(*parents));
-                self.add_bridge(checks, *last, Last { chunk: place, ends: row_ends });
-                *last = Some(Last { chunk: place, ends: row_ends });
+                self.add_bridge(checks, *last, PreviousFragment { chunk: place, ends: row_ends });
+                *last = Some(PreviousFragment { chunk: place, ends: row_ends });
             }
         }
     }
 
     /// Adds the link that should join two fragments of a line in different chunks.
-    fn add_bridge(&mut self, checks: &ManifestChecks, from: Option<Last>, to: Last) {
+    fn add_bridge(
+        &mut self,
+        checks: &ManifestChecks,
+        from: Option<PreviousFragment>,
+        to: PreviousFragment,
+    ) {
         let Some(from) = from.filter(|from| checks.bridges && from.chunk != to.chunk) else {
             return;
         };

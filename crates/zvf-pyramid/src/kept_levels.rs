@@ -3,7 +3,7 @@
 //! ```text
 //! build_level          one level, of the store and the finer levels that were kept  -> a folder
 //! build_with_levels    the whole, with the levels that were kept taken over          -> the store is replaced
-//! build_beside         the same, for a store that cannot be replaced in one step     -> a folder, for a commit
+//! build_in_folder      the same, for a store that cannot be replaced in one step     -> a folder, for a commit
 //! ```
 //!
 //! All go through the loop that [`build`](crate::build) goes through: the first ends after its level, and publishes nothing.
@@ -15,13 +15,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use async_recursion::async_recursion as boxed;
 use zvf_metadata::Root;
 use zvf_store::{Build, BuildOptions, Key, Store};
 use zvf_write::WriteError;
 
 use crate::checkpoint::{Checkpoint, DOCUMENT, KeptLevel};
 use crate::ladder::PyramidPlan;
-use crate::report::{LevelReport, PyramidEvent};
+use crate::report::{EventReporter, LevelReport, PyramidEvent};
 use crate::{Options, PyramidError, build, levels};
 
 impl KeptLevel {
@@ -71,6 +72,7 @@ impl KeptLevel {
 /// # Errors
 ///
 /// As [`build`](crate::build), and when levels would be additive: these are not made one by one.
+#[boxed]
 pub async fn build_level(
     (store, folder): (&Store, &Path),
     options: &Options,
@@ -107,11 +109,18 @@ pub async fn build_with_levels(
     options: &Options,
     how: &BuildOptions,
     kept: &[KeptLevel],
-    on_event: impl FnMut(PyramidEvent<'_>),
+    mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
 ) -> Result<Vec<LevelReport>, PyramidError> {
     fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
     let checkpoint = Checkpoint::with_levels(folder, kept.to_vec());
-    let made = build::build_from_checkpoint(address, options, how, &checkpoint, on_event).await;
+    let made = build::build_from_checkpoint(
+        address,
+        options,
+        how,
+        &checkpoint,
+        &mut EventReporter::new(&mut on_event),
+    )
+    .await;
     // What cannot be removed goes with the folders of the levels.
     drop(fs::remove_dir_all(folder));
     made
@@ -125,19 +134,31 @@ pub async fn build_with_levels(
 /// # Errors
 ///
 /// As [`build`](crate::build), and when levels would be additive.
-pub async fn build_beside(
+pub async fn build_in_folder(
     (store, folder): (&Store, &Path),
     options: &Options,
     how: &BuildOptions,
     kept: &[KeptLevel],
-    mut on_event: impl FnMut(PyramidEvent<'_>),
+    mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
+) -> Result<(PathBuf, Vec<LevelReport>), PyramidError> {
+    build_in_shell((store, folder), options, how, kept, &mut EventReporter::new(&mut on_event))
+        .await
+}
+
+#[boxed]
+async fn build_in_shell(
+    (store, folder): (&Store, &Path),
+    options: &Options,
+    how: &BuildOptions,
+    kept: &[KeptLevel],
+    events: &mut EventReporter<'_>,
 ) -> Result<(PathBuf, Vec<LevelReport>), PyramidError> {
     check_divisible(store, options).await?;
     let ladder = PyramidPlan::plan(store, options).await?;
     let shell = Shell::begin(store, folder, how).await?;
     let checkpoint = (!kept.is_empty()).then(|| Checkpoint::with_levels(folder, kept.to_vec()));
     let target = (&shell.build, checkpoint.as_ref());
-    let made = match build::build_all_levels(store, target, &ladder, &mut on_event).await {
+    let made = match build::build_all_levels(store, target, &ladder, events).await {
         Ok((reports, root)) => {
             shell.collect(&reports, &root, folder).await.map(|built| (built, reports))
         }
@@ -180,6 +201,7 @@ pub fn belongs_to_levels(path: &str) -> bool {
 /// # Errors
 ///
 /// When levels add to each other, or would, or the store is one that cannot get levels.
+#[boxed]
 pub async fn check_divisible(store: &Store, options: &Options) -> Result<(), PyramidError> {
     levels::check(store)?;
     levels::check_keys(store).await?;

@@ -14,7 +14,7 @@ use crate::error::{BadQuery, QueryError};
 
 /// One level of a handle.
 #[derive(Debug)]
-pub(crate) struct Warm {
+pub(crate) struct LevelCache {
     pub(crate) level: LevelReader,
     /// Whether the level has objects; determined only for levels with bins, where it decides on pruning by bins.
     pub(crate) has_objects: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Warm {
 /// Open columns by their names.
 type ColumnCache<T> = Mutex<BTreeMap<String, T>>;
 
-impl Warm {
+impl LevelCache {
     /// Creates an empty cache for an open level.
     pub(crate) async fn from_level(level: LevelReader) -> Result<Self, ModelError> {
         let binned = level.bins().is_some_and(|bins| bins.count() > 1);

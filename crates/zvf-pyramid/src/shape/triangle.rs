@@ -9,14 +9,14 @@ pub(super) type Triangle = [[f64; 3]; 3];
 
 /// A triangle, ready to be measured to.
 #[derive(Debug)]
-pub(super) struct Plate {
+pub(super) struct MeasuredTriangle {
     corners: Triangle,
     normal: [f64; 3],
     size: f64,             // of the normal, squared
     inward: [[f64; 3]; 3], // across each side
 }
 
-impl Plate {
+impl MeasuredTriangle {
     pub(super) fn new(corners: &Triangle) -> Self {
         let [a, b, c] = *corners;
         let normal = cross(subtract(b, a), subtract(c, a));
@@ -57,8 +57,8 @@ fn segment_distance_sq(point: [f64; 3], from: [f64; 3], to: [f64; 3]) -> f64 {
     let (along, to_point) = (subtract(to, from), subtract(point, from));
     let length = dot(along, along);
     let share = if length > 0.0 { (dot(to_point, along) / length).clamp(0.0, 1.0) } else { 0.0 };
-    let off = subtract(to_point, along.map(|x| x * share));
-    dot(off, off)
+    let offset = subtract(to_point, along.map(|x| x * share));
+    dot(offset, offset)
 }
 
 /// How far a point is from a triangle, squared: from a point of that which is the nearest, but for rounding.
@@ -73,13 +73,13 @@ pub(super) fn nearest_sq([a, b, c]: &Triangle, point: [f64; 3]) -> f64 {
     if d3 >= 0.0 && d4 <= d3 {
         return dot(bp, bp);
     }
-    let off = |from: [f64; 3], along: [f64; 3], share: f64| {
-        let off = subtract(from, along.map(|x| x * share));
-        dot(off, off)
+    let line_distance_sq = |from: [f64; 3], along: [f64; 3], share: f64| {
+        let offset = subtract(from, along.map(|x| x * share));
+        dot(offset, offset)
     };
     let vc = d1 * d4 - d3 * d2;
     if vc <= 0.0 && d1 >= 0.0 && d3 <= 0.0 {
-        return off(ap, ab, d1 / (d1 - d3));
+        return line_distance_sq(ap, ab, d1 / (d1 - d3));
     }
     let cp = subtract(point, *c);
     let (d5, d6) = (dot(ab, cp), dot(ac, cp));
@@ -88,14 +88,14 @@ pub(super) fn nearest_sq([a, b, c]: &Triangle, point: [f64; 3]) -> f64 {
     }
     let vb = d5 * d2 - d1 * d6;
     if vb <= 0.0 && d2 >= 0.0 && d6 <= 0.0 {
-        return off(ap, ac, d2 / (d2 - d6));
+        return line_distance_sq(ap, ac, d2 / (d2 - d6));
     }
     let va = d3 * d6 - d5 * d4;
     if va <= 0.0 && d4 >= d3 && d5 >= d6 {
-        return off(bp, subtract(*c, *b), (d4 - d3) / ((d4 - d3) + (d5 - d6)));
+        return line_distance_sq(bp, subtract(*c, *b), (d4 - d3) / ((d4 - d3) + (d5 - d6)));
     }
     let all = va + vb + vc;
-    off(subtract(ap, ab.map(|x| x * (vb / all))), ac, vc / all)
+    line_distance_sq(subtract(ap, ab.map(|x| x * (vb / all))), ac, vc / all)
 }
 
 /// A flat convex face.
@@ -143,17 +143,12 @@ impl Face {
     /// is room.
     fn cut(&self, through: [f64; 3], normal: [f64; 3]) -> Option<[Self; 2]> {
         let (mut front, mut behind) = (*self, Self::NOTHING);
-        front.cut_off(through, normal, &mut behind).then_some([front, behind])
+        front.clip(through, normal, &mut behind).then_some([front, behind])
     }
 
     /// Takes away what lies on the other side of a plane, and puts that to `behind`: whether there is room for all
     /// corners.
-    pub(super) fn cut_off(
-        &mut self,
-        through: [f64; 3],
-        normal: [f64; 3],
-        behind: &mut Self,
-    ) -> bool {
+    pub(super) fn clip(&mut self, through: [f64; 3], normal: [f64; 3], behind: &mut Self) -> bool {
         let side = |corner: &[f64; 3]| dot(subtract(*corner, through), normal);
         let (all, count) = (self.at, self.len);
         let all = all.get(..count).unwrap_or(&all);
@@ -182,8 +177,12 @@ impl Face {
 
     /// Clips the face to the prism over a triangle and pushes the parts outside of the prism to `outside`. Returns `None`
     /// where nothing lies over the triangle, or a cut fails: then the caller discards the content of `outside`.
-    pub(super) fn clip_to(&self, plate: &Plate, outside: &mut Vec<Self>) -> Option<Self> {
-        let planes = || plate.corners.iter().zip(&plate.inward);
+    pub(super) fn clip_to(
+        &self,
+        measured: &MeasuredTriangle,
+        outside: &mut Vec<Self>,
+    ) -> Option<Self> {
+        let planes = || measured.corners.iter().zip(&measured.inward);
         if planes().any(|(through, inward)| self.side(*through, *inward) == Some(false)) {
             return None;
         }
@@ -273,49 +272,49 @@ mod tests {
 
     #[test]
     fn distances_are_those_to_the_triangle() {
-        let plate = Plate::new(&FLAT);
+        let measured = MeasuredTriangle::new(&FLAT);
         for (point, expected) in [
             ([1.0, 1.0, 3.0], 9.0),
             ([-3.0, 0.0, 4.0], 25.0),
             ([4.0, 4.0, 0.0], 8.0),
             ([0.0, 0.0, 0.0], 0.0),
         ] {
-            let actual = plate.distance_sq(point);
+            let actual = measured.distance_sq(point);
             assert!((actual - expected).abs() < 1e-12, "{point:?}: {actual}");
         }
         // Both distance functions agree at every point.
         let steps = || (-6..=12).map(|step| f64::from(step) * 0.5);
         let tilted = [[0.0, 0.5, 0.0], [4.0, 0.0, 1.0], [1.0, 4.0, -0.5]];
         for triangle in [FLAT, tilted] {
-            let plate = Plate::new(&triangle);
+            let measured = MeasuredTriangle::new(&triangle);
             for point in
                 steps().flat_map(|x| steps().flat_map(move |y| steps().map(move |z| [x, y, z])))
             {
                 let (by_plate, by_triangle) =
-                    (plate.distance_sq(point), nearest_sq(&triangle, point));
+                    (measured.distance_sq(point), nearest_sq(&triangle, point));
                 assert!(
                     (by_plate - by_triangle).abs() < 1e-12,
                     "{point:?}: {by_plate}, {by_triangle}"
                 );
             }
         }
-        let line = Plate::new(&[[0.0; 3], [4.0, 0.0, 0.0], [2.0, 0.0, 0.0]]);
+        let line = MeasuredTriangle::new(&[[0.0; 3], [4.0, 0.0, 0.0], [2.0, 0.0, 0.0]]);
         assert_eq!(line.distance_sq([2.0, 1.0, 0.0]), 1.0);
     }
 
     #[test]
     fn clipping_splits_a_face_into_inside_and_outside() {
-        let (plate, mut outside) = (Plate::new(&FLAT), Vec::new());
+        let (measured, mut outside) = (MeasuredTriangle::new(&FLAT), Vec::new());
         let face = Face::from_triangle(&[[1.0, 1.0, 1.0], [5.0, 1.0, 1.0], [1.0, 5.0, 1.0]]);
-        let inside = face.clip_to(&plate, &mut outside).unwrap();
+        let inside = face.clip_to(&measured, &mut outside).unwrap();
         assert!((area(&inside) - 2.0).abs() < 1e-12, "{inside:?}");
         let outside_area: f64 = outside.iter().map(area).sum();
         assert!((area(&inside) + outside_area - area(&face)).abs() < 1e-12);
-        assert_eq!(plate.farthest(&inside, 9.0), 1.0);
+        assert_eq!(measured.farthest(&inside, 9.0), 1.0);
 
         let distant = Face::from_triangle(&[[9.0, 9.0, 0.0], [8.0, 9.0, 0.0], [9.0, 8.0, 0.0]]);
         let count = outside.len();
-        assert!(distant.clip_to(&plate, &mut outside).is_none() && outside.len() == count);
+        assert!(distant.clip_to(&measured, &mut outside).is_none() && outside.len() == count);
     }
 
     #[test]

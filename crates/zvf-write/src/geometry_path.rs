@@ -11,12 +11,12 @@ use zvf_model::Kind;
 
 /// A level, or one more kind of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct At {
+pub(crate) struct GeometryPath {
     level: u32,
     extra_kind: Option<Kind>,
 }
 
-impl At {
+impl GeometryPath {
     /// The geometry of level `level`.
     pub(crate) const fn level(level: u32) -> Self {
         Self { level, extra_kind: None }
@@ -43,7 +43,7 @@ impl At {
     }
 }
 
-impl fmt::Display for At {
+impl fmt::Display for GeometryPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.extra_kind {
             None => write!(f, "{}", self.level),
@@ -58,8 +58,11 @@ mod tests {
 
     #[test]
     fn paths_begin_with_the_level() {
-        assert_eq!(At::level(2).path("vertices"), "2/vertices");
-        assert_eq!(At::for_extra_kind(0, Kind::Graph).path("links/0"), "0/graph/links/0");
-        assert!(At::for_extra_kind(0, Kind::Graph).is_extra() && !At::level(0).is_extra());
+        assert_eq!(GeometryPath::level(2).path("vertices"), "2/vertices");
+        assert_eq!(GeometryPath::for_extra_kind(0, Kind::Graph).path("links/0"), "0/graph/links/0");
+        assert!(
+            GeometryPath::for_extra_kind(0, Kind::Graph).is_extra()
+                && !GeometryPath::level(0).is_extra()
+        );
     }
 }

@@ -103,19 +103,19 @@ mod tests {
 
     #[test]
     fn reuses_released_buffers() {
-        let spares = Arc::new(BufferPool::default());
+        let buffer_pool = Arc::new(BufferPool::default());
         for unpooled_len in [MIN_POOLED_BYTES - 1, MAX_POOLED_BYTES + 1] {
-            assert!(spares.take(unpooled_len).is_none());
+            assert!(buffer_pool.take(unpooled_len).is_none());
         }
-        let mut spare = spares.take(20_000).unwrap();
+        let mut spare = buffer_pool.take(20_000).unwrap();
         spare.first_bytes(3).copy_from_slice(b"abc");
         let bytes = spare.into_bytes(3);
         assert_eq!(bytes, b"abc"[..]);
         // A buffer with a reader is not reused.
-        assert_eq!(spares.take(20_000).unwrap().as_ref()[..3], [0; 3]);
+        assert_eq!(buffer_pool.take(20_000).unwrap().as_ref()[..3], [0; 3]);
         drop(bytes);
         for (len, same) in [(9_000, false), (30_000, false), (16_500, true)] {
-            let Some(buffer) = spares.take(len) else { continue };
+            let Some(buffer) = buffer_pool.take(len) else { continue };
             assert_eq!(buffer.as_ref().starts_with(b"abc"), same, "{len}");
         }
     }
@@ -130,10 +130,11 @@ mod tests {
 
     #[test]
     fn the_pool_keeps_at_most_its_limit() {
-        let spares = Arc::new(BufferPool::default());
-        let buffers: Vec<Spare> = (0..6).map(|_| spares.take(MAX_POOLED_BYTES).unwrap()).collect();
+        let buffer_pool = Arc::new(BufferPool::default());
+        let buffers: Vec<Spare> =
+            (0..6).map(|_| buffer_pool.take(MAX_POOLED_BYTES).unwrap()).collect();
         drop(buffers);
-        let pooled = spares.free.lock().unwrap();
+        let pooled = buffer_pool.free.lock().unwrap();
         assert_eq!(
             (pooled.buffers.len(), pooled.bytes),
             (MAX_SPARE_BYTES / MAX_POOLED_BYTES, MAX_SPARE_BYTES)

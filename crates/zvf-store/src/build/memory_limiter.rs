@@ -158,12 +158,12 @@ pub(crate) struct MemoryPermit {
 
 /// The memory of a buffer that grows, acquired in steps.
 #[derive(Debug)]
-pub(crate) struct Growing {
+pub(crate) struct GrowingPermit {
     room: MemoryLimiter,
     permits: Vec<MemoryPermit>,
 }
 
-impl Growing {
+impl GrowingPermit {
     pub(crate) fn new(room: &MemoryLimiter) -> Self {
         Self { room: room.clone(), permits: Vec::new() }
     }

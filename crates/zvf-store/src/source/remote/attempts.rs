@@ -1,6 +1,6 @@
 //! One request after another for the same thing: how long each may take, and what ends them.
 //!
-//! A try either gives an answer or a [`Miss`]. A miss is judged (see [`super::verdict`]), and then
+//! A try either gives an answer or a [`AttemptError`]. A miss is judged (see [`super::verdict`]), and then
 //! there is another try after a pause, or its error is the answer. All tries of one thing end at one
 //! deadline, which only moves for what is not the store's fault: the wait for room in the budget, and the
 //! time that a long body takes at the slowest speed that is waited for. Once a request of a batch was given
@@ -27,7 +27,7 @@ use crate::options::{RetryHook, Retrying};
 
 /// The tries of one get.
 #[derive(Debug)]
-pub(super) struct Tries {
+pub(super) struct Attempts {
     op: Op,
     key: Key,
     tried: u32,
@@ -39,7 +39,7 @@ pub(super) struct Tries {
     body_counted: bool,
 }
 
-impl Tries {
+impl Attempts {
     /// The tries for what lies under `key`, on behalf of a caller that has waited for an answer since
     /// `waiting`, or begins to wait now.
     pub(super) fn new(shared: &Shared, op: Op, key: &Key, waiting: Option<Instant>) -> Self {
@@ -65,7 +65,7 @@ impl Tries {
     pub(super) async fn retry_or_fail(
         &mut self,
         shared: &Shared,
-        miss: Miss,
+        miss: AttemptError,
     ) -> Result<(), StoreError> {
         self.tried += 1;
         let (error, again, after) = miss.judge(self.op);
@@ -87,17 +87,17 @@ impl Tries {
         what: &'static str,
         limit: Duration,
         work: impl Future<Output = object_store::Result<T>>,
-    ) -> Result<T, Miss> {
-        let Some(deadline) = self.deadline else { return work.await.map_err(Miss::Fault) };
+    ) -> Result<T, AttemptError> {
+        let Some(deadline) = self.deadline else { return work.await.map_err(AttemptError::Fault) };
         let begin = Instant::now();
         let after = limit.min(deadline.saturating_duration_since(begin));
         if after.is_zero() {
             let (what, after) = ("answer from the store", shared.retry.timeouts.total());
-            return Err(Miss::Final(StoreError::timeout(self.op, what, after)));
+            return Err(AttemptError::Final(StoreError::timeout(self.op, what, after)));
         }
         let mut work = pin!(work);
         if let Some(done) = poll_immediate(&mut work).await {
-            return done.map_err(Miss::Fault);
+            return done.map_err(AttemptError::Fault);
         }
         // A try that takes long is reported while it runs.
         let mut pauses = vec![after];
@@ -107,14 +107,16 @@ impl Tries {
         }
         let last = pauses.len() - 1;
         for (nth, pause) in pauses.into_iter().enumerate() {
-            let Some(sleep) = shared.sleep(pause) else { return work.await.map_err(Miss::Fault) };
+            let Some(sleep) = shared.sleep(pause) else {
+                return work.await.map_err(AttemptError::Fault);
+            };
             match select(&mut work, pin!(sleep)).await {
-                Either::Left((done, _)) => return done.map_err(Miss::Fault),
+                Either::Left((done, _)) => return done.map_err(AttemptError::Fault),
                 Either::Right(_) if nth < last => self.report(shared),
                 Either::Right(_) => {}
             }
         }
-        Err(Miss::Late { what, after })
+        Err(AttemptError::Late { what, after })
     }
 
     /// Begins to count the time anew.
@@ -173,10 +175,10 @@ impl Reports {
 
 /// The state of the requests of one batch.
 #[derive(Debug)]
-pub(super) struct Batch(Mutex<Fare>);
+pub(super) struct Batch(Mutex<BatchProgress>);
 
 #[derive(Debug)]
-struct Fare {
+struct BatchProgress {
     /// When the last answer came, or the batch began.
     last: Instant,
     gave_up: bool,
@@ -184,27 +186,27 @@ struct Fare {
 
 impl Batch {
     pub(super) fn begin() -> Self {
-        Self(Mutex::new(Fare { last: Instant::now(), gave_up: false }))
+        Self(Mutex::new(BatchProgress { last: Instant::now(), gave_up: false }))
     }
 
     /// Since when the batch waits without an answer, once a request of it was given up.
     pub(super) fn waiting(&self) -> Option<Instant> {
-        let fare = self.lock_fare();
-        fare.gave_up.then_some(fare.last)
+        let progress = self.lock_progress();
+        progress.gave_up.then_some(progress.last)
     }
 
     /// Records the outcome of a request.
     pub(super) fn count<T>(&self, answer: &Result<T, StoreError>) {
-        let mut fare = self.lock_fare();
+        let mut progress = self.lock_progress();
         match answer {
-            Ok(_) => fare.last = Instant::now(),
+            Ok(_) => progress.last = Instant::now(),
             Err(error) => {
-                fare.gave_up |= error.retryable() || error.class() == Class::FileChanged;
+                progress.gave_up |= error.retryable() || error.class() == Class::FileChanged;
             }
         }
     }
 
-    fn lock_fare(&self) -> MutexGuard<'_, Fare> {
+    fn lock_progress(&self) -> MutexGuard<'_, BatchProgress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -226,7 +228,7 @@ const REPORT_AFTER: Duration = Duration::from_secs(5);
 
 /// Why one try did not give an answer.
 #[derive(Debug)]
-pub(super) enum Miss {
+pub(super) enum AttemptError {
     /// The backend failed.
     Fault(object_store::Error),
     /// Nothing came in time.
@@ -237,7 +239,7 @@ pub(super) enum Miss {
     Final(StoreError),
 }
 
-impl Miss {
+impl AttemptError {
     /// The class of the backend's fault, if it is one.
     pub(super) fn class(&self) -> Option<Class> {
         match self {

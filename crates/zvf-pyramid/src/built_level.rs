@@ -9,7 +9,7 @@ use crate::stale::{Changed, Rebuilt};
 
 /// A level that was made.
 #[derive(Debug)]
-pub(crate) struct MadeLevel {
+pub(crate) struct BuiltLevel {
     pub(crate) report: LevelReport,
     /// What it says of itself, kind by kind.
     pub(crate) documents: Vec<Document>,

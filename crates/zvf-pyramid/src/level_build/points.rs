@@ -15,8 +15,8 @@ use super::KindBuild;
 use crate::batches::{concatenate, select_kept, split_off_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
-use crate::links::Taking;
-use crate::shape::farthest::Farthest;
+use crate::links::LineageWriter;
+use crate::shape::largest_error::LargestError;
 use crate::shape::lattice::Lattice;
 use crate::shape::{Coarsened, points};
 use crate::{Method, PyramidError};
@@ -27,27 +27,27 @@ impl KindBuild<'_> {
         reader: &Reader,
         below: &LevelReader,
         objects: Option<&Objects>,
-        taking: &mut Taking,
-    ) -> Result<Farthest, PyramidError> {
+        lineage: &mut LineageWriter,
+    ) -> Result<LargestError, PyramidError> {
         if self.step.method == Method::Subset {
-            let error = self.subset(reader, objects, taking).await?;
-            return Ok(Farthest { error, at: None });
+            let error = self.subset(reader, objects, lineage).await?;
+            return Ok(LargestError { error, at: None });
         }
         let size = self.step.size.filter(|_| self.step.method == Method::Cluster);
         let lattice =
             size.map(|size| Lattice::new(below.chunk_shape().sizes(), size)).transpose()?;
         let query = self.complete_query(Query::all(), objects).order(Order::Storage);
         let Some(wide) = lattice.as_ref().filter(|lattice| !lattice.is_within_chunks()) else {
-            let (mut batches, mut found) = (reader.stream(query), Farthest::default());
+            let (mut batches, mut found) = (reader.stream(query), LargestError::default());
             while let Some(batch) = batches.next().await {
                 let batch = select_kept(&batch?, objects)?;
-                found = self.cluster_batch(batch, lattice.as_ref(), found, taking)?;
+                found = self.cluster_batch(batch, lattice.as_ref(), found, lineage)?;
             }
             return Ok(found);
         };
         let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
         let blocks = Blocks::build_in_units(below, room, &wide.chunks()).await?;
-        let mut found = Farthest::default();
+        let mut found = LargestError::default();
         for number in 0..blocks.len() {
             let query = query.clone().in_region(blocks.chunks(number)?).mode(Mode::Cells);
             let (mut batches, mut held) = (reader.stream(query), Vec::new());
@@ -55,7 +55,8 @@ impl KindBuild<'_> {
                 held.push(select_kept(&batch?, objects)?);
             }
             if !held.is_empty() {
-                found = self.cluster_batch(concatenate(&held)?, lattice.as_ref(), found, taking)?;
+                found =
+                    self.cluster_batch(concatenate(&held)?, lattice.as_ref(), found, lineage)?;
             }
         }
         Ok(found)
@@ -67,15 +68,15 @@ impl KindBuild<'_> {
         &self,
         batch: Batch,
         lattice: Option<&Lattice>,
-        found: Farthest,
-        taking: &mut Taking,
-    ) -> Result<Farthest, PyramidError> {
+        found: LargestError,
+        lineage: &mut LineageWriter,
+    ) -> Result<LargestError, PyramidError> {
         let (batch, places) = split_off_places(batch)?;
         let made = match lattice {
             Some(lattice) => points::cluster_points(&batch, lattice, &self.rules)?,
             None => Coarsened::from_batch(batch),
         };
-        taking.take(&made, &places)?;
+        lineage.take(&made, &places)?;
         Ok(found.max(made.error, made.at))
     }
 
@@ -84,7 +85,7 @@ impl KindBuild<'_> {
         &self,
         reader: &Reader,
         objects: Option<&Objects>,
-        taking: &mut Taking,
+        lineage: &mut LineageWriter,
     ) -> Result<f64, PyramidError> {
         let query = self.complete_query(Query::all(), objects).order(Order::Storage);
         let (mut batches, mut error, mut first) = (reader.stream(query), 0.0, 0_u64);
@@ -98,7 +99,7 @@ impl KindBuild<'_> {
             };
             let place = (self.ladder.options().seed, self.step.level, first);
             let made = points::select_subset(&batch, keep, place, &is_kept, &self.rules)?;
-            taking.take(&made, &places)?;
+            lineage.take(&made, &places)?;
             error = made.error;
             first += to_u64(batch.len());
         }

@@ -1,11 +1,11 @@
-//! `Held`: the rows of one chunk that are in memory, all or ranges.
+//! `LoadedRows`: the rows of one chunk that are in memory, all or ranges.
 
 use zvf_format::num::usize_from_u32;
 use zvf_model::Column;
 
 /// The rows of one chunk of one array that are in memory.
 #[derive(Clone, Debug)]
-pub(crate) enum Held {
+pub(crate) enum LoadedRows {
     /// Nothing: the chunk is missing or was not requested.
     Nothing,
     /// Every row.
@@ -14,7 +14,7 @@ pub(crate) enum Held {
     Parts(Vec<(u32, Column)>),
 }
 
-impl Held {
+impl LoadedRows {
     /// Returns the bytes of `len` rows from `start`, if they are held.
     pub(crate) fn bytes(&self, start: u32, len: u32) -> Option<&[u8]> {
         let (column, from) = self.column(start)?;
@@ -60,8 +60,8 @@ mod tests {
             Column::new("uint8".parse::<Dtype>().unwrap(), 1, n.collect::<Vec<u8>>().into())
                 .unwrap()
         };
-        let parts = Held::Parts(vec![(2, bytes(2..5)), (7, bytes(7..9))]);
-        let held_column = Held::Whole(bytes(0..9));
+        let parts = LoadedRows::Parts(vec![(2, bytes(2..5)), (7, bytes(7..9))]);
+        let held_column = LoadedRows::Whole(bytes(0..9));
         for (start, len, in_parts) in
             [(2, 3, true), (4, 1, true), (7, 2, true), (0, 1, false), (4, 2, false), (8, 2, false)]
         {
@@ -73,6 +73,6 @@ mod tests {
                 assert_eq!(held_column.slice(start, len).unwrap().bytes()[..], expected);
             }
         }
-        assert!(held_column.slice(8, 2).is_none() && Held::Nothing.bytes(0, 0).is_none());
+        assert!(held_column.slice(8, 2).is_none() && LoadedRows::Nothing.bytes(0, 0).is_none());
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::file::{Output, Written, open};
+use super::file::{Output, WrittenFile, open};
 use crate::WriteError;
 use crate::stop::StopFlag;
 
@@ -25,7 +25,7 @@ pub(crate) enum Target {
 
 /// What a step left.
 #[derive(Clone, Debug)]
-pub(crate) enum Stored {
+pub(crate) enum StepOutput {
     Held(Bytes),
     File(PathBuf),
 }
@@ -47,7 +47,7 @@ impl Target {
     }
 }
 
-impl Stored {
+impl StepOutput {
     /// What a step left under this name in files that begin with `stem`.
     pub(crate) fn in_file(stem: &Path, suffix: &str) -> Self {
         Self::File(file(stem, suffix))
@@ -75,12 +75,12 @@ impl Sequence {
     }
 
     /// What was written, and the record of the file that it is in.
-    pub(crate) fn finish(self) -> Result<(Stored, Option<Written>), WriteError> {
+    pub(crate) fn finish(self) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
         match self {
-            Self::Held(held) => Ok((Stored::Held(held.into()), None)),
+            Self::Held(held) => Ok((StepOutput::Held(held.into()), None)),
             Self::File(out) => {
                 let path = out.path().to_owned();
-                Ok((Stored::File(path), Some(out.finish()?)))
+                Ok((StepOutput::File(path), Some(out.finish()?)))
             }
         }
     }

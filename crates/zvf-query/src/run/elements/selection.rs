@@ -13,8 +13,8 @@ use crate::run::Context;
 use crate::select::bits::WORD_ROWS;
 use crate::select::chain::{Place, Point};
 use crate::select::faces::{Blend, clip_edge, clip_face};
-use crate::select::held::Held;
 use crate::select::inside::position;
+use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::Piece;
 
 /// The elements of the answer.
@@ -118,12 +118,12 @@ impl Context {
         parts: &[Part],
         parent_cells: &[Part],
         chunks: &[Chunk],
-        positions: &[Held],
+        positions: &[LoadedRows],
         marks: &mut Marks,
     ) -> Result<KeptElements, QueryError> {
         let region = self.query.region.as_ref().filter(|_| self.mode != Mode::Cells);
         marks.mark_inside(chunks, positions, region);
-        let axes = self.warm.level.axes();
+        let axes = self.cache.level.axes();
         let kept = match region {
             // Nearly all elements are kept; growing by doubling would take three times their bytes.
             None => {
@@ -214,7 +214,7 @@ impl Context {
     /// Returns whether the parent of a row is by convention the row before it in its fragment, unless a record
     /// gives it another one.
     pub(in crate::run) fn follows_rows(&self) -> bool {
-        let convention = self.warm.level.links_convention().known();
+        let convention = self.cache.level.links_convention().known_word();
         if self.kind == Kind::Skeleton {
             return convention != Some(LinksConvention::Explicit);
         }
@@ -332,7 +332,7 @@ struct ElementTest<'a> {
     axes: usize,
     region: Option<&'a Region>,
     chunks: &'a [Chunk],
-    positions: &'a [Held],
+    positions: &'a [LoadedRows],
     marks: &'a Marks,
     kept: KeptElements,
 }
@@ -446,9 +446,11 @@ impl ElementTest<'_> {
     fn load(&self, ends: &[Place]) -> Result<Corners, QueryError> {
         let mut corners = Corners { points: [[0.0; Bounds::MAX_AXES]; MAX_ENDS], len: ends.len() };
         for (end, point) in ends.iter().zip(&mut corners.points) {
-            let held =
-                self.positions.get(usize_from_u32(end.cell)).and_then(|held| held.column(end.row));
-            let found = held.and_then(|(column, first)| {
+            let loaded = self
+                .positions
+                .get(usize_from_u32(end.cell))
+                .and_then(|loaded| loaded.column(end.row));
+            let found = loaded.and_then(|(column, first)| {
                 let row = usize_from_u32(end.row.checked_sub(first)?);
                 let coordinates = point.get_mut(..self.axes)?;
                 (row < column.len()).then(|| position(column, row, coordinates))

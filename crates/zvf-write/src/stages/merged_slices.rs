@@ -24,12 +24,12 @@ use super::lists::MergedLists;
 use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
 use super::source::{FileSource, LoadedSpan, Source, Span};
 use super::spans::SpanIndex;
-use super::stored::file;
-use crate::at::At;
+use super::step_output::file;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::Attribute;
 use crate::extent::union;
+use crate::geometry_path::GeometryPath;
 use crate::level::bounds;
 use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::route::Segment;
@@ -52,8 +52,8 @@ pub(crate) struct MergedSlices {
     /// Vertices of an element.
     pub(crate) width: usize,
     grid: [Vec<i64>; 2],
-    at: At,
-    tells_places: bool,
+    geometry: GeometryPath,
+    records_locations: bool,
     rows: Vec<u64>, // of each chunk
     sources: Vec<Source>,
     spans: Option<SpanIndex>, // where slices are in files
@@ -67,14 +67,14 @@ pub(crate) struct Window {
 
 /// The rows of one chunk.
 #[derive(Debug, Default)]
-pub(crate) struct Loaded<'a> {
+pub(crate) struct LoadedChunk<'a> {
     held: Vec<Piece<'a>>,
     read: Vec<RoutedBatch>, // one for each slice in files that has any
     /// The object of each run of a chain.
     pub(crate) owners: Cow<'a, [i64]>,
 }
 
-impl Loaded<'_> {
+impl LoadedChunk<'_> {
     /// Its pieces, in the order given.
     pub(crate) fn pieces(&self) -> Vec<Piece<'_>> {
         self.held.iter().copied().chain(self.read.iter().map(|run| run.piece(0))).collect()
@@ -120,7 +120,7 @@ impl MergedSlices {
             last = slice.ends.as_ref().map(|[_, end]| end).or(last);
         }
         let options = options.clone();
-        let count = |of: fn(&Slice) -> u64| slices.iter().map(of).sum::<u64>();
+        let count = |field: fn(&Slice) -> u64| slices.iter().map(field).sum::<u64>();
         let attribute_bytes = element_attributes.iter().map(Attribute::stride).sum();
         let elements = (count(|slice| slice.elements), width, attribute_bytes);
         let stride = row_bytes(columns.as_ref(), count(|slice| slice.given), elements);
@@ -148,8 +148,8 @@ impl MergedSlices {
             element_attributes,
             width,
             grid,
-            at: At::level(0),
-            tells_places: false,
+            geometry: GeometryPath::level(0),
+            records_locations: false,
             rows,
             sources,
             spans,
@@ -157,23 +157,23 @@ impl MergedSlices {
     }
 
     /// Sets a place other than the finest level.
-    pub(crate) fn with_place(self, at: At) -> Self {
-        Self { at, ..self }
+    pub(crate) fn with_geometry(self, geometry: GeometryPath) -> Self {
+        Self { geometry, ..self }
     }
 
     /// Returns the place in the store.
-    pub(crate) const fn at(&self) -> At {
-        self.at
+    pub(crate) const fn geometry(&self) -> GeometryPath {
+        self.geometry
     }
 
     /// Sets whether the locations of vertices are reported at the end.
-    pub(crate) fn with_locations(self, tells_places: bool) -> Self {
-        Self { tells_places, ..self }
+    pub(crate) fn with_locations(self, records_locations: bool) -> Self {
+        Self { records_locations, ..self }
     }
 
     /// Whether the locations of vertices are reported at the end.
     pub(crate) const fn records_locations(&self) -> bool {
-        self.tells_places
+        self.records_locations
     }
 
     /// Returns the slice in memory, where it is the only one.
@@ -188,7 +188,8 @@ impl MergedSlices {
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
         let Self { table, order, grid, schema, options, .. } = self;
         let stop = options.stop_flag();
-        Frame::new(build, table, order, grid, schema, options.compat, stop).with_place(self.at)
+        Frame::new(build, table, order, grid, schema, options.compat, stop)
+            .with_geometry(self.geometry)
     }
 
     /// The columns of vertices.
@@ -291,12 +292,12 @@ impl MergedSlices {
     }
 
     /// The rows of a chunk of a window, in the order given, with groups that count over all slices.
-    pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<Loaded<'_>, WriteError> {
+    pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<LoadedChunk<'_>, WriteError> {
         if let [Source::Held(source)] = self.sources.as_slice() {
             let (held, owners) = source.chunk(chunk);
-            return Ok(Loaded { held, owners: owners.into(), ..Loaded::default() });
+            return Ok(LoadedChunk { held, owners: owners.into(), ..LoadedChunk::default() });
         }
-        let mut loaded = Loaded::default();
+        let mut loaded = LoadedChunk::default();
         let mut all = Vec::new();
         let Some(columns) = &self.columns else { return Ok(loaded) };
         for (number, stored) in window.by_chunk.get(&chunk).map_or(&[][..], Vec::as_slice) {
@@ -304,7 +305,7 @@ impl MergedSlices {
             let mut base = to_u64(all.len());
             let same = source.goes_on == Some(chunk) && base > 0;
             base -= u64::from(same);
-            let (mut run, owners) = self.take_apart(columns, source, stored)?;
+            let (mut run, owners) = self.decode_span(columns, source, stored)?;
             if columns.grouping == Grouping::Runs {
                 run.groups.iter_mut().for_each(|group| *group += base);
                 all.extend(owners.into_iter().skip(usize::from(same)));
@@ -318,10 +319,10 @@ impl MergedSlices {
 
     /// Returns which data of rows was spilled beside their columns.
     fn side_data(&self, columns: &Columns) -> SideData {
-        SideData::new(&self.schema, columns.grouping, self.tells_places)
+        SideData::new(&self.schema, columns.grouping, self.records_locations)
     }
 
-    fn take_apart(
+    fn decode_span(
         &self,
         columns: &Columns,
         source: &FileSource,

@@ -1,0 +1,153 @@
+//! Additions to an existing folder, of which the rest stays in its place.
+//!
+//! ```text
+//! PARENT/NAME/                       the folder
+//! PARENT/.NAME.zvf-build-ID/
+//!     store/...                      what is added, under its final names, and the new marker file
+//!     added                          the marker, then a line for each name that is added: device, inode, path
+//! ```
+//!
+//! A folder that is new is renamed as a whole, whatever it holds. The list is written and synced before the first rename, and
+//! all names are synced before the marker is replaced, which is the commit. As long as the marker is in `store`, nothing was
+//! committed, and [`undo`] moves back what the list names. Files that both have must be equal.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::disk::Disk;
+use crate::error::PublishError;
+use crate::identity::node;
+use crate::name::{SCRATCH_ADDED, SCRATCH_STORE};
+
+/// The names that are added to a folder, as the list in the scratch has them.
+pub(crate) struct Addition<'a> {
+    store: &'a Path,
+    target: &'a Path,
+    marker: &'a str,
+    /// Paths below the folder, those with fewer names first.
+    paths: Vec<String>,
+}
+
+impl<'a> Addition<'a> {
+    /// Compares `store` with the folder `target`, and writes the list of names that only `store` has.
+    pub(crate) fn write_list(
+        disk: &Disk,
+        (scratch, store): (&Path, &'a Path),
+        target: &'a Path,
+        marker: &'a str,
+    ) -> Result<Self, PublishError> {
+        let mut paths = find_new_names(store, target, marker)?;
+        paths.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| a.cmp(b)));
+        let mut list = format!("{marker}\n");
+        for path in &paths {
+            let (device, inode) = node(&store.join(path)).map_err(PublishError::at(path))?;
+            list.push_str(&format!("{device} {inode} {path}\n"));
+        }
+        disk.create(&scratch.join(SCRATCH_ADDED), &[list.into()])?;
+        Ok(Self { store, target, marker, paths })
+    }
+
+    /// Renames everything into the folder, and the marker last. What fails before that is for [`undo`].
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Unknown`] when the marker was replaced; otherwise nothing was committed.
+    pub(crate) fn commit(&self, disk: &Disk, sync: bool) -> Result<(), PublishError> {
+        let mut folders = BTreeSet::new();
+        for path in &self.paths {
+            let to = self.target.join(path);
+            disk.rename_new(&self.store.join(path), &to).map_err(PublishError::at(path))?;
+            folders.extend(to.parent().map(Path::to_owned));
+        }
+        for folder in folders.iter().filter(|_| sync) {
+            disk.sync_dir(folder)?;
+        }
+        let marker = self.store.join(self.marker);
+        disk.rename(&marker, &self.target.join(self.marker)).map_err(|error| {
+            if marker.exists() { error.into() } else { PublishError::Unknown(error) }
+        })
+    }
+}
+
+/// Moves what was added to `target` and not committed back into `scratch`. Names that others have taken since stay.
+pub(crate) fn undo(disk: &Disk, scratch: &Path, target: &Path) -> io::Result<()> {
+    let list = match fs::read_to_string(scratch.join(SCRATCH_ADDED)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        list => list?,
+    };
+    let store = scratch.join(SCRATCH_STORE);
+    let mut lines = list.lines();
+    // A list that is cut was not synced, so that no name was moved.
+    if !lines.next().is_some_and(|marker| store.join(marker).exists()) {
+        return Ok(());
+    }
+    let mut folders = BTreeSet::new();
+    for (place, path) in lines.rev().filter_map(parse_line) {
+        let (from, to) = (target.join(path), store.join(path));
+        if fs::symlink_metadata(&to).is_ok() || !node(&from).is_ok_and(|found| found == place) {
+            continue;
+        }
+        disk.rename(&from, &to)?;
+        folders.extend(from.parent().map(Path::to_owned));
+    }
+    for folder in &folders {
+        disk.sync_dir(folder)?;
+    }
+    Ok(())
+}
+
+/// Parses a line of the list: the device and the inode, and the path.
+fn parse_line(line: &str) -> Option<((u64, u64), &str)> {
+    let mut parts = line.splitn(3, ' ');
+    let (device, inode) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some(((device, inode), parts.next()?))
+}
+
+/// Lists the outermost names below `store` that `target` does not have.
+///
+/// # Errors
+///
+/// When both have a name, and not the same kind of file or not the same bytes.
+fn find_new_names(store: &Path, target: &Path, marker: &str) -> Result<Vec<String>, PublishError> {
+    let (mut folders, mut new_names) = (vec![String::new()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        let at = PublishError::at(&folder);
+        for entry in fs::read_dir(store.join(&folder)).map_err(&at)? {
+            let entry = entry.map_err(&at)?;
+            let path = join(&folder, &entry.file_name()).map_err(&at)?;
+            if path == marker {
+                continue;
+            }
+            let (ours, theirs) = (entry.path(), target.join(&path));
+            let is_dir = entry.file_type().map_err(&at)?.is_dir();
+            match fs::metadata(&theirs) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => new_names.push(path),
+                Err(error) => return Err(PublishError::at(&path)(error)),
+                Ok(found) if found.is_dir() && is_dir => folders.push(path),
+                Ok(found) if !found.is_dir() && !is_dir && is_equal(&ours, &theirs)? => {}
+                Ok(_) => return Err(PublishError::Changed { found: format!("another {path}") }),
+            }
+        }
+    }
+    Ok(new_names)
+}
+
+/// Joins a path below a folder, with `/` between names. A line of the list must hold it.
+fn join(folder: &str, name: &std::ffi::OsStr) -> io::Result<String> {
+    let name = name.to_str().filter(|name| !name.contains('\n'));
+    let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    Ok(if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") })
+}
+
+fn is_equal(one: &Path, other: &Path) -> io::Result<bool> {
+    Ok(fs::read(one)? == fs::read(other)?)
+}
+
+fn depth(path: &str) -> usize {
+    path.split('/').count()
+}
+
+#[cfg(test)]
+mod tests;
