@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A folder that is new is renamed as a whole, whatever it holds. The list is written and synced before the first rename, and
-//! all names are synced before the marker is replaced, which is the commit. As long as the marker is in `store`, nothing was
+//! each name is synced before the next one is added; the marker is replaced last, which is the commit. As long as the marker is in `store`, nothing was
 //! committed, and [`undo`] moves back what the list names. Files that both have must be equal.
 
 use std::collections::BTreeSet;
@@ -55,14 +55,13 @@ impl<'a> Addition<'a> {
     ///
     /// [`PublishError::Unknown`] when the marker was replaced; otherwise nothing was committed.
     pub(crate) fn commit(&self, disk: &Disk, sync: bool) -> Result<(), PublishError> {
-        let mut folders = BTreeSet::new();
         for path in &self.paths {
             let to = self.target.join(path);
             disk.rename_new(&self.store.join(path), &to).map_err(PublishError::at(path))?;
-            folders.extend(to.parent().map(Path::to_owned));
-        }
-        for folder in folders.iter().filter(|_| sync) {
-            disk.sync_dir(folder)?;
+            if sync {
+                // Before the next one, which may refer to it.
+                disk.sync_dir(to.parent().unwrap_or(self.target))?;
+            }
         }
         let marker = self.store.join(self.marker);
         disk.rename(&marker, &self.target.join(self.marker)).map_err(|error| {
