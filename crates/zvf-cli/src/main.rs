@@ -19,6 +19,7 @@ fn main() -> ExitCode {
 fn limit_heap_arenas() {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let arenas = libc::c_int::try_from(processors).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the call changes a number of the allocator, and no other thread runs yet. Where it fails, the number is as before.
+    // SAFETY: the call changes a number of the allocator and takes no pointer, and no other thread runs yet: this is the first
+    // statement of `main`. Where it fails, the number is as before.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, arenas) };
 }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A folder that is new is renamed as a whole, whatever it holds. The list is written and synced before the first rename, and
-//! each name is synced before the next one is added; the marker is replaced last, which is the commit. As long as the marker is in `store`, nothing was
-//! committed, and [`undo`] moves back what the list names. Files that both have must be equal.
+//! each name is synced before the next one is added; the marker is replaced last, which is the commit. As long as the marker
+//! is in `store`, nothing was committed, and [`undo`] moves back what the list names. Files that both have must be equal.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -317,11 +317,11 @@ impl StagingDir {
         match &committed {
             Ok(()) | Err(PublishError::Unknown(_)) => self.done.store(true, Ordering::SeqCst),
             Err(_) => {
-                self.options.gate.leave();
                 if addition::undo(disk, &self.scratch, target).is_err() {
                     // The scratch stays with its list: the next one that takes the lock tries again.
                     self.done.store(true, Ordering::SeqCst);
                 }
+                self.options.gate.leave();
             }
         }
         committed?;

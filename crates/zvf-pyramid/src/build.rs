@@ -189,15 +189,13 @@ async fn replace(
         let made = rebuild(address, (&build, checkpoint), &ladder, events).await;
         return levels::publish(build, made).await;
     }
-    if stale.is_none() && has_only_level_0(store, how).await? {
-        let build = levels::begin_adding(address, store, how).await?;
-        let target = BuildTarget::new(&build, checkpoint);
-        let made = build_levels(store, target, &ladder, None, events).await;
-        return levels::publish(build, made).await;
-    }
-    let build = levels::begin(address, store, how).await?;
-    // Files that got a second name are no longer the ones that were looked at.
-    let store = Store::open(address, options.opening()).await?;
+    let (build, store) = if stale.is_none() && has_only_level_0(store, how).await? {
+        (levels::begin_adding(address, store, how).await?, store.clone())
+    } else {
+        let build = levels::begin(address, store, how).await?;
+        // Files that got a second name are no longer the ones that were looked at.
+        (build, Store::open(address, options.opening()).await?)
+    };
     let target = BuildTarget::new(&build, checkpoint);
     let made = build_levels(&store, target, &ladder, stale, events).await;
     levels::publish(build, made).await

@@ -68,6 +68,15 @@ pub(crate) async fn begin(
     begin_with(address, store, options, is_replaced).await
 }
 
+/// The same, with all levels to be written again.
+pub(crate) async fn begin_anew(
+    address: &str,
+    store: &Store,
+    options: &BuildOptions,
+) -> Result<Build, PyramidError> {
+    begin_with(address, store, options, |key| level_of(key).is_some()).await
+}
+
 /// Starts a build that adds levels to the store at `address`, which has none.
 pub(crate) async fn begin_adding(
     address: &str,
@@ -79,15 +88,6 @@ pub(crate) async fn begin_adding(
     let build = Build::begin(address, options).await?;
     build.copy_documents(is_replaced).await?;
     Ok(build)
-}
-
-/// The same, with all levels to be written again.
-pub(crate) async fn begin_anew(
-    address: &str,
-    store: &Store,
-    options: &BuildOptions,
-) -> Result<Build, PyramidError> {
-    begin_with(address, store, options, |key| level_of(key).is_some()).await
 }
 
 async fn begin_with(

@@ -1,7 +1,8 @@
 //! `zvf pyramid`, killed and started again until it is done; sometimes with another recipe in between.
 //!
 //! After each kill the store is the old one, or byte for byte the result of one of the two recipes: never levels of
-//! both. Levels that were added and not committed may be in the old one: its root document does not name them. A run that is not killed builds the requested levels and leaves nothing next to the store. Some of the kills
+//! both. Levels that were added and not committed may be in the old one: its root document does not name them. A run that
+//! is not killed builds the requested levels and leaves nothing next to the store. Some of the kills
 //! must have left levels that the next run reuses.
 
 use std::collections::BTreeMap;
@@ -100,14 +101,13 @@ impl Baseline {
     /// Returns whether a tree is the old store, with or without levels of one recipe that are not committed.
     fn is_old(&self, tree: &Tree) -> bool {
         let stays = self.old.iter().all(|(name, bytes)| tree.get(name) == Some(bytes));
-        let mut added = tree.iter().filter(|(name, _)| !self.old.contains_key(*name));
-        stays
-            && (added.clone().next().is_none()
-                || self.new.iter().any(|new| {
-                    added.all(|(name, bytes)| {
-                        zvf_pyramid::belongs_to_levels(name) && new.get(name) == Some(bytes)
-                    })
-                }))
+        let added = || tree.iter().filter(|(name, _)| !self.old.contains_key(*name));
+        let is_of = |new: &Tree| {
+            added().all(|(name, bytes)| {
+                zvf_pyramid::belongs_to_levels(name) && new.get(name) == Some(bytes)
+            })
+        };
+        stays && self.new.iter().any(is_of)
     }
 }
 
