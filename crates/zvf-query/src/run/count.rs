@@ -8,6 +8,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use zvf_format::num::{saturating_usize, to_u64};
 
@@ -43,7 +44,7 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, Quer
 }
 
 /// Counts where there are edges or faces.
-async fn count_linked(contexts: &[Context], limit: Option<u64>) -> Result<Counts, QueryError> {
+async fn count_linked(contexts: &[Arc<Context>], limit: Option<u64>) -> Result<Counts, QueryError> {
     let mut all: Option<Counts> = None;
     for context in contexts {
         if context.cache.level.chunks().await.is_err() {
@@ -63,7 +64,7 @@ async fn count_linked(contexts: &[Context], limit: Option<u64>) -> Result<Counts
 }
 
 /// Counts of an answer that is held.
-async fn count_collected(contexts: &[Context]) -> Result<Counts, QueryError> {
+async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts, QueryError> {
     let Some(first) = contexts.first() else { return Err(crate::error::BadQuery::NoLevel.into()) };
     let answer = collect_all(contexts).await?;
     let mut counts = Counts::new(first.cache.level.level(), first.kind);
@@ -126,7 +127,7 @@ impl SeenVertices {
     }
 }
 
-async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, QueryError> {
+async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.cache.level.level(), context.kind);
     let mut left = limit.map_or(usize::MAX, saturating_usize);
     let waves = waves(context, Purpose::Stream).await?;

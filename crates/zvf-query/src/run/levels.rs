@@ -5,6 +5,7 @@
 //! object or group exists if one of the levels has it.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
@@ -18,7 +19,10 @@ use crate::query::{Columns, Query, UnknownIds};
 use crate::reader::Reader;
 
 /// Creates the contexts of `query`: for its level, and for the levels that this one adds to.
-pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Context>, QueryError> {
+pub(crate) async fn contexts(
+    reader: &Reader,
+    query: &Query,
+) -> Result<Vec<Arc<Context>>, QueryError> {
     let level = choose_level(reader, query).await?;
     let first = reader.level_cache(level, query.kind).await?;
     let mut levels = vec![level];
@@ -55,7 +59,7 @@ pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Conte
         check_known(&mut contexts).await?;
         check_same_columns(&contexts)?;
     }
-    Ok(contexts)
+    Ok(contexts.into_iter().map(Arc::new).collect())
 }
 
 /// Refuses groups that no level has, and unknown objects if the query demands that.
@@ -92,7 +96,7 @@ async fn check_known(contexts: &mut [Context]) -> Result<(), QueryError> {
 }
 
 /// Answers from all levels of a chain of additive levels.
-pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryError> {
+pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer, QueryError> {
     let [first, others @ ..] = contexts else {
         return Err(BadQuery::NoLevel.into());
     };

@@ -20,6 +20,7 @@ mod object_selection;
 mod objects;
 mod ranges;
 mod rows;
+mod runner;
 mod statistics;
 mod stream;
 mod vertices;
@@ -258,14 +259,18 @@ impl Context {
             requests: 0,
             bytes: 0,
         };
-        for places in candidates.chunks(MAX_WAVE_CELLS) {
+        for places in candidates.chunks(PLAN_BATCH_CELLS) {
             self.estimate(places, &mut plan).await?;
         }
         Ok(plan)
     }
 
     /// Answers one wave, up to `limit` vertices.
-    pub(crate) async fn answer(&self, wave: &WorkUnit, limit: usize) -> Result<Batch, QueryError> {
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        wave: &WorkUnit,
+        limit: usize,
+    ) -> Result<Batch, QueryError> {
         match wave {
             WorkUnit::Chunks(places) => self.vertices(places, limit).await,
             WorkUnit::Objects(rows) => self.objects(rows, limit).await,
@@ -415,7 +420,7 @@ fn narrow_reach(
 }
 
 /// Answers all waves one after the other and joins the answers.
-pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
+pub(crate) async fn collect(context: &Arc<Context>) -> Result<Answer, QueryError> {
     let waves = waves(context, Purpose::Collect).await?;
     let max_rows = context.query.limit.map_or(usize::MAX, saturating_usize);
     let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(waves.len()), 0_usize, 0_u64);
@@ -474,7 +479,7 @@ const MAX_ROWS: u64 = 100_000_000;
 const MAX_BYTES: u64 = 4 << 30;
 /// Maximum bytes of a streamed wave: larger ones are no faster, and several are in progress.
 const MAX_STREAM_WAVE_BYTES: u64 = 4 << 20;
-/// Maximum cells of a wave, whose keys and indexes are held at once.
-const MAX_WAVE_CELLS: usize = 8192;
+/// Cells whose indexes are read at once for a plan.
+const PLAN_BATCH_CELLS: usize = 1 << 13;
 /// Maximum bytes of a query whose cells are cached with the handle.
 const MAX_CACHED_BYTES: u64 = 16 << 20;

@@ -11,6 +11,7 @@
 //! the waves, not that of a collected answer. Vertices of cuts belong to one wave.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
@@ -24,7 +25,7 @@ use crate::reader::Reader;
 /// An answer with edges or faces, part by part: see [`Reader::numbered`].
 #[derive(Debug)]
 pub struct Numbered {
-    context: Context,
+    context: Arc<Context>,
     coarse: VecDeque<WorkUnit>,
     fine: VecDeque<WorkUnit>,
     numbers: VertexNumbers,

@@ -28,7 +28,7 @@ pub(crate) async fn statistics(
     let kind = cache.kind(kind)?;
     let query = Query::all().at_level(level).columns(Columns::All).order(Order::Storage).uncached();
     // Rows are rows, whatever joins them.
-    let context = Context::new(query, Arc::clone(&cache), Kind::PointCloud).await?;
+    let context = Arc::new(Context::new(query, Arc::clone(&cache), Kind::PointCloud).await?);
     let empty = context.empty()?;
     let mut all = Statistics {
         level,

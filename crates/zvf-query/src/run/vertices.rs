@@ -8,16 +8,19 @@
 //!
 //! Each arrow is one batch of reads for all chunks of the wave.
 
+use std::sync::Arc;
+
 use futures_util::join;
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Batch, Column, LevelId};
 use zvf_store::Caching;
 
-use super::Context;
 use super::fetch::{Need, RowSource};
 use super::object_selection::is_owned;
+use super::runner::Runner;
+use super::{Context, MAX_BYTES, MAX_ROWS};
 use crate::answer::Plan;
 use crate::error::QueryError;
 use crate::mode::Mode;
@@ -65,7 +68,11 @@ pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<(), Query
 
 impl Context {
     /// Answers with the vertices of the chunks at `places`, up to `limit`.
-    pub(super) async fn vertices(&self, places: &[u32], limit: usize) -> Result<Batch, QueryError> {
+    pub(super) async fn vertices(
+        self: &Arc<Self>,
+        places: &[u32],
+        limit: usize,
+    ) -> Result<Batch, QueryError> {
         let chunks = self.read_runs(places).await?;
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let asked = count_rows(&chunks);
@@ -84,29 +91,42 @@ impl Context {
             let batch = self.gather_rows(&pieces, &positions, &columns)?;
             return self.join_columns(batch, &keys, &pieces.list, None).await;
         }
-        // Columns grow with the rows that were read, because the claims of fragments are not verified yet.
-        let rows = 0;
+        // The claims of fragments are not verified yet.
+        let max_rows = asked.min(MAX_ROWS).min(MAX_BYTES / self.row_bytes());
+        let max_rows = saturating_usize(max_rows).min(limit);
         let level = &self.cache.level;
         let axes = saturating_u32(to_u64(level.axes()));
-        let mut positions = ColumnAssembler::new(level.dtype(), axes, rows)?;
+        let mut positions = ColumnAssembler::new(level.dtype(), axes, max_rows)?;
         let new =
-            |field: &AttributeReader| ColumnAssembler::new(field.dtype(), field.width(), rows);
+            |field: &AttributeReader| ColumnAssembler::new(field.dtype(), field.width(), max_rows);
         let mut columns = self.columns.vertex.iter().map(new).collect::<Result<Vec<_>, _>>()?;
         let (mut pieces, mut first) = (Pieces::default(), 0_u32);
-        for chunks in groups {
-            let remaining = limit - pieces.rows;
-            let (more, loaded, held_columns) = self.read_rows(chunks, remaining, caching).await?;
+        // A group is read while the rows of the one before it are copied.
+        let runner = Runner::for_store(level.store().is_remote());
+        let mut groups = groups.into_iter();
+        let mut start_next = |max_rows: usize| {
+            let chunks = groups.next()?.to_vec();
+            let context = Arc::clone(self);
+            Some(runner.run(async move {
+                let rows = context.read_rows(&chunks, max_rows, caching).await?;
+                Ok::<_, QueryError>((chunks.len(), rows))
+            }))
+        };
+        let mut next = start_next(limit);
+        while let Some(mut reading) = next.take() {
+            let (chunk_count, (more, loaded, held_columns)) = reading.finish().await??;
+            let rows = pieces.rows + more.rows;
+            let found = to_u64(rows);
+            self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
+            if rows < limit {
+                next = start_next(limit - rows);
+            }
             positions.add(&more, &loaded)?;
             for (column, loaded) in columns.iter_mut().zip(&held_columns) {
                 column.add(&more, loaded)?;
             }
             pieces.extend_from(more, first);
-            first += saturating_u32(to_u64(chunks.len()));
-            let found = to_u64(pieces.rows);
-            self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
-            if pieces.rows >= limit {
-                break;
-            }
+            first += saturating_u32(to_u64(chunk_count));
         }
         let mut batch = Batch::new(self.kind, positions.finish()?);
         for (field, column) in self.columns.vertex.iter().zip(columns) {

@@ -13,7 +13,7 @@ use zvf_model::{AttributeReader, Followed, LevelId, ObjectIndex, ObjectRuns};
 use zvf_store::Partial;
 
 use super::elements::Work;
-use super::{Context, MAX_WAVE_CELLS, Purpose, SizedWave, WorkUnit};
+use super::{Context, Purpose, SizedWave, WorkUnit};
 use crate::error::{BadQuery, QueryError};
 use crate::query::Order;
 use crate::select::candidates::all_chunks;
@@ -211,7 +211,11 @@ impl Context {
         if purpose == Purpose::Collect {
             // The reads are bounded elsewhere; more waves would only have to be joined.
             let is_small = self.query.limit.is_some_and(|limit| limit < 100_000);
-            return if is_small { LIMIT_BATCH_CELLS } else { MAX_WAVE_CELLS };
+            let max_cells = self.wave_bytes(purpose) / 4 / WAVE_CELL_BYTES;
+            return match is_small {
+                true => LIMIT_BATCH_CELLS,
+                false => saturating_usize(max_cells).clamp(LIMIT_BATCH_CELLS, MAX_WAVE_CELLS),
+            };
         }
         let meta = self.cache.level.node().meta();
         let rows = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, counts as 0
@@ -458,5 +462,9 @@ const SAMPLED_OBJECTS: usize = 4;
 const MAX_UNSAMPLED_OBJECTS: usize = 64;
 /// Maximum objects of a wave.
 const MAX_WAVE_OBJECTS: usize = 1 << 20;
+/// Maximum cells of a wave that is collected, whose keys and fragment indexes are held at once.
+const MAX_WAVE_CELLS: usize = 1 << 15;
+/// About what the key and the fragment index of a cell take.
+const WAVE_CELL_BYTES: u64 = 1024;
 /// Cells that are read at once for a small limit.
 const LIMIT_BATCH_CELLS: usize = 16;

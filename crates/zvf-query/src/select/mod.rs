@@ -8,8 +8,10 @@
 //! faces        edges and faces                     cut at the boundary
 //! bits         verdicts on rows                      joined a word at a time, and runs of them
 //! pieces       the rows that are left                       gathered into columns, each byte copied once
+//! answer_memory                                             where the columns lie
 //! ```
 
+pub(crate) mod answer_memory;
 pub(crate) mod bits;
 pub(crate) mod candidates;
 pub(crate) mod chain;

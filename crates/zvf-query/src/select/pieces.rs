@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Column;
 
+use super::answer_memory::AnswerMemory;
 use super::loaded_rows::LoadedRows;
 use crate::error::QueryError;
 
@@ -144,17 +144,17 @@ pub(crate) fn ranges<'a>(
 /// A column that is assembled from several reads.
 #[derive(Debug)]
 pub(crate) struct ColumnAssembler {
-    empty: Column,  // has the type and the width
-    bytes: Vec<u8>, // zeros behind those that are filled
+    empty: Column, // has the type and the width
+    memory: AnswerMemory,
     filled: usize,
 }
 
 impl ColumnAssembler {
-    /// Reserves memory for `rows` rows; it grows if more are added.
-    pub(crate) fn new(dtype: Dtype, width: u32, rows: usize) -> Result<Self, QueryError> {
+    /// Reserves memory for at most `max_rows` rows.
+    pub(crate) fn new(dtype: Dtype, width: u32, max_rows: usize) -> Result<Self, QueryError> {
         let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
-        let bytes = rows.checked_mul(empty.stride()).ok_or_else(too_long)?;
-        Ok(Self { empty, bytes: vec![0; bytes], filled: 0 })
+        let max_bytes = max_rows.checked_mul(empty.stride()).ok_or_else(too_long)?;
+        Ok(Self { empty, memory: AnswerMemory::reserve(max_bytes), filled: 0 })
     }
 
     /// Adds the rows of `pieces`, from `loaded`.
@@ -162,21 +162,17 @@ impl ColumnAssembler {
         let stride = self.empty.stride();
         let bytes = pieces.rows.checked_mul(stride);
         let end = bytes.and_then(|bytes| self.filled.checked_add(bytes)).ok_or_else(too_long)?;
-        if end > self.bytes.len() {
-            self.bytes.resize(end, 0);
-        }
-        let out = self.bytes.get_mut(self.filled..end).ok_or_else(too_long)?;
         // Look up columns that are held whole once per chunk, not once per piece.
         let rows: Vec<Rows<'_>> = loaded.iter().map(|loaded| Rows::new(loaded, stride)).collect();
+        let out = self.memory.slice_to_fill(self.filled, end).ok_or_else(too_long)?;
         fill(&pieces.list, &rows, stride, out)?;
         self.filled = end;
         Ok(())
     }
 
     /// Returns the rows that were added.
-    pub(crate) fn finish(mut self) -> Result<Column, QueryError> {
-        self.bytes.truncate(self.filled);
-        let bytes = Bytes::from(self.bytes);
+    pub(crate) fn finish(self) -> Result<Column, QueryError> {
+        let bytes = self.memory.into_bytes(self.filled);
         Column::new(self.empty.dtype(), self.empty.width(), bytes).map_err(QueryError::column)
     }
 }
