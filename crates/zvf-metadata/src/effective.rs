@@ -10,7 +10,7 @@
 //! scale of the dataset x base bin        where the translation is missing
 //! ```
 //!
-//! Not here: positions and cells (`grid`).
+//! Not here: positions and cells (`zvf_format::grid`).
 
 use alloc::format;
 use alloc::vec::Vec;

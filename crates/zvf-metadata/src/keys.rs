@@ -9,7 +9,7 @@
 //! ["0.\u0030", "a" , "b"]     any other list: its keys one by one, as the parser reads strings
 //! ```
 //!
-//! Not here: what a key means (`key`), and whether it lies inside the grid.
+//! Not here: what a key means (`zvf_format::key`), and whether it lies inside the grid.
 
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -39,7 +39,7 @@ impl Tensor {
         Ok(info)
     }
 
-    /// The bytes of the items from `start` to below `stop`, in C order.
+    /// The bytes of the items from `start_at` to below `stop_at`, in C order.
     fn read(&self, start_at: Vec<u64>, stop_at: Vec<u64>) -> PyResult<Job> {
         let array = self.0.clone();
         start(move |control| {

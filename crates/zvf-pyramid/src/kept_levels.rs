@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! build_level          one level, of the store and the finer levels that were kept  -> a folder
-//! build_with_levels    the whole, with the levels that were kept taken over          -> the store is replaced
+//! build_with_levels    the whole, with the levels that were kept taken over          -> the store has them
 //! build_in_folder      the same, for a store that cannot be replaced in one step     -> a folder, for a commit
 //! ```
 //!

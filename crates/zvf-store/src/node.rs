@@ -166,7 +166,7 @@ pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>
     }
 }
 
-/// The names below `key`. Without a listing: those of `specs` that have a node.
+/// The names below `key`. Without a listing: the attributes that the root declares and that have a node.
 pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, StoreError> {
     if shared.source.can_list() {
         // Chunks lie below arrays only: below a group, the same name is any name.

@@ -387,7 +387,7 @@ impl Store {
         self.shared().notices.all()
     }
 
-    /// The cells of the array at `path` below the root; `None` when there is none.
+    /// The cells of the array at `key`; `None` when there is none.
     pub(crate) async fn cells_at(&self, key: &Key) -> Result<Option<Cells>, StoreError> {
         node::cells(&self.opened, key, 0).await
     }

@@ -92,7 +92,7 @@ fn chunk_box(
     Ok(found)
 }
 
-/// Everything that is known of the vertex at `row` of a chunk: its position and attributes, with those of its object.
+/// Everything that is known of the vertex at `position`, of `object` if that is given: its object and attributes.
 ///
 /// # Errors
 ///

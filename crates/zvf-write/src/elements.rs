@@ -1,7 +1,7 @@
 //! Edges and faces: kept as they come, naming vertices by running number, until every vertex has its
 //! row.
 //!
-//! Not here: where their ends are (`stages::join`), and the cells (`stages::links`).
+//! Not here: where their ends are (`stages::join`), and the cells (`stages::link_cells`).
 
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Column, ColumnBuilder, Field, Kind, Value};

@@ -46,7 +46,7 @@ pub(crate) struct LevelDescription<'a> {
 }
 
 impl LevelDescription<'_> {
-    /// Writes its document as the one at `at`; `edit_level` may change it.
+    /// Writes its document as the one at `geometry`; `edit_level` may change it.
     pub(crate) async fn write(
         &self,
         build: &Build,

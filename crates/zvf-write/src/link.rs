@@ -5,7 +5,7 @@
 //! links of one object are one range of bytes. That holds for a level when no link joins two
 //! fragments of a chunk; then the level says so (`fragment_link_groups`).
 //!
-//! Not here: which record goes where (`zvf_format::link`), and the cells (`stages::links`).
+//! Not here: which record goes where (`zvf_format::link`), and the cells (`stages::link_cells`).
 
 use zvf_format::key::Offsets;
 use zvf_format::link::{LinkPolicy, LinkStorage};

@@ -1,7 +1,8 @@
 //! Building on the store that is replaced: what stays is hard-linked, what is new is written next to it.
 //!
 //! Taking over costs one hard link for each file, and no bytes where the file system has hard links. The
-//! old store is not touched: it is replaced as a whole by [`Build::publish`], or stays as it is.
+//! old store is not touched: it is replaced as a whole by [`Build::publish`], or stays as it is. A store that is
+//! added to stays in its place: only its documents are copied.
 //!
 //! Only in a directory of this machine: object stores have neither hard links nor an atomic exchange.
 

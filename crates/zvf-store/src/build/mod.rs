@@ -1,15 +1,15 @@
 //! Building a store that becomes visible only when it is complete.
 //!
 //! ```text
-//! begin      scratch beside the name, or a prefix with nothing below it
-//! cells      arrays over the chunk grid: payloads in any order, from any thread      cells, shards
-//! rows       standalone arrays of rows of any length, in order                       rows
-//! dense      standalone arrays of items of one size, in order                        dense
-//! group      documents; groups in between without a document get empty ones
-//! keep       what the store that is replaced has already, without writing it again         keep
-//! preview    the part that is written, read as a store before it is one                    keep
-//! publish    everything synced, then the root document or the name, only where there is none yet
-//! join       the same store built by several processes, each some of it, in any number of goes       work
+//! begin       scratch beside the name, or a prefix with nothing below it
+//! cells       arrays over the chunk grid: payloads in any order, from any thread     cells, shards
+//! rows        standalone arrays of rows of any length, in order                      rows
+//! dense       standalone arrays of items of one size, in order                       dense
+//! group       documents; groups in between without a document get empty ones
+//! carry_over  what the store that is replaced has already, without writing it again  carry_over, retain
+//! preview     the part that is written, read as a store before it is one             carry_over
+//! publish     everything synced, then the root document or the name, only where there is none yet
+//! join        the same store built by several processes, in any number of goes       join
 //! ```
 //!
 //! The same calls give the same bytes, in whatever order the cells came. An array is announced once and

@@ -147,7 +147,8 @@ impl Total {
         }
     }
 
-    /// Adds a link between levels: `sum` is the hash of both ends, and row `row` of chunk `chunk` is its source.
+    /// Adds a link between levels: `sum` is the hash of both ends, and `source` is the number of its source row in the
+    /// level.
     pub(super) fn link_between(&mut self, sum: u64, source: Option<u64>) {
         self.sum = self.sum.wrapping_add(sum);
         if let Some(row) = source {

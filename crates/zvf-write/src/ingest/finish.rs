@@ -9,7 +9,7 @@ use crate::geometry_path::GeometryPath;
 use crate::stages::{MergedSlices, Outcome, Stages, Target};
 
 impl Ingest {
-    /// Writes everything at `at`; `edit_level` may change the document there.
+    /// Writes everything at `geometry`; `edit_level` may change the document there.
     pub(crate) async fn finish(
         mut self,
         build: &Build,

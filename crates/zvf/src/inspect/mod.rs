@@ -1,12 +1,12 @@
 //! What a store holds, for people: a summary, its arrays, one cell decoded.
 //!
 //! ```text
-//! Summary    versions, axes, levels, attributes, counts, sizes      Summary::of
-//! Arrays     every array with its chunks and bytes                  Arrays::of
+//! Summary    versions, axes, levels, attributes, counts, sizes      Summary::read
+//! Arrays     every array with its chunks and bytes                  Arrays::list
 //! ObjectView an object as its index has it                        ObjectView::of_ids
-//! GroupView  a group of objects                                   GroupView::of
+//! GroupView  a group of objects                                   GroupView::read
 //! AttributeStats  smallest, largest and mean value of each attribute   AttributeStats::list
-//! CellView   one chunk of one level: fragments, rows, values        CellView::of
+//! CellView   one chunk of one level: fragments, rows, values        CellView::read
 //! ```
 //!
 //! All of it can be serialised, and says what could not be found out. Programs that read data want
