@@ -2,7 +2,7 @@
 //!
 //! `taskset` says on which processors a process may run; without it, or on a machine that has one, the row says so and is not
 //! judged. Each command is measured from its start to its end, in memory where there is a memory file system, so that a disk
-//! is no part of it.
+//! is no part of it. There are enough points that starting a process is no part of it either.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,7 +22,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // the command is not there in tests; it is a process of its own
     }
-    let count = (2e6 * bench.scale) as u64;
+    let count = (1e7 * bench.scale) as u64;
     let table = points(&bench.below("files")?, count)?;
     let store = compressed(&bench.below("cores")?, &table)?;
     let place = bench.places()?.into_iter().next().context("nowhere to write")?;

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use futures_executor::block_on;
+use futures_executor::{block_on, block_on_stream};
 use serde_json::json;
 use zvf_model::{Batch, Kind, ObjectId};
-use zvf_query::{Columns, Mode, Query};
+use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_validate::{Observer, Options, validate};
 
 use crate::clock::repeated;
@@ -90,6 +90,7 @@ fn points(
         zvf_writing(IN_SHARDS, Role::Variant, &new, || in_shards.write(&new)),
     ];
     let whole_in_shards = Contender::new(IN_SHARDS, Role::Variant, || turn(&sharded, &all));
+    let streamed = Contender::new(IN_BATCHES, Role::Variant, || turn_of_batches(&reader, &all[0]));
     let checker = Contender::new("zvf", Role::Zvf, checked);
     let [some, whole] = [&one, &all].map(|queries| {
         let reader = &reader;
@@ -98,12 +99,29 @@ fn points(
     for (work, sides) in [
         ("make and write points", writers),
         ("a box of a thousand points", vec![some, reference.contender(ask("boxes"))]),
-        ("all points", vec![whole, whole_in_shards, reference.contender(ask("scan"))]),
+        ("all points", vec![whole, whole_in_shards, streamed, reference.contender(ask("scan"))]),
         ("validate points", vec![checker, reference.contender(ask("validate"))]),
     ] {
         step(bench, page, work, &format!("{count} points"), amount, sides)?;
     }
     Ok(())
+}
+
+/// The question, its answer taken batch by batch: no memory for all of it.
+fn turn_of_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
+    let before = reader.store().io_stats();
+    let mut rows = 0;
+    let mut first = None;
+    let seconds = repeated(|| {
+        rows = 0;
+        for batch in block_on_stream(reader.stream(query.clone())) {
+            rows += std::hint::black_box(batch?).len() as u64;
+        }
+        first.get_or_insert_with(|| reader.store().io_stats());
+        Ok(())
+    })?;
+    let after = first.context("no turn")?;
+    Ok(Turn { seconds, count: Some(rows), cost: Cost::from_stats(&before, &after) })
 }
 
 /// Every work on so many streamlines of a hundred vertices; they are counted by vertices.
@@ -220,5 +238,6 @@ fn step(
 
 /// Who reads or writes shards.
 const IN_SHARDS: &str = "zvf, in shards";
+const IN_BATCHES: &str = "zvf, batch by batch";
 /// Chunks of a shard on each axis, as `zvf create` derives it for three axes.
 const SHARD: u64 = 4;
