@@ -14,7 +14,7 @@
 //! KeyedFolder        single files of a folder by key: replaced, or created only if absent
 //! CommitGate         once something may be visible, a command is no longer cancelled
 //! hash_file          XXH64, by which records detect changed files
-//! leftovers          leftovers of killed processes: listed, and removed when the owner is dead
+//! Leftover           what a killed process left: listed, and removed when the owner is dead
 //! ```
 //!
 //! Names next to a target `PARENT/NAME` (a `NAME` that is too long is shortened and gets a hash):

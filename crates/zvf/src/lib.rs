@@ -31,7 +31,7 @@
 //! | [`pyramid`] | coarser levels of a store | `zvf-pyramid` |
 //! | [`render`](mod@render) | pictures of answers | `zvf-render` |
 //! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
-//! | [`repair`] | what can be mended without guessing | `zvf-repair` |
+//! | [`repair`] | what can be repaired without guessing | `zvf-repair` |
 //! | [`migrate`] | stores of older formats as new ones | `zvf-migrate` |
 //! | [`tensor`] | dense arrays in one file, and stores packed into one | `zvf-tensor` |
 //! | [`tasks`] | work that many processes divide: plan, run, finish | here |
@@ -42,7 +42,7 @@
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
 //! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
 //! `write` what makes stores, `pyramid` their coarser levels, `render` pictures, `validate` the rules of the format,
-//! `repair` what can be mended, `migrate` what brings older stores along, `tensor` dense arrays in one
+//! `repair` what can be repaired, `migrate` what brings older stores along, `tensor` dense arrays in one
 //! file and packed stores, `more-codecs` steps of codec chains that few writers use, `fast-codecs` faster decoding of
 //! Blosc with some code that is not safe Rust. A feature adds items and changes none.
 #![forbid(unsafe_code)]
