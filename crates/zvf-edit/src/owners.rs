@@ -55,7 +55,7 @@ pub(crate) fn withdraw_owners(
     for ((chunk, fragment), owners) in owners {
         let owner = match owners.as_slice() {
             [] => -1,
-            [one] => *one,
+            [owner] => *owner,
             _ => -2,
         };
         if !cells.contains_key(&chunk) {

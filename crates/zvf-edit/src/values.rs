@@ -54,10 +54,10 @@ impl Geometry {
     /// Removes the arrays and documents of dropped columns.
     fn erase_arrays(&mut self, out: &mut Changes) {
         for array in std::mem::take(&mut self.erased_arrays) {
-            array.erase(out);
+            array.push_removal(out);
         }
         for array in std::mem::take(&mut self.erased_rows) {
-            array.erase(out);
+            array.push_removal(out);
         }
         for key in std::mem::take(&mut self.erased_keys) {
             out.insert(key, None);
