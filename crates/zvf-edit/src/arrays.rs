@@ -219,7 +219,7 @@ impl CellArray {
     pub(crate) fn copy_to(&self, snap: &Snapshot, path: &str) -> Result<Self> {
         let mut copy = Self::create(self, path, self.doc["attributes"].clone());
         for chunk in self.chunks() {
-            copy.put(&chunk, self.read(snap, &chunk)?.unwrap_or_default());
+            copy.put_chunk(&chunk, self.read(snap, &chunk)?.unwrap_or_default());
         }
         Ok(copy)
     }
@@ -294,7 +294,7 @@ impl CellArray {
     }
 
     /// Stages the payload of a chunk. An empty payload removes the chunk.
-    pub(crate) fn put(&mut self, chunk: &[i64], payload: impl Into<Bytes>) {
+    pub(crate) fn put_chunk(&mut self, chunk: &[i64], payload: impl Into<Bytes>) {
         let payload: Bytes = payload.into();
         self.staged.insert(chunk.to_vec(), (!payload.is_empty()).then_some(payload));
     }

@@ -72,7 +72,7 @@ impl Epoch {
 impl Drop for Epoch {
     fn drop(&mut self) {
         // Without this object, the next writer waits until the lease ends.
-        let _ = self.side.put(&end_key(self.number), &Bytes::new());
+        let _ = self.side.put_object(&end_key(self.number), &Bytes::new());
     }
 }
 

@@ -271,7 +271,7 @@ impl Geometry {
                         bytes[from..from + size].copy_from_slice(row);
                     }
                 }
-                column.array.put(&key, bytes);
+                column.array.put_chunk(&key, bytes);
             }
         }
         self.fragment_columns = columns;

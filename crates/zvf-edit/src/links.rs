@@ -556,7 +556,7 @@ impl LinkFamily {
         let same = stored.as_deref().unwrap_or_default() == bytes
             || stored.as_deref().is_some_and(|stored| same_records(stored, &rows, body, shape));
         if !same {
-            array.put(source, bytes);
+            array.put_chunk(source, bytes);
         }
         Ok(!same)
     }
@@ -605,7 +605,7 @@ impl LinkFamily {
         if let Some(array) = column.arrays.get_mut(offsets)
             && array.read(snap, source)?.as_deref().unwrap_or_default() != values
         {
-            array.put(source, values);
+            array.put_chunk(source, values);
         }
         Ok(())
     }
@@ -619,7 +619,7 @@ impl LinkFamily {
         });
         let mut index = FragmentIndexBuilder::new();
         index.range(0, num::to_u64(count))?;
-        fragments.put(source, if count == 0 { Vec::new() } else { index.encode() });
+        fragments.put_chunk(source, if count == 0 { Vec::new() } else { index.encode() });
         Ok(())
     }
 

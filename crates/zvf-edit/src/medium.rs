@@ -155,7 +155,7 @@ impl Medium {
     }
 
     /// Creates or replaces an object unconditionally.
-    pub(crate) fn put(&self, key: &str, bytes: &Bytes) -> Result<()> {
+    pub(crate) fn put_object(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match self {
             Self::Folder(folder) => folder.put(key, bytes.clone()).map_err(with_key(key)),
             Self::Objects(objects) => Ok(block_on(objects.put(key, bytes))?),
@@ -166,7 +166,7 @@ impl Medium {
     pub(crate) fn put_unsynced(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match self {
             Self::Folder(folder) => folder.mark(key, bytes.clone()).map_err(with_key(key)),
-            Self::Objects(_) => self.put(key, bytes),
+            Self::Objects(_) => self.put_object(key, bytes),
         }
     }
 

@@ -70,7 +70,7 @@ pub(crate) fn withdraw_owners(
         }
     }
     for (chunk, bytes) in cells.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
-        column.put(&chunk, bytes);
+        column.put_chunk(&chunk, bytes);
     }
     column.flush(snap, changes)
 }

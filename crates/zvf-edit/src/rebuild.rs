@@ -321,7 +321,7 @@ impl Geometry {
         self.extend_arrays(&keys);
         for (key, payload) in payloads {
             for (array, bytes) in self.arrays_mut().zip(payload) {
-                array.put(&key, bytes);
+                array.put_chunk(&key, bytes);
             }
         }
         self.count_rows(row_change);

@@ -267,7 +267,7 @@ impl Transaction {
                 let bytes = scalar.encode_id(id).map_err(|error| error.with_place(path))?;
                 renamed.extend(bytes);
             }
-            array.put(&chunk, renamed);
+            array.put_chunk(&chunk, renamed);
         }
         array.flush(&self.snap, changes)
     }

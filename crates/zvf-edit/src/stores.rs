@@ -57,7 +57,7 @@ fn forget_journal(store: &Path) -> Result<()> {
     if let Some(extension) = root["attributes"]["zvf"].as_object_mut() {
         extension.shift_remove("journal");
     }
-    journal.store.put("zarr.json", &doc_bytes(&root)?)?;
+    journal.store.put_object("zarr.json", &doc_bytes(&root)?)?;
     journal.side.delete_below("")
 }
 
@@ -91,7 +91,7 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
     let copy = Journal::open_beside(out)?;
     for (key, bytes) in &changes {
         match bytes {
-            Some(bytes) => copy.store.put(key, bytes)?,
+            Some(bytes) => copy.store.put_object(key, bytes)?,
             None => copy.store.delete(&[key])?,
         }
     }

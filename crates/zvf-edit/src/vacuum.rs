@@ -220,7 +220,7 @@ impl Geometry {
             }
             for (array, bytes) in arrays.iter_mut().zip(self.chunk_payload(*chunk, &pieces)?) {
                 if array.contains(&key) {
-                    array.put(&key, bytes);
+                    array.put_chunk(&key, bytes);
                 }
             }
             result.chunks.insert(key, became);

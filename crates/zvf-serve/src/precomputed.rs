@@ -102,7 +102,7 @@ pub(crate) fn view_address(root: &str, has_client: bool, view: &Json) -> String 
             | b',' => {
                 address.push(char::from(byte));
             }
-            other => address.push_str(&format!("%{other:02X}")),
+            byte => address.push_str(&format!("%{byte:02X}")),
         }
     }
     address

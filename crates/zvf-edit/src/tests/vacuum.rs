@@ -56,7 +56,7 @@ fn add_rows(geometry: &mut Geometry, changes: &mut Changes) {
         for (array, size) in columns.chain([(&mut geometry.vertices, position)]) {
             let mut bytes = array.read_stored(&snap, &chunk).unwrap().unwrap().to_vec();
             bytes.extend_from_within(..size);
-            array.put(&chunk, bytes);
+            array.put_chunk(&chunk, bytes);
         }
     }
     geometry.vertices.flush(&snap, changes).unwrap();
@@ -224,7 +224,7 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         rows[1].insert(0, shared);
         let mut index = FragmentIndexBuilder::new();
         rows.iter().for_each(|rows| index.rows(rows).unwrap());
-        geometry.fragments.put(&key, index.encode());
+        geometry.fragments.put_chunk(&key, index.encode());
         let mut changes = Changes::new();
         geometry.fragments.flush(&snap, &mut changes).unwrap();
         let objects = geometry.objects.as_mut().unwrap();
