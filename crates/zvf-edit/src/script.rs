@@ -387,7 +387,7 @@ pub(crate) fn commit_changes(
     let _first = journal.lock_for_first()?;
     let staging = journal.lock_for_staging()?;
     let staged = journal.stage(&txid, changes, before)?;
-    epoch.map_or(Ok(()), Epoch::check).inspect_err(|_fenced| journal.unstage(&txid))?;
+    epoch.map_or(Ok(()), Epoch::check_is_latest).inspect_err(|_fenced| journal.unstage(&txid))?;
     report["head"] = json!(head);
     report["txid"] = json!(txid);
     body["seq"] = json!(head);

@@ -100,7 +100,7 @@ impl FeatureSink for Sink<'_> {
 
     fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
         if let Some(mut held) = self.held.take() {
-            let all = held.features.iter().map(|item| item.bounds).fold(EMPTY_BOX, union);
+            let all = held.features.iter().map(|item| item.bounds).fold(EMPTY_BOX, unite_boxes);
             // A feature without a geometry has no box, so there is no tree.
             let has_tree = held.features.iter().all(|item| item.bounds[0] <= item.bounds[2])
                 && !held.features.is_empty();
