@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::units::time;
+use crate::units::format_time;
 
 /// What is wanted of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,15 +20,19 @@ pub(crate) enum Bar {
 impl fmt::Display for Bar {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ahead(times) => write!(to, "{} times as fast", round(*times)),
-            Self::Seconds(seconds) => write!(to, "at most {}", time(*seconds)),
-            Self::Times(_, times, who) => write!(to, "at most {} times {who}", round(*times)),
-            Self::Cores(times) => write!(to, "{} times as fast as on one processor", round(*times)),
+            Self::Ahead(times) => write!(to, "{} times as fast", round_to_hundredths(*times)),
+            Self::Seconds(seconds) => write!(to, "at most {}", format_time(*seconds)),
+            Self::Times(_, times, who) => {
+                write!(to, "at most {} times {who}", round_to_hundredths(*times))
+            }
+            Self::Cores(times) => {
+                write!(to, "{} times as fast as on one processor", round_to_hundredths(*times))
+            }
         }
     }
 }
 
 /// Two digits after the point: figures of the issue say no more.
-fn round(number: f64) -> f64 {
+fn round_to_hundredths(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 pub(crate) const ENOUGH: f64 = 0.02;
 
 /// The mean over `times` runs.
-pub(crate) fn seconds(
+pub(crate) fn measure_runs(
     times: u32,
     mut work: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<f64> {
@@ -19,7 +19,9 @@ pub(crate) fn seconds(
 }
 
 /// The mean over as many runs as fill [`ENOUGH`], all sides alike.
-pub(crate) fn repeated(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+pub(crate) fn measure_repeated(
+    mut work: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<f64> {
     let start = Instant::now();
     let mut times = 0_u32;
     loop {

@@ -22,8 +22,8 @@ use crate::bar::Bar;
 use crate::report::median;
 use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::settings::Bench;
-use crate::wanted::{self, Verdict};
-use crate::watch::{processor, read_stats};
+use crate::targets::{self, Verdict};
+use crate::watch::{processor_time, read_stats};
 use crate::{limit, profile};
 
 type Run<'a> = Box<dyn FnMut() -> anyhow::Result<Turn> + 'a>;
@@ -48,12 +48,12 @@ impl<'a> Contender<'a> {
     }
 
     /// The same with the file or folder that it asks, whose size is in the row.
-    pub(crate) fn holding(self, file: impl AsRef<Path>) -> Self {
+    pub(crate) fn with_file(self, file: impl AsRef<Path>) -> Self {
         Self { file: Some(file.as_ref().to_owned()), ..self }
     }
 
     /// The same, followed by something outside the clock.
-    pub(crate) fn then(self, after: impl Fn(Turn) -> anyhow::Result<Turn> + 'a) -> Self {
+    pub(crate) fn and_then(self, after: impl Fn(Turn) -> anyhow::Result<Turn> + 'a) -> Self {
         let run = self.run.map(|mut run| -> Run<'a> { Box::new(move || after(run()?)) });
         Self { run, ..self }
     }
@@ -67,7 +67,7 @@ impl<'a> Contender<'a> {
     }
 
     /// One who is not, and why.
-    pub(crate) fn absent(name: impl Into<String>, role: Role, why: impl Into<String>) -> Self {
+    pub(crate) fn new_absent(name: impl Into<String>, role: Role, why: impl Into<String>) -> Self {
         Self { name: name.into(), role, run: Err(why.into()), file: None }
     }
 }
@@ -85,17 +85,17 @@ impl fmt::Display for Held {
 impl std::error::Error for Held {}
 
 /// Has everyone do the work, again and again.
-pub(crate) fn contest(
+pub(crate) fn run_contest(
     bench: &Bench,
     part: &'static str,
     work: impl Into<String>,
     contenders: Vec<Contender<'_>>,
 ) -> anyhow::Result<Row> {
-    contest_for(bench, part, work, None, contenders)
+    run_contest_with_bar(bench, part, work, None, contenders)
 }
 
 /// The same; `ahead` is at least how many times as fast as the reference zvf is wanted to be.
-pub(crate) fn contest_for(
+pub(crate) fn run_contest_with_bar(
     bench: &Bench,
     part: &'static str,
     work: impl Into<String>,
@@ -117,7 +117,7 @@ pub(crate) fn contest_for(
         }
         firsts.push(first);
     }
-    let count = agreed(&work, &contenders, &firsts)?;
+    let count = check_counts(&work, &contenders, &firsts)?;
     let mut turns = vec![Vec::new(); contenders.len()];
     let begun = Instant::now();
     for turn in 0..bench.turns {
@@ -136,17 +136,17 @@ pub(crate) fn contest_for(
     let sides = sides.map(|((contender, first), turns)| Side {
         name: contender.name.clone(),
         role: contender.role,
-        result: first.map(|first| settled(first, &turns)),
-        stored: contender.file.as_deref().and_then(limit::size),
+        result: first.map(|first| summarize_turns(first, &turns)),
+        stored: contender.file.as_deref().and_then(limit::disk_size),
     });
-    let bars = ahead.map(Bar::Ahead).into_iter().chain(wanted::find(part, &work)).collect();
+    let bars = ahead.map(Bar::Ahead).into_iter().chain(targets::find_bars(part, &work)).collect();
     let mut row = Row { part, work, count, bars, sides: sides.collect(), profile: None };
     if bench.turns > 0 {
-        remember(bench, &mut row)?;
-        if let Some(side) = side_to_profile(bench, &row).filter(|_| !bench.alone)
+        add_memory(bench, &mut row)?;
+        if let Some(side) = find_side_to_profile(bench, &row).filter(|_| !bench.alone)
             && let Some(Contender { name, run: Ok(run), .. }) = contenders.get_mut(side)
         {
-            let profile = profile::take(bench.listening, run);
+            let profile = profile::profile_work(bench.listening, run);
             // Who is meant is said where it is not the first of ours.
             let is_variant = row.sides.get(side).is_some_and(|side| side.role != Role::Zvf);
             row.profile = Some(match is_variant {
@@ -160,8 +160,8 @@ pub(crate) fn contest_for(
 
 /// The side whose profile is worth having: the one that misses what is wanted; of work whose growth is judged when all
 /// amounts of data are done, ours.
-fn side_to_profile(bench: &Bench, row: &Row) -> Option<usize> {
-    match wanted::judge(row) {
+fn find_side_to_profile(bench: &Bench, row: &Row) -> Option<usize> {
+    match targets::judge_row(row) {
         Verdict::Missed { side } => Some(side),
         _ if bench.is_thorough && row.part == "grow" => {
             row.sides.iter().position(|side| side.role == Role::Zvf)
@@ -173,10 +173,10 @@ fn side_to_profile(bench: &Bench, row: &Row) -> Option<usize> {
 /// Runs one turn and measures the processor time of this process and its children. A turn may repeat the work: the share of
 /// the measured work in the turn's time is also its share of the processor time.
 fn measure_turn(run: &mut Run<'_>) -> anyhow::Result<Turn> {
-    let (before, begun) = (processor(std::process::id()), Instant::now());
+    let (before, begun) = (processor_time(std::process::id()), Instant::now());
     let mut turn = run()?;
     if turn.cost.processor.is_none()
-        && let (Some(before), Some(after)) = (before, processor(std::process::id()))
+        && let (Some(before), Some(after)) = (before, processor_time(std::process::id()))
     {
         let share = after.saturating_sub(before).as_secs_f64() / begun.elapsed().as_secs_f64();
         turn.cost.processor = Some(Duration::from_secs_f64(turn.seconds * share));
@@ -186,7 +186,7 @@ fn measure_turn(run: &mut Run<'_>) -> anyhow::Result<Turn> {
 
 /// The median time; requests and bytes of the last turn, when nothing is new; the most memory; the mean time of
 /// processors, which is counted in ticks.
-pub(crate) fn settled(first: Turn, turns: &[Turn]) -> Turn {
+pub(crate) fn summarize_turns(first: Turn, turns: &[Turn]) -> Turn {
     let Some(last) = turns.last() else { return first };
     let memory = turns.iter().map(|turn| turn.cost.memory).fold(first.cost.memory, Option::max);
     let seconds = median(turns.iter().map(|turn| turn.seconds).collect());
@@ -204,14 +204,14 @@ fn measure_memory(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<
 }
 
 /// Has a process of its own do our side, to see what it holds.
-fn remember(bench: &Bench, row: &mut Row) -> anyhow::Result<()> {
+fn add_memory(bench: &Bench, row: &mut Row) -> anyhow::Result<()> {
     let Some(side) = row.sides.iter_mut().find(|side| side.role == Role::Zvf) else {
         return Ok(());
     };
     let Ok(turn) = &mut side.result else { return Ok(()) };
     if turn.cost.memory.is_none() {
         let mut command = Command::new(std::env::current_exe()?);
-        let output = command.args(bench.words(row.part, &row.work)).output()?;
+        let output = command.args(bench.process_words(row.part, &row.work)).output()?;
         let stdout = String::from_utf8_lossy(&output.stdout);
         let held = stdout.trim().parse::<u64>();
         let held = held.with_context(|| format!("{}: no memory is told: {output:?}", row.work))?;
@@ -221,7 +221,7 @@ fn remember(bench: &Bench, row: &mut Row) -> anyhow::Result<()> {
 }
 
 /// What all count who count.
-fn agreed(
+fn check_counts(
     work: &str,
     contenders: &[Contender<'_>],
     firsts: &[Result<Turn, String>],
@@ -229,10 +229,10 @@ fn agreed(
     let mut agreed: Option<(u64, &str)> = None;
     for (contender, first) in contenders.iter().zip(firsts) {
         let Some(found) = first.as_ref().ok().and_then(|turn| turn.count) else { continue };
-        let (wanted, who) = *agreed.get_or_insert((found, &contender.name));
+        let (expected, who) = *agreed.get_or_insert((found, &contender.name));
         ensure!(
-            found == wanted,
-            "{work}: {who} counts {wanted}, {} counts {found}",
+            found == expected,
+            "{work}: {who} counts {expected}, {} counts {found}",
             contender.name
         );
     }
@@ -243,12 +243,12 @@ fn agreed(
 mod tests {
     use super::*;
 
-    fn counting(name: &str, role: Role, count: u64) -> Contender<'_> {
-        Contender::new(name, role, move || Ok(Turn::from_seconds(1.0).counting(count)))
+    fn counting_contender(name: &str, role: Role, count: u64) -> Contender<'_> {
+        Contender::new(name, role, move || Ok(Turn::from_seconds(1.0).with_count(count)))
     }
 
     /// A turn that says what it held, so that nobody starts a process to know.
-    fn turn(seconds: f64, bytes: u64, memory: u64) -> Turn {
+    fn new_turn(seconds: f64, bytes: u64, memory: u64) -> Turn {
         let processor = Some(Duration::from_secs_f64(2.0 * seconds));
         let cost = Cost { requests: None, bytes: Some(bytes), memory: Some(memory), processor };
         Turn { cost, ..Turn::from_seconds(seconds) }
@@ -256,8 +256,11 @@ mod tests {
 
     #[test]
     fn who_counts_something_else_fails_the_work() {
-        let sides = vec![counting("zvf", Role::Zvf, 3), counting("other", Role::Peer, 4)];
-        let error = contest(&Bench::of_turns(2), "ask", "a box", sides).unwrap_err();
+        let sides = vec![
+            counting_contender("zvf", Role::Zvf, 3),
+            counting_contender("other", Role::Peer, 4),
+        ];
+        let error = run_contest(&Bench::with_turns(2), "ask", "a box", sides).unwrap_err();
         assert_eq!(error.to_string(), "a box: zvf counts 3, other counts 4");
     }
 
@@ -267,10 +270,10 @@ mod tests {
         let ours = Contender::new("zvf", Role::Zvf, || {
             turns += 1;
             let [seconds, bytes] = [[1.0, 900.0], [4.0, 30.0], [2.0, 20.0], [3.0, 10.0]][turns - 1];
-            Ok(turn(seconds, bytes as u64, turns as u64 % 3).counting(7))
+            Ok(new_turn(seconds, bytes as u64, turns as u64 % 3).with_count(7))
         });
-        let sides = vec![ours, Contender::absent("other", Role::Peer, "no wheel")];
-        let row = contest(&Bench::of_turns(3), "ask", "a box", sides).unwrap();
+        let sides = vec![ours, Contender::new_absent("other", Role::Peer, "no wheel")];
+        let row = run_contest(&Bench::with_turns(3), "ask", "a box", sides).unwrap();
         assert_eq!(
             (row.count, row.seconds(Role::Zvf), row.seconds(Role::Peer)),
             (Some(7), Some(3.0), None)
@@ -285,8 +288,8 @@ mod tests {
 
     #[test]
     fn without_zvf_there_is_no_row() {
-        let sides = vec![Contender::absent("zvf", Role::Zvf, "broken")];
-        let error = contest(&Bench::of_turns(1), "ask", "a box", sides).unwrap_err();
+        let sides = vec![Contender::new_absent("zvf", Role::Zvf, "broken")];
+        let error = run_contest(&Bench::with_turns(1), "ask", "a box", sides).unwrap_err();
         assert_eq!(error.to_string(), "a box: zvf: broken");
     }
 
@@ -295,19 +298,19 @@ mod tests {
         let mut turns = 0;
         let ours = Contender::new("zvf", Role::Zvf, || {
             turns += 1;
-            Ok(turn(1.0, 0, 1))
+            Ok(new_turn(1.0, 0, 1))
         });
-        let bench = Bench { patience: std::time::Duration::ZERO, ..Bench::of_turns(9) };
-        contest(&bench, "ask", "a box", vec![ours]).unwrap();
+        let bench = Bench { patience: std::time::Duration::ZERO, ..Bench::with_turns(9) };
+        run_contest(&bench, "ask", "a box", vec![ours]).unwrap();
         assert_eq!(turns, 2);
     }
 
     #[test]
     fn a_process_of_our_own_does_nothing_but_our_side() {
         let others = Contender::new("other", Role::Peer, || anyhow::bail!("not to be asked"));
-        let sides = vec![others, counting("zvf", Role::Zvf, 3)];
-        let bench = Bench { own: Some("a box".into()), ..Bench::of_turns(3) };
-        let error = contest(&bench, "ask", "a box", sides).unwrap_err();
+        let sides = vec![others, counting_contender("zvf", Role::Zvf, 3)];
+        let bench = Bench { own: Some("a box".into()), ..Bench::with_turns(3) };
+        let error = run_contest(&bench, "ask", "a box", sides).unwrap_err();
         let held = error.downcast_ref::<Held>().unwrap();
         assert!(!cfg!(target_os = "linux") || held.0 > 1 << 20, "{held:?}");
     }

@@ -22,7 +22,7 @@ use crate::bar::Bar;
 use crate::row::Row;
 use crate::series::Series;
 use crate::settings::Bench;
-use crate::wanted;
+use crate::targets;
 
 /// The results of one part.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -45,46 +45,47 @@ struct FinishedPart<'a> {
 }
 
 /// Saves results of a part under a name.
-pub(crate) fn save(
+pub(crate) fn save_results(
     bench: &Bench,
     name: &str,
     commit: &str,
     results: &PartResults,
 ) -> anyhow::Result<()> {
-    let ahead = results.rows.iter().map(find_own_bar).collect();
+    let ahead = results.rows.iter().map(find_part_bar).collect();
     let finished = FinishedPart {
         commit: commit.to_owned(),
-        settings: settings(bench),
+        settings: format_settings(bench),
         ahead,
         results: Cow::Borrowed(results),
     };
-    let file = path(&bench.below("parts")?, name);
+    let file = part_path(&bench.create_folder("parts")?, name);
     let unfinished = file.with_extension("part");
     fs::write(&unfinished, serde_json::to_vec(&finished)?)?;
     Ok(fs::rename(unfinished, file)?)
 }
 
 /// Loads results of a part by their name, and the commit they are of, if they were measured with the settings of `bench`.
-pub(crate) fn load(
+pub(crate) fn load_results(
     bench: &Bench,
     name: &str,
     part: &'static str,
 ) -> anyhow::Result<Option<(String, PartResults)>> {
-    let file = path(&bench.folder.join("parts"), name);
+    let file = part_path(&bench.folder.join("parts"), name);
     let text = match fs::read(&file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text?,
     };
     let finished: FinishedPart =
         serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
-    if finished.settings != settings(bench) {
+    if finished.settings != format_settings(bench) {
         return Ok(None);
     }
     let FinishedPart { commit, ahead, results, .. } = finished;
     let mut results = results.into_owned();
     for (row, ahead) in results.rows.iter_mut().zip(ahead) {
         row.part = part;
-        row.bars = ahead.map(Bar::Ahead).into_iter().chain(wanted::find(part, &row.work)).collect();
+        row.bars =
+            ahead.map(Bar::Ahead).into_iter().chain(targets::find_bars(part, &row.work)).collect();
     }
     for series in &mut results.series {
         series.part = part;
@@ -93,20 +94,20 @@ pub(crate) fn load(
 }
 
 /// Returns the figure of a row that its part wants of it, which comes before those of the table.
-fn find_own_bar(row: &Row) -> Option<f64> {
-    let in_table = wanted::find(row.part, &row.work).len();
+fn find_part_bar(row: &Row) -> Option<f64> {
+    let in_table = targets::find_bars(row.part, &row.work).len();
     match row.bars.first() {
         Some(Bar::Ahead(times)) if row.bars.len() > in_table => Some(*times),
         _ => None,
     }
 }
 
-fn path(folder: &Path, part: &str) -> PathBuf {
+fn part_path(folder: &Path, part: &str) -> PathBuf {
     folder.join(format!("{part}.json"))
 }
 
 /// Returns all settings that results depend on, as text.
-fn settings(bench: &Bench) -> String {
+fn format_settings(bench: &Bench) -> String {
     let Bench { scale, largest, turns, patience, listening, places, .. } = bench;
     let Bench { disk, is_thorough, threads, .. } = bench;
     format!(
@@ -122,7 +123,7 @@ mod tests {
     use crate::row::{Cost, Role, Side, Turn};
     use crate::series::{Amount, Step};
 
-    fn results(bars: Vec<Bar>) -> PartResults {
+    fn sample_results(bars: Vec<Bar>) -> PartResults {
         let cost = Cost { processor: Some(Duration::from_millis(30)), ..Cost::default() };
         let turn = Turn { seconds: 0.1, count: Some(7), cost };
         let side = |name: &str, result| Side {
@@ -150,33 +151,33 @@ mod tests {
     #[test]
     fn results_are_what_was_saved() {
         let folder = tempfile::tempdir().unwrap();
-        let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(3) };
-        assert!(load(&bench, "ask", "ask").unwrap().is_none());
-        save(&bench, "ask", "abc", &results(vec![Bar::Ahead(40.0)])).unwrap();
-        let (commit, loaded) = load(&bench, "ask", "ask").unwrap().unwrap();
+        let bench = Bench { folder: folder.path().to_owned(), ..Bench::with_turns(3) };
+        assert!(load_results(&bench, "ask", "ask").unwrap().is_none());
+        save_results(&bench, "ask", "abc", &sample_results(vec![Bar::Ahead(40.0)])).unwrap();
+        let (commit, loaded) = load_results(&bench, "ask", "ask").unwrap().unwrap();
         assert_eq!(commit, "abc");
-        assert_eq!(format!("{loaded:?}"), format!("{:?}", results(vec![Bar::Ahead(40.0)])));
-        save(&bench, "ask", "abc", &results(Vec::new())).unwrap();
-        let (_, loaded) = load(&bench, "ask", "ask").unwrap().unwrap();
+        assert_eq!(format!("{loaded:?}"), format!("{:?}", sample_results(vec![Bar::Ahead(40.0)])));
+        save_results(&bench, "ask", "abc", &sample_results(Vec::new())).unwrap();
+        let (_, loaded) = load_results(&bench, "ask", "ask").unwrap().unwrap();
         assert_eq!(loaded.rows[0].bars, Vec::new());
     }
 
     #[test]
     fn results_of_other_settings_are_not_taken() {
         let folder = tempfile::tempdir().unwrap();
-        let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(3) };
-        save(&bench, "ask", "abc", &results(Vec::new())).unwrap();
-        let other = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(4) };
-        assert!(load(&other, "ask", "ask").unwrap().is_none());
+        let bench = Bench { folder: folder.path().to_owned(), ..Bench::with_turns(3) };
+        save_results(&bench, "ask", "abc", &sample_results(Vec::new())).unwrap();
+        let changed = Bench { folder: folder.path().to_owned(), ..Bench::with_turns(4) };
+        assert!(load_results(&changed, "ask", "ask").unwrap().is_none());
     }
 
     #[test]
     fn a_damaged_file_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(3) };
-        save(&bench, "ask", "abc", &results(Vec::new())).unwrap();
-        fs::write(path(&folder.path().join("parts"), "ask"), "{").unwrap();
-        let error = load(&bench, "ask", "ask").unwrap_err();
+        let bench = Bench { folder: folder.path().to_owned(), ..Bench::with_turns(3) };
+        save_results(&bench, "ask", "abc", &sample_results(Vec::new())).unwrap();
+        fs::write(part_path(&folder.path().join("parts"), "ask"), "{").unwrap();
+        let error = load_results(&bench, "ask", "ask").unwrap_err();
         assert!(error.to_string().ends_with("ask.json"), "{error}");
     }
 }

@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use anyhow::ensure;
 
-use crate::clock::repeated;
+use crate::clock::measure_repeated;
 use crate::discard::discard;
 
 /// The seconds that reading `files` takes. One that is not there was never written: it holds nothing.
-pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<f64> {
-    repeated(|| {
+pub(crate) fn measure_read(files: &[PathBuf]) -> anyhow::Result<f64> {
+    measure_repeated(|| {
         for file in files {
             match std::fs::read(file) {
                 Ok(bytes) => drop(std::hint::black_box(bytes)),
@@ -26,13 +26,13 @@ pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<f64> {
 }
 
 /// The bytes of a file, or of all files below a folder; nothing where there is none.
-pub(crate) fn size(path: &Path) -> Option<u64> {
-    let all = if path.is_dir() { files(path).ok()? } else { vec![path.to_owned()] };
+pub(crate) fn disk_size(path: &Path) -> Option<u64> {
+    let all = if path.is_dir() { list_files(path).ok()? } else { vec![path.to_owned()] };
     all.iter().map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
 /// Every file below a folder.
-pub(crate) fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn list_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let (mut files, mut open) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder)? {
@@ -48,7 +48,7 @@ pub(crate) fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// The seconds that the system's own command takes to copy a folder; the copy is removed again.
-pub(crate) fn copied(from: &Path, to: &Path) -> anyhow::Result<f64> {
+pub(crate) fn measure_copy(from: &Path, to: &Path) -> anyhow::Result<f64> {
     let start = Instant::now();
     let status = Command::new("cp").arg("-r").args([from, to]).status()?;
     let seconds = start.elapsed().as_secs_f64();

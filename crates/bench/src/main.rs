@@ -12,7 +12,6 @@ mod contest;
 mod discard;
 mod finished;
 mod limit;
-mod ours;
 mod page;
 mod parts;
 mod peer;
@@ -25,12 +24,13 @@ mod series;
 #[cfg(feature = "remote")]
 mod server;
 mod settings;
+mod targets;
 mod tensor;
 mod units;
 mod validate;
-mod wanted;
 mod watch;
 mod write;
+mod zvf_side;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -39,12 +39,12 @@ use anyhow::ensure;
 use clap::Parser;
 
 use crate::contest::Held;
-use crate::ours::Ours;
 use crate::page::Page;
 use crate::parts::work;
 use crate::peer::Environment;
 use crate::report::median;
 use crate::settings::Bench;
+use crate::zvf_side::Ours;
 
 /// Measures zvf against its peers, side by side in one run.
 #[derive(Debug, Parser)]
@@ -120,9 +120,9 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let bench = arguments.bench();
+    let bench = arguments.to_bench();
     if arguments.profile {
-        return profile(&bench, &arguments);
+        return profile_ours(&bench, &arguments);
     }
     if arguments.billion {
         let file = arguments.page.as_ref().map(|page| page.with_file_name("billion.md"));
@@ -131,7 +131,7 @@ fn main() -> anyhow::Result<()> {
             billion::Extent { vertices, only: arguments.only, sql, resume: arguments.resume };
         return billion::run(&bench, extent, file.as_deref());
     }
-    let chosen = arguments.parts()?;
+    let chosen = arguments.chosen_parts()?;
     let mut page = Page::new();
     let begun = Instant::now();
     let mut failed: Vec<&str> = Vec::new();
@@ -140,7 +140,7 @@ fn main() -> anyhow::Result<()> {
             continue;
         }
         if arguments.resume
-            && let Some((commit, results)) = finished::load(&bench, part.name, part.name)?
+            && let Some((commit, results)) = finished::load_results(&bench, part.name, part.name)?
         {
             page.add_results(part.name, part.name, &commit, results);
             continue;
@@ -160,17 +160,17 @@ fn main() -> anyhow::Result<()> {
                 }
             },
             Ok(()) => {
-                page.finish_part(part);
+                page.print_growth(part);
                 // A filter leaves rows out.
                 if bench.filter.is_none() {
                     let results = page.results_of(part.name);
-                    finished::save(&bench, part.name, &page::current_commit(), &results)?;
+                    finished::save_results(&bench, part.name, &page::current_commit(), &results)?;
                 }
             }
         }
     }
     discard::remove_discarded()?;
-    println!("{}", page.tables(parts::ALL));
+    println!("{}", page.format_tables(parts::ALL));
     ensure!(
         failed.is_empty(),
         "failed: {}; the parts that are finished are taken from the folder with --resume",
@@ -185,7 +185,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 impl Arguments {
-    fn bench(&self) -> Bench {
+    fn to_bench(&self) -> Bench {
         let (turns, seconds) = if self.quick { (2, 2) } else { (7, 10) };
         let places = self.write.iter().chain(&self.pyramid).chain(&self.place);
         Bench {
@@ -206,11 +206,11 @@ impl Arguments {
     }
 
     /// The parts that are asked for; none for all.
-    fn parts(&self) -> anyhow::Result<Vec<&str>> {
+    fn chosen_parts(&self) -> anyhow::Result<Vec<&str>> {
         let all: Vec<&str> = parts::ALL.iter().map(|part| part.name).collect();
         for name in &self.part {
-            let known = all.contains(&name.as_str());
-            ensure!(known, "there is no part {name:?}: there is {}", all.join(", "));
+            let exists = all.contains(&name.as_str());
+            ensure!(exists, "there is no part {name:?}: there is {}", all.join(", "));
         }
         let mut chosen: Vec<&str> = self.part.iter().map(String::as_str).collect();
         let switches = [
@@ -225,21 +225,22 @@ impl Arguments {
 }
 
 /// Our own side and nothing else, for a profiler.
-fn profile(bench: &Bench, arguments: &Arguments) -> anyhow::Result<()> {
+fn profile_ours(bench: &Bench, arguments: &Arguments) -> anyhow::Result<()> {
     if !arguments.write.is_empty() {
         return write::profile(bench);
     }
     if arguments.tensor {
         return tensor::profile(bench);
     }
-    let stores = bench.stores();
-    Environment::installed(&bench.folder)?.make(&stores, bench.scale)?;
+    let stores = bench.stores_folder();
+    Environment::install_reference(&bench.folder)?.make_stores(&stores, bench.scale)?;
     if arguments.validate {
         return validate::profile(bench);
     }
     let mut ours = Ours::new(&stores);
-    for work in work::list_work(bench.scale).into_iter().filter(|work| bench.wants(work.name)) {
-        ours.warm(&work)?;
+    for work in work::list_work(bench.scale).into_iter().filter(|work| bench.is_selected(work.name))
+    {
+        ours.warm_up(&work)?;
         let times: Result<Vec<f64>, _> = (0..bench.turns).map(|_| ours.run(&work)).collect();
         let times = times?;
         let least = times.iter().copied().fold(f64::INFINITY, f64::min);

@@ -13,8 +13,8 @@ use crate::plot;
 use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::series::{Amount, Series, Step};
 use crate::settings::Bench;
-use crate::units::{size, time};
-use crate::wanted::{self, Verdict};
+use crate::targets::{self, Verdict};
+use crate::units::{format_size, format_time};
 
 /// A part.
 pub(crate) struct Part {
@@ -41,25 +41,25 @@ pub(crate) struct Page {
 
 impl Page {
     /// Adds a row, and says so.
-    pub(crate) fn row(&mut self, row: Row) {
-        eprintln!("{}", line(&row));
+    pub(crate) fn add_row(&mut self, row: Row) {
+        eprintln!("{}", format_line(&row));
         self.rows.push(row);
     }
 
     /// Adds a sentence below the table of a part, and says it.
-    pub(crate) fn note(&mut self, part: &'static str, text: &str) {
+    pub(crate) fn add_note(&mut self, part: &'static str, text: &str) {
         eprintln!("{text}");
         self.notes.push((part, text.to_owned()));
     }
 
     /// Adds a table of another shape to a part, and says it.
-    pub(crate) fn table(&mut self, part: &'static str, markdown: String) {
+    pub(crate) fn add_table(&mut self, part: &'static str, markdown: String) {
         eprint!("{markdown}");
         self.others.push((part, markdown));
     }
 
     /// Adds a step to the series of everyone but limits in a row, which is added to the page next.
-    pub(crate) fn grown(&mut self, row: &Row, work: &str, amount: Amount) {
+    pub(crate) fn add_growth(&mut self, row: &Row, work: &str, amount: Amount) {
         for side in row.sides.iter().filter(|side| side.role != Role::Limit) {
             let Ok(turn) = &side.result else { continue };
             let step = Step { amount, seconds: turn.seconds, memory: turn.cost.memory };
@@ -76,8 +76,8 @@ impl Page {
 
     /// Adds the steps of a series after those of the same work by the same contender, if there are any.
     fn add_series(&mut self, added: Series) {
-        let is_same = |one: &&mut Series| {
-            (one.part, &one.work, &one.who) == (added.part, &added.work, &added.who)
+        let is_same = |entry: &&mut Series| {
+            (entry.part, &entry.work, &entry.who) == (added.part, &added.work, &added.who)
         };
         match self.series.iter_mut().find(is_same) {
             Some(series) => {
@@ -105,12 +105,14 @@ impl Page {
     pub(crate) fn results_of(&self, part: &str) -> PartResults {
         let first = self.rows.iter().position(|row| row.part == part).unwrap_or(0); // no row, no series
         let texts = |all: &[(&'static str, String)]| {
-            all.iter().filter(|(own, _)| *own == part).map(|(_, text)| text.clone()).collect()
+            all.iter().filter(|(name, _)| *name == part).map(|(_, text)| text.clone()).collect()
         };
-        let series = self.series.iter().filter(|one| one.part == part).cloned();
+        let series = self.series.iter().filter(|entry| entry.part == part).cloned();
         PartResults {
             rows: self.rows.iter().filter(|row| row.part == part).cloned().collect(),
-            series: series.map(|one| Series { last_row: one.last_row - first, ..one }).collect(),
+            series: series
+                .map(|entry| Series { last_row: entry.last_row - first, ..entry })
+                .collect(),
             notes: texts(&self.notes),
             tables: texts(&self.others),
         }
@@ -127,8 +129,8 @@ impl Page {
         let PartResults { rows, series, notes, tables } = results;
         let first = self.rows.len();
         self.rows.extend(rows);
-        for one in series {
-            self.add_series(Series { last_row: one.last_row + first, ..one });
+        for entry in series {
+            self.add_series(Series { last_row: entry.last_row + first, ..entry });
         }
         self.notes.extend(notes.into_iter().map(|text| (part, text)));
         self.others.extend(tables.into_iter().map(|text| (part, text)));
@@ -138,14 +140,14 @@ impl Page {
     }
 
     /// Says how what a part measured grows.
-    pub(crate) fn finish_part(&self, part: &Part) {
-        for one in self.growing(part) {
-            eprintln!("{} ({}): n^{:.2}", one.work, one.who, one.exponent());
+    pub(crate) fn print_growth(&self, part: &Part) {
+        for entry in self.growing_series(part) {
+            eprintln!("{} ({}): n^{:.2}", entry.work, entry.who, entry.exponent());
         }
     }
 
-    fn growing(&self, part: &Part) -> impl Iterator<Item = &Series> {
-        self.series.iter().filter(|one| one.part == part.name && one.steps.len() > 1)
+    fn growing_series(&self, part: &Part) -> impl Iterator<Item = &Series> {
+        self.series.iter().filter(|entry| entry.part == part.name && entry.steps.len() > 1)
     }
 
     /// Writes it as a file, its plots in a folder of the same name beside it.
@@ -171,15 +173,16 @@ impl Page {
             bench.patience.as_secs(),
             took.as_secs_f64() / 60.0,
             busy.unwrap_or_default(),
-            self.earlier_parts(),
-            machine()
+            self.earlier_parts_line(),
+            describe_machine()
         );
         for part in parts {
-            let tables = self.tables_of(part);
+            let tables = self.format_part_tables(part);
             text.push_str(&tables);
             let rows: Vec<&Row> = self.rows.iter().filter(|row| row.part == part.name).collect();
-            let series: Vec<&Series> = self.growing(part).collect();
-            for (end, svg) in [("", plot::bars(&rows)), ("-growth", plot::lines(&series))] {
+            let series: Vec<&Series> = self.growing_series(part).collect();
+            for (end, svg) in [("", plot::plot_bars(&rows)), ("-growth", plot::plot_lines(&series))]
+            {
                 if let Some(svg) = svg.filter(|_| !tables.is_empty()) {
                     let name = format!("{}{end}.svg", part.name);
                     fs::write(plots.join(&name), svg)?;
@@ -188,12 +191,12 @@ impl Page {
                 }
             }
         }
-        text.push_str(&self.behind(None));
+        text.push_str(&self.format_missed(None));
         Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
     }
 
     /// Returns a line about the parts of other commits, if there are any.
-    fn earlier_parts(&self) -> String {
+    fn earlier_parts_line(&self) -> String {
         let parts = self.other_commits.iter().map(|(part, commit)| format!("{part} of {commit}"));
         let parts: Vec<String> = parts.collect();
         match parts.is_empty() {
@@ -203,7 +206,7 @@ impl Page {
     }
 
     /// Writes the tables of one part, which is none of a full run, below what is said about them.
-    pub(crate) fn write_alone(
+    pub(crate) fn write_part(
         &self,
         file: &Path,
         part: &Part,
@@ -211,48 +214,50 @@ impl Page {
         took: Duration,
     ) -> anyhow::Result<()> {
         let minutes = took.as_secs_f64() / 60.0;
-        let tables = self.tables_of(part);
-        let earlier = self.earlier_parts();
-        let mut text =
-            format!("{about}\n* {minutes:.0} minutes in all\n{earlier}{}\n{tables}", machine());
-        text.push_str(&self.behind(Some(part.name)));
+        let tables = self.format_part_tables(part);
+        let earlier = self.earlier_parts_line();
+        let mut text = format!(
+            "{about}\n* {minutes:.0} minutes in all\n{earlier}{}\n{tables}",
+            describe_machine()
+        );
+        text.push_str(&self.format_missed(Some(part.name)));
         Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
     }
 
     /// The rows and the growth that are not where they are wanted, and where the time goes; then what is not judged. Of one part
     /// by itself, rows for which no figure is written down are left out.
-    fn behind(&self, part: Option<&str>) -> String {
+    fn format_missed(&self, part: Option<&str>) -> String {
         let (mut text, mut not_judged) = (String::from(BEHIND), String::new());
         let is_shown = |name: &str, judged: bool| part.is_none_or(|part| part == name && judged);
         for row in self.rows.iter().filter(|row| is_shown(row.part, !row.bars.is_empty())) {
-            let wanted: Vec<String> = row.bars.iter().map(ToString::to_string).collect();
-            let (part, line, wanted) = (row.part, line(row), wanted.join("; "));
-            let _ = match wanted::judge(row) {
+            let bars: Vec<String> = row.bars.iter().map(ToString::to_string).collect();
+            let (part, line, bars) = (row.part, format_line(row), bars.join("; "));
+            let _ = match targets::judge_row(row) {
                 Verdict::Met => Ok(()),
                 Verdict::Missed { .. } => {
-                    writeln!(text, "| {part} | {line} | {wanted} | {} |", profile(row))
+                    writeln!(text, "| {part} | {line} | {bars} | {} |", format_profile(row))
                 }
                 Verdict::NotJudged(why) => {
-                    writeln!(not_judged, "| {part} | {line} | {wanted} | {} |", cell(&why))
+                    writeln!(not_judged, "| {part} | {line} | {bars} | {} |", escape_cell(&why))
                 }
             };
         }
-        let ours = self.series.iter().filter(|one| one.is_ours && is_shown(one.part, true));
-        for one in ours {
-            let (part, work, who) = (one.part, &one.work, &one.who);
-            let limit = wanted::find_growth(part, work, who);
-            if one.steps.len() < 2 {
+        let ours = self.series.iter().filter(|entry| entry.is_ours && is_shown(entry.part, true));
+        for entry in ours {
+            let (part, work, who) = (entry.part, &entry.work, &entry.who);
+            let limit = targets::find_growth_limit(part, work, who);
+            if entry.steps.len() < 2 {
                 let _ = writeln!(
                     not_judged,
                     "| {part} | growth of {work} ({who}) | at most n^{limit} | one amount only |"
                 );
-            } else if one.exponent() > limit {
-                let profile = self.rows.get(one.last_row).map(profile).unwrap_or_default();
+            } else if entry.exponent() > limit {
+                let profile = self.rows.get(entry.last_row).map(format_profile).unwrap_or_default();
                 let profile = if profile.is_empty() { NOT_SAMPLED } else { &profile };
                 let _ = writeln!(
                     text,
                     "| {part} | {work} ({who}): n^{:.2} | at most n^{limit} | {profile} |",
-                    one.exponent()
+                    entry.exponent()
                 );
             }
         }
@@ -264,37 +269,37 @@ impl Page {
     }
 
     /// The tables of all parts, as Markdown.
-    pub(crate) fn tables(&self, parts: &[Part]) -> String {
-        parts.iter().map(|part| self.tables_of(part)).collect()
+    pub(crate) fn format_tables(&self, parts: &[Part]) -> String {
+        parts.iter().map(|part| self.format_part_tables(part)).collect()
     }
 
     /// The tables of a part.
-    pub(crate) fn tables_of(&self, part: &Part) -> String {
+    pub(crate) fn format_part_tables(&self, part: &Part) -> String {
         let mut text = String::new();
         let mut rows = self.rows.iter().filter(|row| row.part == part.name).peekable();
-        let mut series = self.growing(part).peekable();
-        let mut others = self.others.iter().filter(|(own, _)| *own == part.name).peekable();
+        let mut series = self.growing_series(part).peekable();
+        let mut others = self.others.iter().filter(|(name, _)| *name == part.name).peekable();
         if rows.peek().is_none() && series.peek().is_none() && others.peek().is_none() {
             return text;
         }
         let _ = writeln!(text, "## {}\n", part.title);
         if rows.peek().is_some() {
             text.push_str(HEAD);
-            rows.for_each(|row| table(row, &mut text));
+            rows.for_each(|row| push_rows(row, &mut text));
             text.push('\n');
         }
         for (_, table) in others {
             text.push_str(table);
             text.push('\n');
         }
-        for (_, note) in self.notes.iter().filter(|(own, _)| *own == part.name) {
+        for (_, note) in self.notes.iter().filter(|(name, _)| *name == part.name) {
             let _ = writeln!(text, "* {note}");
         }
-        if self.notes.iter().any(|(own, _)| *own == part.name) {
+        if self.notes.iter().any(|(name, _)| *name == part.name) {
             text.push('\n');
         }
         if series.peek().is_some() {
-            growth(series, &mut text);
+            push_growth(series, &mut text);
         }
         text
     }
@@ -312,7 +317,7 @@ pub(crate) fn current_commit() -> String {
 }
 
 /// The commit and the machine, as far as they can be known.
-fn machine() -> String {
+fn describe_machine() -> String {
     let commit = current_commit();
     let line = |file: &str, key: &str| {
         let text = fs::read_to_string(file).ok()?;
@@ -330,20 +335,20 @@ fn machine() -> String {
 }
 
 /// Where the time of a row goes, or why that is not known.
-fn profile(row: &Row) -> String {
+fn format_profile(row: &Row) -> String {
     match &row.profile {
-        Some(Ok(profile) | Err(profile)) => cell(profile),
+        Some(Ok(profile) | Err(profile)) => escape_cell(profile),
         None => String::new(),
     }
 }
 
 /// Words in a cell of a table.
-fn cell(text: &str) -> String {
+fn escape_cell(text: &str) -> String {
     text.replace(['|', '\n'], " ")
 }
 
 /// One line of a row, for who waits.
-fn line(row: &Row) -> String {
+fn format_line(row: &Row) -> String {
     let ours = row.seconds(Role::Zvf).unwrap_or(f64::NAN);
     let ratio =
         row.seconds(Role::Reference).map(|theirs| format!(", {:.1} times faster", theirs / ours));
@@ -352,25 +357,25 @@ fn line(row: &Row) -> String {
     format!(
         "{}: {}{}{}",
         row.work,
-        time(ours),
+        format_time(ours),
         ratio.unwrap_or_default(),
         limit.unwrap_or_default()
     )
 }
 
-fn table(row: &Row, text: &mut String) {
+fn push_rows(row: &Row, text: &mut String) {
     let ours = row.seconds(Role::Zvf).unwrap_or(f64::NAN);
     for (at, side) in row.sides.iter().enumerate() {
         let (work, count) = match at {
             0 => (row.work.as_str(), row.count.map(|count| count.to_string()).unwrap_or_default()),
             _ => ("", String::new()),
         };
-        let (name, figures) = (name(side), figures(side, ours, row));
+        let (name, figures) = (format_name(side), format_figures(side, ours, row));
         let _ = writeln!(text, "| {work} | {count} | {name} | {figures} |");
     }
 }
 
-fn name(side: &Side) -> String {
+fn format_name(side: &Side) -> String {
     match side.role {
         Role::Zvf | Role::Variant => format!("**{}**", side.name),
         Role::Limit => format!("*{}*", side.name),
@@ -378,27 +383,27 @@ fn name(side: &Side) -> String {
     }
 }
 
-fn figures(side: &Side, ours: f64, row: &Row) -> String {
+fn format_figures(side: &Side, ours: f64, row: &Row) -> String {
     match &side.result {
-        Err(why) => format!("not here: {} | | | | | | ", cell(why)),
+        Err(why) => format!("not here: {} | | | | | | ", escape_cell(why)),
         Ok(Turn { seconds, cost: Cost { requests, bytes, memory, processor }, .. }) => {
             let ratio = match side.role {
                 Role::Zvf => String::new(),
                 Role::Reference | Role::Peer => match row.bars.first() {
-                    Some(Bar::Ahead(wanted)) => {
-                        let wanted = (wanted * 100.0).round() / 100.0;
-                        format!("{:.2} of {wanted} wanted", seconds / ours)
+                    Some(Bar::Ahead(times)) => {
+                        let times = (times * 100.0).round() / 100.0;
+                        format!("{:.2} of {times} wanted", seconds / ours)
                     }
                     _ => format!("{:.2}", seconds / ours),
                 },
                 _ => format!("{:.2}", seconds / ours),
             };
             let number = |n: &Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
-            let size = |n: &Option<u64>| n.map(size).unwrap_or_default();
+            let size = |n: &Option<u64>| n.map(format_size).unwrap_or_default();
             format!(
                 "{} | {ratio} | {} | {} | {} | {} | {}",
-                time(*seconds),
-                processor.map(|busy| time(busy.as_secs_f64())).unwrap_or_default(),
+                format_time(*seconds),
+                processor.map(|busy| format_time(busy.as_secs_f64())).unwrap_or_default(),
                 number(requests),
                 size(bytes),
                 size(memory),
@@ -408,23 +413,23 @@ fn figures(side: &Side, ours: f64, row: &Row) -> String {
     }
 }
 
-fn growth<'a>(series: impl Iterator<Item = &'a Series>, text: &mut String) {
+fn push_growth<'a>(series: impl Iterator<Item = &'a Series>, text: &mut String) {
     text.push_str(GROWTH);
-    for one in series {
-        for (at, Step { amount, seconds, memory }) in one.steps.iter().enumerate() {
+    for entry in series {
+        for (at, Step { amount, seconds, memory }) in entry.steps.iter().enumerate() {
             let (work, who) =
-                if at == 0 { (one.work.as_str(), one.who.as_str()) } else { ("", "") };
-            let last = at + 1 == one.steps.len();
-            let grows = if last { format!("n^{:.2}", one.exponent()) } else { String::new() };
+                if at == 0 { (entry.work.as_str(), entry.who.as_str()) } else { ("", "") };
+            let last = at + 1 == entry.steps.len();
+            let grows = if last { format!("n^{:.2}", entry.exponent()) } else { String::new() };
             let _ = writeln!(
                 text,
                 "| {work} | {who} | {} | {} | {} | {} | {} | {} | {grows} |",
                 amount.elements,
-                time(*seconds),
-                time(*seconds / amount.elements as f64),
-                memory.map(size).unwrap_or_default(),
+                format_time(*seconds),
+                format_time(*seconds / amount.elements as f64),
+                memory.map(format_size).unwrap_or_default(),
                 amount.files.map(|files| files.to_string()).unwrap_or_default(),
-                amount.bytes.map(size).unwrap_or_default(),
+                amount.bytes.map(format_size).unwrap_or_default(),
             );
         }
     }
@@ -458,7 +463,7 @@ const GROWTH: &str =
 
 const BEHIND: &str = "## Where zvf is not far ahead
 
-Work that misses what is wanted of it (`crates/bench/src/wanted.rs`); where nothing is written down: in which zvf is
+Work that misses what is wanted of it (`crates/bench/src/targets.rs`); where nothing is written down: in which zvf is
 neither ten times as fast as the reference (where it is not there: as the fastest of the others) nor within twice the
 limit. Growth with the data: what looks at all of it grows at most as n^1.1, what looks at as much however much there is
 as n^0.3, where nothing else is written down. Where the time goes was sampled in this run, of the one of ours that misses
@@ -497,12 +502,13 @@ mod tests {
             let (work, sides) = (format!("a box of {elements}"), vec![side, limit]);
             let row =
                 Row { part: "ask", work, count: None, bars: Vec::new(), sides, profile: None };
-            page.grown(&row, "a box", amount);
+            page.add_growth(&row, "a box", amount);
         }
         assert_eq!(page.series.len(), 1);
         assert!(page.series[0].is_ours);
         assert!((page.series[0].exponent() - 1.5).abs() < 1e-9);
-        let lines: Vec<String> = page.tables(ALL).lines().skip(4).map(str::to_owned).collect();
+        let lines: Vec<String> =
+            page.format_tables(ALL).lines().skip(4).map(str::to_owned).collect();
         assert_eq!(
             lines,
             [
@@ -523,14 +529,14 @@ mod tests {
             let side = Side { name: "zvf".into(), role: Role::Zvf, result: Ok(turn), stored: None };
             let (work, sides, count) = ("a box".to_owned(), vec![side], Some(elements));
             let row = Row { part: "ask", work, count, bars: Vec::new(), sides, profile: None };
-            alone.grown(&row, "a box", Amount { elements, ..Amount::default() });
-            alone.row(row);
+            alone.add_growth(&row, "a box", Amount { elements, ..Amount::default() });
+            alone.add_row(row);
             let (results, name) = (alone.results_of("ask"), format!("ask-{elements}"));
             page.add_results("ask", &name, "an earlier commit", results);
         }
         assert_eq!((page.series.len(), page.series[0].steps.len()), (1, 3));
         assert_eq!((page.series[0].last_row, page.rows[2].count), (2, Some(100)));
-        assert!(page.earlier_parts().contains("ask-10 of an earlier commit, ask-100 of"));
+        assert!(page.earlier_parts_line().contains("ask-10 of an earlier commit, ask-100 of"));
     }
 
     #[test]
@@ -546,7 +552,7 @@ mod tests {
         let (work, bars) = ("2000 objects".into(), vec![Bar::Seconds(0.5), Bar::Ahead(25.0)]);
         let row = Row { part: "ask", work, count: None, bars, sides, profile };
         let page = Page { rows: vec![row], ..Page::default() };
-        let text = page.behind(None);
+        let text = page.format_missed(None);
         assert_eq!(
             text.lines().last().unwrap(),
             "| ask | 2000 objects: 1.00 s, 10.00 times the limit | at most 500 ms; 25 times as fast | the system 50 % |"
@@ -568,10 +574,10 @@ mod tests {
                 (format!("all points, of {elements}"), vec![Bar::Times("", 3.0, "TRX")]);
             let profile = Some(Ok(format!("of {elements}")));
             let row = Row { part: "grow", work, count: None, bars, sides, profile };
-            page.grown(&row, "all points", Amount { elements, ..Amount::default() });
-            page.row(row);
+            page.add_growth(&row, "all points", Amount { elements, ..Amount::default() });
+            page.add_row(row);
         }
-        let text = page.behind(None);
+        let text = page.format_missed(None);
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("| grow")).collect();
         assert_eq!(
             lines,
@@ -586,7 +592,7 @@ mod tests {
 
     #[test]
     fn a_row_is_a_line_for_each_contender() {
-        let turn = |seconds| Ok(Turn::from_seconds(seconds).counting(5));
+        let turn = |seconds| Ok(Turn::from_seconds(seconds).with_count(5));
         let side =
             |name: &str, role, result| Side { name: name.into(), role, result, stored: None };
         let sides = vec![
@@ -598,10 +604,10 @@ mod tests {
         let bars = vec![Bar::Ahead(40.0)];
         let (work, profile) = ("a box".into(), None);
         let row = Row { part: "ask", work, count: Some(5), bars, sides, profile };
-        assert_eq!(line(&row), "a box: 1.00 ms, 50.0 times faster, 2.00 times the limit");
+        assert_eq!(format_line(&row), "a box: 1.00 ms, 50.0 times faster, 2.00 times the limit");
         let page = Page { rows: vec![row], ..Page::default() };
         let lines: Vec<String> =
-            page.tables(ALL).lines().skip(4).take(4).map(str::to_owned).collect();
+            page.format_tables(ALL).lines().skip(4).take(4).map(str::to_owned).collect();
         assert_eq!(
             lines,
             [

@@ -30,7 +30,7 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// Installs the reference below `folder`, unless it is there.
-    pub(crate) fn installed(folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn install_reference(folder: &Path) -> anyhow::Result<Self> {
         Self::install(folder, "reference", &[PACKAGE, HTTP])
     }
 
@@ -39,13 +39,13 @@ impl Environment {
         let environment = folder.join(name);
         let python = environment.join("bin/python");
         let (ready, failed) = (environment.join("ready"), environment.join("failed"));
-        let wanted = packages.join("\n");
+        let requirements = packages.join("\n");
         // What could not be installed once is not tried again with every run.
-        let known = std::fs::read_to_string(&failed).unwrap_or_default();
-        if let Some((_, why)) = known.split_once('\0').filter(|(what, _)| *what == wanted) {
+        let failure = std::fs::read_to_string(&failed).unwrap_or_default();
+        if let Some((_, why)) = failure.split_once('\0').filter(|(what, _)| *what == requirements) {
             bail!("{why} (to try again, remove {name} below the folder of the run)");
         }
-        if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != wanted) {
+        if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != requirements) {
             std::fs::create_dir_all(folder)?;
             // It would be emptied wherever the link leads.
             ensure!(
@@ -53,7 +53,7 @@ impl Environment {
                 "{} is a symbolic link: expected a folder that may be emptied for packages; remove the link",
                 environment.display()
             );
-            run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
+            run_command(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
             let pip = &mut Command::new(&python);
             let output = pip.args(["-m", "pip", "install", "--quiet"]).args(packages).output()?;
             if !output.status.success() {
@@ -61,10 +61,10 @@ impl Environment {
                 let last = stderr.lines().rfind(|line| line.starts_with("ERROR"));
                 let why =
                     format!("pip install {}: {}", packages.join(" "), last.unwrap_or("it failed"));
-                std::fs::write(&failed, format!("{wanted}\0{why}"))?;
+                std::fs::write(&failed, format!("{requirements}\0{why}"))?;
                 bail!(why);
             }
-            std::fs::write(&ready, wanted)?;
+            std::fs::write(&ready, requirements)?;
         }
         Ok(Self { python: std::path::absolute(python)? })
     }
@@ -75,13 +75,13 @@ impl Environment {
     }
 
     /// Writes the stores of the workloads, those that are missing.
-    pub(crate) fn make(&self, stores: &Path, scale: f64) -> anyhow::Result<()> {
+    pub(crate) fn make_stores(&self, stores: &Path, scale: f64) -> anyhow::Result<()> {
         let mut command = Command::new(&self.python);
-        run(command.arg(SCRIPT).arg("make").arg(stores).arg(scale.to_string()))
+        run_command(command.arg(SCRIPT).arg("make").arg(stores).arg(scale.to_string()))
     }
 }
 
-fn run(command: &mut Command) -> anyhow::Result<()> {
+fn run_command(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
     ensure!(status.success(), "{command:?} failed: {status}");
     Ok(())
@@ -97,20 +97,26 @@ type Shared = Rc<RefCell<Result<Peer, String>>>;
 impl Reference {
     /// That of a run.
     pub(crate) fn for_bench(bench: &Bench) -> Self {
-        let start = || Peer::start(&Environment::installed(&bench.folder)?, &bench.folder);
-        Self { peer: shared(bench, start) }
+        let start = || {
+            Peer::start_reference(&Environment::install_reference(&bench.folder)?, &bench.folder)
+        };
+        Self { peer: start_shared(bench, start) }
     }
 
     /// It, doing what a request says.
     pub(crate) fn contender(&mut self, request: Value) -> Contender<'static> {
-        asking(NAME, Role::Reference, &self.peer, request)
+        contender_for_request(NAME, Role::Reference, &self.peer, request)
     }
 
     /// The same, and what it asked of a server.
     #[cfg(feature = "remote")]
-    pub(crate) fn counted<'a>(&mut self, request: Value, server: &'a Server) -> Contender<'a> {
+    pub(crate) fn counted_contender<'a>(
+        &mut self,
+        request: Value,
+        server: &'a Server,
+    ) -> Contender<'a> {
         if let Err(why) = &*self.peer.borrow() {
-            return Contender::absent(NAME, Role::Reference, why);
+            return Contender::new_absent(NAME, Role::Reference, why);
         }
         let peer = Rc::clone(&self.peer);
         Contender::new(NAME, Role::Reference, move || match &mut *peer.borrow_mut() {
@@ -150,23 +156,28 @@ impl Other {
             ensure!(path.exists(), "nobody wrote how to ask it");
             Peer::spawn(Command::new(&environment.python).arg(path).arg(folder))
         };
-        Self { name, role: Role::Peer, peer: shared(bench, start) }
+        Self { name, role: Role::Peer, peer: start_shared(bench, start) }
     }
 
     /// Builds a program of its own crate, and starts it over a folder in which it keeps its files.
-    pub(crate) fn built(bench: &Bench, name: &'static str, program: &str, folder: &Path) -> Self {
-        let start = || Peer::spawn(Command::new(built(&bench.folder, program)?).arg(folder));
-        Self { name, role: Role::Peer, peer: shared(bench, start) }
+    pub(crate) fn from_crate(
+        bench: &Bench,
+        name: &'static str,
+        program: &str,
+        folder: &Path,
+    ) -> Self {
+        let start = || Peer::spawn(Command::new(build_peer(&bench.folder, program)?).arg(folder));
+        Self { name, role: Role::Peer, peer: start_shared(bench, start) }
     }
 
     /// The reference through another script than that for questions.
-    pub(crate) fn reference(bench: &Bench, script: &str, folder: &Path) -> Self {
+    pub(crate) fn from_reference_script(bench: &Bench, script: &str, folder: &Path) -> Self {
         let start = || -> anyhow::Result<Peer> {
-            let environment = Environment::installed(&bench.folder)?;
+            let environment = Environment::install_reference(&bench.folder)?;
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{script}.py"));
             Peer::spawn(Command::new(&environment.python).arg(path).arg(folder))
         };
-        Self { name: NAME, role: Role::Reference, peer: shared(bench, start) }
+        Self { name: NAME, role: Role::Reference, peer: start_shared(bench, start) }
     }
 
     /// It, doing what a request says.
@@ -181,12 +192,12 @@ impl Other {
         role: Role,
         request: Value,
     ) -> Contender<'static> {
-        asking(name, role, &self.peer, request)
+        contender_for_request(name, role, &self.peer, request)
     }
 }
 
 /// A peer that all work of a part asks; nobody is started where nobody is to be asked.
-fn shared(bench: &Bench, start: impl FnOnce() -> anyhow::Result<Peer>) -> Shared {
+fn start_shared(bench: &Bench, start: impl FnOnce() -> anyhow::Result<Peer>) -> Shared {
     let peer = if bench.alone || bench.own.is_some() {
         Err("not asked".to_owned())
     } else {
@@ -196,7 +207,7 @@ fn shared(bench: &Bench, start: impl FnOnce() -> anyhow::Result<Peer>) -> Shared
 }
 
 /// A program of a crate below `peers`, which is no part of the workspace, built where it was not yet.
-pub(crate) fn built(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn build_peer(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let target = std::path::absolute(folder)?.join(format!("{name}-peer"));
     let manifest = format!("{}/peers/{name}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
     let mut cargo = Command::new("cargo");
@@ -209,9 +220,14 @@ pub(crate) fn built(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// A peer, doing what a request says.
-fn asking(name: &str, role: Role, peer: &Shared, request: Value) -> Contender<'static> {
+fn contender_for_request(
+    name: &str,
+    role: Role,
+    peer: &Shared,
+    request: Value,
+) -> Contender<'static> {
     if let Err(why) = &*peer.borrow() {
-        return Contender::absent(name, role, why);
+        return Contender::new_absent(name, role, why);
     }
     let peer = Rc::clone(peer);
     Contender::new(name, role, move || match &mut *peer.borrow_mut() {
@@ -232,7 +248,10 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// Starts the reference, to be asked about stores.
-    pub(crate) fn start(environment: &Environment, stores: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start_reference(
+        environment: &Environment,
+        stores: &Path,
+    ) -> anyhow::Result<Self> {
         Self::spawn(Command::new(&environment.python).arg(SCRIPT).arg("serve").arg(stores))
     }
 
@@ -244,7 +263,7 @@ impl Peer {
         let requests = process.stdin.take().context("no way to ask it")?;
         let answers = BufReader::new(process.stdout.take().context("no way to hear it")?);
         let mut peer = Self { process, requests, answers, held: None };
-        peer.line(&json!({"work": "ready"}))?;
+        peer.exchange_line(&json!({"work": "ready"}))?;
         peer.held = read_stats(peer.process.id()).map(|stats| stats.held);
         Ok(peer)
     }
@@ -255,7 +274,7 @@ impl Peer {
     /// time: what earlier work left behind does not count.
     pub(crate) fn ask(&mut self, request: &Value) -> anyhow::Result<Turn> {
         let (watch, begun) = (Watch::begin(self.process.id()), Instant::now());
-        let answer = self.line(request)?;
+        let answer = self.exchange_line(request)?;
         let Some(seconds) = answer["seconds"].as_f64() else {
             bail!("it says {}", answer["error"]);
         };
@@ -272,7 +291,7 @@ impl Peer {
     }
 
     /// A line of its for a line of ours.
-    fn line(&mut self, request: &Value) -> anyhow::Result<Value> {
+    fn exchange_line(&mut self, request: &Value) -> anyhow::Result<Value> {
         writeln!(self.requests, "{request}")?;
         let mut line = String::new();
         self.answers.read_line(&mut line)?;

@@ -6,47 +6,48 @@ use std::fmt::Write as _;
 
 use crate::row::{Role, Row};
 use crate::series::Series;
-use crate::units::time;
+use crate::units::format_time;
 
 /// For each row, how many times as long as zvf each contender takes: longer bars are slower.
-pub(crate) fn bars(rows: &[&Row]) -> Option<String> {
+pub(crate) fn plot_bars(rows: &[&Row]) -> Option<String> {
     let mut bars = Vec::new();
     for row in rows {
         let Some(ours) = row.seconds(Role::Zvf) else { continue };
         let others = row.sides.iter().filter(|side| side.role != Role::Zvf);
-        let known = others.filter_map(|side| {
+        let measured = others.filter_map(|side| {
             let turn = side.result.as_ref().ok()?;
             Some((side.name.as_str(), side.role, turn.seconds / ours))
         });
-        let known: Vec<_> =
-            known.filter(|(_, _, ratio)| *ratio > 0.0 && ratio.is_finite()).collect();
-        if !known.is_empty() {
-            bars.push((row.work.as_str(), known));
+        let measured: Vec<_> =
+            measured.filter(|(_, _, ratio)| *ratio > 0.0 && ratio.is_finite()).collect();
+        if !measured.is_empty() {
+            bars.push((row.work.as_str(), measured));
         }
     }
-    let ratios = || bars.iter().flat_map(|(_, known)| known.iter().map(|(_, _, ratio)| *ratio));
+    let ratios =
+        || bars.iter().flat_map(|(_, measured)| measured.iter().map(|(_, _, ratio)| *ratio));
     let low = ratios().fold(0.5, f64::min).log10().floor();
     let high = ratios().fold(2.0, f64::max).log10().ceil();
     let x = |ratio: f64| LEFT + (WIDTH - LEFT - RIGHT) * (ratio.log10() - low) / (high - low);
     let (mut body, mut y) = (String::new(), 30.0);
-    for (work, known) in &bars {
+    for (work, measured) in &bars {
         let _ = writeln!(
             body,
             r#"<text x="4" y="{:.0}" font-weight="bold">{}</text>"#,
             y + 11.0,
-            escaped(work)
+            escape_xml(work)
         );
         y += 17.0;
-        for (name, role, ratio) in known {
+        for (name, role, ratio) in measured {
             let (from, to) = (x(1.0).min(x(*ratio)), x(1.0).max(x(*ratio)));
             let _ = writeln!(
                 body,
                 r##"<text x="{:.0}" y="{:.0}" text-anchor="end">{}</text><rect x="{from:.1}" y="{y:.0}" width="{:.1}" height="12" fill="{}"/><text x="{:.1}" y="{:.0}">{ratio:.2}</text>"##,
                 LEFT - 6.0,
                 y + 10.0,
-                escaped(name),
+                escape_xml(name),
                 (to - from).max(1.0),
-                colour(*role),
+                role_colour(*role),
                 to + 4.0,
                 y + 10.0,
             );
@@ -65,12 +66,12 @@ pub(crate) fn bars(rows: &[&Row]) -> Option<String> {
             r#"<line x1="{at:.1}" y1="22" x2="{at:.1}" y2="{y:.0}" stroke="{line}"/><text x="{at:.1}" y="16" text-anchor="middle">{label}</text>"#
         );
     }
-    (!bars.is_empty()).then(|| picture(y + 8.0, &(grid + &body)))
+    (!bars.is_empty()).then(|| format_svg(y + 8.0, &(grid + &body)))
 }
 
 /// Time by amount, a line for each series.
-pub(crate) fn lines(series: &[&Series]) -> Option<String> {
-    let points = || series.iter().flat_map(|one| one.points());
+pub(crate) fn plot_lines(series: &[&Series]) -> Option<String> {
+    let points = || series.iter().flat_map(|line| line.points());
     let span = |values: Vec<f64>| -> Option<(f64, f64)> {
         let low = values.iter().copied().reduce(f64::min)?.log10().floor();
         let high = values.iter().copied().reduce(f64::max)?.log10().ceil();
@@ -96,29 +97,29 @@ pub(crate) fn lines(series: &[&Series]) -> Option<String> {
             r##"<line x1="70" y1="{at:.1}" x2="{:.1}" y2="{at:.1}" stroke="#ccc"/><text x="64" y="{:.1}" text-anchor="end">{}</text>"##,
             x(10_f64.powf(right)),
             at + 4.0,
-            time(10_f64.powi(power)),
+            format_time(10_f64.powi(power)),
         );
     }
-    for (number, one) in series.iter().enumerate() {
+    for (number, line) in series.iter().enumerate() {
         let colour = HUES[number % HUES.len()];
-        let dash = if one.who == "zvf" { "" } else { r#" stroke-dasharray="5 3""# };
+        let dash = if line.who == "zvf" { "" } else { r#" stroke-dasharray="5 3""# };
         let path: Vec<String> =
-            one.points().map(|(n, t)| format!("{:.1},{:.1}", x(n), y(t))).collect();
+            line.points().map(|(n, t)| format!("{:.1},{:.1}", x(n), y(t))).collect();
         let _ = writeln!(
             body,
             r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"{dash}/><text x="{:.0}" y="{}" fill="{colour}">{} ({}): n^{:.2}</text>"#,
             path.join(" "),
             WIDTH - 220.0,
             28 + number * 15,
-            escaped(&one.work),
-            escaped(&one.who),
-            one.exponent(),
+            escape_xml(&line.work),
+            escape_xml(&line.who),
+            line.exponent(),
         );
     }
-    Some(picture(height.max(40.0 + 15.0 * series.len() as f64), &body))
+    Some(format_svg(height.max(40.0 + 15.0 * series.len() as f64), &body))
 }
 
-fn picture(height: f64, body: &str) -> String {
+fn format_svg(height: f64, body: &str) -> String {
     format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0} {height:.0}" width="{WIDTH:.0}" height="{height:.0}" font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="#fff"/>
 {body}</svg>
@@ -126,11 +127,11 @@ fn picture(height: f64, body: &str) -> String {
     )
 }
 
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-const fn colour(role: Role) -> &'static str {
+const fn role_colour(role: Role) -> &'static str {
     match role {
         Role::Zvf | Role::Variant => "#1f5fa8",
         Role::Reference => "#b3261e",
@@ -172,14 +173,14 @@ mod tests {
             sides,
             profile: None,
         };
-        let svg = bars(&[&row]).unwrap();
+        let svg = plot_bars(&[&row]).unwrap();
         // 10^-1 to 10^2 over 610 pixels: one power is 203.3.
         assert!(svg.contains(r#"<rect x="433.3" y="47" width="406.7""#), "{svg}");
         assert!(svg.contains(r#"<rect x="230.0" y="62" width="203.3""#), "{svg}");
         assert!(
             svg.contains("a &amp; b") && svg.contains("&lt;theirs&gt;") && svg.contains(">100.00<")
         );
-        assert_eq!(bars(&[]), None);
+        assert_eq!(plot_bars(&[]), None);
     }
 
     #[test]
@@ -191,10 +192,10 @@ mod tests {
         };
         let (work, who) = ("all".to_owned(), "zvf".to_owned());
         let steps = vec![step(10, 0.001), step(100, 0.01)];
-        let one = Series { part: "grow", work, who, is_ours: true, steps, last_row: 0 };
-        let svg = lines(&[&one]).unwrap();
+        let line = Series { part: "grow", work, who, is_ours: true, steps, last_row: 0 };
+        let svg = plot_lines(&[&line]).unwrap();
         assert!(svg.contains(r#"<polyline points="70.0,270.0 670.0,20.0""#), "{svg}");
         assert!(svg.contains("all (zvf): n^1.00"));
-        assert_eq!(lines(&[]), None);
+        assert_eq!(plot_lines(&[]), None);
     }
 }

@@ -23,15 +23,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::row::Turn;
 
 /// The profile in words, or why there is none.
-pub(crate) fn take(
+pub(crate) fn profile_work(
     time: Duration,
     run: &mut dyn FnMut() -> anyhow::Result<Turn>,
 ) -> Result<String, String> {
     let mut listened = || {
         let folder = tempfile::tempdir()?;
         record(folder.path(), time, run)?;
-        let samples = report(&folder.path().join(FILE))?;
-        anyhow::Ok(describe(&samples_of_work(&samples, std::process::id())))
+        let samples = read_report(&folder.path().join(FILE))?;
+        anyhow::Ok(describe_shares(&select_work_samples(&samples, std::process::id())))
     };
     listened().map_err(|error| format!("no profile: {error:#}"))
 }
@@ -62,7 +62,7 @@ impl Listener {
         let made = Command::new("mkfifo").args([&control, &answer]).status().context("mkfifo")?;
         ensure!(made.success(), "mkfifo: {made}");
         let mut perf = Command::new("perf");
-        perf.args(["record", "--quiet", "--freq", "997", "--delay=-1", "--pid", &processes()]);
+        perf.args(["record", "--quiet", "--freq", "997", "--delay=-1", "--pid", &list_processes()]);
         perf.arg(format!("--control=fifo:{},{}", control.display(), answer.display()));
         perf.arg("--output").arg(folder.join(FILE));
         let perf = perf.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("perf")?;
@@ -109,9 +109,9 @@ fn open_fifo(path: &Path) -> anyhow::Result<File> {
 }
 
 /// Lists this process and its children, separated by commas. `perf` follows children that start later by itself.
-fn processes() -> String {
-    let own = std::process::id();
-    let mut all = vec![own.to_string()];
+fn list_processes() -> String {
+    let this_process = std::process::id();
+    let mut all = vec![this_process.to_string()];
     for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         all.extend(children.split_whitespace().map(str::to_owned));
@@ -120,14 +120,14 @@ fn processes() -> String {
 }
 
 /// The lines of `perf report`: a share, the process, whether it is of the system, and the function.
-fn report(file: &Path) -> anyhow::Result<Vec<Share>> {
+fn read_report(file: &Path) -> anyhow::Result<Vec<Share>> {
     let mut perf = Command::new("perf");
     perf.args(["report", "--stdio", "--quiet", "--no-children", "--sort", "pid,symbol"]);
     perf.args(["--field-separator", "\t", "--input"]).arg(file);
     let output = perf.output().context("perf")?;
     ensure!(output.status.success(), "perf report: {}", output.status);
     let text = String::from_utf8_lossy(&output.stdout);
-    let shares: Vec<Share> = text.lines().filter_map(parse).collect();
+    let shares: Vec<Share> = text.lines().filter_map(parse_share).collect();
     ensure!(!shares.is_empty(), "perf took no samples");
     Ok(shares)
 }
@@ -143,20 +143,20 @@ struct Share {
 
 /// A line: a share such as `12.34%`, a process such as `123:zvf`, and a function such as `[k] clear_page_erms`, with tabs
 /// between them.
-fn parse(line: &str) -> Option<Share> {
+fn parse_share(line: &str) -> Option<Share> {
     let mut fields = line.trim().split('\t');
     let percent = fields.next()?.trim().trim_end_matches('%').parse().ok()?;
     let process = fields.next()?.trim().split(':').next()?.parse().ok()?;
     // Some releases have more columns, which are empty.
     let (space, name) = fields.next()?.trim().split_once(' ')?;
-    Some(Share { percent, process, in_system: space != "[.]", name: shorten(name.trim()) })
+    Some(Share { percent, process, in_system: space != "[.]", name: shorten_name(name.trim()) })
 }
 
 /// The samples of those who worked, the same functions of several processes together, as shares of all of these samples:
 /// of the children where they took a part that counts, else of the process itself.
-fn samples_of_work(shares: &[Share], own: u32) -> Vec<Share> {
+fn select_work_samples(shares: &[Share], this_process: u32) -> Vec<Share> {
     let sum = |of_children: bool| -> f64 {
-        let some = shares.iter().filter(|share| (share.process != own) == of_children);
+        let some = shares.iter().filter(|share| (share.process != this_process) == of_children);
         some.map(|share| share.percent).sum()
     };
     let (children, itself) = (sum(true), sum(false));
@@ -164,11 +164,12 @@ fn samples_of_work(shares: &[Share], own: u32) -> Vec<Share> {
     let of_children = children >= SHARE_OF_CHILDREN * (children + itself);
     let all = if of_children { children } else { itself };
     let mut work: Vec<Share> = Vec::new();
-    for share in shares.iter().filter(|share| (share.process != own) == of_children) {
+    for share in shares.iter().filter(|share| (share.process != this_process) == of_children) {
         let percent = share.percent * 100.0 / all;
-        let mut known = work.iter_mut();
-        match known.find(|one| (one.in_system, &one.name) == (share.in_system, &share.name)) {
-            Some(one) => one.percent += percent,
+        let mut entries = work.iter_mut();
+        match entries.find(|entry| (entry.in_system, &entry.name) == (share.in_system, &share.name))
+        {
+            Some(entry) => entry.percent += percent,
             None => work.push(Share { percent, ..share.clone() }),
         }
     }
@@ -177,7 +178,7 @@ fn samples_of_work(shares: &[Share], own: u32) -> Vec<Share> {
 
 /// The name without what the compiler adds to tell instances apart, and without generic parameters; the last three
 /// parts of its path.
-fn shorten(name: &str) -> String {
+fn shorten_name(name: &str) -> String {
     let name = match name.rsplit_once("::h") {
         Some((name, hash)) if hash.len() == 16 => name,
         _ => name,
@@ -196,7 +197,7 @@ fn shorten(name: &str) -> String {
     parts[parts.len().saturating_sub(3)..].join("::")
 }
 
-fn describe(shares: &[Share]) -> String {
+fn describe_shares(shares: &[Share]) -> String {
     let largest = |in_system: bool, count: usize| {
         let mut some: Vec<&Share> =
             shares.iter().filter(|share| share.in_system == in_system).collect();
@@ -234,7 +235,7 @@ mod tests {
             ("core::slice::sort<alloc::vec::Vec<u8>>::merge", "slice::sort::merge"),
             ("<zvf_store::Store as core::fmt::Debug>::fmt", "fmt::Debug::fmt"),
         ] {
-            assert_eq!(shorten(name), short, "{name}");
+            assert_eq!(shorten_name(name), short, "{name}");
         }
     }
 
@@ -243,13 +244,13 @@ mod tests {
         let text = " 40.25%\t 7:bench\t[k] copy_page_to_iter\t-\n 9.75%\t 7:bench\t[k] clear_page\n\n \
                     30.00%\t 7:bench\t[.] memcpy\n19.60%\t 7:bench\t[.] a::b::c::d::h0123456789abcdef\n \
                     0.40%\t 7:bench\t[.] small\n# comment\n";
-        let shares: Vec<Share> = text.lines().filter_map(parse).collect();
+        let shares: Vec<Share> = text.lines().filter_map(parse_share).collect();
         assert_eq!(shares.len(), 5);
         assert_eq!(
-            describe(&shares),
+            describe_shares(&shares),
             "the system 50 % (`copy_page_to_iter` 40 %, `clear_page` 10 %); `memcpy` 30 %, `b::c::d` 20 %"
         );
-        assert_eq!(describe(&shares[2..3]), "the system 0 %; `memcpy` 30 %");
+        assert_eq!(describe_shares(&shares[2..3]), "the system 0 %; `memcpy` 30 %");
     }
 
     #[test]
@@ -264,13 +265,13 @@ mod tests {
             vec![share(1, 60.0, "read"), share(2, 15.0, "sort"), share(3, 15.0, "sort")];
         shares.push(share(2, 10.0, "read"));
         assert_eq!(
-            describe(&samples_of_work(&shares, 1)),
+            describe_shares(&select_work_samples(&shares, 1)),
             "the system 25 % (`read` 25 %); `sort` 75 %"
         );
         // Who waits to be asked has few.
         let shares = [share(1, 45.0, "sort"), share(1, 45.0, "read"), share(9, 10.0, "wait")];
         assert_eq!(
-            describe(&samples_of_work(&shares, 1)),
+            describe_shares(&select_work_samples(&shares, 1)),
             "the system 50 % (`read` 50 %); `sort` 50 %"
         );
     }
@@ -280,7 +281,7 @@ mod tests {
     #[test]
     fn a_command_is_heard_from_its_start() {
         let mut runs = 0;
-        let profile = take(Duration::ZERO, &mut || {
+        let profile = profile_work(Duration::ZERO, &mut || {
             runs += 1;
             let count = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
             ensure!(Command::new("sh").args(["-c", count]).status()?.success(), "sh");

@@ -61,7 +61,7 @@ impl Turn {
     }
 
     /// The same with what was counted.
-    pub(crate) const fn counting(self, count: u64) -> Self {
+    pub(crate) const fn with_count(self, count: u64) -> Self {
         Self { count: Some(count), ..self }
     }
 }

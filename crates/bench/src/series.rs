@@ -40,7 +40,7 @@ pub(crate) struct Amount {
 impl Amount {
     /// So many elements in a folder.
     pub(crate) fn measure(elements: u64, folder: &Path) -> anyhow::Result<Self> {
-        let files = limit::files(folder)?;
+        let files = limit::list_files(folder)?;
         let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
         Ok(Self { elements, files: Some(files.len() as u64), bytes: Some(bytes.sum()) })
     }

@@ -48,15 +48,15 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// Whether work of that name is wanted.
-    pub(crate) fn wants(&self, work: &str) -> bool {
+    pub(crate) fn is_selected(&self, work: &str) -> bool {
         match &self.own {
-            Some(own) => work == own,
+            Some(only) => work == only,
             None => self.filter.as_ref().is_none_or(|part| work.contains(part.as_str())),
         }
     }
 
     /// What to tell this program for our side of one work, on the same data.
-    pub(crate) fn words(&self, part: &str, work: &str) -> Vec<OsString> {
+    pub(crate) fn process_words(&self, part: &str, work: &str) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["--folder".into(), self.folder.clone().into()];
         let (scale, largest) = (self.scale.to_string(), self.largest.to_string());
         let threads = self.threads.to_string();
@@ -68,7 +68,7 @@ impl Bench {
     }
 
     /// Where to write: what was asked for; else a memory file system where there is one, and the disk.
-    pub(crate) fn places(&self) -> anyhow::Result<Vec<Place>> {
+    pub(crate) fn list_places(&self) -> anyhow::Result<Vec<Place>> {
         let place = |path: &PathBuf| Place {
             name: format!("in {}", path.display()),
             path: path.clone(),
@@ -85,14 +85,14 @@ impl Bench {
         if !self.disk && !places.is_empty() {
             return Ok(places);
         }
-        let path = self.below("place")?;
+        let path = self.create_folder("place")?;
         places.push(Place { name: "on disk".to_owned(), path, _fleeting: None });
         Ok(places)
     }
 
     /// Nothing but turns, for tests.
     #[cfg(test)]
-    pub(crate) fn of_turns(turns: usize) -> Self {
+    pub(crate) fn with_turns(turns: usize) -> Self {
         Self {
             folder: PathBuf::new(),
             scale: 0.01,
@@ -111,17 +111,17 @@ impl Bench {
     }
 
     /// The name of a work that says how much there is at scale 1.
-    pub(crate) fn scaled(&self, name: &str) -> String {
+    pub(crate) fn scale_name(&self, name: &str) -> String {
         if self.scale == 1.0 { name.to_owned() } else { format!("{name}, {} of that", self.scale) }
     }
 
     /// The folder of data of this scale.
-    pub(crate) fn stores(&self) -> PathBuf {
+    pub(crate) fn stores_folder(&self) -> PathBuf {
         self.folder.join(format!("stores-{}", self.scale))
     }
 
     /// A folder below that of the run, made where it is missing.
-    pub(crate) fn below(&self, name: impl AsRef<Path>) -> anyhow::Result<PathBuf> {
+    pub(crate) fn create_folder(&self, name: impl AsRef<Path>) -> anyhow::Result<PathBuf> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder)?;
         Ok(folder)
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn another_process_is_told_all_that_matters() {
         let places = vec!["there".into()];
-        let bench = Bench { folder: "here".into(), scale: 0.25, places, ..Bench::of_turns(7) };
-        let words = bench.words("ask", "a box");
+        let bench = Bench { folder: "here".into(), scale: 0.25, places, ..Bench::with_turns(7) };
+        let words = bench.process_words("ask", "a box");
         let text: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
             text.join(" "),

@@ -25,10 +25,10 @@ use zvf_tensor::{
 };
 use zvf_tet::TensorDtype;
 
-use crate::clock::{ENOUGH, repeated};
-use crate::contest::{Contender, contest_for};
+use crate::clock::{ENOUGH, measure_repeated};
+use crate::contest::{Contender, run_contest_with_bar};
 use crate::page::Page;
-use crate::peer::built;
+use crate::peer::build_peer;
 use crate::report::median;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
@@ -53,39 +53,40 @@ enum What {
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let threads = bench.threads;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let folder = std::path::absolute(bench.below("tensor")?)?;
-    let side = side(bench.scale);
-    let frame = frame(&folder, side);
+    let folder = std::path::absolute(bench.create_folder("tensor")?)?;
+    let side = frame_side(bench.scale);
+    let frame = frame_path(&folder, side);
     let peers = bench.turns > 0 && bench.own.is_none() && !bench.alone;
-    let start = |wanted: bool, start: &dyn Fn() -> anyhow::Result<Peer>| {
-        let peer = if wanted { start() } else { Err(anyhow!("not asked")) };
+    let start = |is_needed: bool, start: &dyn Fn() -> anyhow::Result<Peer>| {
+        let peer = if is_needed { start() } else { Err(anyhow!("not asked")) };
         RefCell::new(peer.map_err(|error| format!("{error:#}")))
     };
-    let blocks = start(peers && wants_any(bench, &B2ND), &|| {
-        let mut peer =
-            Peer::start(Command::new(python(&folder)?).args([BLOCKS, &threads.to_string()]))?;
+    let blocks = start(peers && is_any_selected(bench, &B2ND), &|| {
+        let mut peer = Peer::start(
+            Command::new(install_blosc2(&folder)?).args([BLOCKS, &threads.to_string()]),
+        )?;
         peer.ask(&json!({"work": "make", "file": frame, "side": side}))?;
         Ok(peer)
     });
-    let tet = start(peers && wants_any(bench, &TET), &|| {
-        let program = built(&bench.folder, "tetration")?;
+    let tet = start(peers && is_any_selected(bench, &TET), &|| {
+        let program = build_peer(&bench.folder, "tetration")?;
         Peer::start(Command::new(program).env("RAYON_NUM_THREADS", threads.to_string()))
     });
-    for work in works(bench, &folder)? {
+    for work in list_works(bench, &folder)? {
         let name = work_name(bench, work.name);
         let is_frame = matches!(work.what, What::Blocks(..));
-        if !bench.wants(&name) || (is_frame && !frame.exists()) {
+        if !bench.is_selected(&name) || (is_frame && !frame.exists()) {
             continue; // the frame is made by python-blosc2
         }
         let mut ours = Ours::open(&work)?;
         let (peer, who) = if is_frame { (&blocks, BLOSC) } else { (&tet, "tetration 0.8.3") };
         let size = pool.install(|| ours.run())?.1;
         let theirs = match &*peer.borrow() {
-            Err(why) => Contender::absent(who, Role::Peer, why),
+            Err(why) => Contender::new_absent(who, Role::Peer, why),
             Ok(_) => {
                 let request = work.request();
                 Contender::new(who, Role::Peer, move || match &mut *peer.borrow_mut() {
-                    Ok(peer) => peer.turn(&request),
+                    Ok(peer) => peer.measure_turn(&request),
                     Err(why) => Err(anyhow!("{why}")),
                 })
             }
@@ -94,11 +95,11 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             Contender::new("zvf", Role::Zvf, || {
                 pool.install(|| {
                     let mut count = 0;
-                    let seconds = repeated(|| {
+                    let seconds = measure_repeated(|| {
                         count = ours.run()?.0;
                         Ok(())
                     })?;
-                    Ok(Turn::from_seconds(seconds).counting(count as u64))
+                    Ok(Turn::from_seconds(seconds).with_count(count as u64))
                 })
             }),
             theirs,
@@ -106,14 +107,14 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         if size > 0 {
             let bytes = vec![1_u8; size];
             contenders.push(Contender::new("memcpy of the slice", Role::Limit, move || {
-                Ok(Turn::from_seconds(repeated(|| {
+                Ok(Turn::from_seconds(measure_repeated(|| {
                     std::hint::black_box(bytes.clone());
                     Ok(())
                 })?))
             }));
         }
         // Bars are against the others here, not against the reference.
-        page.row(contest_for(bench, "tensor", name, Some(work.bar), contenders)?);
+        page.add_row(run_contest_with_bar(bench, "tensor", name, Some(work.bar), contenders)?);
     }
     Ok(())
 }
@@ -121,12 +122,13 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
 /// Our side alone, for a profiler.
 pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(bench.threads).build()?;
-    let folder = std::path::absolute(bench.below("tensor")?)?;
-    let wanted = |work: &&Work| bench.wants(&work_name(bench, work.name));
-    for work in works(bench, &folder)?.iter().filter(wanted) {
+    let folder = std::path::absolute(bench.create_folder("tensor")?)?;
+    let is_selected = |work: &&Work| bench.is_selected(&work_name(bench, work.name));
+    for work in list_works(bench, &folder)?.iter().filter(is_selected) {
         let mut ours = Ours::open(work)?;
-        let times: anyhow::Result<Vec<f64>> =
-            (0..bench.turns).map(|_| pool.install(|| repeated(|| ours.run().map(drop)))).collect();
+        let times: anyhow::Result<Vec<f64>> = (0..bench.turns)
+            .map(|_| pool.install(|| measure_repeated(|| ours.run().map(drop))))
+            .collect();
         println!("{}: {:.3} ms", work.name, median(times?) * 1e3);
     }
     Ok(())
@@ -155,7 +157,7 @@ impl Work {
 }
 
 /// The file, mapped where nobody can write to it, otherwise read.
-fn open(path: &Path) -> anyhow::Result<TensorFile> {
+fn open_tensor_file(path: &Path) -> anyhow::Result<TensorFile> {
     if let Some(mapped) = TensorFile::map_if_immutable(path)? {
         return Ok(mapped);
     }
@@ -176,7 +178,9 @@ impl Ours {
         let options = OpenOptions::default();
         Ok(match &work.what {
             What::Open => Self::Open(work.file.clone()),
-            What::Tet(start, stop) => Self::Tet(open(&work.file)?, Slice::from_bounds(start, stop)),
+            What::Tet(start, stop) => {
+                Self::Tet(open_tensor_file(&work.file)?, Slice::from_bounds(start, stop))
+            }
             What::Blocks(start, stop) => Self::Blocks(
                 block_on(BlockArray::open(path, &options))?,
                 Slice::from_bounds(start, stop),
@@ -188,7 +192,7 @@ impl Ours {
     fn run(&mut self) -> anyhow::Result<(usize, usize)> {
         let memory = Memory::of_bytes(u32::MAX);
         Ok(match self {
-            Self::Open(path) => (open(path)?.tensors().len(), 0),
+            Self::Open(path) => (open_tensor_file(path)?.tensors().len(), 0),
             Self::Tet(file, slice) => {
                 let array = block_on(file.tensor("a")?.slice(slice, &memory))?;
                 let size = array.bytes().len();
@@ -205,27 +209,31 @@ impl Ours {
 
 /// What a piece of work is called on the page.
 fn work_name(bench: &Bench, work: &str) -> String {
-    format!("{}, {} threads", bench.scaled(work), bench.threads)
+    format!("{}, {} threads", bench.scale_name(work), bench.threads)
 }
 
-fn wants_any(bench: &Bench, works: &[&str]) -> bool {
-    works.iter().any(|work| bench.wants(&work_name(bench, work)))
+fn is_any_selected(bench: &Bench, works: &[&str]) -> bool {
+    works.iter().any(|work| bench.is_selected(&work_name(bench, work)))
 }
 
 /// All that is measured; files that nobody asks for are not made.
-fn works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
-    let mut works = if wants_any(bench, &TET) { files(folder, bench.scale)? } else { Vec::new() };
-    let side = side(bench.scale);
-    works.extend(slices(&frame(folder, side), side));
+fn list_works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
+    let mut works = if is_any_selected(bench, &TET) {
+        list_tet_works(folder, bench.scale)?
+    } else {
+        Vec::new()
+    };
+    let side = frame_side(bench.scale);
+    works.extend(list_frame_works(&frame_path(folder, side), side));
     Ok(works)
 }
 
 /// What is measured of `.tet` files. A scale of 1 is the sizes that the bars are meant for.
-fn files(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
+fn list_tet_works(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
     let n = |at_one: f64| ((at_one * scale.sqrt()) as u64).max(64);
     let (tiny, rows, large) = (n(316.0) * 16, n(4096.0), n(4096.0));
     let made = |name: &str, element, shape: u64, chunk: [u64; 2], zstd| {
-        tet_file(&folder.join(format!("{name}-{shape}.tet")), element, shape, chunk, zstd)
+        make_tet_file(&folder.join(format!("{name}-{shape}.tet")), element, shape, chunk, zstd)
     };
     let many = made("many", TensorDtype::F32, tiny, [16, 16], false)?;
     let row = made("rows", TensorDtype::F32, rows, [1, rows], false)?;
@@ -245,7 +253,7 @@ fn files(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
 }
 
 /// What is measured of the frame.
-fn slices(frame: &Path, side: u64) -> Vec<Work> {
+fn list_frame_works(frame: &Path, side: u64) -> Vec<Work> {
     let plane = |axis: usize| {
         let (mut start, mut stop) = (vec![0; 3], vec![side; 3]);
         (start[axis], stop[axis]) = (side / 3, side / 3 + 1);
@@ -261,16 +269,16 @@ fn slices(frame: &Path, side: u64) -> Vec<Work> {
     B2ND.into_iter().zip(what).zip(bars).map(work).collect()
 }
 
-fn side(scale: f64) -> u64 {
+fn frame_side(scale: f64) -> u64 {
     ((512.0 * scale.cbrt()) as u64).max(32)
 }
 
-fn frame(folder: &Path, side: u64) -> PathBuf {
+fn frame_path(folder: &Path, side: u64) -> PathBuf {
     folder.join(format!("field-{side}.b2nd"))
 }
 
 /// A square of smooth numbers, unless it is there.
-fn tet_file(
+fn make_tet_file(
     path: &Path,
     element: TensorDtype,
     side: u64,
@@ -299,7 +307,7 @@ fn tet_file(
 }
 
 /// The interpreter of an environment with python-blosc2, made once.
-fn python(folder: &Path) -> anyhow::Result<PathBuf> {
+fn install_blosc2(folder: &Path) -> anyhow::Result<PathBuf> {
     let environment = folder.join("python");
     let (python, ready) = (environment.join("bin/python"), environment.join("ready"));
     if !ready.exists() {
@@ -342,7 +350,7 @@ impl Peer {
 
 impl Peer {
     /// One piece of work, and what it added to what the process held.
-    fn turn(&mut self, request: &Value) -> anyhow::Result<Turn> {
+    fn measure_turn(&mut self, request: &Value) -> anyhow::Result<Turn> {
         let watch = Watch::begin(self.process.id());
         let answer = self.ask(request)?;
         let seconds = answer["seconds"].as_f64().context("an answer without seconds")?;

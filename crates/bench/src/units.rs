@@ -1,7 +1,7 @@
 //! Times and sizes in the units that suit them.
 
 /// A time with three digits, in the unit that suits it.
-pub(crate) fn time(seconds: f64) -> String {
+pub(crate) fn format_time(seconds: f64) -> String {
     let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
     let (unit, name) = units.into_iter().find(|(unit, _)| seconds >= *unit).unwrap_or((1e-9, "ns"));
     let value = seconds / unit;
@@ -10,7 +10,7 @@ pub(crate) fn time(seconds: f64) -> String {
 }
 
 /// Bytes, in the unit that suits them.
-pub(crate) fn size(bytes: u64) -> String {
+pub(crate) fn format_size(bytes: u64) -> String {
     let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
@@ -31,8 +31,11 @@ mod tests {
             (4.2e-5, "42.0 µs"),
             (5e-9, "5.00 ns"),
         ] {
-            assert_eq!(time(seconds), text);
+            assert_eq!(format_time(seconds), text);
         }
-        assert_eq!([size(12), size(2048), size(3 << 20)], ["12 B", "2.0 KiB", "3.0 MiB"]);
+        assert_eq!(
+            [format_size(12), format_size(2048), format_size(3 << 20)],
+            ["12 B", "2.0 KiB", "3.0 MiB"]
+        );
     }
 }

@@ -13,8 +13,8 @@ use serde_json::json;
 use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Observer, Options, Report, validate};
 
-use crate::clock::repeated;
-use crate::contest::{Contender, contest};
+use crate::clock::measure_repeated;
+use crate::contest::{Contender, run_contest};
 use crate::limit;
 use crate::page::Page;
 use crate::parts::sample_data::Points;
@@ -25,12 +25,12 @@ use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::for_bench(bench);
-    for (name, path) in stores(bench)? {
+    for (name, path) in list_stores(bench)? {
         let work = format!("{name}, levels 1 to 5");
-        if !bench.wants(&work) {
+        if !bench.is_selected(&work) {
             continue;
         }
-        let files = limit::files(&path)?;
+        let files = limit::list_files(&path)?;
         let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
         let all = Cost {
             requests: Some(files.len() as u64),
@@ -40,33 +40,36 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         let contenders = vec![
             Contender::new("zvf", Role::Zvf, || {
                 let mut cost = Cost::default();
-                let seconds = repeated(|| {
-                    let (report, asked) = ours(&path)?;
+                let seconds = measure_repeated(|| {
+                    let (report, asked) = validate_store(&path)?;
                     cost = asked;
                     ensure!(report.is_clean(), "{name}: {:?}", report.findings);
                     Ok(())
                 })?;
-                Ok(Turn { cost, ..Turn::from_seconds(seconds).counting(1) })
+                Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(1) })
             }),
             reference.contender(json!({"work": "validate", "path": path, "level": 5})),
             Contender::new("reading all files", Role::Limit, || {
-                Ok(Turn { cost: all, ..Turn::from_seconds(limit::read(&files)?) })
+                Ok(Turn { cost: all, ..Turn::from_seconds(limit::measure_read(&files)?) })
             }),
         ];
-        page.row(contest(bench, "validate", work, contenders)?);
+        page.add_row(run_contest(bench, "validate", work, contenders)?);
     }
     Ok(())
 }
 
 /// What is validated: stores of the reference, or our own where there is none.
-fn stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
+fn list_stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
     if bench.alone {
         let points = Points { count: (1e6 * bench.scale) as u64, chunks: 4, shard: None };
-        return Ok(vec![("points".to_owned(), points.store(&bench.below("validate")?)?)]);
+        return Ok(vec![(
+            "points".to_owned(),
+            points.make_store(&bench.create_folder("validate")?)?,
+        )]);
     }
-    let stores = bench.stores();
+    let stores = bench.stores_folder();
     if bench.own.is_none() {
-        Environment::installed(&bench.folder)?.make(&stores, bench.scale)?;
+        Environment::install_reference(&bench.folder)?.make_stores(&stores, bench.scale)?;
     }
     let scaled_count = |amount: f64| (amount * bench.scale) as u64;
     Ok(vec![
@@ -80,17 +83,21 @@ fn stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
 
 /// Our side alone, for a profiler.
 pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
-    for (name, path) in stores(bench)?.into_iter().filter(|(name, _)| bench.wants(name)) {
-        let times: Result<Vec<f64>, _> =
-            (0..bench.turns).map(|_| repeated(|| ours(&path).map(drop))).collect();
+    for (name, path) in list_stores(bench)?.into_iter().filter(|(name, _)| bench.is_selected(name))
+    {
+        let times: Result<Vec<f64>, _> = (0..bench.turns)
+            .map(|_| measure_repeated(|| validate_store(&path).map(drop)))
+            .collect();
         println!("{name}: median {:.1} ms", median(times?) * 1e3);
     }
     Ok(())
 }
 
-fn ours(path: &Path) -> anyhow::Result<(Report, Cost)> {
-    let store =
-        block_on(Store::open(crate::parts::sample_data::text(path)?, OpenOptions::default()))?;
+fn validate_store(path: &Path) -> anyhow::Result<(Report, Cost)> {
+    let store = block_on(Store::open(
+        crate::parts::sample_data::to_address(path)?,
+        OpenOptions::default(),
+    ))?;
     let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
     Ok((report, Cost::from_stats(&Default::default(), &store.io_stats())))
 }

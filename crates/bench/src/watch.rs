@@ -48,16 +48,16 @@ impl Watch {
 /// Reads the statistics of a process; `None` once it has ended.
 pub(crate) fn read_stats(process: u32) -> Option<ProcessStats> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let kilobytes = |name| number(&status, name).map(|number| number * 1024);
+    let kilobytes = |name| parse_number(&status, name).map(|number| number * 1024);
     let (held, peak) = (kilobytes("VmRSS:")?, kilobytes("VmHWM:")?);
     let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
-    let (calls, bytes) = (number(&io, "syscr:")?, number(&io, "rchar:")?);
-    Some(ProcessStats { calls, bytes, held, peak, processor: processor(process)? })
+    let (calls, bytes) = (parse_number(&io, "syscr:")?, parse_number(&io, "rchar:")?);
+    Some(ProcessStats { calls, bytes, held, peak, processor: processor_time(process)? })
 }
 
 /// The time that processors worked for a process and its children that ended; the system counts it in ticks of some
 /// milliseconds.
-pub(crate) fn processor(process: u32) -> Option<Duration> {
+pub(crate) fn processor_time(process: u32) -> Option<Duration> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name of the program, in parentheses, may hold anything.
     let (_, fields) = text.rsplit_once(')')?;
@@ -70,7 +70,7 @@ pub(crate) fn processor(process: u32) -> Option<Duration> {
 const MILLISECONDS_OF_A_TICK: u64 = 10;
 
 /// The number on the line of that name.
-fn number(text: &str, name: &str) -> Option<u64> {
+fn parse_number(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
@@ -100,12 +100,12 @@ mod tests {
         while watch.end().unwrap().processor == Duration::ZERO {
             number = std::hint::black_box(number.wrapping_mul(7));
         }
-        assert!(processor(u32::MAX).is_none());
+        assert!(processor_time(u32::MAX).is_none());
     }
 
     #[test]
     fn who_is_not_there_is_not_seen() {
         assert!(read_stats(u32::MAX).is_none() && Watch::begin(u32::MAX).is_none());
-        assert_eq!(number("a: 1\nb:\t23 kB\n", "b:"), Some(23));
+        assert_eq!(parse_number("a: 1\nb:\t23 kB\n", "b:"), Some(23));
     }
 }

@@ -21,8 +21,8 @@ use zvf_store::{OpenOptions, Store};
 
 use crate::HEAP;
 use crate::corpus::{self, Fault};
-use crate::everything::{Refusal, everything};
 use crate::report::Report;
+use crate::store_facts::{Refusal, read_facts};
 use crate::tally::Tally;
 
 /// Runs every damaged store of `folder`.
@@ -32,7 +32,7 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for fault in corpus::faults(folder, only)? {
+    for fault in corpus::list_faults(folder, only)? {
         tally.add(check_fault(&fault, runtime)?)?;
     }
     Ok(())
@@ -49,12 +49,12 @@ enum Outcome {
 
 fn check_fault(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("broken/{}", fault.id));
-    let unpacked = Unpacked::from_files(&corpus::read(&fault.archive)?);
+    let unpacked = Unpacked::from_files(&corpus::read_archive(&fault.archive)?);
     let before = HEAP.current_usage();
     HEAP.reset_peak_usage();
-    let outcome = read(unpacked.path(), runtime);
+    let outcome = read_store(unpacked.path(), runtime);
     let used = HEAP.peak_usage().saturating_sub(before);
-    report.holds("memory", used <= MAX_BYTES, format!("{used} bytes at once ({})", fault.what));
+    report.check("memory", used <= MAX_BYTES, format!("{used} bytes at once ({})", fault.what));
 
     let what = &fault.what;
     match (&*fault.want, fault.detect_at.as_deref(), &outcome) {
@@ -81,10 +81,10 @@ fn check_fault(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
             report.fail("accept", format!("{error} ({what})"));
         }
         ("accept", _, Outcome::Read(lines)) => {
-            let base = Unpacked::from_files(&corpus::read(&fault.base)?);
-            match read(base.path(), runtime) {
+            let base = Unpacked::from_files(&corpus::read_archive(&fault.base)?);
+            match read_store(base.path(), runtime) {
                 Outcome::Read(found) => {
-                    report.holds(
+                    report.check(
                         "accept",
                         found == *lines,
                         format!("other answers than the base ({what})"),
@@ -100,14 +100,14 @@ fn check_fault(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
 }
 
 /// Opens a store and reads everything.
-fn read(path: &Path, runtime: &Runtime) -> Outcome {
+fn read_store(path: &Path, runtime: &Runtime) -> Outcome {
     let path = path.to_string_lossy().into_owned();
     let task = async move {
         let store = match Store::open(&path, OpenOptions::default()).await {
             Ok(store) => store,
             Err(error) => return Outcome::NotOpened(error.into()),
         };
-        match everything(&store).await {
+        match read_facts(&store).await {
             Ok(lines) => Outcome::Read(lines),
             Err(error) => Outcome::NotRead(error),
         }

@@ -41,14 +41,14 @@ impl LevelContents {
         for ((key, positions), fragments) in keys.into_iter().zip(positions).zip(fragments) {
             let (positions, fragments) = (positions?, fragments?);
             fragments.check_rows(positions.len() as u64)?;
-            let fragments = fragments.view()?.iter().map(rowset).collect();
+            let fragments = fragments.view()?.iter().map(rowset_from_fragment).collect();
             cells.push(Cell { key, positions, fragments });
         }
         Ok(Self { reader, cells })
     }
 
     /// Returns the values of an attribute, chunk by chunk, rows as stored.
-    pub(crate) async fn values(
+    pub(crate) async fn read_values(
         &self,
         attribute: &AttributeReader,
     ) -> Result<Vec<Column>, ModelError> {
@@ -58,7 +58,7 @@ impl LevelContents {
 
     /// Returns rows of columns parallel to the positions, in the order of vertices: chunks by number, fragments of a
     /// chunk in order, rows of a fragment in order.
-    pub(crate) fn in_order(&self, columns: &[&Column]) -> Rows {
+    pub(crate) fn rows_in_order(&self, columns: &[&Column]) -> Rows {
         let mut rows = Vec::new();
         for (cell, column) in self.cells.iter().zip(columns) {
             for set in &cell.fragments {
@@ -70,7 +70,7 @@ impl LevelContents {
 
     /// Returns the positions in the order of vertices.
     pub(crate) fn positions(&self) -> Rows {
-        self.in_order(&self.cells.iter().map(|cell| &cell.positions).collect::<Vec<_>>())
+        self.rows_in_order(&self.cells.iter().map(|cell| &cell.positions).collect::<Vec<_>>())
     }
 
     /// Returns the positions in the order of vertices, as numbers.
@@ -78,7 +78,7 @@ impl LevelContents {
         let mut points = Vec::new();
         for cell in &self.cells {
             for &row in cell.fragments.iter().flat_map(|set| &set.rows) {
-                points.push(point(&cell.positions, row));
+                points.push(point_at(&cell.positions, row));
             }
         }
         points
@@ -86,12 +86,12 @@ impl LevelContents {
 }
 
 /// Returns one row of positions as numbers.
-pub(crate) fn point(positions: &Column, row: usize) -> Vec<f64> {
+pub(crate) fn point_at(positions: &Column, row: usize) -> Vec<f64> {
     let coordinate = |c| positions.float(row, c).unwrap_or(f64::NAN);
     (0..positions.width() as usize).map(coordinate).collect()
 }
 
-fn rowset(fragment: Fragment<'_>) -> Rowset {
+fn rowset_from_fragment(fragment: Fragment<'_>) -> Rowset {
     match fragment {
         Fragment::Range { start, count } => {
             let rows = start as usize..(start + count) as usize;

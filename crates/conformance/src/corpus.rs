@@ -37,16 +37,16 @@ pub(crate) struct Fault {
 }
 
 /// Returns every golden store of `folder`, or those with `only` in their names.
-pub(crate) fn goldens(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Golden>> {
+pub(crate) fn list_goldens(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Golden>> {
     let index = read_json(&folder.join("INDEX.json"))?;
     let stores = index["stores"].as_array().context("INDEX.json lists no stores")?;
     let golden = |entry: &Value| {
-        let expected = read_json(&folder.join(text(&entry["expected"])))?;
+        let expected = read_json(&folder.join(to_text(&entry["expected"])))?;
         Ok(Golden {
-            id: text(&entry["id"]),
-            archive: folder.join(text(&entry["archive"])),
-            edited: texts(&entry["tags"]).iter().any(|tag| tag == "edited"),
-            disagreements: texts(&entry["reference_disagreements"]),
+            id: to_text(&entry["id"]),
+            archive: folder.join(to_text(&entry["archive"])),
+            edited: to_texts(&entry["tags"]).iter().any(|tag| tag == "edited"),
+            disagreements: to_texts(&entry["reference_disagreements"]),
             expected,
         })
     };
@@ -54,18 +54,18 @@ pub(crate) fn goldens(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<G
 }
 
 /// Returns every damaged store of `folder`, or those with `only` in their names; none where the folder has none.
-pub(crate) fn faults(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Fault>> {
+pub(crate) fn list_faults(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Fault>> {
     let list = folder.join("broken/FAULTS.json");
     if !list.exists() {
         return Ok(Vec::new());
     }
     let list = read_json(&list)?;
     let fault = |entry: &Value| Fault {
-        id: text(&entry["id"]),
-        base: folder.join(format!("broken/_base_{}.tar.zst", text(&entry["base"]))),
-        archive: folder.join(text(&entry["archive"])),
-        what: text(&entry["fault"]),
-        want: text(&entry["want"]),
+        id: to_text(&entry["id"]),
+        base: folder.join(format!("broken/_base_{}.tar.zst", to_text(&entry["base"]))),
+        archive: folder.join(to_text(&entry["archive"])),
+        what: to_text(&entry["fault"]),
+        want: to_text(&entry["want"]),
         detect_at: entry["detect_at"].as_str().map(str::to_owned),
     };
     let faults = list["faults"].as_array().into_iter().flatten();
@@ -74,16 +74,16 @@ pub(crate) fn faults(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Fa
 
 /// Returns whether the store of an entry has `only` in its name.
 fn is_wanted(entry: &Value, only: Option<&str>) -> bool {
-    only.is_none_or(|only| text(&entry["id"]).contains(only))
+    only.is_none_or(|only| to_text(&entry["id"]).contains(only))
 }
 
 /// Returns the files of an archived store.
-pub(crate) fn read(archive: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+pub(crate) fn read_archive(archive: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     archives::read(archive).with_context(|| format!("cannot unpack {}", archive.display()))
 }
 
 /// Returns every file below `folder`: its relative path, with slashes, and its bytes.
-pub(crate) fn files(folder: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+pub(crate) fn read_files(folder: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let (mut found, mut open) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(next) = open.pop() {
         for entry in fs::read_dir(&next)? {
@@ -106,10 +106,10 @@ fn read_json(path: &Path) -> anyhow::Result<Value> {
     serde_json::from_slice(&bytes).with_context(|| format!("{} is not JSON", path.display()))
 }
 
-fn text(value: &Value) -> String {
+fn to_text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn texts(list: &Value) -> Vec<String> {
-    list.as_array().into_iter().flatten().map(text).collect()
+fn to_texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().map(to_text).collect()
 }

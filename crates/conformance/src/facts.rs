@@ -15,7 +15,7 @@ impl Rows {
     }
 
     /// Returns rows of integers.
-    pub(crate) fn of_ints<R: AsRef<[i64]>>(rows: impl IntoIterator<Item = R>) -> Self {
+    pub(crate) fn from_ints<R: AsRef<[i64]>>(rows: impl IntoIterator<Item = R>) -> Self {
         let bytes = |row: R| row.as_ref().iter().flat_map(|n| n.to_le_bytes()).collect();
         Self(rows.into_iter().map(bytes).collect())
     }
@@ -24,9 +24,9 @@ impl Rows {
         self.0.len()
     }
 
-    /// Appends the row of `other` to each row.
-    pub(crate) fn joined(&self, other: &Self) -> Self {
-        Self(self.0.iter().zip(&other.0).map(|(a, b)| [a.as_slice(), b].concat()).collect())
+    /// Appends the row of `right` to each row.
+    pub(crate) fn join_columns(&self, right: &Self) -> Self {
+        Self(self.0.iter().zip(&right.0).map(|(a, b)| [a.as_slice(), b].concat()).collect())
     }
 
     /// Returns the digest in the order found.
@@ -50,7 +50,7 @@ pub(crate) fn digest<B: AsRef<[u8]>>(parts: impl Iterator<Item = B>) -> String {
 }
 
 /// Returns a number as the corpus writes it: those that JSON cannot represent are texts.
-pub(crate) fn number(x: f64) -> Value {
+pub(crate) fn number_to_json(x: f64) -> Value {
     if x.is_nan() {
         json!("nan")
     } else if x.is_infinite() {
@@ -61,7 +61,7 @@ pub(crate) fn number(x: f64) -> Value {
 }
 
 /// Returns the number of a fact of the corpus.
-pub(crate) fn float(value: &Value) -> f64 {
+pub(crate) fn parse_float(value: &Value) -> f64 {
     match value.as_str() {
         Some("inf") => f64::INFINITY,
         Some("-inf") => f64::NEG_INFINITY,
@@ -70,16 +70,16 @@ pub(crate) fn float(value: &Value) -> f64 {
 }
 
 /// Returns the numbers of a list of the corpus.
-pub(crate) fn floats(value: &Value) -> Vec<f64> {
-    value.as_array().into_iter().flatten().map(float).collect()
+pub(crate) fn parse_floats(value: &Value) -> Vec<f64> {
+    value.as_array().into_iter().flatten().map(parse_float).collect()
 }
 
 /// Returns one value of a column as the corpus writes it.
-pub(crate) fn value(value: &zvf_model::Value) -> Value {
+pub(crate) fn value_to_json(value: &zvf_model::Value) -> Value {
     match value {
         zvf_model::Value::Int(n) => json!(n),
         zvf_model::Value::UInt(n) => json!(n),
-        zvf_model::Value::Float(x) => number(*x),
+        zvf_model::Value::Float(x) => number_to_json(*x),
         zvf_model::Value::Bool(b) => json!(b),
         zvf_model::Value::Text(text) => json!(&**text),
         _ => Value::Null,
@@ -87,9 +87,9 @@ pub(crate) fn value(value: &zvf_model::Value) -> Value {
 }
 
 /// Returns the first rows of a column: numbers where a row has one, else lists.
-pub(crate) fn head(column: &Column, rows: usize, scalar: bool) -> Value {
+pub(crate) fn head_to_json(column: &Column, rows: usize, scalar: bool) -> Value {
     let row = |i| {
-        let values = (0..column.width() as usize).map(|c| value(&column.value(i, c)));
+        let values = (0..column.width() as usize).map(|c| value_to_json(&column.value(i, c)));
         let mut values: Vec<Value> = values.collect();
         if scalar && values.len() == 1 { values.remove(0) } else { Value::Array(values) }
     };

@@ -18,8 +18,8 @@ use tokio::runtime::Builder;
 use zvf_store::{OpenOptions, Store};
 
 use crate::corpus;
-use crate::everything::{Refusal, everything};
 use crate::report::Report;
+use crate::store_facts::{Refusal, read_facts};
 use crate::tally::Tally;
 
 /// Sweeps the stores of `folder` with distinct read paths, or those with `only` in their names: every `every`th of the
@@ -30,16 +30,16 @@ pub(crate) fn run(
     every: NonZeroUsize,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for golden in corpus::goldens(folder, only)? {
+    for golden in corpus::list_goldens(folder, only)? {
         if only.is_some() || SWEPT.contains(&golden.id.as_str()) {
-            tally.add(sweep(&golden.id, &corpus::read(&golden.archive)?, every))?;
+            tally.add(sweep_faults(&golden.id, &corpus::read_archive(&golden.archive)?, every))?;
         }
     }
     Ok(())
 }
 
 /// Tests each operation with each fault, or every `every`th of these pairs, on all cores.
-fn sweep(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
+fn sweep_faults(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
     let mut report = Report::new(format!("faults/{id}"));
     let (expected, operations) = match read_with_fault(files, None) {
         (Some(Ok(lines)), operations) => (lines, operations.len()),
@@ -52,7 +52,7 @@ fn sweep(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
             return report;
         }
     };
-    let faults = faults();
+    let faults = list_faults();
     let pairs = (0..operations).flat_map(|nth| faults.iter().map(move |fault| (nth, fault)));
     let pairs: Vec<_> = pairs.step_by(every.get()).collect();
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -61,7 +61,7 @@ fn sweep(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
             let (mut report, expected) = (Report::new(format!("faults/{id}")), &expected);
             scope.spawn(move || {
                 for (nth, fault) in pairs {
-                    compare(&mut report, files, expected, nth, fault);
+                    check_read_with_fault(&mut report, files, expected, nth, fault);
                 }
                 report
             })
@@ -81,7 +81,7 @@ fn sweep(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
 }
 
 /// Reads with one fault: the answer must be `expected`, or an error that has a class.
-fn compare(
+fn check_read_with_fault(
     report: &mut Report,
     files: &[(String, Vec<u8>)],
     expected: &[String],
@@ -93,10 +93,15 @@ fn compare(
     match found {
         Some(Ok(lines)) if lines != expected => {
             let absent = *fault == Fault::Missing;
-            let known = if absent { facts_without(files, operations.get(nth)) } else { Vec::new() };
-            let right =
-                absent && lines.iter().all(|line| expected.contains(line) || known.contains(line));
-            report.holds(&what, right, format!("a wrong answer: {}", differing(&lines, expected)));
+            let reduced =
+                if absent { read_facts_without(files, operations.get(nth)) } else { Vec::new() };
+            let right = absent
+                && lines.iter().all(|line| expected.contains(line) || reduced.contains(line));
+            report.check(
+                &what,
+                right,
+                format!("a wrong answer: {}", describe_difference(&lines, expected)),
+            );
         }
         Some(_) => report.passed += 1,
         None => report.fail(&what, format!("not done after {MAX_TIME:?}")),
@@ -105,7 +110,7 @@ fn compare(
 
 /// Returns the facts of a store that really lacks `path` and everything below it. Some objects are optional, and a
 /// missing chunk of an array holds fill values: a backend that returns "not found" gives just that answer.
-fn facts_without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<String> {
+fn read_facts_without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<String> {
     let Some(path) = path else { return Vec::new() };
     let is_below = |name: &str| {
         name.strip_prefix(path.as_str())
@@ -116,7 +121,7 @@ fn facts_without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<Stri
 }
 
 /// Returns the first line that only one of two answers has.
-fn differing(found: &[String], expected: &[String]) -> String {
+fn describe_difference(found: &[String], expected: &[String]) -> String {
     let extra = found.iter().find(|line| !expected.contains(line));
     let lost = expected.iter().find(|line| !found.contains(line));
     format!(
@@ -144,14 +149,14 @@ fn read_with_fault(
         let read = async {
             let (top, options) = (Prefix::default(), OpenOptions::default());
             let store = Store::from_object_store(Arc::clone(&backend) as _, &top, options).await?;
-            everything(&store).await
+            read_facts(&store).await
         };
         let found = tokio::time::timeout(MAX_TIME, read).await.ok();
         (found, backend.requests().into_iter().map(|request| request.path).collect())
     })
 }
 
-fn faults() -> [Fault; 15] {
+fn list_faults() -> [Fault; 15] {
     [
         Fault::Status(500),
         Fault::Status(503),

@@ -45,7 +45,7 @@ pub(crate) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let folder = archives::scratch();
-    write(folder.path(), effort.seed, effort.stores)?;
+    write_stores(folder.path(), effort.seed, effort.stores)?;
     let list = std::fs::read_to_string(folder.path().join("stores.json"))?;
     let list: Value = serde_json::from_str(&list)?;
     for (turn, about) in list.as_array().into_iter().flatten().enumerate() {
@@ -53,21 +53,21 @@ pub(crate) fn run(
         let mut report = Report::new(format!("live/{}/{id}", effort.seed));
         let written = Written::read(&folder.path().join(id), about)?;
         let random = Random::new(effort.seed ^ (turn as u64) << 32);
-        runtime.block_on(ask(&mut report, &written, random, effort.boxes));
-        let errors = validate_part::errors_at(&written.store, runtime)?;
-        report.holds("sound", errors.is_empty(), errors.join("; "));
+        runtime.block_on(check_store(&mut report, &written, random, effort.boxes));
+        let errors = validate_part::list_errors(&written.store, runtime)?;
+        report.check("sound", errors.is_empty(), errors.join("; "));
         tally.add(report)?;
     }
-    written_part::twins(folder.path(), &list, runtime, tally)?;
+    written_part::check_twins(folder.path(), &list, runtime, tally)?;
     Ok(())
 }
 
 /// Has the reference write `stores` stores into `folder`.
-pub(crate) fn write(folder: &Path, seed: u64, stores: usize) -> anyhow::Result<()> {
-    let python = peers::python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
+pub(crate) fn write_stores(folder: &Path, seed: u64, stores: usize) -> anyhow::Result<()> {
+    let python = peers::install_python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
     let writer = &mut Command::new(python);
-    let writer = writer.arg(peers::script("write_stores.py")).arg(folder);
-    peers::run(writer.args([seed.to_string(), stores.to_string()]))?;
+    let writer = writer.arg(peers::script_path("write_stores.py")).arg(folder);
+    peers::run_command(writer.args([seed.to_string(), stores.to_string()]))?;
     Ok(())
 }
 
@@ -91,27 +91,28 @@ impl Written {
             "points" | "point_objects" | "by_attribute" => Kind::PointCloud,
             name => name.parse()?,
         };
-        let points = npy::floats(&folder.join("positions.npy"))?.rows();
+        let points = npy::read_floats(&folder.join("positions.npy"))?.rows();
         let columns = about["columns"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let column = |name: &str| {
-            let values = npy::floats(&folder.join(format!("{name}.npy")))?;
+            let values = npy::read_floats(&folder.join(format!("{name}.npy")))?;
             Ok((name.to_owned(), values.values))
         };
         let columns = columns.map(column).collect::<anyhow::Result<_>>()?;
         let mut pieces = Vec::new();
         if folder.join("parts.npy").exists() {
-            let parts = npy::ints(&folder.join("parts.npy"))?.values;
+            let parts = npy::read_ints(&folder.join("parts.npy"))?.values;
             let part = |pair: &[i64]| points[pair[0] as usize..pair[1] as usize].to_vec();
             pieces = parts.windows(2).map(part).collect();
         }
         if folder.join("ends.npy").exists() {
-            let ends = npy::ints(&folder.join("ends.npy"))?.rows();
+            let ends = npy::read_ints(&folder.join("ends.npy"))?.rows();
             let piece =
                 |row: &Vec<i64>| row.iter().map(|&at| points[at as usize].clone()).collect();
             pieces = ends.iter().map(piece).collect();
         }
         let owners = folder.join("objects.npy");
-        let owners = owners.exists().then(|| npy::ints(&owners)).transpose()?.map(|npy| npy.values);
+        let owners =
+            owners.exists().then(|| npy::read_ints(&owners)).transpose()?.map(|npy| npy.values);
         let ids = |list: &Value| {
             list.as_array().into_iter().flatten().filter_map(Value::as_i64).collect()
         };
@@ -135,16 +136,16 @@ impl Written {
             let all = || self.points.iter().map(|point| point[axis]);
             all().fold(f64::MIN, f64::max) - all().fold(f64::MAX, f64::min)
         };
-        let share = [0.0, 0.02, 0.1, 0.3, 0.7, 1.5][random.below(6)];
-        let centre = &self.points[random.below(self.points.len())];
-        let corner = &self.points[random.below(self.points.len())];
+        let share = [0.0, 0.02, 0.1, 0.3, 0.7, 1.5][random.next_below(6)];
+        let centre = &self.points[random.next_below(self.points.len())];
+        let corner = &self.points[random.next_below(self.points.len())];
         let (mut low, mut high) = (Vec::new(), Vec::new());
         for axis in 0..axes {
-            let half = 0.5 * share * side(axis) * (0.5 + random.unit());
-            let shift = if share == 0.0 { 0.0 } else { (random.unit() - 0.5) * half };
+            let half = 0.5 * share * side(axis) * (0.5 + random.next_unit());
+            let shift = if share == 0.0 { 0.0 } else { (random.next_unit() - 0.5) * half };
             let mut ends = [centre[axis] + shift - half, centre[axis] + shift + half];
-            if share > 0.0 && random.below(3) == 0 {
-                ends[random.below(2)] = corner[axis];
+            if share > 0.0 && random.next_below(3) == 0 {
+                ends[random.next_below(2)] = corner[axis];
             }
             low.push(ends[0].min(ends[1]));
             high.push(ends[0].max(ends[1]));
@@ -159,30 +160,32 @@ impl Written {
                 self.points[at].iter().chain(self.columns.iter().map(|(_, column)| &column[at]));
             values.map(|x| x.to_bits()).collect()
         };
-        sorted((0..self.points.len()).filter(|&at| keep(at)).map(row).collect())
+        sort_rows((0..self.points.len()).filter(|&at| keep(at)).map(row).collect())
     }
 }
 
 /// Queries one store.
-async fn ask(report: &mut Report, written: &Written, mut random: Random, boxes: usize) {
+async fn check_store(report: &mut Report, written: &Written, mut random: Random, boxes: usize) {
     let store = Store::open(&written.store.to_string_lossy(), OpenOptions::default()).await;
-    let Some(store) = report.keep("open", store) else { return };
+    let Some(store) = report.ok_or_report("open", store) else { return };
     let check = StoreCheck { reader: Reader::new(store), written, names: written.names() };
-    check.rows(report, "all", &Query::all(), |_| true).await;
-    check.objects(report, &mut random).await;
+    check.check_rows(report, "all", &Query::all(), |_| true).await;
+    check.check_objects(report, &mut random).await;
     for turn in 0..boxes {
         let cube = written.cube(&mut random);
         let at = format!("box {turn}");
-        let Some(bounds) = report.keep(&at, Bounds::new(&cube.low, &cube.high)) else { continue };
+        let Some(bounds) = report.ok_or_report(&at, Bounds::new(&cube.low, &cube.high)) else {
+            continue;
+        };
         if written.kind == Kind::PointCloud {
-            check.points(report, &at, bounds, &cube, &mut random).await;
+            check.check_points(report, &at, bounds, &cube, &mut random).await;
         } else {
-            check.geometry(report, &at, Query::within(bounds), &cube).await;
+            check.check_geometry(report, &at, Query::within(bounds), &cube).await;
         }
     }
     for number in check.reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
-        let coarser = check.coarser(report, LevelId(number), &mut random, boxes).await;
-        report.keep(&format!("level {number}"), coarser);
+        let coarser = check.check_coarser_level(report, LevelId(number), &mut random, boxes).await;
+        report.ok_or_report(&format!("level {number}"), coarser);
     }
 }
 
@@ -195,7 +198,7 @@ struct StoreCheck<'a> {
 
 impl StoreCheck<'_> {
     /// Compares the rows of an answer, with their columns, with the written rows that `keep` accepts.
-    async fn rows(
+    async fn check_rows(
         &self,
         report: &mut Report,
         what: &str,
@@ -204,43 +207,43 @@ impl StoreCheck<'_> {
     ) {
         let (expected, names) = (self.written.rows(keep), &self.names);
         let query = query.clone().columns(Columns::Named(names.clone()));
-        let Some(answer) = report.keep(what, self.reader.run(&query).await) else { return };
+        let Some(answer) = report.ok_or_report(what, self.reader.run(&query).await) else { return };
         let rows = rows_of_answer(&answer.batch, names);
         let why = || format!("expected {} rows, found {}", expected.len(), rows.len());
-        report.holds(what, rows == expected && answer.complete, why());
+        report.check(what, rows == expected && answer.complete, why());
     }
 
     /// Compares objects by their ids and by their groups: chains point by point, in the requested order.
-    async fn objects(&self, report: &mut Report, random: &mut Random) {
+    async fn check_objects(&self, report: &mut Report, random: &mut Random) {
         let written = self.written;
         for (number, members) in written.groups.iter().enumerate() {
             let what = format!("group {number}");
             let query = Query::all().in_groups([number as u64]);
             if written.kind == Kind::PointCloud {
                 let Some(owners) = &written.owners else { return };
-                self.rows(report, &what, &query, |at| members.contains(&owners[at])).await;
+                self.check_rows(report, &what, &query, |at| members.contains(&owners[at])).await;
             } else {
-                self.chains(report, &what, query, members).await;
+                self.check_chains(report, &what, query, members).await;
             }
         }
         if answers::is_chain(written.kind) {
             for _ in 0..4 {
                 let count = written.pieces.len();
-                let some: Vec<i64> = (0..5).map(|_| random.below(count) as i64).collect();
+                let some: Vec<i64> = (0..5).map(|_| random.next_below(count) as i64).collect();
                 let query = Query::all().of_objects(some.iter().map(|id| ObjectId(*id)));
-                self.chains(report, &format!("objects {some:?}"), query, &some).await;
+                self.check_chains(report, &format!("objects {some:?}"), query, &some).await;
             }
         }
     }
 
-    async fn chains(&self, report: &mut Report, what: &str, query: Query, expected: &[i64]) {
+    async fn check_chains(&self, report: &mut Report, what: &str, query: Query, expected: &[i64]) {
         let query = query.order(Order::Objects).columns(Columns::None);
-        let Some(answer) = report.keep(what, self.reader.run(&query).await) else { return };
+        let Some(answer) = report.ok_or_report(what, self.reader.run(&query).await) else { return };
         let expected: Vec<&Piece> =
             expected.iter().map(|id| &self.written.pieces[*id as usize]).collect();
-        let found = boxes::pieces(&answer.batch, self.written.kind);
+        let found = boxes::collect_pieces(&answer.batch, self.written.kind);
         let same = found.iter().collect::<Vec<_>>() == expected;
-        report.holds(
+        report.check(
             what,
             same,
             format!("expected {} chains, found {}", expected.len(), found.len()),
@@ -248,16 +251,17 @@ impl StoreCheck<'_> {
     }
 
     /// Compares chains and elements in a box, in every mode.
-    async fn geometry(&self, report: &mut Report, at: &str, query: Query, cube: &Cube) {
+    async fn check_geometry(&self, report: &mut Report, at: &str, query: Query, cube: &Cube) {
         let Written { kind, pieces, points, .. } = self.written;
-        boxes::geometry(report, at, &self.reader, *kind, query.clone(), pieces, cube).await;
+        boxes::check_geometry(report, at, &self.reader, *kind, query.clone(), pieces, cube).await;
         let query = query.mode(Mode::Crop).order(Order::Storage);
-        self.rows(report, &format!("{at}/crop"), &query, |at| cube.contains(&points[at])).await;
+        self.check_rows(report, &format!("{at}/crop"), &query, |at| cube.contains(&points[at]))
+            .await;
     }
 
     /// Compares points in a box: all of them, those of a predicate, those of some objects, and as a stream; then those
     /// in a ball around its centre, and in the half-open box.
-    async fn points(
+    async fn check_points(
         &self,
         report: &mut Report,
         at: &str,
@@ -268,38 +272,39 @@ impl StoreCheck<'_> {
         let written = self.written;
         let query = Query::within(bounds);
         let inside = |at: usize| cube.contains(&written.points[at]);
-        self.rows(report, at, &query, inside).await;
-        self.stream(report, &format!("{at}/stream"), query.clone(), inside).await;
+        self.check_rows(report, at, &query, inside).await;
+        self.check_stream(report, &format!("{at}/stream"), query.clone(), inside).await;
 
         if let (Some(a), Some(n)) = (written.column("a"), written.column("n")) {
-            let (least, one) = ((random.below(16) as f64) / 16.0, random.below(5));
-            let text = format!("a >= {least} and not n = {one}");
-            if let Some(predicate) = report.keep(&text, text.parse()) {
+            let (least, excluded) = ((random.next_below(16) as f64) / 16.0, random.next_below(5));
+            let text = format!("a >= {least} and not n = {excluded}");
+            if let Some(predicate) = report.ok_or_report(&text, text.parse()) {
                 let query = query.clone().filter(predicate);
-                let keep = |at| inside(at) && a[at] >= least && n[at] != one as f64;
-                self.rows(report, &format!("{at}/{text}"), &query, keep).await;
+                let keep = |at| inside(at) && a[at] >= least && n[at] != excluded as f64;
+                self.check_rows(report, &format!("{at}/{text}"), &query, keep).await;
             }
         }
         if let Some(owners) = &written.owners {
-            let some: Vec<i64> = (0..3).map(|turn| turn * 10 + random.below(10) as i64).collect();
+            let some: Vec<i64> =
+                (0..3).map(|turn| turn * 10 + random.next_below(10) as i64).collect();
             let query = query.of_objects(some.iter().map(|id| ObjectId(*id)));
             let keep = |at| inside(at) && some.contains(&owners[at]);
-            self.rows(report, &format!("{at}/objects {some:?}"), &query, keep).await;
+            self.check_rows(report, &format!("{at}/objects {some:?}"), &query, keep).await;
         }
 
         let half_open = Query::all().in_region(Region::from(bounds).half_open());
         let keep = |at: usize| cube.contains_half_open(&written.points[at]);
-        self.rows(report, &format!("{at}/half open"), &half_open, keep).await;
+        self.check_rows(report, &format!("{at}/half open"), &half_open, keep).await;
 
-        let (centre, radius) = (cube.centre(), 0.5 * cube.longest());
-        if let Some(ball) = report.keep("ball", Region::ball(&centre, radius)) {
+        let (centre, radius) = (cube.centre(), 0.5 * cube.longest_side());
+        if let Some(ball) = report.ok_or_report("ball", Region::ball(&centre, radius)) {
             let keep = |at: usize| naive::distance(&centre, &written.points[at]) <= radius;
             let query = Query::all().in_region(ball);
-            self.rows(report, &format!("{at}/ball"), &query, keep).await;
+            self.check_rows(report, &format!("{at}/ball"), &query, keep).await;
         }
     }
 
-    async fn stream(
+    async fn check_stream(
         &self,
         report: &mut Report,
         what: &str,
@@ -308,14 +313,14 @@ impl StoreCheck<'_> {
     ) {
         let query = query.columns(Columns::Named(self.names.clone()));
         let batches: Result<Vec<Batch>, _> = self.reader.stream(query).try_collect().await;
-        if let Some(batches) = report.keep(what, batches) {
+        if let Some(batches) = report.ok_or_report(what, batches) {
             let rows = batches.iter().flat_map(|batch| rows_of_answer(batch, &self.names));
-            report.holds(what, sorted(rows.collect()) == self.written.rows(keep), "other rows");
+            report.check(what, sort_rows(rows.collect()) == self.written.rows(keep), "other rows");
         }
     }
 
     /// Compares boxes of a level that the reference built with the contents of its cells.
-    async fn coarser(
+    async fn check_coarser_level(
         &self,
         report: &mut Report,
         level: LevelId,
@@ -331,13 +336,16 @@ impl StoreCheck<'_> {
             let query = Query::within(Bounds::new(&cube.low, &cube.high)?).at_level(level);
             let query = query.mode(mode).order(Order::Storage).columns(Columns::None);
             let what = format!("level {level}/box {turn}");
-            let Some(answer) = report.keep(&what, self.reader.run(&query).await) else { continue };
+            let Some(answer) = report.ok_or_report(&what, self.reader.run(&query).await) else {
+                continue;
+            };
             let expected = points.iter().filter(|point| cube.contains(point));
-            let expected =
-                sorted(expected.map(|point| point.iter().map(|x| x.to_bits()).collect()).collect());
+            let expected = sort_rows(
+                expected.map(|point| point.iter().map(|x| x.to_bits()).collect()).collect(),
+            );
             let rows = rows_of_answer(&answer.batch, &[]);
             let why = format!("expected {} rows, found {}", expected.len(), rows.len());
-            report.holds(&what, rows == expected, why);
+            report.check(&what, rows == expected, why);
         }
         Ok(())
     }
@@ -348,12 +356,16 @@ fn rows_of_answer(batch: &Batch, names: &[String]) -> Vec<Vec<u64>> {
     let columns: Vec<_> = names.iter().filter_map(|name| batch.field(name)).collect();
     let row = |at: usize| {
         let values = columns.iter().map(|field| field.column.float(at, 0).unwrap_or(f64::NAN));
-        contents::point(batch.positions(), at).into_iter().chain(values).map(f64::to_bits).collect()
+        contents::point_at(batch.positions(), at)
+            .into_iter()
+            .chain(values)
+            .map(f64::to_bits)
+            .collect()
     };
-    sorted((0..batch.len()).map(row).collect())
+    sort_rows((0..batch.len()).map(row).collect())
 }
 
-fn sorted(mut rows: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
+fn sort_rows(mut rows: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
     rows.sort_unstable();
     rows
 }

@@ -28,7 +28,6 @@ mod arrays_part;
 mod broken_part;
 mod contents;
 mod corpus;
-mod everything;
 mod facts;
 mod fault_part;
 mod formats_live;
@@ -45,6 +44,7 @@ mod pyramid_part;
 mod random;
 mod remote_part;
 mod report;
+mod store_facts;
 mod suites_live;
 mod suites_part;
 mod tally;
@@ -147,7 +147,7 @@ struct Conformance {
 
 impl Conformance {
     /// Returns whether a part was requested that does not run by default.
-    fn is_special(&self) -> bool {
+    fn has_optional_part(&self) -> bool {
         self.faults
             || self.live
             || self.suites
@@ -161,7 +161,7 @@ impl Conformance {
     }
 
     fn run(mut self, tally: &mut Tally<impl io::Write>) -> anyhow::Result<()> {
-        if self.hostile.is_empty() && self.golden.is_empty() && !self.is_special() {
+        if self.hostile.is_empty() && self.golden.is_empty() && !self.has_optional_part() {
             self.hostile.push(HOSTILE.into());
             self.golden.push(GOLDEN.into());
             self.tet.push(TET.into());
@@ -182,10 +182,10 @@ impl Conformance {
             suites_part::run(folder, self.only.as_deref(), &runtime, tally)?;
         }
         for folder in &self.tet {
-            tensor_part::tet(folder, &runtime, tally)?;
+            tensor_part::run_tet(folder, &runtime, tally)?;
         }
         for folder in &self.caterva {
-            tensor_part::caterva(folder, &runtime, tally)?;
+            tensor_part::run_caterva(folder, &runtime, tally)?;
         }
         for folder in &self.formats {
             formats_part::run(folder, self.only.as_deref(), tally)?;
@@ -194,10 +194,10 @@ impl Conformance {
             let (servers, stores) = (self.server.as_deref(), self.only.as_deref());
             remote_part::run(GOLDEN.as_ref(), servers, stores, self.with_garage, &runtime, tally)?;
         }
-        let seed = self.seed.unwrap_or_else(random::seed);
+        let seed = self.seed.unwrap_or_else(random::seed_from_time);
         if self.live {
             let Self { stores, boxes, .. } = self;
-            tally.say(&format!("live: --seed {seed} --stores {stores} --boxes {boxes}"))?;
+            tally.print_line(&format!("live: --seed {seed} --stores {stores} --boxes {boxes}"))?;
             live_part::run(Effort { seed, stores, boxes }, &runtime, tally)?;
             written_part::run(self.only.as_deref(), &runtime, tally)?;
         }
@@ -206,16 +206,16 @@ impl Conformance {
         }
         if self.live_arrays {
             let arrays = self.arrays;
-            tally.say(&format!("live arrays: --seed {seed} --arrays {arrays}"))?;
+            tally.print_line(&format!("live arrays: --seed {seed} --arrays {arrays}"))?;
             let effort = arrays_part::Effort { seed, arrays, format: self.format.as_deref() };
             arrays_part::run(effort, &runtime, tally)?;
         }
         if self.live_formats {
-            tally.say(&format!("live formats: --seed {seed} --files {}", self.files))?;
+            tally.print_line(&format!("live formats: --seed {seed} --files {}", self.files))?;
             formats_live::run(seed, self.files, tally)?;
         }
         if self.live || self.pyramids {
-            tally.say(&format!("pyramids: --seed {seed} --levels {}", self.levels))?;
+            tally.print_line(&format!("pyramids: --seed {seed} --levels {}", self.levels))?;
             pyramid_part::run(seed, self.levels, &runtime, tally)?;
         }
         if self.faults {

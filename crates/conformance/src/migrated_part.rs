@@ -27,8 +27,8 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for golden in corpus::goldens(folder, only)? {
-        let unpacked = Unpacked::from_files(&corpus::read(&golden.archive)?);
+    for golden in corpus::list_goldens(folder, only)? {
+        let unpacked = Unpacked::from_files(&corpus::read_archive(&golden.archive)?);
         let mut report = Report::new(format!("migrated/{}", golden.id));
         if let Err(error) = runtime.block_on(check_migration(&mut report, golden, &unpacked)) {
             report.fail("migrate", format!("{error:#}"));
@@ -53,17 +53,17 @@ async fn check_migration(
     let build = Build::begin(&address, options).await?;
     Plan::build(&old).await?.apply(&Migration::default(), build, |_| ()).await?;
     let new = Store::open(&address, OpenOptions::default()).await?;
-    let expected = changed(golden.expected.clone(), &old);
+    let expected = expected_after_migration(golden.expected.clone(), &old);
     golden_part::check_facts(report, &Golden { expected, ..golden }, &new, true).await;
     let (options, observer) = (Options::default(), Observer::default());
     let found = validate_at(&address, OpenOptions::default(), &options, &observer).await?;
     let found: Vec<String> = found.findings.iter().map(ToString::to_string).collect();
-    report.holds("sound", found.is_empty(), found.join("; "));
+    report.check("sound", found.is_empty(), found.join("; "));
     Ok(())
 }
 
 /// Returns the expected facts of the new store.
-fn changed(mut expected: Value, old: &Store) -> Value {
+fn expected_after_migration(mut expected: Value, old: &Store) -> Value {
     let reference = &mut expected["reference"];
     reference["root"]["zv_version"] = json!("0.9.2");
     remove_facts(reference, &["cross_chunk_cells"]);
@@ -82,7 +82,7 @@ fn changed(mut expected: Value, old: &Store) -> Value {
                     if chains {
                         remove_facts(facts, &["0"]);
                     }
-                    for_each_fact(facts, laid_out);
+                    for_each_fact(facts, remove_layout_facts);
                 }
                 _ => {}
             }
@@ -92,7 +92,7 @@ fn changed(mut expected: Value, old: &Store) -> Value {
 }
 
 /// Removes the place and the order of the records of a family: as sets they are equal.
-fn laid_out(delta: &str, facts: &mut Value) {
+fn remove_layout_facts(delta: &str, facts: &mut Value) {
     remove_facts(facts, &["policy", "offset_arrays", "offsets", "num_physical_records"]);
     for_each_fact(facts, |_, facts| remove_facts(facts, &["sha256", "list"]));
     if delta != "0" {

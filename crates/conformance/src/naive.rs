@@ -26,12 +26,12 @@ impl Cube {
         self.low.iter().zip(&self.high).map(|(low, high)| low.midpoint(*high)).collect()
     }
 
-    pub(crate) fn longest(&self) -> f64 {
+    pub(crate) fn longest_side(&self) -> f64 {
         self.low.iter().zip(&self.high).map(|(low, high)| high - low).fold(0.0, f64::max)
     }
 
     /// Returns the part of the segment from `a` to `b` that is inside, as parameters; `None` when it is empty.
-    pub(crate) fn clip(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+    pub(crate) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (mut from, mut to) = (0.0_f64, 1.0_f64);
         for axis in 0..a.len() {
             let (start, step) = (a[axis], b[axis] - a[axis]);
@@ -41,9 +41,10 @@ impl Cube {
                 }
                 continue;
             }
-            let (one, other) = ((self.low[axis] - start) / step, (self.high[axis] - start) / step);
-            from = from.max(one.min(other));
-            to = to.min(one.max(other));
+            let (at_low, at_high) =
+                ((self.low[axis] - start) / step, (self.high[axis] - start) / step);
+            from = from.max(at_low.min(at_high));
+            to = to.min(at_low.max(at_high));
         }
         (from <= to).then_some((from, to))
     }
@@ -51,13 +52,13 @@ impl Cube {
     /// Returns whether a chain of points has one inside; a single point is a chain.
     pub(crate) fn meets_chain(&self, points: &[Vec<f64>]) -> bool {
         points.iter().any(|point| self.contains(point))
-            || points.windows(2).any(|pair| self.clip(&pair[0], &pair[1]).is_some())
+            || points.windows(2).any(|pair| self.clip_segment(&pair[0], &pair[1]).is_some())
     }
 
     /// Returns the length of a chain inside.
     pub(crate) fn length_inside(&self, points: &[Vec<f64>]) -> f64 {
         let part = |pair: &[Vec<f64>]| {
-            let (from, to) = self.clip(&pair[0], &pair[1]).unwrap_or_default();
+            let (from, to) = self.clip_segment(&pair[0], &pair[1]).unwrap_or_default();
             (to - from) * distance(&pair[0], &pair[1])
         };
         points.windows(2).map(part).sum()
@@ -66,7 +67,7 @@ impl Cube {
     /// Returns whether an edge, or a flat face, has a point inside.
     pub(crate) fn meets_element(&self, corners: &[Vec<f64>]) -> bool {
         match corners {
-            [a, b] => self.clip(a, b).is_some(),
+            [a, b] => self.clip_segment(a, b).is_some(),
             // A face with more corners is a fan of triangles.
             [first, rest @ ..] => rest.windows(2).any(|pair| {
                 self.meets_triangle(&[first.clone(), pair[0].clone(), pair[1].clone()])
@@ -78,15 +79,15 @@ impl Cube {
     fn meets_triangle(&self, corners: &[Vec<f64>; 3]) -> bool {
         let mut left = corners.to_vec();
         for axis in 0..self.low.len() {
-            left = keep(&left, |point| point[axis] - self.low[axis]);
-            left = keep(&left, |point| self.high[axis] - point[axis]);
+            left = clip_to_half_space(&left, |point| point[axis] - self.low[axis]);
+            left = clip_to_half_space(&left, |point| self.high[axis] - point[axis]);
         }
         !left.is_empty()
     }
 }
 
 /// Returns the part of a polygon where `depth` is not negative.
-fn keep(polygon: &[Vec<f64>], depth: impl Fn(&[f64]) -> f64) -> Vec<Vec<f64>> {
+fn clip_to_half_space(polygon: &[Vec<f64>], depth: impl Fn(&[f64]) -> f64) -> Vec<Vec<f64>> {
     let mut left = Vec::new();
     for (i, point) in polygon.iter().enumerate() {
         let next = &polygon[(i + 1) % polygon.len()];
@@ -103,7 +104,7 @@ fn keep(polygon: &[Vec<f64>], depth: impl Fn(&[f64]) -> f64) -> Vec<Vec<f64>> {
 }
 
 /// Returns the length of a chain.
-pub(crate) fn length(points: &[Vec<f64>]) -> f64 {
+pub(crate) fn chain_length(points: &[Vec<f64>]) -> f64 {
     points.windows(2).map(|pair| distance(&pair[0], &pair[1])).sum()
 }
 
@@ -118,9 +119,9 @@ mod tests {
     #[test]
     fn cuts_what_it_should() {
         let unit = Cube { low: vec![0.0; 3], high: vec![1.0; 3] };
-        assert_eq!(unit.clip(&[-1.0, 0.5, 0.5], &[3.0, 0.5, 0.5]), Some((0.25, 0.5)));
-        assert_eq!(unit.clip(&[-1.0, 1.5, 0.5], &[3.0, 1.5, 0.5]), None);
-        assert_eq!(unit.clip(&[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]), Some((0.0, 0.0)));
+        assert_eq!(unit.clip_segment(&[-1.0, 0.5, 0.5], &[3.0, 0.5, 0.5]), Some((0.25, 0.5)));
+        assert_eq!(unit.clip_segment(&[-1.0, 1.5, 0.5], &[3.0, 1.5, 0.5]), None);
+        assert_eq!(unit.clip_segment(&[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]), Some((0.0, 0.0)));
         let through = [vec![-9.0, 0.5, 0.5], vec![9.0, -9.0, 0.5], vec![9.0, 9.0, 0.5]];
         assert!(unit.meets_element(&through), "a face around the box, no corner or side near it");
         let outside = [vec![2.0, 0.0, 0.5], vec![0.0, 2.5, 0.5], vec![2.0, 2.0, 0.5]];

@@ -20,22 +20,30 @@ impl<T: Clone> Npy<T> {
 }
 
 /// Reads a file of floats.
-pub(crate) fn floats(path: &Path) -> anyhow::Result<Npy<f64>> {
-    read(path, "<f8", f64::from_le_bytes)
+pub(crate) fn read_floats(path: &Path) -> anyhow::Result<Npy<f64>> {
+    read_numbers(path, "<f8", f64::from_le_bytes)
 }
 
 /// Reads a file of integers.
-pub(crate) fn ints(path: &Path) -> anyhow::Result<Npy<i64>> {
-    read(path, "<i8", i64::from_le_bytes)
+pub(crate) fn read_ints(path: &Path) -> anyhow::Result<Npy<i64>> {
+    read_numbers(path, "<i8", i64::from_le_bytes)
 }
 
-fn read<T>(path: &Path, kind: &str, number: impl Fn([u8; 8]) -> T) -> anyhow::Result<Npy<T>> {
+fn read_numbers<T>(
+    path: &Path,
+    kind: &str,
+    number: impl Fn([u8; 8]) -> T,
+) -> anyhow::Result<Npy<T>> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let parsed = parse(&bytes, kind, number);
+    let parsed = parse_numbers(&bytes, kind, number);
     parsed.with_context(|| format!("{} is no array of {kind}", path.display()))
 }
 
-fn parse<T>(bytes: &[u8], kind: &str, number: impl Fn([u8; 8]) -> T) -> anyhow::Result<Npy<T>> {
+fn parse_numbers<T>(
+    bytes: &[u8],
+    kind: &str,
+    number: impl Fn([u8; 8]) -> T,
+) -> anyhow::Result<Npy<T>> {
     ensure!(bytes.starts_with(b"\x93NUMPY\x01\x00"), "not version 1.0");
     let len = bytes.get(8..10).context("too short")?;
     let end = 10 + usize::from(u16::from_le_bytes([len[0], len[1]]));
@@ -67,8 +75,8 @@ mod tests {
         file.extend((header.len() as u16).to_le_bytes());
         file.extend(header);
         file.extend([7_i64, -1].map(i64::to_le_bytes).concat());
-        let found = parse(&file, "<i8", i64::from_le_bytes).unwrap();
+        let found = parse_numbers(&file, "<i8", i64::from_le_bytes).unwrap();
         assert_eq!((found.rows(), found.width), (vec![vec![7], vec![-1]], 1));
-        assert!(parse(&file, "<f8", f64::from_le_bytes).is_err());
+        assert!(parse_numbers(&file, "<f8", f64::from_le_bytes).is_err());
     }
 }

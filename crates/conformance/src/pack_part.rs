@@ -24,8 +24,8 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for golden in corpus::goldens(folder, only)? {
-        let unpacked = Unpacked::from_files(&corpus::read(&golden.archive)?);
+    for golden in corpus::list_goldens(folder, only)? {
+        let unpacked = Unpacked::from_files(&corpus::read_archive(&golden.archive)?);
         for far in [false, true] {
             let how = if far { "packed, by ranges" } else { "packed" };
             let mut report = Report::new(format!("{} {how}", golden.id));
@@ -38,18 +38,18 @@ pub(crate) fn run(
 
 async fn check_pack(report: &mut Report, golden: &Golden, path: &Path, far: bool) {
     let store = Store::open(&path.to_string_lossy(), OpenOptions::default()).await;
-    let Some(store) = report.keep("open", store) else { return };
+    let Some(store) = report.ok_or_report("open", store) else { return };
     let level = if far { Compression::Zstd(3) } else { Compression::None };
     let options = PackOptions::default().compressed(level);
     let packed = pack(&store, Cursor::new(Vec::new()), &options, |_| ()).await;
-    let Some((packed, _)) = report.keep("pack", packed) else { return };
-    let opened = open(packed.into_inner(), far).await;
-    if let Some(store) = report.keep("open packed", opened) {
+    let Some((packed, _)) = report.ok_or_report("pack", packed) else { return };
+    let opened = open_pack(packed.into_inner(), far).await;
+    if let Some(store) = report.ok_or_report("open packed", opened) {
         golden_part::check_facts(report, golden, &store, true).await;
     }
 }
 
-async fn open(bytes: Vec<u8>, far: bool) -> anyhow::Result<Store> {
+async fn open_pack(bytes: Vec<u8>, far: bool) -> anyhow::Result<Store> {
     let options = OpenOptions::default();
     if !far {
         return Ok(Store::open_pack(RangedFile::from_bytes(bytes.into()), options).await?);

@@ -15,64 +15,66 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 
 /// Creates a virtual environment of Python with these packages, once.
-pub(crate) fn python(name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
-    let folder = home()?.join(name);
+pub(crate) fn install_python(name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
+    let folder = create_peers_folder()?.join(name);
     let (done, python) = (folder.join("installed"), folder.join("bin/python"));
-    let wanted = packages.join("\n");
-    if fs::read_to_string(&done).is_ok_and(|found| found == wanted) {
+    let requirements = packages.join("\n");
+    if fs::read_to_string(&done).is_ok_and(|found| found == requirements) {
         return Ok(python);
     }
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
-    fs::write(done, wanted)?;
+    run_command(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    run_command(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
+    fs::write(done, requirements)?;
     Ok(python)
 }
 
 /// Installs a package of Node, once. Returns the folder of its commands.
-pub(crate) fn node(package: &str) -> anyhow::Result<PathBuf> {
-    let folder = home()?.join(format!("node-{package}"));
+pub(crate) fn install_node_package(package: &str) -> anyhow::Result<PathBuf> {
+    let folder = create_peers_folder()?.join(format!("node-{package}"));
     let commands = folder.join("node_modules/.bin");
     if !commands.join(package).exists() {
         fs::create_dir_all(&folder)?;
         let npm = &mut Command::new("npm");
-        run(npm.args(["install", "--silent", "--no-fund", "--prefix"]).arg(&folder).arg(package))?;
+        run_command(
+            npm.args(["install", "--silent", "--no-fund", "--prefix"]).arg(&folder).arg(package),
+        )?;
     }
     Ok(commands)
 }
 
 /// Returns a program of Debian: the installed one, or else one unpacked from its package, once.
-pub(crate) fn debian(package: &str, program: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn find_debian_program(package: &str, program: &str) -> anyhow::Result<PathBuf> {
     let installed = Path::new("/").join(program);
     if installed.exists() {
         return Ok(installed);
     }
-    let folder = home()?.join(format!("debian-{package}"));
+    let folder = create_peers_folder()?.join(format!("debian-{package}"));
     let unpacked = folder.join(program);
     if !unpacked.exists() {
         fs::create_dir_all(&folder)?;
-        run(Command::new("apt-get").args(["download", package]).current_dir(&folder))?;
+        run_command(Command::new("apt-get").args(["download", package]).current_dir(&folder))?;
         let names = fs::read_dir(&folder)?.filter_map(Result::ok).map(|entry| entry.path());
         let package = names.into_iter().find(|path| path.extension().is_some_and(|e| e == "deb"));
         let package = package.context("apt-get downloaded nothing")?;
-        run(Command::new("dpkg").arg("--extract").arg(package).arg(&folder))?;
+        run_command(Command::new("dpkg").arg("--extract").arg(package).arg(&folder))?;
     }
     Ok(unpacked)
 }
 
 /// Returns a program on PATH.
-pub(crate) fn installed(program: &str) -> Option<PathBuf> {
+pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 /// Builds a program with cargo, once; this can take long and is done only where `build` allows it.
-pub(crate) fn cargo(
+pub(crate) fn build_with_cargo(
     package: &str,
     version: &str,
     features: &str,
     build: bool,
 ) -> anyhow::Result<PathBuf> {
-    let folder = home()?.join(format!("cargo-{package}-{version}"));
+    let folder = create_peers_folder()?.join(format!("cargo-{package}-{version}"));
     let program = folder.join("bin").join(package);
     if !program.exists() {
         ensure!(build, "{package} is not installed; --with-{package} builds it, in minutes");
@@ -81,40 +83,42 @@ pub(crate) fn cargo(
         let cargo = cargo.args(["--features", features, "--version", version, "--root"]);
         // A short build matters more than a fast program.
         let cargo = cargo.arg(&folder).args(["--config", "profile.release.opt-level=1", package]);
-        run(cargo.env("CARGO_TARGET_DIR", folder.join("target")))?;
+        run_command(cargo.env("CARGO_TARGET_DIR", folder.join("target")))?;
     }
     Ok(program)
 }
 
 /// Builds the program of tetration with cargo, once, in a minute.
-pub(crate) fn tetration() -> anyhow::Result<PathBuf> {
-    let folder = home()?.join("cargo-tetration-0.8.3");
+pub(crate) fn build_tetration() -> anyhow::Result<PathBuf> {
+    let folder = create_peers_folder()?.join("cargo-tetration-0.8.3");
     let program = folder.join("bin/tet");
     if !program.exists() {
         let cargo = &mut Command::new("cargo");
         let cargo = cargo.args(["install", "--quiet", "--locked", "--no-default-features"]);
         let cargo = cargo.args(["--features", "tetration-cli", "--version", "0.8.3", "--root"]);
-        run(cargo.arg(&folder).arg("tetration").env("CARGO_TARGET_DIR", folder.join("target")))?;
+        run_command(
+            cargo.arg(&folder).arg("tetration").env("CARGO_TARGET_DIR", folder.join("target")),
+        )?;
     }
     Ok(program)
 }
 
 /// Builds the program that calls the library of tetration with cargo, once, in minutes.
-pub(crate) fn tetration_library() -> anyhow::Result<PathBuf> {
-    let target = home()?.join("tetration-peer");
+pub(crate) fn build_tetration_library() -> anyhow::Result<PathBuf> {
+    let target = create_peers_folder()?.join("tetration-peer");
     let cargo = &mut Command::new("cargo");
     let cargo = cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]);
-    run(cargo.arg(TETRATION).env("CARGO_TARGET_DIR", &target))?;
+    run_command(cargo.arg(TETRATION).env("CARGO_TARGET_DIR", &target))?;
     Ok(target.join("release/tetration-peer"))
 }
 
 /// Returns the path of a script of this crate.
-pub(crate) fn script(name: &str) -> PathBuf {
+pub(crate) fn script_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
 }
 
 /// Returns the folder that everything is installed in.
-pub(crate) fn home() -> anyhow::Result<PathBuf> {
+pub(crate) fn create_peers_folder() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?; // target/<profile>/conformance
     let folder = program.ancestors().nth(2).context("a program without a folder")?.join("peers");
     fs::create_dir_all(&folder)?;
@@ -122,7 +126,7 @@ pub(crate) fn home() -> anyhow::Result<PathBuf> {
 }
 
 /// Runs a command to its end; its last message is the error.
-pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
+pub(crate) fn run_command(command: &mut Command) -> anyhow::Result<String> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {shown}"))?;
@@ -181,7 +185,7 @@ impl Server {
         words: impl IntoIterator<Item = S>,
     ) -> anyhow::Result<Self> {
         let shown = program.as_ref().to_string_lossy().into_owned();
-        let process = mortal(program.as_ref())
+        let process = command_killed_with_parent(program.as_ref())
             .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -208,15 +212,15 @@ impl Drop for Server {
 }
 
 /// Returns a command that ends with this program in any case, where the system supports that.
-fn mortal(program: &OsStr) -> Command {
-    let Some(setpriv) = installed("setpriv") else { return Command::new(program) };
+fn command_killed_with_parent(program: &OsStr) -> Command {
+    let Some(setpriv) = find_on_path("setpriv") else { return Command::new(program) };
     let mut command = Command::new(setpriv);
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
 }
 
 /// Returns a free port.
-pub(crate) fn free_port() -> anyhow::Result<u16> {
+pub(crate) fn find_free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns a new seed.
-pub(crate) fn seed() -> u64 {
+pub(crate) fn seed_from_time() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |since| since.as_secs())
 }
@@ -26,12 +26,12 @@ impl Random {
     }
 
     /// Returns a number of at least 0 and below 1.
-    pub(crate) const fn unit(&mut self) -> f64 {
+    pub(crate) const fn next_unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Returns a number below `n`, which is not 0.
-    pub(crate) const fn below(&mut self, n: usize) -> usize {
+    pub(crate) const fn next_below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 }

@@ -28,10 +28,10 @@ impl Report {
     /// Compares one fact.
     pub(crate) fn compare(&mut self, what: &str, expected: &Value, found: impl Into<Value>) {
         let found = found.into();
-        if agree(expected, &found) {
+        if is_same_value(expected, &found) {
             self.passed += 1;
         } else {
-            self.fail(what, format!("expected {}, found {}", brief(expected), brief(&found)));
+            self.fail(what, format!("expected {}, found {}", shorten(expected), shorten(&found)));
         }
     }
 
@@ -44,12 +44,12 @@ impl Report {
     ) {
         match found {
             Ok(found) => self.compare(what, expected, found),
-            Err(error) => self.fail(what, format!("expected {}, found {error}", brief(expected))),
+            Err(error) => self.fail(what, format!("expected {}, found {error}", shorten(expected))),
         }
     }
 
     /// Counts one fact that holds or not.
-    pub(crate) fn holds(&mut self, what: &str, holds: bool, why_not: impl Display) {
+    pub(crate) fn check(&mut self, what: &str, holds: bool, why_not: impl Display) {
         if holds {
             self.passed += 1;
         } else {
@@ -58,7 +58,11 @@ impl Report {
     }
 
     /// Returns a value, or reports why there is none.
-    pub(crate) fn keep<T, E: Display>(&mut self, what: &str, found: Result<T, E>) -> Option<T> {
+    pub(crate) fn ok_or_report<T, E: Display>(
+        &mut self,
+        what: &str,
+        found: Result<T, E>,
+    ) -> Option<T> {
         found.map_err(|error| self.fail(what, error)).ok()
     }
 
@@ -81,21 +85,22 @@ impl Report {
 }
 
 /// Returns whether two facts have the same value.
-fn agree(a: &Value, b: &Value) -> bool {
+fn is_same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| agree(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_value(a, b))
         }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| agree(a, b)))
+            a.len() == b.len()
+                && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| is_same_value(a, b)))
         }
         _ => a == b,
     }
 }
 
 /// Returns a value in one short line.
-fn brief(value: &Value) -> String {
+fn shorten(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),

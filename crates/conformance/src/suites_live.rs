@@ -31,10 +31,10 @@ use zvf_query::{Columns, Query, Reader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
 use crate::contents;
-use crate::everything::Refusal;
 use crate::naive::Cube;
 use crate::peers;
 use crate::report::Report;
+use crate::store_facts::Refusal;
 use crate::tally::Tally;
 use crate::validate_part;
 
@@ -45,7 +45,8 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let known: Value = serde_json::from_str(&std::fs::read_to_string(peers::script(DIFFERENCES))?)?;
+    let known_differences: Value =
+        serde_json::from_str(&std::fs::read_to_string(peers::script_path(DIFFERENCES))?)?;
     for (package, version, extras) in SUITES {
         let suite = format!("{package}-{version}");
         if only.is_some_and(|only| !suite.contains(only)) {
@@ -53,22 +54,22 @@ pub(crate) fn run(
         }
         let requirement = format!("{package}=={version}");
         let packages = [&[requirement.as_str(), "pytest"], extras].concat();
-        let python = peers::python(&format!("suite-{suite}"), &packages)?;
+        let python = peers::install_python(&format!("suite-{suite}"), &packages)?;
         let folder = archives::scratch();
         let script = &mut Command::new(python);
-        let script = script.arg(peers::script("run_suites.py")).args([package, version]);
-        let output = peers::run(script.arg(folder.path()).arg(limit.to_string()))?;
+        let script = script.arg(peers::script_path("run_suites.py")).args([package, version]);
+        let output = peers::run_command(script.arg(folder.path()).arg(limit.to_string()))?;
         let list: Value =
             serde_json::from_str(&std::fs::read_to_string(folder.path().join("stores.json"))?)?;
         let list = list.as_array().context("stores.json is no list")?;
-        tally.say(&format!("suite {suite}: {}", output.trim().replace('\n', "; ")))?;
+        tally.print_line(&format!("suite {suite}: {}", output.trim().replace('\n', "; ")))?;
         ensure!(!list.is_empty(), "suite {suite} left no store: its tests did not run");
         for store in list {
             let path = store["path"].as_str().context("a store without a path")?;
             let name = path.rsplit_once("/kept/").map_or(path, |(_, name)| name);
             let mut findings = Vec::new();
-            ask(&mut findings, Path::new(path), &store["facts"], runtime)?;
-            tally.add(judged(&suite, name, findings, &known))?;
+            compare_store(&mut findings, Path::new(path), &store["facts"], runtime)?;
+            tally.add(judge_facts(&suite, name, findings, &known_differences))?;
         }
     }
     Ok(())
@@ -78,14 +79,19 @@ pub(crate) fn run(
 type Compared = (&'static str, Option<String>);
 
 /// Reports the compared facts; known faults of the package are skipped.
-fn judged(suite: &str, name: &str, compared: Vec<Compared>, known: &Value) -> Report {
+fn judge_facts(
+    suite: &str,
+    name: &str,
+    compared: Vec<Compared>,
+    known_differences: &Value,
+) -> Report {
     let mut report = Report::new(format!("suites/{suite}/{name}"));
     for (fact, difference) in compared {
         let Some(difference) = difference else {
             report.passed += 1;
             continue;
         };
-        let listed = known.as_array().into_iter().flatten().find(|entry| {
+        let listed = known_differences.as_array().into_iter().flatten().find(|entry| {
             let text = |key: &str| entry[key].as_str().unwrap_or_default();
             text("fact") == fact
                 && suite.contains(text("suite"))
@@ -101,14 +107,14 @@ fn judged(suite: &str, name: &str, compared: Vec<Compared>, known: &Value) -> Re
 }
 
 /// Compares one store with what its package reads.
-fn ask(
+fn compare_store(
     compared: &mut Vec<Compared>,
     path: &Path,
     facts: &Value,
     runtime: &Runtime,
 ) -> anyhow::Result<()> {
     let address = path.to_string_lossy().into_owned();
-    let errors = validate_part::errors_at(path, runtime)?;
+    let errors = validate_part::list_errors(path, runtime)?;
     match facts["sound"].as_bool() {
         Some(true) if errors.is_empty() => compared.push(("sound", None)),
         Some(true) => compared.extend(errors.into_iter().map(|error| ("sound", Some(error)))),
@@ -121,7 +127,7 @@ fn ask(
     runtime.block_on(async {
         let store = Store::open(&address, OpenOptions::default()).await;
         let answers = match &store {
-            Ok(store) => read(compared, store, facts).await,
+            Ok(store) => compare_level_0(compared, store, facts).await,
             Err(error) => Err(error.clone().into()),
         };
         match (answers, facts["refused"].as_str()) {
@@ -134,27 +140,32 @@ fn ask(
         if let Ok(store) = &store
             && store.family() != LayoutFamily::C
         {
-            compared.push(("migrated", migrated(store, facts).await.err()));
+            compared.push(("migrated", compare_migrated(store, facts).await.err()));
         }
     });
     Ok(())
 }
 
 /// Reads level 0 as a whole, by its objects and by a box.
-async fn read(compared: &mut Vec<Compared>, store: &Store, facts: &Value) -> Result<(), Refusal> {
+async fn compare_level_0(
+    compared: &mut Vec<Compared>,
+    store: &Store,
+    facts: &Value,
+) -> Result<(), Refusal> {
     let level = LevelReader::open(store, LevelId(0)).await?;
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let reader = Reader::new(store.clone());
     let all = Query::all().of_kind(kind).at_level(LevelId(0)).columns(Columns::None);
     let answer = reader.run(&all).await?;
-    let points: Vec<Vec<f64>> =
-        (0..answer.batch.len()).map(|row| contents::point(answer.batch.positions(), row)).collect();
+    let points: Vec<Vec<f64>> = (0..answer.batch.len())
+        .map(|row| contents::point_at(answer.batch.positions(), row))
+        .collect();
     let mut compare = |fact, theirs: &Value, found: Value| {
         let differs = !theirs.is_null() && *theirs != found;
         compared.push((fact, differs.then(|| format!("they have {theirs}, we have {found}"))));
     };
     compare("vertices", &facts["vertices"], points.len().into());
-    compare("positions", &facts["positions"], digest(points.clone()).into());
+    compare("positions", &facts["positions"], digest_points(points.clone()).into());
     if let Some(elements) = answer.batch.elements() {
         compare("elements", &facts["elements"], elements.len().into());
     }
@@ -175,7 +186,7 @@ async fn read(compared: &mut Vec<Compared>, store: &Store, facts: &Value) -> Res
 }
 
 /// Compares the same facts of the migrated store.
-async fn migrated(old: &Store, facts: &Value) -> Result<(), String> {
+async fn compare_migrated(old: &Store, facts: &Value) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let folder = archives::scratch();
     let address = folder.path().join("new.zarrvectors").to_string_lossy().into_owned();
@@ -186,7 +197,7 @@ async fn migrated(old: &Store, facts: &Value) -> Result<(), String> {
     let done = done.map_err(|error| text(&error))?;
     let new = Store::open(&address, OpenOptions::default()).await.map_err(|error| text(&error))?;
     let mut compared = Vec::new();
-    read(&mut compared, &new, facts).await.map_err(|error| text(&error))?;
+    compare_level_0(&mut compared, &new, facts).await.map_err(|error| text(&error))?;
     let differs = compared.into_iter().find_map(|(fact, difference)| Some((fact, difference?)));
     match differs {
         Some((fact, difference)) => Err(format!("{fact}: {difference}")),
@@ -196,7 +207,7 @@ async fn migrated(old: &Store, facts: &Value) -> Result<(), String> {
 }
 
 /// Returns the digest of points in the order of their numbers; `peers/run_suites.py` computes the same.
-fn digest(mut points: Vec<Vec<f64>>) -> String {
+fn digest_points(mut points: Vec<Vec<f64>>) -> String {
     points.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     let mut sum = Sha256::new();
     for x in points.iter().flatten() {

@@ -43,7 +43,7 @@ pub(crate) fn run(
             continue;
         }
         let unpacked =
-            Unpacked::from_files(&corpus::read(&folder.join(format!("{name}.tar.zst")))?);
+            Unpacked::from_files(&corpus::read_archive(&folder.join(format!("{name}.tar.zst")))?);
         let mut report = Report::new(format!("suites/{name}"));
         if let Err(error) = runtime.block_on(check_store(&mut report, expected, unpacked.path())) {
             report.fail("open", format!("{error:#}"));
@@ -55,7 +55,7 @@ pub(crate) fn run(
 
 async fn check_store(report: &mut Report, expected: &Value, path: &Path) -> anyhow::Result<()> {
     let store = Store::open(&path.to_string_lossy(), OpenOptions::default()).await?;
-    levels(report, "", &expected["levels"], &store).await?;
+    check_levels(report, "", &expected["levels"], &store).await?;
     let found = validate(&store, &Options::default(), &Observer::default()).await?;
     let errors = found.findings.iter().filter(|finding| finding.severity == Severity::Error);
     let rules: BTreeSet<&str> = errors.map(|finding| finding.rule.id).collect();
@@ -68,13 +68,13 @@ async fn check_store(report: &mut Report, expected: &Value, path: &Path) -> anyh
     let options = BuildOptions { sync: false, ..BuildOptions::default() };
     let build = Build::begin(&address, options).await?;
     let done = Plan::build(&store).await?.apply(&Migration::default(), build, |_| ()).await?;
-    report.holds("verified", done.verified, "the migration did not look at what it wrote");
+    report.check("verified", done.verified, "the migration did not look at what it wrote");
     let new = Store::open(&address, OpenOptions::default()).await?;
-    levels(report, "migrated/", &expected["levels"], &new).await
+    check_levels(report, "migrated/", &expected["levels"], &new).await
 }
 
 /// Compares every level, read as a whole and by a box around it.
-async fn levels(
+async fn check_levels(
     report: &mut Report,
     prefix: &str,
     expected: &Value,
@@ -96,9 +96,9 @@ async fn levels(
         ] {
             let expected = match &expected[way] {
                 Value::Null => expected,
-                own => own,
+                specific => specific,
             };
-            let facts = facts(&level, reader.run(&query).await).await?;
+            let facts = facts_of_answer(&level, reader.run(&query).await).await?;
             for (name, value) in expected.as_object().into_iter().flatten() {
                 if !value.is_object() {
                     report.compare(
@@ -114,7 +114,7 @@ async fn levels(
 }
 
 /// Returns the facts of an answer.
-async fn facts(
+async fn facts_of_answer(
     level: &LevelReader,
     answer: Result<zvf_query::Answer, QueryError>,
 ) -> anyhow::Result<Value> {

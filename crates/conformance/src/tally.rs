@@ -35,7 +35,7 @@ impl<W: Write> Tally<W> {
     }
 
     /// Prints a line without counting.
-    pub(crate) fn say(&mut self, line: &str) -> anyhow::Result<()> {
+    pub(crate) fn print_line(&mut self, line: &str) -> anyhow::Result<()> {
         Ok(writeln!(self.out, "{line}")?)
     }
 

@@ -25,24 +25,24 @@ use crate::report::Report;
 use crate::tally::Tally;
 
 /// Runs a folder of `.tet` files.
-pub(crate) fn tet(
+pub(crate) fn run_tet(
     folder: &Path,
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for expected in list(&json(folder, "manifest.json")?, "files") {
+    for expected in json_list(&read_json(folder, "manifest.json")?, "files") {
         let name = expected["file"].as_str().unwrap_or_default();
         let mut report = Report::new(name.to_owned());
         let path = folder.join(name);
-        runtime.block_on(sound_tet(&mut report, &path, expected));
+        runtime.block_on(check_sound_tet(&mut report, &path, expected));
         tally.add(report)?;
     }
-    for case in list(&json(folder, "reject.json")?, "cases") {
+    for case in json_list(&read_json(folder, "reject.json")?, "cases") {
         let name = case["file"].as_str().unwrap_or_default();
         let bytes = fs::read(folder.join(name)).with_context(|| name.to_owned())?;
         let mut report = Report::new(name.to_owned());
-        bounded(&mut report, bytes, |report, bytes| {
-            runtime.block_on(broken_tet(report, bytes, case));
+        check_memory(&mut report, bytes, |report, bytes| {
+            runtime.block_on(check_broken_tet(report, bytes, case));
         });
         tally.add(report)?;
     }
@@ -50,87 +50,90 @@ pub(crate) fn tet(
 }
 
 /// Runs a folder of Caterva and B2ND arrays.
-pub(crate) fn caterva(
+pub(crate) fn run_caterva(
     folder: &Path,
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let manifest = json(folder, "manifest.json")?;
-    for expected in list(&manifest, "arrays") {
+    let manifest = read_json(folder, "manifest.json")?;
+    for expected in json_list(&manifest, "arrays") {
         let mut report = Report::new(expected["name"].as_str().unwrap_or_default().to_owned());
         let path = folder.join(expected["path"].as_str().unwrap_or_default());
-        runtime.block_on(sound_array(&mut report, &path, expected));
+        runtime.block_on(check_sound_array(&mut report, &path, expected));
         tally.add(report)?;
     }
-    for case in list(&manifest, "reject") {
+    for case in json_list(&manifest, "reject") {
         let path = case["path"].as_str().unwrap_or_default();
         let bytes = fs::read(folder.join(path)).with_context(|| path.to_owned())?;
         let mut report = Report::new(path.to_owned());
-        bounded(&mut report, bytes, |report, bytes| {
-            runtime.block_on(broken_array(report, bytes, case));
+        check_memory(&mut report, bytes, |report, bytes| {
+            runtime.block_on(check_broken_array(report, bytes, case));
         });
         tally.add(report)?;
     }
     Ok(())
 }
 
-async fn sound_tet(report: &mut Report, path: &Path, expected: &Value) {
-    let Some(bytes) = report.keep("read", fs::read(path)) else { return };
+async fn check_sound_tet(report: &mut Report, path: &Path, expected: &Value) {
+    let Some(bytes) = report.ok_or_report("read", fs::read(path)) else { return };
     let opened = [
         TensorFile::of_bytes(bytes.into()),
         TensorFile::open(&path.to_string_lossy(), &OpenOptions::default()).await,
     ];
     for file in opened {
-        let Some(file) = report.keep("open", file) else { continue };
-        let datasets: Vec<_> = list(expected, "datasets").collect();
+        let Some(file) = report.ok_or_report("open", file) else { continue };
+        let datasets: Vec<_> = json_list(expected, "datasets").collect();
         report.compare("datasets", &datasets.len().into(), file.tensors().len());
         for (tensor, expected) in file.tensors().zip(datasets) {
-            sound_tensor(report, &tensor, expected).await;
+            check_sound_tensor(report, &tensor, expected).await;
         }
-        if let Some(faults) = report.keep("verify", file.verify(true, &memory()).await) {
+        if let Some(faults) = report.ok_or_report("verify", file.verify(true, &memory()).await) {
             let faults = faults.iter().filter(|fault| fault.weight == Weight::Error).count();
             report.compare("faults", &0.into(), faults);
         }
     }
 }
 
-async fn sound_tensor(report: &mut Report, tensor: &Tensor<'_>, expected: &Value) {
+async fn check_sound_tensor(report: &mut Report, tensor: &Tensor<'_>, expected: &Value) {
     report.compare("name", &expected["name"], tensor.name());
     report.compare("shape", &expected["shape"], tensor.shape().to_vec());
     report.compare("chunks", &expected["chunk_shape"], tensor.chunk_shape().to_vec());
     let element = tensor.element().map(|element| element.name());
     report.compare("dtype", &expected["dtype"], element);
     let all = tensor.slice(&Slice::all(), &memory()).await;
-    if let Some(all) = report.keep("all", all) {
+    if let Some(all) = report.ok_or_report("all", all) {
         report.compare("digest", &expected["sha256"], digest(all.bytes()));
     }
-    for slice in list(expected, "slices") {
-        let cuts = Slice::new(list(slice, "selection").map(cut).collect());
-        let Some(part) = report.keep("slice", tensor.slice(&cuts, &memory()).await) else {
+    for slice in json_list(expected, "slices") {
+        let cuts = Slice::new(json_list(slice, "selection").map(parse_cut).collect());
+        let Some(part) = report.ok_or_report("slice", tensor.slice(&cuts, &memory()).await) else {
             continue;
         };
         report.compare("slice", &slice["sha256"], digest(part.bytes()));
-        let Some(touched) = report.keep("touched", tensor.touched(&cuts)) else { continue };
+        let Some(touched) = report.ok_or_report("touched", tensor.touched(&cuts)) else { continue };
         // A long list is given by its ends.
-        if list(slice, "chunks").count() > 0 && list(slice, "chunks").all(Value::is_array) {
+        if json_list(slice, "chunks").count() > 0 && json_list(slice, "chunks").all(Value::is_array)
+        {
             report.compare("touched", &slice["chunks"], touched);
         }
     }
 }
 
-async fn broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
+async fn check_broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
     let expect = case["expect"].as_str().unwrap_or_default();
     let file = match (expect, TensorFile::of_bytes(bytes.into())) {
         ("reject-open", opened) => {
             let rule = opened.err().and_then(|error| error.rule()).map(|rule| rule.id());
             let refused = rule.is_some_and(|rule| rule.starts_with('O'));
-            return report.holds("open", refused, "not refused by its rule");
+            return report.check("open", refused, "not refused by its rule");
         }
-        ("either", Err(_)) => return report.holds("open", true, ""),
+        ("either", Err(_)) => return report.check("open", true, ""),
         (_, opened) => opened,
     };
-    let Some(file) = report.keep("open", file) else { return };
-    let Some(faults) = report.keep("verify", file.verify(true, &memory()).await) else { return };
+    let Some(file) = report.ok_or_report("open", file) else { return };
+    let Some(faults) = report.ok_or_report("verify", file.verify(true, &memory()).await) else {
+        return;
+    };
     let rule = |letter| faults.iter().any(|fault| fault.rule.starts_with(letter));
     let error = faults.iter().any(|fault| fault.weight == Weight::Error);
     let right = match expect {
@@ -138,14 +141,15 @@ async fn broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
         "flag" => rule('F'),
         "reject-validate" => rule('V'),
         "reject-read" => rule('R'),
-        other => other == "either",
+        outcome => outcome == "either",
     };
-    report.holds("verify", right, format!("not reported: {expect}"));
+    report.check("verify", right, format!("not reported: {expect}"));
     if let Some(sum) = case["values"]["sum"].as_f64() {
         let named = case["values"]["dataset"].as_str();
         let tensor = named.map_or_else(|| file.tensors().next(), |name| file.tensor(name).ok());
         let Some(tensor) = tensor else { return };
-        if let Some(all) = report.keep("all", tensor.slice(&Slice::all(), &memory()).await) {
+        if let Some(all) = report.ok_or_report("all", tensor.slice(&Slice::all(), &memory()).await)
+        {
             let values = all.values::<f32>().unwrap_or_default();
             let found: f64 = values.iter().copied().map(f64::from).sum();
             report.compare("sum", &sum.into(), found);
@@ -153,32 +157,32 @@ async fn broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
     }
 }
 
-async fn sound_array(report: &mut Report, path: &Path, expected: &Value) {
+async fn check_sound_array(report: &mut Report, path: &Path, expected: &Value) {
     let mut opened = vec![BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await];
     if let Ok(bytes) = fs::read(path) {
         opened.push(BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await);
     }
     for array in opened {
-        let Some(array) = report.keep("open", array) else { continue };
+        let Some(array) = report.ok_or_report("open", array) else { continue };
         let fields = &expected["fields"];
         report.compare("shape", &fields["shape"], array.shape().to_vec());
         report.compare("chunks", &fields["chunkshape"], array.chunk_shape().to_vec());
         report.compare("blocks", &fields["blockshape"], array.block_shape().to_vec());
         report.compare("dtype", &fields["dtype"], array.dtype());
         let all = array.slice(&Slice::all(), &memory()).await;
-        if let Some(all) = report.keep("all", all) {
+        if let Some(all) = report.ok_or_report("all", all) {
             report.compare("digest", &expected["full"]["sha256"], digest(all.bytes()));
         }
-        for cut in list(expected, "slices") {
-            let slice = match numbers(&cut["start"]) {
+        for cut in json_list(expected, "slices") {
+            let slice = match parse_numbers(&cut["start"]) {
                 none if none.is_empty() => Slice::all(),
-                start => Slice::from_bounds(&start, &numbers(&cut["stop"])),
+                start => Slice::from_bounds(&start, &parse_numbers(&cut["stop"])),
             };
             let part = array.slice(&slice, &memory()).await;
-            if let Some(part) = report.keep("slice", part) {
+            if let Some(part) = report.ok_or_report("slice", part) {
                 report.compare("slice", &cut["sha256"], digest(part.bytes()));
             }
-            if let Some((chunks, blocks)) = report.keep("touched", array.touched(&slice)) {
+            if let Some((chunks, blocks)) = report.ok_or_report("touched", array.touched(&slice)) {
                 report.compare("chunks touched", &cut["chunks_touched"], chunks);
                 report.compare("blocks touched", &cut["blocks_touched"], blocks);
             }
@@ -186,40 +190,40 @@ async fn sound_array(report: &mut Report, path: &Path, expected: &Value) {
     }
 }
 
-async fn broken_array(report: &mut Report, bytes: Vec<u8>, case: &Value) {
+async fn check_broken_array(report: &mut Report, bytes: Vec<u8>, case: &Value) {
     let opened = BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await;
     let refused = match (case["stage"].as_str(), opened) {
         (_, Err(_)) => true,
         (Some("open"), Ok(_)) => false,
         (_, Ok(array)) => array.slice(&Slice::all(), &memory()).await.is_err(),
     };
-    report.holds("refused", refused, &case["why"]);
+    report.check("refused", refused, &case["why"]);
 }
 
 /// Runs something over bytes with wrong lengths inside.
-fn bounded(report: &mut Report, bytes: Vec<u8>, run: impl FnOnce(&mut Report, Vec<u8>)) {
+fn check_memory(report: &mut Report, bytes: Vec<u8>, run: impl FnOnce(&mut Report, Vec<u8>)) {
     let (len, held) = (bytes.len(), HEAP.current_usage());
     HEAP.reset_peak_usage();
     run(report, bytes);
     let taken = HEAP.peak_usage().saturating_sub(held);
-    report.holds("memory", taken <= SPARE + 8 * len, format!("{taken} bytes for {len}"));
+    report.check("memory", taken <= SPARE + 8 * len, format!("{taken} bytes for {len}"));
 }
 
-fn json(folder: &Path, name: &str) -> anyhow::Result<Value> {
+fn read_json(folder: &Path, name: &str) -> anyhow::Result<Value> {
     let path = folder.join(name);
     let shown = || path.display().to_string();
     serde_json::from_slice(&fs::read(&path).with_context(shown)?).with_context(shown)
 }
 
-fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
+fn json_list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
     value[key].as_array().into_iter().flatten()
 }
 
-fn numbers(value: &Value) -> Vec<u64> {
+fn parse_numbers(value: &Value) -> Vec<u64> {
     value.as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
 }
 
-fn cut(axis: &Value) -> Cut {
+fn parse_cut(axis: &Value) -> Cut {
     let at = |key: &str| axis[key].as_u64().map(Bound::Index);
     Cut { start: at("start"), stop: at("stop"), step: axis["step"].as_u64() }
 }

@@ -28,15 +28,15 @@ pub(crate) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let mut counts = Counts::default();
-    for golden in corpus::goldens(folder, only)? {
+    for golden in corpus::list_goldens(folder, only)? {
         counts.sound += 1;
-        tally.add(sound(&golden, runtime)?)?;
+        tally.add(check_sound(&golden, runtime)?)?;
     }
-    for fault in corpus::faults(folder, only)? {
-        tally.add(damaged(&fault, runtime, &mut counts)?)?;
+    for fault in corpus::list_faults(folder, only)? {
+        tally.add(check_damaged(&fault, runtime, &mut counts)?)?;
     }
     let Counts { sound, damaged, wrong, found } = counts;
-    tally.say(&format!(
+    tally.print_line(&format!(
         "validate: {sound} sound stores; {damaged} damaged ones, {found} of the {wrong} that must be found"
     ))
 }
@@ -51,23 +51,23 @@ struct Counts {
     found: u64,
 }
 
-fn sound(golden: &Golden, runtime: &Runtime) -> anyhow::Result<Report> {
+fn check_sound(golden: &Golden, runtime: &Runtime) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("validate/{}", golden.id));
-    let errors = errors(&golden.archive, runtime)?;
+    let errors = list_archive_errors(&golden.archive, runtime)?;
     if golden.edited && !errors.is_empty() {
         report.skip("errors of edited stores: the leftovers of an edit really exist");
     } else {
-        report.holds("sound", errors.is_empty(), errors.join("; "));
+        report.check("sound", errors.is_empty(), errors.join("; "));
     }
     Ok(report)
 }
 
-fn damaged(fault: &Fault, runtime: &Runtime, counts: &mut Counts) -> anyhow::Result<Report> {
+fn check_damaged(fault: &Fault, runtime: &Runtime, counts: &mut Counts) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("validate/broken/{}", fault.id));
-    let mut found = errors(&fault.archive, runtime)?;
+    let mut found = list_archive_errors(&fault.archive, runtime)?;
     if fault.want == "error" {
         // Faults of the base are not those of the damage.
-        let before = errors(&fault.base, runtime)?;
+        let before = list_archive_errors(&fault.base, runtime)?;
         found.retain(|error| !before.contains(error));
     }
     counts.damaged += 1;
@@ -76,11 +76,11 @@ fn damaged(fault: &Fault, runtime: &Runtime, counts: &mut Counts) -> anyhow::Res
         counts.found += u64::from(!found.is_empty());
     }
     match &*fault.want {
-        "error" => report.holds("found", !found.is_empty(), format!("no error ({})", fault.what)),
+        "error" => report.check("found", !found.is_empty(), format!("no error ({})", fault.what)),
         "accept" => {
-            let before = errors(&fault.base, runtime)?.len();
+            let before = list_archive_errors(&fault.base, runtime)?.len();
             let more = format!("{} ({})", found.join("; "), fault.what);
-            report.holds("accept", found.len() <= before, more);
+            report.check("accept", found.len() <= before, more);
         }
         _ => report.passed += 1, // it ended, which is all that is required
     }
@@ -88,12 +88,12 @@ fn damaged(fault: &Fault, runtime: &Runtime, counts: &mut Counts) -> anyhow::Res
 }
 
 /// Returns the errors of an archived store, a line each.
-fn errors(archive: &Path, runtime: &Runtime) -> anyhow::Result<Vec<String>> {
-    errors_at(Unpacked::from_files(&corpus::read(archive)?).path(), runtime)
+fn list_archive_errors(archive: &Path, runtime: &Runtime) -> anyhow::Result<Vec<String>> {
+    list_errors(Unpacked::from_files(&corpus::read_archive(archive)?).path(), runtime)
 }
 
 /// Returns the errors of a store, a line each.
-pub(crate) fn errors_at(store: &Path, runtime: &Runtime) -> anyhow::Result<Vec<String>> {
+pub(crate) fn list_errors(store: &Path, runtime: &Runtime) -> anyhow::Result<Vec<String>> {
     let address = store.to_string_lossy().into_owned();
     let (options, observer) = (Options::default(), Observer::default());
     let validated = validate_at(&address, OpenOptions::default(), &options, &observer);

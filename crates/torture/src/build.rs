@@ -15,11 +15,11 @@ use zvf_store::{
 };
 
 /// Builds the store of generation `g`, and publishes it.
-pub(crate) async fn build(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
-    for (path, plan) in plans(cells) {
+pub(crate) async fn build_store(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
+    for (path, plan) in make_plans(cells) {
         let sink = build.cells(path, plan)?;
         for cell in 0..cells {
-            sink.put(&ChunkKey::new(&[cell])?, payload(g, cell))?;
+            sink.put(&ChunkKey::new(&[cell])?, make_payload(g, cell))?;
         }
         sink.finish(|_| ()).await?;
     }
@@ -27,16 +27,16 @@ pub(crate) async fn build(build: Build, g: u64, cells: i64) -> Result<(), StoreE
 }
 
 /// Does the work of one of several processes: writes some of the cells, and waits until they are synced.
-pub(crate) async fn share(
+pub(crate) async fn write_share(
     build: &Build,
     g: u64,
-    own: Range<i64>,
+    part: Range<i64>,
     cells: i64,
 ) -> Result<(), StoreError> {
-    for (path, plan) in plans(cells) {
+    for (path, plan) in make_plans(cells) {
         let sink = build.cells(path, plan)?;
-        for cell in own.clone() {
-            sink.put(&ChunkKey::new(&[cell])?, payload(g, cell))?;
+        for cell in part.clone() {
+            sink.put(&ChunkKey::new(&[cell])?, make_payload(g, cell))?;
         }
         sink.finish_part()?;
     }
@@ -44,17 +44,17 @@ pub(crate) async fn share(
 }
 
 /// Does the work of the last of several processes; all cells must exist.
-pub(crate) async fn finish(build: Build, g: u64, cells: i64) -> Result<(), String> {
+pub(crate) async fn finish_shared(build: Build, g: u64, cells: i64) -> Result<(), String> {
     publish_shared(build, g, cells).await.map_err(|error| error.to_string())
 }
 
-/// Does the work of [`finish`], and returns the original error.
+/// Does the work of [`finish_shared`], and returns the original error.
 pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
     if build.is_published().await? {
         return Ok(());
     }
     let keys: Vec<Box<str>> = (0..cells).map(|cell| cell.to_string().into()).collect();
-    for (path, plan) in plans(cells) {
+    for (path, plan) in make_plans(cells) {
         let sink = build.cells(path, plan)?;
         let missing = sink.missing(&keys).await?;
         if let Some(key) = missing.first() {
@@ -76,32 +76,36 @@ async fn write_metadata(build: Build, g: u64, cells: i64) -> Result<(), StoreErr
     build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
     let mut rows = build.rows("0/groups", RowPlan::default())?;
     for cell in 0..cells {
-        rows.push(&payload(g, cell))?;
+        rows.push(&make_payload(g, cell))?;
     }
     rows.finish(|_| ()).await?;
-    build.publish(&root(g)).await
+    build.publish(&make_root(g)).await
 }
 
-fn plans(cells: i64) -> [(&'static str, CellPlan); 2] {
+fn make_plans(cells: i64) -> [(&'static str, CellPlan); 2] {
     let plan = CellPlan::new(vec![0], vec![cells.max(1) - 1]);
     let codecs = CodecPipeline::zstd(0).with_crc32c();
     let sharded = CellPlan { shard: Some(vec![4]), codecs, ..plan.clone() };
     [("0/vertices", plan), ("0/vertex_attributes/sharded", sharded)]
 }
 
-pub(crate) fn options(sync: bool) -> BuildOptions {
+pub(crate) fn build_options(sync: bool) -> BuildOptions {
     BuildOptions { replace: true, sync, ..BuildOptions::default() }
 }
 
 /// Reads the whole store at `path` and returns its generation.
-pub(crate) async fn read(path: &Path, cells: i64) -> Result<u64, String> {
+pub(crate) async fn read_generation(path: &Path, cells: i64) -> Result<u64, String> {
     let to_text = |error: StoreError| error.to_string();
     let address = path.to_str().unwrap_or_default();
-    read_store(&Store::open(address, OpenOptions::default()).await.map_err(to_text)?, cells).await
+    read_store_generation(
+        &Store::open(address, OpenOptions::default()).await.map_err(to_text)?,
+        cells,
+    )
+    .await
 }
 
 /// Reads the whole of `store` and returns its generation.
-pub(crate) async fn read_store(store: &Store, cells: i64) -> Result<u64, String> {
+pub(crate) async fn read_store_generation(store: &Store, cells: i64) -> Result<u64, String> {
     let to_text = |error: StoreError| error.to_string();
     let g = store.root().zarr_vectors.reduction_factor.unwrap_or(-1);
     let g = u64::try_from(g).map_err(|_negative| "no generation in the root".to_owned())?;
@@ -115,7 +119,7 @@ pub(crate) async fn read_store(store: &Store, cells: i64) -> Result<u64, String>
         for cell in 0..cells {
             let key = ChunkKey::new(&[cell]).map_err(|error| error.to_string())?;
             let found = array.read(&key, Caching::Once).await.map_err(to_text)?;
-            if found.as_ref() != Some(&payload(g, cell)) {
+            if found.as_ref() != Some(&make_payload(g, cell)) {
                 return Err(format!("generation {g}: cell {cell} of {path} is not of it"));
             }
         }
@@ -123,11 +127,11 @@ pub(crate) async fn read_store(store: &Store, cells: i64) -> Result<u64, String>
     let rows = level.rows("groups").await.map_err(to_text)?.ok_or("no groups")?;
     let numbers: Vec<u64> = (0..u64::try_from(cells).unwrap_or(0)).collect();
     let found = rows.rows(&numbers).await.map_err(to_text)?;
-    let same = found.iter().zip(0..cells).all(|(row, cell)| *row == payload(g, cell));
+    let same = found.iter().zip(0..cells).all(|(row, cell)| *row == make_payload(g, cell));
     if same { Ok(g) } else { Err(format!("generation {g}: groups are not of it")) }
 }
 
-fn root(g: u64) -> Root {
+fn make_root(g: u64) -> Root {
     let mut block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
     block.reduction_factor = i64::try_from(g).ok();
     let mut root = Root::new(block, Axis::spatial(2).unwrap_or_default());
@@ -138,7 +142,7 @@ fn root(g: u64) -> Root {
 }
 
 /// Returns the payload of cell number `cell`: a length and bytes that differ between generations and cells.
-fn payload(g: u64, cell: i64) -> Bytes {
+fn make_payload(g: u64, cell: i64) -> Bytes {
     let number = cell.unsigned_abs();
     let len = 8 + usize::try_from((g * 37 + number * 101) % 900).unwrap_or(0);
     let seed = (g << 32 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::Report;
-use crate::commands::{Case, cases, run};
+use crate::commands::{Case, prepare_cases, start_command};
 use crate::random::Random;
-use crate::rerun::{FaultFreeRun, names, restore, tree};
+use crate::rerun::{FaultFreeRun, list_names, read_tree, restore};
 
 /// Kill each command that writes, and clean up.
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ impl Clean {
         let mut report = Report { name: "clean", seed: self.seed, ..Report::default() };
         let place = scratch.path().join("place");
         let mut left = 0_u64;
-        for case in &cases(&zvf, scratch.path(), &place, SIZE)? {
+        for case in &prepare_cases(&zvf, scratch.path(), &place, SIZE)? {
             // The unfinished build of an ingest is removed as well.
             let is_asked = self.what.as_ref().is_none_or(|what| case.name.contains(what));
             if !is_asked || case.name == "ingest-finish" {
@@ -50,7 +50,7 @@ impl Clean {
                 report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
             }
         }
-        report.say(&format!("{left} of {} left something behind", report.n));
+        report.print_note(&format!("{left} of {} left something behind", report.n));
         Ok(report)
     }
 }
@@ -64,25 +64,26 @@ fn run_case(
     left: &mut u64,
 ) -> anyhow::Result<Result<(), String>> {
     restore(case, place)?;
-    let before = names(place)?;
+    let before = list_names(place)?;
     let target = place.join(case.target);
-    let mut child = run(zvf, &case.words)?;
+    let mut child = start_command(zvf, &case.words)?;
     let max_micros = u64::try_from(fault_free.published.as_micros())? + AFTER_MICROS;
     std::thread::sleep(Duration::from_micros(random.next() % max_micros));
     child.kill()?;
     child.wait()?;
-    *left += u64::from(names(place)?.iter().any(|name| !fault_free.names_allowed(&before, name)));
+    *left +=
+        u64::from(list_names(place)?.iter().any(|name| !fault_free.allows_name(&before, name)));
     let words = ["clean", "-q", "--all"];
     let cleaned = Command::new(zvf).args(words).arg(&target).output()?;
     if !cleaned.status.success() {
         let words = String::from_utf8_lossy(&cleaned.stderr).into_owned();
         return Ok(Err(format!("clean ended with {}: {}", cleaned.status, words.trim())));
     }
-    let found = names(place)?;
-    if let Some(name) = found.iter().find(|name| !fault_free.names_allowed(&before, name)) {
+    let found = list_names(place)?;
+    if let Some(name) = found.iter().find(|name| !fault_free.allows_name(&before, name)) {
         return Ok(Err(format!("{name} remains after clean")));
     }
-    let found_tree = tree(&target);
+    let found_tree = read_tree(&target);
     let is_whole =
         found_tree == fault_free.before || found_tree.as_ref() == Some(&fault_free.after);
     if !is_whole && !case.is_stepwise {
@@ -95,7 +96,7 @@ fn run_case(
         let words = String::from_utf8_lossy(&again.stderr).into_owned();
         return Ok(Err(format!("run again, it ended with {code:?}: {}", words.trim())));
     }
-    let same = tree(&target).as_ref() == Some(&fault_free.after);
+    let same = read_tree(&target).as_ref() == Some(&fault_free.after);
     Ok(if same { Ok(()) } else { Err("run again, it made something else".to_owned()) })
 }
 

@@ -27,17 +27,17 @@ pub(crate) struct Case {
 
 /// Returns every command that writes, in `place`, with stores of about `size` points; the files before each are made in
 /// `scratch`.
-pub(crate) fn cases(
+pub(crate) fn prepare_cases(
     zvf: &Path,
     scratch: &Path,
     place: &Path,
     size: u64,
 ) -> anyhow::Result<Vec<Case>> {
-    let empty = folder(scratch, "empty")?;
+    let empty = create_folder(scratch, "empty")?;
     let [points, chains, mesh] = ["points.csv", "chains.csv", "mesh.ply"].map(|n| scratch.join(n));
     write_points(&points, size)?;
     write_chains(&chains, size)?;
-    fs::write(&mesh, crate::kill9::mesh(u32::try_from(size.isqrt())?)?)?;
+    fs::write(&mesh, crate::kill9::encode_mesh(u32::try_from(size.isqrt())?)?)?;
     let [points, chains, mesh] = [points, chains, mesh].map(|path| path.display().to_string());
     let at = |name: &str| place.join(name).display().to_string();
     let small = (size / 40).max(1).to_string();
@@ -52,10 +52,11 @@ pub(crate) fn cases(
 
     // The stores before the commands.
     let make = |name: &str, words: &[&str]| -> anyhow::Result<PathBuf> {
-        let before = folder(scratch, name)?;
+        let before = create_folder(scratch, name)?;
         let _old = fs::remove_dir_all(place);
         fs::create_dir(place)?;
-        let ended = run(zvf, &words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())?;
+        let ended =
+            start_command(zvf, &words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())?;
         let ended = ended.wait_with_output()?;
         ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
         fs::remove_dir(&before)?;
@@ -73,23 +74,26 @@ pub(crate) fn cases(
         of_chains.iter().copied().chain(["--memory-limit", "2MiB"]).collect();
     let overwrite: Vec<&str> = create.iter().copied().chain(["--overwrite"]).collect();
     let out_of_core_over: Vec<&str> = out_of_core.iter().copied().chain(["--overwrite"]).collect();
-    let packed = copied(scratch, "packed", &with_points)?;
+    let packed = copy_folder(scratch, "packed", &with_points)?;
     let tet = packed.join("a.tet").display().to_string();
-    must(zvf, &["pack", "-q", &packed.join("a.zv").display().to_string(), &tet])?;
-    let damaged = copied(scratch, "damaged", &with_points)?;
-    damage(&damaged.join("a.zv/0/zarr.json"), size)?;
-    let legacy = folder(scratch, "legacy")?;
+    run_command(zvf, &["pack", "-q", &packed.join("a.zv").display().to_string(), &tet])?;
+    let damaged = copy_folder(scratch, "damaged", &with_points)?;
+    damage_vertex_count(&damaged.join("a.zv/0/zarr.json"), size)?;
+    let legacy = create_folder(scratch, "legacy")?;
     for (path, bytes) in archives::files("v060_gr3") {
         let path = legacy.join("old.zv").join(path);
         fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
         fs::write(path, bytes)?;
     }
-    let planned = folder(scratch, "planned")?;
+    let planned = create_folder(scratch, "planned")?;
     {
         let _old = fs::remove_dir_all(place);
         fs::create_dir(place)?;
-        must(zvf, &["ingest", "plan", "-q", &points, &a, "--per-chunk", &small, "--shares", "2"])?;
-        must(zvf, &["ingest", "run", "-q", &a, "--all"])?;
+        run_command(
+            zvf,
+            &["ingest", "plan", "-q", &points, &a, "--per-chunk", &small, "--shares", "2"],
+        )?;
+        run_command(zvf, &["ingest", "run", "-q", &a, "--all"])?;
         fs::remove_dir(&planned)?;
         fs::rename(place, &planned)?;
     }
@@ -151,27 +155,27 @@ pub(crate) fn cases(
 }
 
 /// Starts the command without output.
-pub(crate) fn run(zvf: &Path, words: &[String]) -> anyhow::Result<Child> {
+pub(crate) fn start_command(zvf: &Path, words: &[String]) -> anyhow::Result<Child> {
     let mut command = Command::new(zvf);
     let child = command.args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     child.with_context(|| format!("cannot start {}", zvf.display()))
 }
 
 /// Runs the command, which must succeed.
-pub(crate) fn must(zvf: &Path, words: &[&str]) -> anyhow::Result<()> {
+pub(crate) fn run_command(zvf: &Path, words: &[&str]) -> anyhow::Result<()> {
     let ended = Command::new(zvf).args(words).output()?;
     ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
     Ok(())
 }
 
-fn folder(scratch: &Path, name: &str) -> anyhow::Result<PathBuf> {
+fn create_folder(scratch: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let folder = scratch.join("before").join(name);
     fs::create_dir_all(&folder)?;
     Ok(folder)
 }
 
-fn copied(scratch: &Path, name: &str, from: &Path) -> anyhow::Result<PathBuf> {
-    let to = folder(scratch, name)?;
+fn copy_folder(scratch: &Path, name: &str, from: &Path) -> anyhow::Result<PathBuf> {
+    let to = create_folder(scratch, name)?;
     fs::remove_dir(&to)?;
     let copied = Command::new("cp").arg("-a").arg(from).arg(&to).status()?;
     ensure!(copied.success(), "cannot copy {}", from.display());
@@ -179,7 +183,7 @@ fn copied(scratch: &Path, name: &str, from: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Decrements a vertex count in a document.
-fn damage(path: &Path, size: u64) -> anyhow::Result<()> {
+fn damage_vertex_count(path: &Path, size: u64) -> anyhow::Result<()> {
     let text = fs::read_to_string(path)?;
     let [right, wrong] = [size, size - 1].map(|n| format!("\"vertex_count\": {n}"));
     ensure!(text.contains(&right), "{}: no {right}", path.display());

@@ -14,10 +14,10 @@ use zvf_tet::{Index, TensorCodec};
 
 use crate::naive::{self, Read};
 
-pub(crate) fn fragment_index(blob: &[u8]) -> Result<(), String> {
-    let naive = naive::fragment_index(blob);
+pub(crate) fn compare_fragment_index(blob: &[u8]) -> Result<(), String> {
+    let naive = naive::decode_fragment_index(blob);
     let view = FragmentIndex::parse(blob);
-    verdicts(&naive, view.is_ok(), FragmentIndex::parse_strict(blob).is_ok())?;
+    compare_verdicts(&naive, view.is_ok(), FragmentIndex::parse_strict(blob).is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
     check_same("number", &naive.value.len(), &usize::try_from(view.len()).unwrap())?;
     let mut extent = 0;
@@ -37,21 +37,21 @@ pub(crate) fn fragment_index(blob: &[u8]) -> Result<(), String> {
         check_same("random access", &view.get(u64::try_from(f).unwrap()), &Some(fragment))?;
     }
     check_same("extent", &extent, &view.extent().into())?;
-    check_same("tiles", &tiles(&naive.value, extent), &view.tiles(view.extent()))?;
+    check_same("tiles", &is_tiling(&naive.value, extent), &view.tiles(view.extent()))?;
     if naive.canonical {
-        encodes_fragments(blob, &view)?;
+        check_encoding(blob, &view)?;
     }
     Ok(())
 }
 
 /// Returns whether the fragments are consecutive ranges from 0 to `rows`.
-fn tiles(fragments: &[naive::Fragment], rows: i128) -> bool {
+fn is_tiling(fragments: &[naive::Fragment], rows: i128) -> bool {
     let mut next = 0;
     let joined = fragments.iter().all(|fragment| match fragment {
         naive::Fragment::Range(start, count) => {
-            let here = *start == next;
+            let is_next = *start == next;
             next += count;
-            here
+            is_next
         }
         naive::Fragment::Rows(_) => false,
     });
@@ -59,7 +59,7 @@ fn tiles(fragments: &[naive::Fragment], rows: i128) -> bool {
 }
 
 /// Checks that the builder reproduces canonical blobs, except for lists that are ranges.
-fn encodes_fragments(blob: &[u8], view: &FragmentIndex<'_>) -> Result<(), String> {
+fn check_encoding(blob: &[u8], view: &FragmentIndex<'_>) -> Result<(), String> {
     let mut builder = FragmentIndexBuilder::new();
     let mut promoted = false;
     for fragment in view.iter() {
@@ -75,19 +75,19 @@ fn encodes_fragments(blob: &[u8], view: &FragmentIndex<'_>) -> Result<(), String
         return check_same("bytes", &blob, &&again[..]);
     }
     let again = FragmentIndex::parse_strict(&again).map_err(|error| error.to_string())?;
-    for (one, other) in view.iter().zip(again.iter()) {
-        check_same("length", &one.len(), &other.len())?;
-        if one.len() < 100 {
-            check_same("rows", &one.rows().collect::<Vec<_>>(), &other.rows().collect())?;
+    for (fragment, rebuilt) in view.iter().zip(again.iter()) {
+        check_same("length", &fragment.len(), &rebuilt.len())?;
+        if fragment.len() < 100 {
+            check_same("rows", &fragment.rows().collect::<Vec<_>>(), &rebuilt.rows().collect())?;
         }
     }
     Ok(())
 }
 
-pub(crate) fn manifest(blob: &[u8], axes: u64) -> Result<(), String> {
-    let naive = naive::manifest(blob, axes);
+pub(crate) fn compare_manifest(blob: &[u8], axes: u64) -> Result<(), String> {
+    let naive = naive::decode_manifest(blob, axes);
     let view = Manifest::parse(blob, axes);
-    verdicts(&naive, view.is_ok(), view.is_ok())?;
+    compare_verdicts(&naive, view.is_ok(), view.is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
     let mut builder = ManifestBuilder::new(axes).unwrap();
     let mut total = 0_i128;
@@ -119,14 +119,14 @@ pub(crate) fn manifest(blob: &[u8], axes: u64) -> Result<(), String> {
     check_same("end", &None, &blocks.next())?;
     check_same("length", &u64::try_from(total).ok(), &view.len())?;
     if total < 100 {
-        let expected: Vec<i128> = naive.value.iter().flat_map(expand).collect();
+        let expected: Vec<i128> = naive.value.iter().flat_map(expand_block).collect();
         let found: Vec<i128> = view.references().map(|r| r.fragment.into()).collect();
         check_same("references", &expected, &found)?;
     }
     check_same("bytes", &blob, &&builder.encode()[..])
 }
 
-fn expand(block: &naive::Block) -> Vec<i128> {
+fn expand_block(block: &naive::Block) -> Vec<i128> {
     match block {
         naive::Block::Single(_, fragment) => vec![*fragment],
         naive::Block::Range(_, start, count) => (*start..start + count).collect(),
@@ -134,11 +134,11 @@ fn expand(block: &naive::Block) -> Vec<i128> {
     }
 }
 
-pub(crate) fn ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Result<(), String> {
-    let naive = naive::ragged(blob, itemsize, ncols);
+pub(crate) fn compare_ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Result<(), String> {
+    let naive = naive::decode_ragged(blob, itemsize, ncols);
     let (size, columns) = (u8::try_from(itemsize).unwrap(), u32::try_from(ncols).unwrap());
     let view = Ragged::parse(blob, size, columns);
-    verdicts(&naive, view.is_ok(), Ragged::parse_strict(blob, size, columns).is_ok())?;
+    compare_verdicts(&naive, view.is_ok(), Ragged::parse_strict(blob, size, columns).is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
     let groups: Vec<&[u8]> = view.groups().collect();
     check_same("groups", &naive.value, &groups.iter().map(|group| group.to_vec()).collect())?;
@@ -150,19 +150,19 @@ pub(crate) fn ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Result<(), Strin
     Ok(())
 }
 
-pub(crate) fn link_cell(
+pub(crate) fn compare_link_cell(
     blob: &[u8],
     inline: bool,
     itemsize: u64,
     width: u64,
     has_perm: bool,
 ) -> Result<(), String> {
-    let naive = naive::link_rows(blob, inline, itemsize, width, has_perm);
+    let naive = naive::decode_link_rows(blob, inline, itemsize, width, has_perm);
     let element = LinkInteger::new(itemsize.try_into().unwrap(), true).unwrap();
     let shape = RowShape::new(element, width.try_into().unwrap(), has_perm).unwrap();
     let body = if inline { Body::Inline } else { Body::Flat };
     let view = LinkCell::parse(blob, body, shape);
-    verdicts(&naive, view.is_ok(), LinkCell::parse_strict(blob, body, shape).is_ok())?;
+    compare_verdicts(&naive, view.is_ok(), LinkCell::parse_strict(blob, body, shape).is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
     let rows = view.records().map(|record| {
         let code = has_perm.then(|| i128::from(record.order().code()));
@@ -171,28 +171,28 @@ pub(crate) fn link_cell(
     check_same("rows", &naive.value, &rows.collect())
 }
 
-pub(crate) fn vlen(blob: &[u8], cells: u64) -> Result<(), String> {
-    let naive = naive::vlen_rows(blob, cells);
+pub(crate) fn compare_vlen_rows(blob: &[u8], cells: u64) -> Result<(), String> {
+    let naive = naive::decode_vlen_rows(blob, cells);
     let view = VlenRows::parse(blob, cells);
-    verdicts(&naive, view.is_ok(), VlenRows::parse_strict(blob, cells).is_ok())?;
+    compare_verdicts(&naive, view.is_ok(), VlenRows::parse_strict(blob, cells).is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
     check_same("rows", &naive.value, &view.iter().map(<[u8]>::to_vec).collect())
 }
 
-pub(crate) fn shard_index(blob: &[u8], cells: u64, checksum: bool) -> Result<(), String> {
-    let naive = naive::shard_index(blob, cells, checksum);
+pub(crate) fn compare_shard_index(blob: &[u8], cells: u64, checksum: bool) -> Result<(), String> {
+    let naive = naive::decode_shard_index(blob, cells, checksum);
     let view = ShardIndex::parse(blob, cells, checksum);
-    verdicts(&naive, view.is_ok(), view.is_ok())?;
+    compare_verdicts(&naive, view.is_ok(), view.is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
     let to_i128 = |span: std::ops::Range<u64>| (i128::from(span.start), i128::from(span.end));
     check_same("cells", &naive.value, &view.iter().map(|cell| cell.map(to_i128)).collect())
 }
 
-pub(crate) fn tidx(blob: &[u8], file_len: u64) -> Result<(), String> {
-    let naive = naive::tidx(blob, file_len);
+pub(crate) fn compare_tidx(blob: &[u8], file_len: u64) -> Result<(), String> {
+    let naive = naive::decode_tidx(blob, file_len);
     let view = Index::parse(blob, file_len);
     let strict = view.is_ok_and(|view| view.lints().is_empty());
-    verdicts(&naive, view.is_ok(), strict)?;
+    compare_verdicts(&naive, view.is_ok(), strict)?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
     let rows = view.rows().iter().map(|row| naive::Row {
         dataset: row.dataset_id().into(),
@@ -205,11 +205,11 @@ pub(crate) fn tidx(blob: &[u8], file_len: u64) -> Result<(), String> {
     check_same("rows", &naive.value, &rows.collect())
 }
 
-pub(crate) fn metalayer(blob: &[u8], b2nd: bool) -> Result<(), String> {
+pub(crate) fn compare_metalayer(blob: &[u8], b2nd: bool) -> Result<(), String> {
     let name = if b2nd { MetalayerName::B2nd } else { MetalayerName::Caterva };
-    let naive = naive::metalayer(blob, b2nd);
+    let naive = naive::decode_metalayer(blob, b2nd);
     let view = Metalayer::parse(name, blob);
-    verdicts(&naive, view.is_ok(), Metalayer::parse_strict(name, blob).is_ok())?;
+    compare_verdicts(&naive, view.is_ok(), Metalayer::parse_strict(name, blob).is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
     let to_i128 = |axes: &Axes| axes.as_slice().iter().map(|extent| i128::from(*extent)).collect();
     let partition = view.partition();
@@ -227,7 +227,7 @@ pub(crate) fn metalayer(blob: &[u8], b2nd: bool) -> Result<(), String> {
 }
 
 /// Compares both verdicts of the library with those of a naive decoder.
-fn verdicts<T>(naive: &Option<Read<T>>, default: bool, strict: bool) -> Result<(), String> {
+fn compare_verdicts<T>(naive: &Option<Read<T>>, default: bool, strict: bool) -> Result<(), String> {
     let word = |accepted| if accepted { "accepts" } else { "refuses" };
     let naive_strict = naive.as_ref().is_some_and(|read| read.canonical);
     if naive.is_some() != default {

@@ -19,7 +19,7 @@ use clap::ValueEnum as _;
 use zvf_publish::Disk;
 
 use crate::Report;
-use crate::remote::runtime;
+use crate::remote::create_runtime;
 use crate::tasks::{NAME, Task, Tree, read_target};
 
 /// Fail every call of every writer once, in each way.
@@ -63,7 +63,7 @@ struct FaultFreeRun {
 impl Faults {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "disk-faults", seed: self.seed, ..Report::default() };
-        for task in chosen(self.what) {
+        for task in list_tasks(self.what) {
             let fault_free = FaultFreeRun::record(task)?;
             let pairs =
                 (0..fault_free.calls).flat_map(|nth| (0..WAYS.len()).map(move |way| (nth, way)));
@@ -82,7 +82,7 @@ impl Faults {
 impl Cancel {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "disk-cancel", seed: self.seed, ..Report::default() };
-        for task in chosen(self.what) {
+        for task in list_tasks(self.what) {
             let fault_free = FaultFreeRun::record(task)?;
             let mut polls = 0;
             loop {
@@ -101,15 +101,15 @@ impl Cancel {
 
 impl FaultFreeRun {
     fn record(task: Task) -> anyhow::Result<Self> {
-        let here = archives::scratch();
-        let target = here.path().join(NAME);
+        let scratch = archives::scratch();
+        let target = scratch.path().join(NAME);
         let disk = Disk::default().failing_at(usize::MAX, 0, false);
-        runtime()?.block_on(task.prepare(&target))?;
+        create_runtime()?.block_on(task.prepare(&target))?;
         let before = read_target(&target)?;
-        runtime()?.block_on(task.perform(&target, &disk))?;
+        create_runtime()?.block_on(task.perform(&target, &disk))?;
         let after = read_target(&target)?;
         anyhow::ensure!(before != after, "{task:?} changes nothing");
-        let (names, calls) = (names(here.path())?, disk.call_count());
+        let (names, calls) = (list_names(scratch.path())?, disk.call_count());
         let states = vec![before, after.clone()];
         Ok(Self { states, after, names, calls })
     }
@@ -137,11 +137,11 @@ fn poll_task(
     disk: &Disk,
     polls: Option<u64>,
 ) -> anyhow::Result<(bool, Result<(), String>)> {
-    let here = archives::scratch();
-    let target = here.path().join(NAME);
-    runtime()?.block_on(task.prepare(&target))?;
+    let scratch = archives::scratch();
+    let target = scratch.path().join(NAME);
+    create_runtime()?.block_on(task.prepare(&target))?;
     let ended = {
-        let runtime = runtime()?;
+        let runtime = create_runtime()?;
         runtime.block_on(async {
             let mut writing = pin!(task.perform(&target, disk));
             let mut left = polls.unwrap_or(u64::MAX);
@@ -157,11 +157,11 @@ fn poll_task(
         // Running threads end before the runtime does.
     };
     let is_ended = ended.is_some();
-    Ok((is_ended, check(task, fault_free, here.path(), ended)?))
+    Ok((is_ended, check_state(task, fault_free, scratch.path(), ended)?))
 }
 
 /// Checks the state after the writer ended, or was dropped.
-fn check(
+fn check_state(
     task: Task,
     fault_free: &FaultFreeRun,
     folder: &Path,
@@ -180,7 +180,7 @@ fn check(
     if !fault_free.allows(task, &found) {
         return Ok(Err(format!("{outcome}: neither the old nor the new exists")));
     }
-    let again = runtime()?.block_on(task.perform(&target, &Disk::default()));
+    let again = create_runtime()?.block_on(task.perform(&target, &Disk::default()));
     let is_done_again = again.is_ok();
     if let Err(error) = again
         && found != fault_free.after
@@ -190,7 +190,7 @@ fn check(
     if read_target(&target)? != fault_free.after {
         return Ok(Err(format!("{outcome}; done again, it made something else")));
     }
-    let left = names(folder)?;
+    let left = list_names(folder)?;
     // A writer with nothing left to do does not check what lies next to the target.
     if is_done_again && left != fault_free.names {
         return Ok(Err(format!(
@@ -201,11 +201,11 @@ fn check(
     Ok(Ok(()))
 }
 
-fn chosen(what: Option<Task>) -> impl Iterator<Item = Task> {
+fn list_tasks(what: Option<Task>) -> impl Iterator<Item = Task> {
     Task::value_variants().iter().copied().filter(move |task| what.is_none_or(|what| what == *task))
 }
 
-fn names(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
+fn list_names(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     let entries = std::fs::read_dir(folder)?;
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }

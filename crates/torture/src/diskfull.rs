@@ -11,8 +11,8 @@ use std::process::Command;
 use zvf_format::Class;
 use zvf_store::{Build, StoreError};
 
-use crate::commands::{Case, cases, run};
-use crate::rerun::{FaultFreeRun, Tree, names, tree};
+use crate::commands::{Case, prepare_cases, start_command};
+use crate::rerun::{FaultFreeRun, Tree, list_names, read_tree};
 use crate::{Report, build};
 
 /// Test disks of every size.
@@ -54,18 +54,18 @@ impl Diskfull {
         let mut size = self.from;
         let (mut full, mut successes) = (0_u64, 0_u64);
         while size <= self.to && self.what.is_none() {
-            let here = tempfile::tempdir()?;
-            let disk = Mounted::mount(here.path(), size)?;
+            let scratch = tempfile::tempdir()?;
+            let disk = Mounted::mount(scratch.path(), size)?;
             if self.edits {
-                let edited = crate::edits::diskfull::fill(here.path(), size);
+                let edited = crate::edits::diskfull::fill_disk(scratch.path(), size);
                 if let Ok((refused, done)) = edited {
                     full += refused;
                     successes += done;
                 }
                 report.count(edited.map(drop));
             } else {
-                report.count(runtime.block_on(replaced(
-                    here.path(),
+                report.count(runtime.block_on(replace_store(
+                    scratch.path(),
                     size,
                     &mut full,
                     &mut successes,
@@ -77,25 +77,25 @@ impl Diskfull {
         let is_shown = self.what.is_some() || (full > 0 && successes > 0);
         anyhow::ensure!(is_shown, "all disks too large, or all too small");
         if !self.edits {
-            self.commands(&mut report)?;
+            self.test_commands(&mut report)?;
         }
         Ok(report)
     }
 
-    fn commands(&self, report: &mut Report) -> anyhow::Result<()> {
+    fn test_commands(&self, report: &mut Report) -> anyhow::Result<()> {
         let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
         let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
         let scratch = tempfile::tempdir()?;
         let place = scratch.path().join("place");
         let mut all_full = 0;
-        for case in &cases(&zvf, scratch.path(), &place, self.size)? {
+        for case in &prepare_cases(&zvf, scratch.path(), &place, self.size)? {
             if self.what.as_ref().is_some_and(|what| !case.name.contains(what)) {
                 continue;
             }
             let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
             std::fs::remove_dir_all(&place)?;
             std::fs::create_dir(&place)?;
-            let (smallest, largest) = sizes(case, &fault_free);
+            let (smallest, largest) = disk_sizes(case, &fault_free);
             let (mut full, mut successes) = (0_u64, 0_u64);
             for disk in 0..=self.disks {
                 let size = smallest + (largest - smallest) * disk / self.disks.max(1);
@@ -121,7 +121,7 @@ impl Diskfull {
 }
 
 /// Returns the size of a disk that barely holds the initial files, and of one on which the command succeeds, in KiB.
-fn sizes(case: &Case, fault_free: &FaultFreeRun) -> (u64, u64) {
+fn disk_sizes(case: &Case, fault_free: &FaultFreeRun) -> (u64, u64) {
     let pages = |tree: &Tree| tree.values().map(|bytes| (bytes.len() as u64).div_ceil(PAGE)).sum();
     let [before, after]: [u64; 2] =
         [pages(&archives::tree(&case.before)), pages(&fault_free.after)];
@@ -139,10 +139,10 @@ fn run_command(
     let mut copy = Command::new("cp");
     let copied = copy.arg("-a").arg(format!("{}/.", case.before.display())).arg(place).status()?;
     anyhow::ensure!(copied.success(), "the disk has no room for the initial files");
-    let before = names(place)?;
+    let before = list_names(place)?;
     let target = place.join(case.target);
-    let ended = run(zvf, &case.words)?.wait_with_output()?;
-    let found_tree = tree(&target);
+    let ended = start_command(zvf, &case.words)?.wait_with_output()?;
+    let found_tree = read_tree(&target);
     let words = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
     let code = ended.status.code();
     if code == Some(0) {
@@ -156,14 +156,14 @@ fn run_command(
         return Ok(Err(format!("it ended with {code:?}, and the old one is gone: {words}")));
     }
     // Completed levels are kept for the next run.
-    let is_kept = |name: &String| fault_free.names_allowed(&before, name);
-    match names(place)?.iter().find(|name| !is_kept(name)) {
+    let is_kept = |name: &String| fault_free.allows_name(&before, name);
+    match list_names(place)?.iter().find(|name| !is_kept(name)) {
         Some(name) => Ok(Err(format!("{name} remains: {words}"))),
         None => Ok(Ok(false)),
     }
 }
 
-async fn replaced(
+async fn replace_store(
     dir: &Path,
     size: u64,
     full: &mut u64,
@@ -174,8 +174,8 @@ async fn replaced(
     for (g, cells) in [(1, SMALL), (2, LARGE)] {
         let address = store.to_string_lossy().into_owned();
         let built: Result<(), StoreError> = async {
-            let begun = Build::begin(&address, build::options(true)).await?;
-            build::build(begun, g, cells).await
+            let begun = Build::begin(&address, build::build_options(true)).await?;
+            build::build_store(begun, g, cells).await
         }
         .await;
         match built {
@@ -187,7 +187,7 @@ async fn replaced(
             None if store.exists() => return Err(format!("{size} KiB: a part of a store")),
             None => {}
             Some((g, cells)) => {
-                let found = build::read(&store, cells).await?;
+                let found = build::read_generation(&store, cells).await?;
                 if found != g {
                     return Err(format!("{size} KiB: generation {found} instead of {g}"));
                 }

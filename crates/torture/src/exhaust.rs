@@ -21,30 +21,30 @@ impl Exhaust {
         let mut report = Report { name: "exhaust", seed: self.seed, ..Report::default() };
         for f in 0..=self.fragments {
             for bits in 0..1_u64 << f {
-                fragment_indexes(f, bits, &mut report);
+                test_fragment_indexes(f, bits, &mut report);
             }
         }
         for f in 0..=self.fragments.min(2) {
-            contradictions(f, &mut report);
+            test_contradictions(f, &mut report);
         }
-        manifests(1, &VALUES, &mut report);
-        manifests(2, &[-1, i64::MAX], &mut report);
+        test_manifests(1, &VALUES, &mut report);
+        test_manifests(2, &[-1, i64::MAX], &mut report);
         report
     }
 }
 
 /// Tests every index with these ranges and lists, values and bounds; invalid bounds only once.
-fn fragment_indexes(f: u32, bits: u64, report: &mut Report) {
+fn test_fragment_indexes(f: u32, bits: u64, report: &mut Report) {
     let ranges = bits.count_ones();
     let lists = f - ranges;
-    let head = header(f, ranges, bits);
+    let head = encode_header(f, ranges, bits);
     if f == 0 {
-        report.count(compare::fragment_index(&head));
+        report.count(compare::compare_fragment_index(&head));
         return;
     }
     for_each_tuple(&VALUES, 2 * ranges, &mut |values| {
         let mut start = head.clone();
-        push(&mut start, values);
+        push_values(&mut start, values);
         for_each_tuple(&[0, 1, 2, 3], lists + 1, &mut |bounds| {
             let mut middle = start.clone();
             for bound in bounds {
@@ -55,30 +55,30 @@ fn fragment_indexes(f: u32, bits: u64, report: &mut Report) {
             let choices = if sound { &VALUES[..] } else { &VALUES[2..3] };
             for_each_tuple(choices, rows, &mut |rows| {
                 let mut blob = middle.clone();
-                push(&mut blob, rows);
-                report.count(compare::fragment_index(&blob));
+                push_values(&mut blob, rows);
+                report.count(compare::compare_fragment_index(&blob));
             });
         });
     });
 }
 
 /// Tests headers whose counts contradict the bitmap or each other, bits beyond F, and bytes beyond the end.
-fn contradictions(f: u32, report: &mut Report) {
+fn test_contradictions(f: u32, report: &mut Report) {
     for r in 0..=f + 1 {
         for bits in [0, 1, 2, 3, 1 << 4, 1 << 63, u64::MAX] {
             for words in 0..12 {
-                let mut blob = header(f, r, bits);
+                let mut blob = encode_header(f, r, bits);
                 blob.extend(std::iter::repeat_n(0_u8, 4 * words));
-                report.count(compare::fragment_index(&blob));
+                report.count(compare::compare_fragment_index(&blob));
                 for cut in 0..blob.len() {
-                    report.count(compare::fragment_index(&blob[..cut]));
+                    report.count(compare::compare_fragment_index(&blob[..cut]));
                 }
             }
         }
     }
 }
 
-fn header(f: u32, r: u32, bits: u64) -> Vec<u8> {
+fn encode_header(f: u32, r: u32, bits: u64) -> Vec<u8> {
     let mut head = b"GFVZ\x01\0\0\0".to_vec();
     head.extend_from_slice(&f.to_le_bytes());
     head.extend_from_slice(&r.to_le_bytes());
@@ -89,11 +89,11 @@ fn header(f: u32, r: u32, bits: u64) -> Vec<u8> {
 }
 
 /// Tests every manifest of at most two blocks with these coordinates, including truncated and overlong ones.
-fn manifests(axes: u32, coordinates: &[i64], report: &mut Report) {
+fn test_manifests(axes: u32, coordinates: &[i64], report: &mut Report) {
     let mut blocks = Vec::new();
     for_each_tuple(coordinates, axes, &mut |chunk| {
         let mut start = Vec::new();
-        push(&mut start, chunk);
+        push_values(&mut start, chunk);
         for mode in 0..=3_u8 {
             let mut start = start.clone();
             start.push(mode);
@@ -108,7 +108,7 @@ fn manifests(axes: u32, coordinates: &[i64], report: &mut Report) {
                     if mode >= 2 {
                         block.extend_from_slice(&n.to_le_bytes());
                     }
-                    push(&mut block, numbers);
+                    push_values(&mut block, numbers);
                     blocks.push(block);
                 });
             }
@@ -116,22 +116,22 @@ fn manifests(axes: u32, coordinates: &[i64], report: &mut Report) {
     });
     let axes = axes.into();
     let empty = 0_u32.to_le_bytes();
-    report.count(compare::manifest(&empty, axes));
+    report.count(compare::compare_manifest(&empty, axes));
     for block in &blocks {
-        let one = [&1_u32.to_le_bytes()[..], block].concat();
-        report.count(compare::manifest(&one, axes));
-        for cut in 0..one.len() {
-            report.count(compare::manifest(&one[..cut], axes));
+        let single = [&1_u32.to_le_bytes()[..], block].concat();
+        report.count(compare::compare_manifest(&single, axes));
+        for cut in 0..single.len() {
+            report.count(compare::compare_manifest(&single[..cut], axes));
         }
         for count in [0, 2, u32::MAX] {
             let lie = [&count.to_le_bytes()[..], block].concat();
-            report.count(compare::manifest(&lie, axes));
+            report.count(compare::compare_manifest(&lie, axes));
         }
     }
     for first in &blocks {
         for second in &blocks {
             let two = [&2_u32.to_le_bytes()[..], first, second].concat();
-            report.count(compare::manifest(&two, axes));
+            report.count(compare::compare_manifest(&two, axes));
         }
     }
 }
@@ -152,7 +152,7 @@ fn for_each_tuple(values: &[i64], n: u32, visit: &mut dyn FnMut(&[i64])) {
     }
 }
 
-fn push(blob: &mut Vec<u8>, values: &[i64]) {
+fn push_values(blob: &mut Vec<u8>, values: &[i64]) {
     for value in values {
         blob.extend_from_slice(&value.to_le_bytes());
     }

@@ -17,7 +17,7 @@ mod ingest;
 mod input;
 mod pyramid;
 
-pub(crate) use input::mesh;
+pub(crate) use input::encode_mesh;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -97,8 +97,8 @@ impl Builder {
         let mut g = self.first;
         while self.times == 0 || report.n < self.times {
             let built = runtime.block_on(async {
-                let begun = zvf_store::Build::begin(&address, build::options(true)).await?;
-                build::build(begun, g, CELLS).await
+                let begun = zvf_store::Build::begin(&address, build::build_options(true)).await?;
+                build::build_store(begun, g, CELLS).await
             });
             // Another process may be building it; the next try replaces it.
             let lost = |error: &zvf_store::StoreError| error.class() == zvf_format::Class::Conflict;
@@ -119,7 +119,7 @@ impl Kill9 {
         let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
         let mut random = Random::new(self.seed);
         let mut report = match self.what {
-            What::Build => return self.builds(&dir),
+            What::Build => return self.kill_builds(&dir),
             What::Create => create::run(&zvf, &dir, self.loops, false, &mut random)?,
             What::Overwrite => create::run(&zvf, &dir, self.loops, true, &mut random)?,
             What::Pyramid => pyramid::run(&zvf, &dir, self.loops, &mut random)?,
@@ -133,7 +133,7 @@ impl Kill9 {
         Ok(report)
     }
 
-    fn builds(self, dir: &Path) -> anyhow::Result<Report> {
+    fn kill_builds(self, dir: &Path) -> anyhow::Result<Report> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let store = dir.join("a.zv");
         let mut report = Report { name: "kill9", seed: self.seed, ..Report::default() };
@@ -143,13 +143,13 @@ impl Kill9 {
         for round in 0..self.loops {
             while writers.len() < self.writers.max(1) {
                 let first = (round * 64 + u64::try_from(writers.len())?) * 1_000 + 1;
-                writers.push(start(&store, first, 0)?);
+                writers.push(start_builder(&store, first, 0)?);
             }
             let until = Instant::now() + Duration::from_micros(random.next() % 60_000);
             while Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let mut victim = writers.swap_remove(random.below(writers.len()));
+            let mut victim = writers.swap_remove(random.next_below(writers.len()));
             if let Some(status) = victim.try_wait()? {
                 report.count(Err(format!("round {round}: a builder ended with {status}")));
             }
@@ -157,19 +157,19 @@ impl Kill9 {
             victim.wait()?;
             // A reader that is slower than the replacements would never see one store.
             for writer in &writers {
-                signal(writer, "-STOP")?;
+                send_signal(writer, "-STOP")?;
             }
-            report.count(runtime.block_on(check(&store, &mut exists)));
+            report.count(runtime.block_on(check_store(&store, &mut exists)));
             for writer in &writers {
-                signal(writer, "-CONT")?;
+                send_signal(writer, "-CONT")?;
             }
         }
         for writer in &mut writers {
             writer.kill()?;
             writer.wait()?;
         }
-        anyhow::ensure!(start(&store, 1, 1)?.wait()?.success(), "the last build failed");
-        report.count(runtime.block_on(check(&store, &mut exists)));
+        anyhow::ensure!(start_builder(&store, 1, 1)?.wait()?.success(), "the last build failed");
+        report.count(runtime.block_on(check_store(&store, &mut exists)));
         let left: Vec<_> =
             std::fs::read_dir(dir)?.map(|e| e.map(|e| e.file_name())).collect::<Result<_, _>>()?;
         report.count(if left.len() == 1 { Ok(()) } else { Err(format!("left behind: {left:?}")) });
@@ -177,7 +177,7 @@ impl Kill9 {
     }
 }
 
-fn start(store: &Path, first: u64, times: u64) -> anyhow::Result<Child> {
+fn start_builder(store: &Path, first: u64, times: u64) -> anyhow::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("builder").arg(store);
     command.args(["--first", &first.to_string(), "--times", &times.to_string()]);
@@ -185,29 +185,29 @@ fn start(store: &Path, first: u64, times: u64) -> anyhow::Result<Child> {
 }
 
 /// Checks that the store is one complete generation, or never existed.
-async fn check(store: &Path, exists: &mut bool) -> Result<(), String> {
+async fn check_store(store: &Path, exists: &mut bool) -> Result<(), String> {
     // A handle that is open across a replacement continues with the old files, which are removed: begin again.
     for _ in 0..TRIES {
         if !store.exists() {
             return if *exists { Err("the store is gone".to_owned()) } else { Ok(()) };
         }
         *exists = true;
-        if build::read(store, CELLS).await.is_ok() {
+        if build::read_generation(store, CELLS).await.is_ok() {
             return Ok(());
         }
     }
-    build::read(store, CELLS).await.map(drop)
+    build::read_generation(store, CELLS).await.map(drop)
 }
 
 /// Stops a process, or resumes it.
-fn signal(child: &Child, signal: &str) -> anyhow::Result<()> {
+fn send_signal(child: &Child, signal: &str) -> anyhow::Result<()> {
     let status = Command::new("kill").args([signal, &child.id().to_string()]).status()?;
     anyhow::ensure!(status.success(), "kill {signal}: {status}");
     Ok(())
 }
 
 /// Starts the command with these arguments, without output.
-fn command(zvf: &Path, words: &[&str]) -> anyhow::Result<Child> {
+fn start_command(zvf: &Path, words: &[&str]) -> anyhow::Result<Child> {
     let mut command = Command::new(zvf);
     let child = command.args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     child.with_context(|| format!("cannot start {}", zvf.display()))
@@ -216,7 +216,7 @@ fn command(zvf: &Path, words: &[&str]) -> anyhow::Result<Child> {
 /// Kills a process after a time up to `within`; returns whether it was still running.
 fn kill_within(mut child: Child, within: Duration, random: &mut Random) -> anyhow::Result<bool> {
     let micros = usize::try_from(within.as_micros())?.max(1);
-    std::thread::sleep(Duration::from_micros(u64::try_from(random.below(micros))?));
+    std::thread::sleep(Duration::from_micros(u64::try_from(random.next_below(micros))?));
     let alive = child.try_wait()?.is_none();
     child.kill()?;
     child.wait()?;

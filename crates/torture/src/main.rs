@@ -6,19 +6,19 @@
 //! The decoders that the library is compared with are independent, in [`naive`]: simple and slow, written from the
 //! description of the format.
 
+mod blob_edit;
 mod build;
 mod clean;
 mod commands;
 mod compare;
 mod disk;
 mod diskfull;
-mod edit;
 mod edits;
 mod exhaust;
+mod extra_golden;
 mod golden;
 mod kill9;
 mod memory;
-mod more;
 mod mutate;
 mod naive;
 mod powerloss;
@@ -121,7 +121,7 @@ struct Report {
 
 impl Report {
     /// Prints a note.
-    fn say(&self, text: &str) {
+    fn print_note(&self, text: &str) {
         drop(writeln!(io::stderr(), "{}: {text}", self.name));
     }
 
@@ -178,11 +178,11 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the default folder of the corpus.
-fn corpus() -> PathBuf {
-    testdata().join("hostile")
+fn corpus_folder() -> PathBuf {
+    testdata_folder().join("hostile")
 }
 
-fn testdata() -> PathBuf {
+fn testdata_folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata"))
 }
 

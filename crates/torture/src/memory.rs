@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::ensure;
 
 use crate::Report;
-use crate::commands::{Case, cases, run};
+use crate::commands::{Case, prepare_cases, start_command};
 
 /// Measure the memory of every command under a limit.
 #[derive(Debug, clap::Args)]
@@ -51,8 +51,8 @@ impl Memory {
         let mut report = Report { name: "memory", seed: self.seed, ..Report::default() };
         let place = scratch.path().join("place");
         let limit = format!("{}MiB", self.limit);
-        let mut all = cases(&zvf, scratch.path(), &place, self.size)?;
-        all.extend(kinds::cases(&zvf, scratch.path(), &place, self.size)?);
+        let mut all = prepare_cases(&zvf, scratch.path(), &place, self.size)?;
+        all.extend(kinds::prepare_cases(&zvf, scratch.path(), &place, self.size)?);
         for case in all.into_iter().step_by(self.every.max(1)) {
             if self.what.as_ref().is_some_and(|what| !case.name.contains(what)) {
                 continue;
@@ -62,12 +62,12 @@ impl Memory {
             }
             let copied = Command::new("cp").arg("-a").arg(&case.before).arg(&place).status()?;
             ensure!(copied.success(), "cannot copy {}", case.before.display());
-            let Some(held) = peak(&zvf, &case, &limit)? else {
+            let Some(held) = measure_peak(&zvf, &case, &limit)? else {
                 report.count(Ok(())); // it reported that the answer is too large
                 continue;
             };
             if self.verbose {
-                report.say(&format!("{}: {held} KiB", case.name));
+                report.print_note(&format!("{}: {held} KiB", case.name));
             }
             let max_kib = self.limit * 1024 * 5 / 4;
             let failure = format!("{} held {held} KiB, more than {max_kib}", case.name);
@@ -78,13 +78,13 @@ impl Memory {
 }
 
 /// Returns the peak memory of a command, in KiB; `None` where it refused because of the limit.
-fn peak(zvf: &Path, case: &Case, limit: &str) -> anyhow::Result<Option<u64>> {
+fn measure_peak(zvf: &Path, case: &Case, limit: &str) -> anyhow::Result<Option<u64>> {
     let mut words = case.words.clone();
     if let Some(at) = words.iter().position(|word| word == "--memory-limit") {
         words.drain(at..at + 2);
     }
     words.extend(["--memory-limit".to_owned(), limit.to_owned()]);
-    let mut child = run(zvf, &words)?;
+    let mut child = start_command(zvf, &words)?;
     let status = format!("/proc/{}/status", child.id());
     let mut held = 0;
     loop {

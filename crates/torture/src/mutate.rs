@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 use hostile::{Case, Corpus, Expect, Kind};
 
-use crate::edit::edit;
+use crate::blob_edit::edit_blob;
 use crate::golden::{Compare, Golden};
 use crate::random::Random;
-use crate::{HEAP, Report, compare, corpus, more};
+use crate::{HEAP, Report, compare, corpus_folder, extra_golden};
 
 /// Random edits of good blobs.
 #[derive(Debug, clap::Args)]
@@ -34,21 +34,21 @@ impl Mutate {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "mutate", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
-        let golden = self.golden()?;
+        let golden = self.list_golden()?;
         ensure!(!golden.is_empty(), "no good blob of this kind");
         for golden in golden {
             for _ in 0..self.n {
                 let mut blob = golden.blob.clone();
-                edit(&mut blob, &mut random);
-                report.count(attempt(&golden, &blob));
+                edit_blob(&mut blob, &mut random);
+                report.count(test_blob(&golden, &blob));
             }
         }
         Ok(report)
     }
 
     /// Returns the good blobs of the corpus.
-    fn golden(&self) -> anyhow::Result<Vec<Golden>> {
-        let corpus = Corpus::open(&self.corpus.clone().unwrap_or_else(corpus))?;
+    fn list_golden(&self) -> anyhow::Result<Vec<Golden>> {
+        let corpus = Corpus::open(&self.corpus.clone().unwrap_or_else(corpus_folder))?;
         let mut golden = Vec::new();
         for case in &corpus.cases {
             let is_selected = self.kind.as_ref().is_none_or(|kind| *kind == case.kind);
@@ -57,9 +57,9 @@ impl Mutate {
             }
             let Some(kind) = Kind::for_case(case)? else { continue };
             let (id, blob) = (case.id.clone(), corpus.blob(case)?);
-            golden.push(Golden { id, blob, kind, compare: comparison(case)? });
+            golden.push(Golden { id, blob, kind, compare: choose_comparison(case)? });
         }
-        golden.extend(more::golden()?.into_iter().filter(|golden| {
+        golden.extend(extra_golden::list_golden()?.into_iter().filter(|golden| {
             self.kind.as_ref().is_none_or(|kind| golden.id.split('/').next() == Some(kind))
         }));
         for golden in &golden {
@@ -72,7 +72,7 @@ impl Mutate {
 }
 
 /// Tests one edited blob.
-fn attempt(golden: &Golden, blob: &[u8]) -> Result<(), String> {
+fn test_blob(golden: &Golden, blob: &[u8]) -> Result<(), String> {
     let steps =
         |strict| golden.kind.decode(blob, strict).and_then(|()| golden.kind.decode_payloads(blob));
     HEAP.reset_peak_usage();
@@ -89,47 +89,49 @@ fn attempt(golden: &Golden, blob: &[u8]) -> Result<(), String> {
     };
     match fault {
         None => Ok(()),
-        Some(fault) => Err(format!("{}: {fault}, on {}", golden.id, hex(blob))),
+        Some(fault) => Err(format!("{}: {fault}, on {}", golden.id, encode_hex(blob))),
     }
 }
 
 /// Returns the comparison for a case, if its kind has a naive decoder.
-fn comparison(case: &Case) -> anyhow::Result<Option<Compare>> {
+fn choose_comparison(case: &Case) -> anyhow::Result<Option<Compare>> {
     let params = &case.params;
     let need = |name: &str| {
         params.number(name).with_context(|| format!("{} has no parameter {name}", case.id))
     };
     Ok(match case.kind.as_str() {
-        "fragment_index" => Some(Box::new(compare::fragment_index)),
+        "fragment_index" => Some(Box::new(compare::compare_fragment_index)),
         "manifest" => {
             let axes = need("sid_ndim")?;
-            Some(Box::new(move |blob| compare::manifest(blob, axes)))
+            Some(Box::new(move |blob| compare::compare_manifest(blob, axes)))
         }
         "ragged" => {
             let (itemsize, ncols) = (need("itemsize")?, need("ncols")?);
-            Some(Box::new(move |blob| compare::ragged(blob, itemsize, ncols)))
+            Some(Box::new(move |blob| compare::compare_ragged(blob, itemsize, ncols)))
         }
         "link_cell" => {
             let inline = params.text("branch") == Some("inline");
             let (itemsize, width) = (need("itemsize")?, need("link_width")?);
             let has_perm = params.is("has_perm");
-            Some(Box::new(move |blob| compare::link_cell(blob, inline, itemsize, width, has_perm)))
+            Some(Box::new(move |blob| {
+                compare::compare_link_cell(blob, inline, itemsize, width, has_perm)
+            }))
         }
         "vlen" => {
             let cells = need("cells")?;
-            Some(Box::new(move |blob| compare::vlen(blob, cells)))
+            Some(Box::new(move |blob| compare::compare_vlen_rows(blob, cells)))
         }
         "tidx" => {
             let file_len = need("file_len")?;
-            Some(Box::new(move |blob| compare::tidx(blob, file_len)))
+            Some(Box::new(move |blob| compare::compare_tidx(blob, file_len)))
         }
-        "caterva" => Some(Box::new(|blob| compare::metalayer(blob, false))),
+        "caterva" => Some(Box::new(|blob| compare::compare_metalayer(blob, false))),
         _ => None,
     })
 }
 
 /// Returns at most the first few hundred bytes in hexadecimal, to be pasted into a case.
-fn hex(blob: &[u8]) -> String {
+fn encode_hex(blob: &[u8]) -> String {
     let mut text = String::new();
     for byte in blob.iter().take(300) {
         write!(text, "{byte:02x}").unwrap();

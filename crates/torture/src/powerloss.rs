@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use zvf_store::internals::{Call, Disk, build_on, join_on};
 
-use self::model::{Change, Inode, Model, NAME, Op, ROOT, Tree, tree};
+use self::model::{Change, Inode, Model, NAME, Op, ROOT, Tree, read_tree};
 use crate::random::Random;
 use crate::{Report, build};
 
@@ -60,7 +60,7 @@ impl Powerloss {
         let states_per_script = self.states / 6;
         for script in &scripts {
             for _ in 0..states_per_script {
-                let crash = random.below(script.calls.len() + 1);
+                let crash = random.next_below(script.calls.len() + 1);
                 report.count(runtime.block_on(script.check(crash, None, &mut random)));
             }
         }
@@ -69,7 +69,7 @@ impl Powerloss {
             for without in script.syncs() {
                 let mut seen = false;
                 for _ in 0..states_per_script.clamp(1, 4000) {
-                    let crash = random.below(script.calls.len() + 1);
+                    let crash = random.next_below(script.calls.len() + 1);
                     let found = runtime.block_on(script.check(crash, Some(without), &mut random));
                     seen |= found.is_err();
                     if seen {
@@ -82,7 +82,7 @@ impl Powerloss {
                 report.count(if seen { Ok(()) } else { missed() });
             }
         }
-        writers::check(self.states / 6, &mut random, &mut report, &runtime)?;
+        writers::check_writers(self.states / 6, &mut random, &mut report, &runtime)?;
         Ok(report)
     }
 }
@@ -117,46 +117,51 @@ struct Shared {
 impl Script {
     /// Builds generation 2, over generation 1 when there is to be something to replace.
     async fn record(kind: PublishKind, shared: bool) -> anyhow::Result<Self> {
-        let here = archives::scratch();
-        let parent = here.path().canonicalize()?;
+        let scratch = archives::scratch();
+        let parent = scratch.path().canonicalize()?;
         let target = parent.join(NAME);
         if kind != PublishKind::New {
             let disk = Disk::recording();
-            build::build(build_on(disk, &target, build::options(true)).await?, 1, CELLS).await?;
+            build::build_store(
+                build_on(disk, &target, build::build_options(true)).await?,
+                1,
+                CELLS,
+            )
+            .await?;
         }
-        let before = tree(&target);
+        let before = read_tree(&target);
         let mut model = Model::default();
         model.dirs.insert(ROOT, Default::default());
         let mut next = ROOT + 1;
-        model.take(&parent, ROOT, &mut next)?;
+        model.load_directory(&parent, ROOT, &mut next)?;
         let disk = Disk::recording();
         let disk = if kind == PublishKind::InTwoSteps { disk.without_exchange() } else { disk };
         let mut waited = Vec::new();
         if shared {
-            let join = || join(&disk, &parent);
-            for own in SHARES {
-                build::share(&join().await?, 2, own, CELLS).await?;
+            let join = || join_build(&disk, &parent);
+            for share in SHARES {
+                build::write_share(&join().await?, 2, share, CELLS).await?;
                 waited.push(disk.calls().len());
             }
-            build::finish(join().await?, 2, CELLS).await.map_err(anyhow::Error::msg)?;
+            build::finish_shared(join().await?, 2, CELLS).await.map_err(anyhow::Error::msg)?;
         } else {
-            let begun = build_on(disk.clone(), &target, build::options(true)).await?;
-            build::build(begun, 2, CELLS).await?;
+            let begun = build_on(disk.clone(), &target, build::build_options(true)).await?;
+            build::build_store(begun, 2, CELLS).await?;
         }
         let calls = disk.calls();
         let mut ideal = model.clone();
         let mut ops = Vec::new();
         for (number, call) in calls.iter().enumerate() {
-            for change in ideal.changes(call, &parent, &mut next) {
+            for change in ideal.list_changes(call, &parent, &mut next) {
                 ideal.apply(&change);
                 ops.push(Op { call: number, change });
             }
         }
-        let after = tree(&target);
+        let after = read_tree(&target);
         anyhow::ensure!(ideal.tree() == after, "{kind:?}: the model is not what happened");
         let shared = if shared {
             let identity = fs::read_to_string(parent.join(WORK).join(ID))?;
-            Some(Shared { store: ideal.find(&target, &parent), identity, waited })
+            Some(Shared { store: ideal.find_inode(&target, &parent), identity, waited })
         } else {
             None
         };
@@ -183,12 +188,12 @@ impl Script {
         random: &mut Random,
     ) -> Result<(), String> {
         let mut disk = self.model.clone();
-        let likely = random.below(4); // disks of which much is lost, and of which little is
+        let likely = random.next_below(4); // disks of which much is lost, and of which little is
         for op in self.ops.iter().filter(|op| op.call < crash) {
-            if self.is_synced(op, crash, without) || random.below(4) > likely {
+            if self.is_synced(op, crash, without) || random.next_below(4) > likely {
                 disk.apply(&op.change);
             } else if let Change::Bytes(file, bytes) = &op.change {
-                let cut = random.below(bytes.len() / SECTOR + 1) * SECTOR;
+                let cut = random.next_below(bytes.len() / SECTOR + 1) * SECTOR;
                 disk.files.insert(*file, bytes.slice(..cut));
             }
         }
@@ -201,16 +206,16 @@ impl Script {
         if returned && found != self.after {
             return failure("published, and missing");
         }
-        let known = found == self.after || found == self.before;
-        if found.is_some() && !known {
+        let is_complete = found == self.after || found == self.before;
+        if found.is_some() && !is_complete {
             return failure("neither the old store nor the new one");
         }
         let recovered = match &self.shared {
             // Repeating the step takes long: only sometimes.
-            Some(shared) if !returned && (!known || random.below(4) == 0) => {
-                shared.finish_later(&disk, crash, self.kind).await
+            Some(shared) if !returned && (!is_complete || random.next_below(4) == 0) => {
+                shared.finish_after_crash(&disk, crash, self.kind).await
             }
-            None if !known => recovered(&disk).await,
+            None if !is_complete => recover_store(&disk).await,
             _ => return Ok(()),
         };
         let expected = if self.shared.is_some() { &self.after } else { &self.before };
@@ -239,58 +244,58 @@ impl Script {
 
 impl Shared {
     /// Returns the store after the processes whose work was not synced ran again, and the last step after them.
-    async fn finish_later(
+    async fn finish_after_crash(
         &self,
         model: &Model,
         crash: usize,
         kind: PublishKind,
     ) -> anyhow::Result<Tree> {
-        let here = archives::scratch();
-        let parent = here.path().canonicalize()?;
-        write(model, &parent)?;
+        let scratch = archives::scratch();
+        let parent = scratch.path().canonicalize()?;
+        write_model(model, &parent)?;
         // The inode, which identifies a directory, has another number on this disk.
         let id = parent.join(WORK).join(ID);
         if fs::read_to_string(&id).is_ok_and(|text| text == self.identity) {
             let places = [parent.join(NAME), parent.join(WORK).join("store")];
-            let place = places.iter().find(|place| model.find(place, &parent) == self.store);
+            let place = places.iter().find(|place| model.find_inode(place, &parent) == self.store);
             let number = place.map_or(Ok("0".to_owned()), |place| directory_number(place))?;
             let sum = self.identity.split_once(' ').map_or("", |(_number, sum)| sum);
             fs::write(&id, format!("{number} {sum}"))?;
         }
         let disk = Disk::recording();
         let disk = if kind == PublishKind::InTwoSteps { disk.without_exchange() } else { disk };
-        for (own, waited) in SHARES.into_iter().zip(&self.waited) {
+        for (share, waited) in SHARES.into_iter().zip(&self.waited) {
             if crash < *waited {
-                let joined = join(&disk, &parent).await?;
+                let joined = join_build(&disk, &parent).await?;
                 if !joined.is_published().await? {
-                    build::share(&joined, 2, own, CELLS).await?;
+                    build::write_share(&joined, 2, share, CELLS).await?;
                 }
             }
         }
-        let last = build::finish(join(&disk, &parent).await?, 2, CELLS).await;
+        let last = build::finish_shared(join_build(&disk, &parent).await?, 2, CELLS).await;
         last.map_err(anyhow::Error::msg)?;
-        Ok(tree(&parent.join(NAME)))
+        Ok(read_tree(&parent.join(NAME)))
     }
 }
 
-async fn join(disk: &Disk, parent: &Path) -> Result<zvf_store::Build, zvf_store::StoreError> {
-    let options = build::options(true);
+async fn join_build(disk: &Disk, parent: &Path) -> Result<zvf_store::Build, zvf_store::StoreError> {
+    let options = build::build_options(true);
     join_on(disk.clone(), &parent.join(NAME), &parent.join(WORK), options).await
 }
 
 /// Returns the store after the next build began on this disk and was abandoned.
-async fn recovered(model: &Model) -> anyhow::Result<Tree> {
-    let here = archives::scratch();
-    write(model, here.path())?;
-    let target = here.path().join(NAME);
-    drop(build_on(Disk::recording(), &target, build::options(true)).await?);
-    Ok(tree(&target))
+async fn recover_store(model: &Model) -> anyhow::Result<Tree> {
+    let scratch = archives::scratch();
+    write_model(model, scratch.path())?;
+    let target = scratch.path().join(NAME);
+    drop(build_on(Disk::recording(), &target, build::build_options(true)).await?);
+    Ok(read_tree(&target))
 }
 
 /// Writes the contents of the model below `parent`.
-fn write(model: &Model, parent: &Path) -> anyhow::Result<()> {
+fn write_model(model: &Model, parent: &Path) -> anyhow::Result<()> {
     let mut made = Vec::new();
-    model.walk(ROOT, parent, &mut |path, bytes| made.push((path, bytes)));
+    model.walk_files(ROOT, parent, &mut |path, bytes| made.push((path, bytes)));
     for (path, bytes) in made {
         fs::create_dir_all(path.parent().unwrap_or(parent))?;
         fs::write(path, bytes)?;

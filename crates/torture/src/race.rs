@@ -57,17 +57,17 @@ impl Race {
         let mut random = Random::new(self.seed);
         let place = tempfile::tempdir()?;
         let arena = Arena::new(&zvf, place.path())?;
-        for one in &JOBS {
-            for other in &JOBS {
+        for first in &JOBS {
+            for second in &JOBS {
                 for _ in 0..self.loops {
-                    report.count(arena.fight(&[one, other])?);
+                    report.count(arena.race_jobs(&[first, second])?);
                 }
             }
         }
         for _ in 0..self.loops * 4 {
             let jobs: Vec<&Job> =
-                (0..self.writers).map(|_| &JOBS[random.below(JOBS.len())]).collect();
-            report.count(arena.fight(&jobs)?);
+                (0..self.writers).map(|_| &JOBS[random.next_below(JOBS.len())]).collect();
+            report.count(arena.race_jobs(&jobs)?);
         }
         Ok(report)
     }
@@ -89,7 +89,7 @@ impl<'a> Arena<'a> {
             points.push_str(&format!("{}.5,{}.25,{}.75,{i}\n", i % 37, i % 29, i % 23));
         }
         fs::write(dir.join("points.csv"), points)?;
-        let made = start(zvf, &dir, &["create", "-q", "points.csv", "a.zv"])?.wait()?;
+        let made = start_command(zvf, &dir, &["create", "-q", "points.csv", "a.zv"])?.wait()?;
         anyhow::ensure!(made.success(), "the store cannot be made: {made}");
         // A fault for a repair to fix.
         let level = dir.join("a.zv/0/zarr.json");
@@ -101,11 +101,11 @@ impl<'a> Arena<'a> {
     }
 
     /// Starts all of `jobs` at once, and checks the result.
-    fn fight(&self, jobs: &[&Job]) -> anyhow::Result<Result<(), String>> {
-        self.restore()?;
+    fn race_jobs(&self, jobs: &[&Job]) -> anyhow::Result<Result<(), String>> {
+        self.restore_store()?;
         let mut children = Vec::new();
         for job in jobs {
-            children.push(start(self.zvf, &self.dir, job.words)?);
+            children.push(start_command(self.zvf, &self.dir, job.words)?);
         }
         let (mut done, mut failures) = (Vec::new(), Vec::new());
         for (job, mut child) in jobs.iter().zip(children) {
@@ -125,14 +125,14 @@ impl<'a> Arena<'a> {
         if done.is_empty() {
             return Ok(Err(format!("{names:?}: nobody won")));
         }
-        Ok(self.look(&done).map_err(|error| format!("{names:?}, done {done:?}: {error}")))
+        Ok(self.check_store(&done).map_err(|error| format!("{names:?}, done {done:?}: {error}")))
     }
 
     /// Checks that the store is sound, and holds the result of the successful commands.
-    fn look(&self, done: &[&str]) -> Result<(), String> {
+    fn check_store(&self, done: &[&str]) -> Result<(), String> {
         let to_text = |error: anyhow::Error| error.to_string();
         let mut validate =
-            start(self.zvf, &self.dir, &["validate", "-q", "a.zv"]).map_err(to_text)?;
+            start_command(self.zvf, &self.dir, &["validate", "-q", "a.zv"]).map_err(to_text)?;
         let status = validate.wait().map_err(|error| error.to_string())?;
         // The wrong count is the only fault, until the store is repaired or created again.
         let sound = status.success();
@@ -155,7 +155,7 @@ impl<'a> Arena<'a> {
         Ok(())
     }
 
-    fn restore(&self) -> anyhow::Result<()> {
+    fn restore_store(&self) -> anyhow::Result<()> {
         for name in ["a.zv", "a.zv.zvf"] {
             if self.dir.join(name).exists() {
                 fs::remove_dir_all(self.dir.join(name))?;
@@ -170,7 +170,7 @@ impl<'a> Arena<'a> {
     }
 }
 
-fn start(zvf: &Path, dir: &Path, words: &[&str]) -> anyhow::Result<Child> {
+fn start_command(zvf: &Path, dir: &Path, words: &[&str]) -> anyhow::Result<Child> {
     let mut command = Command::new(zvf);
     command.current_dir(dir).args(words).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().with_context(|| format!("cannot start {}", zvf.display()))

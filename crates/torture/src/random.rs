@@ -22,12 +22,12 @@ impl Random {
     }
 
     /// Returns a number below `n`, which is not 0. The bias does not matter here.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn next_below(&mut self, n: usize) -> usize {
         usize::try_from(self.next() >> 33).unwrap() % n
     }
 
-    pub(crate) fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len())]
+    pub(crate) fn choose<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.next_below(items.len())]
     }
 }
 

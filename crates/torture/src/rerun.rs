@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 
 use crate::Report;
-use crate::commands::{Case, cases, run};
+use crate::commands::{Case, prepare_cases, start_command};
 use crate::random::Random;
 
 /// Kill each command that writes around its publication, and run it again.
@@ -55,8 +55,9 @@ impl Rerun {
         let mut random = Random::new(self.seed);
         let mut report = Report { name: "rerun", seed: self.seed, ..Report::default() };
         let place = scratch.path().join("place");
-        let all = cases(&zvf, scratch.path(), &place, SIZE)?;
-        for case in all.iter().filter(|one| self.what.as_ref().is_none_or(|w| one.name.contains(w)))
+        let all = prepare_cases(&zvf, scratch.path(), &place, SIZE)?;
+        for case in
+            all.iter().filter(|case| self.what.as_ref().is_none_or(|what| case.name.contains(what)))
         {
             let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
             for round in 0..self.loops {
@@ -70,19 +71,19 @@ impl Rerun {
 
 impl FaultFreeRun {
     /// Returns whether a file of this name may lie next to the target; `before` are the initial names.
-    pub(crate) fn names_allowed(&self, before: &[String], name: &String) -> bool {
+    pub(crate) fn allows_name(&self, before: &[String], name: &String) -> bool {
         before.contains(name) || self.siblings.contains(name)
     }
 
     pub(crate) fn prepare(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
         restore(case, place)?;
         let target = place.join(case.target);
-        let before = tree(&target);
-        let (start, old) = (Instant::now(), mark(&target));
-        let mut child = run(zvf, &case.words)?;
+        let before = read_tree(&target);
+        let (start, old) = (Instant::now(), publication_mark(&target));
+        let mut child = start_command(zvf, &case.words)?;
         let mut published = None;
         let status = loop {
-            if published.is_none() && mark(&target) != old {
+            if published.is_none() && publication_mark(&target) != old {
                 published = Some(start.elapsed());
             }
             if let Some(status) = child.try_wait()? {
@@ -92,8 +93,8 @@ impl FaultFreeRun {
         };
         ensure!(status.success(), "{} in peace: {status}", case.name);
         let published = published.unwrap_or_else(|| start.elapsed());
-        let after = tree(&target).with_context(|| format!("{} made nothing", case.name))?;
-        Ok(Self { before, after, siblings: names(place)?, published })
+        let after = read_tree(&target).with_context(|| format!("{} made nothing", case.name))?;
+        Ok(Self { before, after, siblings: list_names(place)?, published })
     }
 }
 
@@ -107,10 +108,10 @@ fn kill_and_rerun(
 ) -> anyhow::Result<Result<(), String>> {
     restore(case, place)?;
     let target = place.join(case.target);
-    let (start, old) = (Instant::now(), mark(&target));
-    let mut child = run(zvf, &case.words)?;
+    let (start, old) = (Instant::now(), publication_mark(&target));
+    let mut child = start_command(zvf, &case.words)?;
     let shift = Duration::from_micros(random.next() % AROUND_MICROS);
-    let moment = match random.below(3) {
+    let moment = match random.next_below(3) {
         0 => Some(fault_free.published.saturating_sub(shift)),
         1 => Some(fault_free.published + shift),
         _ => None,
@@ -118,14 +119,14 @@ fn kill_and_rerun(
     if let Some(moment) = moment {
         std::thread::sleep(moment.saturating_sub(start.elapsed()));
     } else {
-        while mark(&target) == old && child.try_wait()?.is_none() {
+        while publication_mark(&target) == old && child.try_wait()?.is_none() {
             std::thread::sleep(STEP);
         }
         std::thread::sleep(shift);
     }
     child.kill()?;
     child.wait()?;
-    let killed = tree(&target);
+    let killed = read_tree(&target);
     // A replaced store has no name for a moment where the system cannot exchange two.
     let is_whole = killed == fault_free.before || killed.as_ref() == Some(&fault_free.after);
     if !is_whole && !case.is_stepwise {
@@ -139,12 +140,12 @@ fn kill_and_rerun(
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         return Ok(Err(format!("run again, it ended with {code:?}: {}", words.trim())));
     }
-    let again = tree(&target);
+    let again = read_tree(&target);
     if again.as_ref() != Some(&fault_free.after) {
-        let differs = differing(&again.unwrap_or_default(), &fault_free.after);
+        let differs = find_difference(&again.unwrap_or_default(), &fault_free.after);
         return Ok(Err(format!("run again, it made something else: {differs}")));
     }
-    let left = names(place)?;
+    let left = list_names(place)?;
     // The folders that a repair keeps are numbered.
     if left != fault_free.siblings && !case.is_stepwise {
         return Ok(Err(format!("left behind: {left:?}, in peace {:?}", fault_free.siblings)));
@@ -163,7 +164,7 @@ pub(crate) fn restore(case: &Case, place: &Path) -> anyhow::Result<()> {
 }
 
 /// Returns the files at `path`, or the single file.
-pub(crate) fn tree(path: &Path) -> Option<Tree> {
+pub(crate) fn read_tree(path: &Path) -> Option<Tree> {
     if path.is_dir() {
         return Some(archives::tree(path));
     }
@@ -172,7 +173,7 @@ pub(crate) fn tree(path: &Path) -> Option<Tree> {
 }
 
 /// Returns a mark that changes when something is published at `path`.
-fn mark(path: &Path) -> Vec<Option<(u64, i64, i64)>> {
+fn publication_mark(path: &Path) -> Vec<Option<(u64, i64, i64)>> {
     let about = |path: &Path| {
         let about = fs::metadata(path).ok()?;
         // A folder also changes when something is put next to the replaced entry.
@@ -183,7 +184,7 @@ fn mark(path: &Path) -> Vec<Option<(u64, i64, i64)>> {
     ["", "zarr.json", "0/zarr.json"].map(|name| about(&path.join(name))).to_vec()
 }
 
-pub(crate) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn list_names(folder: &Path) -> anyhow::Result<Vec<String>> {
     let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string()));
     let mut names: Vec<String> =
         entries.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect();
@@ -192,7 +193,7 @@ pub(crate) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Returns the first file in which two stores differ.
-fn differing(found: &Tree, expected: &Tree) -> String {
+fn find_difference(found: &Tree, expected: &Tree) -> String {
     let names = found.keys().chain(expected.keys());
     let different = |name: &&String| found.get(*name) != expected.get(*name);
     names.into_iter().find(different).cloned().unwrap_or_default()

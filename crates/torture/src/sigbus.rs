@@ -35,7 +35,7 @@ impl Sigbus {
         let mut report = Report { name: "sigbus", seed: self.seed, ..Report::default() };
         // Files beyond the limit of watches are read without a map, without an error.
         let bystander = dir.path().join("bystander");
-        write(&bystander, 1 << 20, 9)?;
+        write_read_only(&bystander, 1 << 20, 9)?;
         let still = MappedFile::map_if_immutable(&bystander)?;
         let still = still.ok_or_else(|| {
             anyhow::anyhow!("nothing is mapped here: {} gives no leases", dir.path().display())
@@ -60,7 +60,7 @@ impl Sigbus {
 }
 
 /// Writes a read-only file of `len` bytes `byte`.
-fn write(path: &Path, len: usize, byte: u8) -> std::io::Result<()> {
+fn write_read_only(path: &Path, len: usize, byte: u8) -> std::io::Result<()> {
     fs::write(path, vec![byte; len])?;
     fs::set_permissions(path, Permissions::from_mode(0o444))
 }
@@ -68,17 +68,17 @@ fn write(path: &Path, len: usize, byte: u8) -> std::io::Result<()> {
 /// Damages one file on one thread while another reads it.
 fn damage_during_read(path: &Path, random: &mut Random, refused: &mut u64) -> Result<(), String> {
     let to_text = |error: std::io::Error| error.to_string();
-    let len = 4096 * (1 + random.below(256)) + random.below(4096);
-    write(path, len, 7).map_err(to_text)?;
+    let len = 4096 * (1 + random.next_below(256)) + random.next_below(4096);
+    write_read_only(path, len, 7).map_err(to_text)?;
     let file = MappedFile::map_if_immutable(path).map_err(|error| error.to_string())?;
     let file = file.ok_or("it was not mapped")?;
     fs::set_permissions(path, Permissions::from_mode(0o644)).map_err(to_text)?;
     let writer = OpenOptions::new().write(true).open(path).map_err(to_text)?;
-    let (damage, cut) = (random.below(3), random.below(len));
+    let (damage, cut) = (random.next_below(3), random.next_below(len));
     let reads: Vec<(u64, u64)> = (0..64)
         .map(|_| {
-            let start = random.below(len);
-            (start as u64, random.below(len - start) as u64)
+            let start = random.next_below(len);
+            (start as u64, random.next_below(len - start) as u64)
         })
         .collect();
     let done = AtomicBool::new(false);

@@ -56,13 +56,13 @@ impl Task {
     pub(crate) async fn prepare(self, target: &Path) -> anyhow::Result<()> {
         match self {
             Self::Create | Self::Migrate | Self::Unpack | Self::Pack => {}
-            Self::CreateOver => create(target, 7, &Disk::default()).await?,
+            Self::CreateOver => create_store(target, 7, &Disk::default()).await?,
             Self::PackOver => std::fs::write(target, b"an older pack")?,
             Self::Pyramid | Self::Recompress | Self::Repair => {
                 for (name, bytes) in archives::files("pc3_basic") {
                     let path = target.join(&name);
                     std::fs::create_dir_all(path.parent().unwrap_or(target))?;
-                    std::fs::write(&path, damaged(self, &name, bytes))?;
+                    std::fs::write(&path, damage_count(self, &name, bytes))?;
                 }
             }
         }
@@ -76,7 +76,7 @@ impl Task {
             |replace| BuildOptions { replace, disk: disk.clone(), ..BuildOptions::default() };
         let open = || Store::open(address, OpenOptions::default());
         match self {
-            Self::Create | Self::CreateOver => create(target, 11, disk).await?,
+            Self::Create | Self::CreateOver => create_store(target, 11, disk).await?,
             Self::Pyramid => {
                 let levels = zvf_pyramid::Options { levels: Some(2), ..Default::default() };
                 zvf_pyramid::build(address, &levels, &options(true), |_| ()).await?;
@@ -133,7 +133,7 @@ pub(crate) fn read_target(target: &Path) -> anyhow::Result<Tree> {
 }
 
 /// Changes a count to a wrong value, for a repair.
-fn damaged(task: Task, name: &str, bytes: Vec<u8>) -> Vec<u8> {
+fn damage_count(task: Task, name: &str, bytes: Vec<u8>) -> Vec<u8> {
     if task != Task::Repair || name != "0/zarr.json" {
         return bytes;
     }
@@ -143,7 +143,7 @@ fn damaged(task: Task, name: &str, bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Creates a store of `count` points.
-async fn create(target: &Path, count: u8, disk: &Disk) -> anyhow::Result<()> {
+async fn create_store(target: &Path, count: u8, disk: &Disk) -> anyhow::Result<()> {
     let shape = ChunkShape::new(&[2.0; 2])?;
     let axes = Axis::spatial(2).ok_or_else(|| anyhow::anyhow!("two axes"))?;
     let schema = Schema::new(Kind::PointCloud, axes, shape)?;

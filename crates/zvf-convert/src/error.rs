@@ -51,7 +51,7 @@ pub enum ConvertError {
     #[error(
         "cannot tell the format of {}: name it with --format, or end its name with one of {}",
         .path.as_ref().map_or_else(|| "the stream".to_owned(), |path| path.display().to_string()),
-        crate::Format::readable()
+        crate::Format::list_readable()
     )]
     NoFormat {
         /// The file, or `None` for a stream.
@@ -60,7 +60,7 @@ pub enum ConvertError {
     /// A format that can be written but not read.
     #[error(
         "{format} is written and not read: the formats that are read are {}",
-        crate::Format::readable()
+        crate::Format::list_readable()
     )]
     NotRead {
         /// The format.

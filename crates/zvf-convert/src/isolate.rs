@@ -11,7 +11,7 @@ use std::sync::Once;
 /// # Errors
 ///
 /// When it panicked.
-pub(crate) fn catch<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn catch_panic<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     HOOK.call_once(|| {
         let default_hook = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -33,18 +33,18 @@ pub(crate) fn catch<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
 static HOOK: Once = Once::new();
 
 thread_local! {
-    /// Whether this thread runs in [`catch`].
+    /// Whether this thread runs in [`catch_panic`].
     static IS_CATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cfg(test)]
 mod tests {
-    use super::catch;
+    use super::catch_panic;
 
     #[test]
     fn returns_the_message_of_a_panic() {
-        assert_eq!(catch(|| 1), Ok(1));
-        let found = catch(|| [1, 2].iter().map(|n| 1 / (n - 1)).sum::<i32>()).unwrap_err();
+        assert_eq!(catch_panic(|| 1), Ok(1));
+        let found = catch_panic(|| [1, 2].iter().map(|n| 1 / (n - 1)).sum::<i32>()).unwrap_err();
         assert!(found.contains("divide by zero"), "{found}");
     }
 }

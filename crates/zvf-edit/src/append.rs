@@ -67,7 +67,7 @@ impl Transaction {
             fields,
             &["file", "format", "kind", "positions", "object", "columns", "keep_ids"],
         )?;
-        let file = fields::text(fields, "file")?
+        let file = fields::read_text(fields, "file")?
             .ok_or_else(|| EditError::invalid("the field \"file\" is missing"))?;
         if self.kinds.len() > 1 && !fields.contains_key("kind") {
             return Err(EditError::invalid("the store has several kinds: say \"kind\""));
@@ -78,20 +78,20 @@ impl Transaction {
         if !path.is_file() {
             return Err(EditError::new(Class::NotFound, format!("{file}: there is no such file")));
         }
-        let format = fields::text(fields, "format")?;
+        let format = fields::read_text(fields, "format")?;
         let format = format.map(|name| {
             let found = Format::from_token(&name);
             found.ok_or_else(|| EditError::invalid(format!("format: {name:?} is not known")))
         });
         let words = |name: &str| -> Result<Option<Vec<String>>> {
-            let Some(list) = fields::list(fields, name)? else { return Ok(None) };
+            let Some(list) = fields::read_list(fields, name)? else { return Ok(None) };
             let words: Option<Vec<String>> =
                 list.iter().map(|word| word.as_str().map(str::to_owned)).collect();
             words.map(Some).ok_or_else(|| EditError::invalid(format!("{name}: expected names")))
         };
         let columns = ColumnRoles {
             positions: words("positions")?.unwrap_or_default(),
-            object: fields::text(fields, "object")?,
+            object: fields::read_text(fields, "object")?,
             fields: words("columns")?,
             types: Vec::new(),
         };
@@ -102,11 +102,11 @@ impl Transaction {
         };
         let reader =
             read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
-        let keep = fields::flag(fields, "keep_ids")?.unwrap_or(false);
+        let keep = fields::read_flag(fields, "keep_ids")?.unwrap_or(false);
         let with_objects = self.kinds[kind].objects.is_some() || kind_type != Kind::PointCloud;
         let mut contents = FileContents::new(&file, kind_type, with_objects);
         for piece in reader {
-            contents.take(piece.map_err(fault)?)?;
+            contents.take_piece(piece.map_err(fault)?)?;
         }
         let FileContents { objects, place, links, .. } = contents;
         let shift = if keep { 0 } else { self.id_shift(&objects, &file)? };
@@ -196,12 +196,12 @@ impl<'a> FileContents<'a> {
         Self { file, kind, with_objects, objects, place, links }
     }
 
-    fn take(&mut self, piece: Piece) -> Result<()> {
+    fn take_piece(&mut self, piece: Piece) -> Result<()> {
         match piece {
             Piece::Vertices(batch) => self.take_vertices(&batch),
             Piece::Elements { rows, fields } => {
                 for n in 0..rows.len() {
-                    let ends = self.element(&rows, n)?;
+                    let ends = self.element_ends(&rows, n)?;
                     self.links.push((ends, named_values(&fields, n)));
                 }
                 Ok(())
@@ -238,8 +238,9 @@ impl<'a> FileContents<'a> {
         for (n, ends) in elements.iter().enumerate() {
             let ends: Vec<usize> = ends.iter().map(|i| base + i).collect();
             if self.kind == Kind::Skeleton {
-                let ((owner, child), (other, parent)) = (self.place[ends[0]], self.place[ends[1]]);
-                if owner != other {
+                let ((owner, child), (parent_owner, parent)) =
+                    (self.place[ends[0]], self.place[ends[1]]);
+                if owner != parent_owner {
                     return Err(EditError::invalid(format!(
                         "{}: an edge joins vertices of different objects, which trees do not have",
                         self.file
@@ -284,7 +285,7 @@ impl<'a> FileContents<'a> {
     }
 
     /// Returns the vertices of an element, by their index in the file.
-    fn element(&self, rows: &Column, n: usize) -> Result<Vec<usize>> {
+    fn element_ends(&self, rows: &Column, n: usize) -> Result<Vec<usize>> {
         let end = |c: usize| {
             let found = rows.value(n, c);
             let number = match &found {
@@ -328,7 +329,7 @@ mod tests {
     fn append_element(dtype: Dtype, ends: [[u8; 8]; 2]) -> std::result::Result<Vec<usize>, String> {
         let rows = Column::new(dtype, 2, ends.concat().into()).unwrap();
         let mut contents = FileContents::new("a.npz", Kind::Graph, true);
-        let result = contents.take(Piece::Elements { rows, fields: Vec::new() });
+        let result = contents.take_piece(Piece::Elements { rows, fields: Vec::new() });
         result.map_err(|error| error.message)?;
         Ok(contents.links.remove(0).0)
     }
@@ -359,7 +360,7 @@ mod tests {
         let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
         let batch = batch.with_vertex_objects(owners).unwrap().with_elements(edges).unwrap();
         let mut contents = FileContents::new("a.swc", Kind::Skeleton, true);
-        let error = contents.take(Piece::Vertices(batch)).unwrap_err();
+        let error = contents.take_piece(Piece::Vertices(batch)).unwrap_err();
         assert_eq!(
             error.message,
             "a.swc: an edge joins vertices of different objects, which trees do not have"

@@ -57,12 +57,12 @@ fn parse_chunk(text: &str) -> Option<Chunk> {
     text.split('.').map(|part| part.parse().ok()).collect()
 }
 
-fn integers(value: &Json) -> Option<Vec<i64>> {
+fn parse_integers(value: &Json) -> Option<Vec<i64>> {
     value.as_array()?.iter().map(Json::as_i64).collect()
 }
 
 fn need_integers(path: &str, object: &Json, name: &str) -> Result<Vec<i64>> {
-    integers(&object[name]).ok_or_else(|| {
+    parse_integers(&object[name]).ok_or_else(|| {
         let text =
             format!("{path}, {name}: expected a list of whole numbers, found {}", object[name]);
         EditError::new(Class::Encoding, text)
@@ -219,7 +219,7 @@ impl CellArray {
     pub(crate) fn copy_to(&self, snap: &Snapshot, path: &str) -> Result<Self> {
         let mut copy = Self::create(self, path, self.doc["attributes"].clone());
         for chunk in self.chunks() {
-            copy.put(&chunk, self.read(snap, &chunk)?.unwrap_or_default());
+            copy.put_chunk(&chunk, self.read(snap, &chunk)?.unwrap_or_default());
         }
         Ok(copy)
     }
@@ -236,7 +236,7 @@ impl CellArray {
         all.into_iter().collect()
     }
 
-    pub(crate) fn holds(&self, chunk: &[i64]) -> bool {
+    pub(crate) fn contains(&self, chunk: &[i64]) -> bool {
         match self.staged.get(chunk) {
             Some(bytes) => bytes.is_some(),
             None => self.present.contains(chunk),
@@ -294,23 +294,23 @@ impl CellArray {
     }
 
     /// Stages the payload of a chunk. An empty payload removes the chunk.
-    pub(crate) fn put(&mut self, chunk: &[i64], payload: impl Into<Bytes>) {
+    pub(crate) fn put_chunk(&mut self, chunk: &[i64], payload: impl Into<Bytes>) {
         let payload: Bytes = payload.into();
         self.staged.insert(chunk.to_vec(), (!payload.is_empty()).then_some(payload));
     }
 
     /// Removes a chunk from the list of stored chunks. The caller removes its bytes.
-    pub(crate) fn forget(&mut self, chunk: &[i64]) {
+    pub(crate) fn remove_chunk(&mut self, chunk: &[i64]) {
         self.changed |= self.present.remove(chunk);
     }
 
     /// Returns the origin and the shape of the shard grid; `None` where the array is not sharded.
-    pub(crate) fn shards(&self) -> Option<(&[i64], &[i64])> {
+    pub(crate) fn shard_grid(&self) -> Option<(&[i64], &[i64])> {
         Some((&self.origin, self.shard.as_deref()?))
     }
 
     /// Extends the grid to chunks from `low` to `high`, both included.
-    pub(crate) fn grow(&mut self, low: &[i64], high: &[i64]) {
+    pub(crate) fn extend_grid(&mut self, low: &[i64], high: &[i64]) {
         let rank = self.shape.len();
         let unit = self.shard.clone().unwrap_or_else(|| vec![1; rank]);
         let mut origin = self.origin.clone();
@@ -336,7 +336,7 @@ impl CellArray {
     }
 
     /// Whether the grid contains all chunks from `low` to `high`, both included.
-    pub(crate) fn covers(&self, low: &[i64], high: &[i64]) -> bool {
+    pub(crate) fn contains_range(&self, low: &[i64], high: &[i64]) -> bool {
         (0..self.shape.len()).all(|axis| {
             low[axis] >= self.origin[axis] && high[axis] < self.origin[axis] + self.shape[axis]
         })
@@ -491,7 +491,7 @@ impl CellArray {
     }
 
     /// Adds the removal of the array to `out`.
-    pub(crate) fn erase(&self, out: &mut Changes) {
+    pub(crate) fn push_removal(&self, out: &mut Changes) {
         if self.is_new {
             return;
         }

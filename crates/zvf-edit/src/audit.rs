@@ -64,7 +64,7 @@ pub fn check_journal(store: impl Into<Place>) -> Result<(u64, Vec<JournalFinding
     let mut audit =
         Audit { journal: &journal, last: BTreeMap::new(), found: Vec::new(), next_id: 0 };
     let numbers = journal.list_numbers("log")?;
-    let pending = journal.pending()?;
+    let pending = journal.list_pending()?;
     for seq in &numbers {
         audit.check_record(*seq, pending.contains(seq))?;
     }
@@ -81,7 +81,7 @@ struct Audit<'a> {
 }
 
 impl Audit<'_> {
-    fn report(&mut self, commit: u64, key: &str, class: Class, message: impl Into<String>) {
+    fn push_finding(&mut self, commit: u64, key: &str, class: Class, message: impl Into<String>) {
         self.found.push(JournalFinding {
             commit,
             key: key.to_owned(),
@@ -92,22 +92,22 @@ impl Audit<'_> {
 
     fn check_record(&mut self, seq: u64, is_pending: bool) -> Result<()> {
         let key = format!("log/{seq:020}");
-        let record = match self.journal.record(seq) {
+        let record = match self.journal.read_record(seq) {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(()), // removed since it was listed
             Err(EditError { class, message, .. }) => {
-                self.report(seq, &key, class, message);
+                self.push_finding(seq, &key, class, message);
                 return Ok(());
             }
         };
         // The predecessor of the oldest record that is kept does not exist.
-        let before = self.journal.link_to(seq.saturating_sub(1))?; // the first record links to number 0
+        let before = self.journal.record_checksum(seq.saturating_sub(1))?; // the first record links to number 0
         let named = &record.body["previous"];
         if !before.is_null() && *named != before {
             let text = format!(
                 "it names {named} as the record before it, and that has the checksum {before}: one of them was replaced; restore the journal from a copy"
             );
-            self.report(seq, &key, Class::Checksum, text);
+            self.push_finding(seq, &key, Class::Checksum, text);
         }
         if is_pending {
             self.check_staged(&record)?;
@@ -131,7 +131,7 @@ impl Audit<'_> {
         for entry in record.entries() {
             if let Some(Err(error)) = entry.new.map(|span| span.slice(&staged, &key)) {
                 let text = format!("{}: {}", entry.key, error.message);
-                self.report(record.seq, &key, error.class, text);
+                self.push_finding(record.seq, &key, error.class, text);
             }
         }
         Ok(())
@@ -144,7 +144,7 @@ impl Audit<'_> {
             let entry = Entry { key, new: *new, old: None };
             if *is_applied && !entry.is_applied(now.as_deref()) {
                 let text = "it is not what the commit wrote: something that does not know the journal changed the store, or it was damaged; look at it, then edit with --accept-foreign to go on from what is there";
-                self.report(*seq, key, Class::Conflict, text);
+                self.push_finding(*seq, key, Class::Conflict, text);
             }
         }
         let Some(root) = self.journal.store.get("zarr.json")? else { return Ok(()) };
@@ -159,7 +159,7 @@ impl Audit<'_> {
                 self.next_id - 1,
                 self.next_id
             );
-            self.report(0, "zarr.json", Class::CountMismatch, text);
+            self.push_finding(0, "zarr.json", Class::CountMismatch, text);
         }
         Ok(())
     }

@@ -87,10 +87,10 @@ impl Garbage {
     /// Removes the staged bytes of commits that need not be undoable, and of commits that never happened.
     fn collect_staged(&mut self, journal: &Journal, head: u64) -> Result<()> {
         let mut needed: Vec<String> = Vec::new();
-        let pending = journal.pending()?;
+        let pending = journal.list_pending()?;
         for seq in journal.list_numbers("log")? {
             if seq + self.options.keep > head || pending.contains(&seq) {
-                needed.extend(journal.record(seq)?.map(|record| record.txid().to_owned()));
+                needed.extend(journal.read_record(seq)?.map(|record| record.txid().to_owned()));
             }
         }
         for txid in journal.side.list("txn")? {

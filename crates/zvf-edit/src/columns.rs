@@ -17,8 +17,9 @@ const SCOPES: [&str; 5] = ["vertex", "object", "link", "group", "fragment"];
 impl Transaction {
     /// Returns the scope, kind and name of the column that the fields name, and marks it as written.
     pub(crate) fn need_scope(&mut self, fields: &Fields) -> Result<(String, usize, String)> {
-        let scope = fields::word(fields, "scope", &SCOPES)?.unwrap_or_else(|| "vertex".to_owned());
-        let name = fields::text(fields, "name")?
+        let scope =
+            fields::read_word(fields, "scope", &SCOPES)?.unwrap_or_else(|| "vertex".to_owned());
+        let name = fields::read_text(fields, "name")?
             .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
         let kind = self.find_kind(fields.get("kind"))?;
         if scope == "group" {
@@ -119,7 +120,7 @@ impl Transaction {
     pub(crate) fn column_rename(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["scope", "name", "to", "kind"])?;
         let (scope, kind, name) = self.need_scope(fields)?;
-        let to = fields::text(fields, "to")?
+        let to = fields::read_text(fields, "to")?
             .ok_or_else(|| EditError::invalid("the field \"to\" is missing"))?;
         self.need_column(&scope, kind, &name)?;
         self.refuse_taken_name(&scope, kind, &to)?;
@@ -152,7 +153,7 @@ impl Transaction {
 
     /// Finds the fragment that the fields name, by object and index or by chunk and number. Returns its kind, chunk and number.
     fn need_fragment(&mut self, fields: &Fields) -> Result<(usize, u32, u32)> {
-        match (fields::int(fields, "object")?, fields.get("chunk")) {
+        match (fields::read_int(fields, "object")?, fields.get("chunk")) {
             (Some(id), None) => self.need_fragment_of_object(id, fields),
             (None, Some(chunk)) => self.need_fragment_of_chunk(chunk, fields),
             _ => Err(EditError::invalid(
@@ -165,7 +166,7 @@ impl Transaction {
         let (kind, object) = self.need_object(id)?;
         self.mark_written(format!("object:{id}"));
         let references = self.kinds[kind].references(object)?;
-        let n = fields::int(fields, "index")?
+        let n = fields::read_int(fields, "index")?
             .ok_or_else(|| EditError::invalid("the field \"index\" is missing"))?;
         let found = fields::checked_index(n, references.len()).map(|at| references[at]);
         let (chunk, fragment) = found
@@ -187,7 +188,7 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         let number = geometry.chunk_number(&key);
         geometry.load_chunk(number)?;
-        let n = fields::int(fields, "fragment")?
+        let n = fields::read_int(fields, "fragment")?
             .ok_or_else(|| EditError::invalid("the field \"fragment\" is missing"))?;
         let count = geometry.chunks[&number].fragments.len();
         let fragment = u32::try_from(n).ok().filter(|n| num::usize_from_u32(*n) < count);
@@ -203,7 +204,7 @@ impl Transaction {
             fields,
             &["object", "index", "chunk", "fragment", "values", "kind"],
         )?;
-        let values = fields::map(fields, "values")?
+        let values = fields::read_map(fields, "values")?
             .ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
         let (kind, chunk, fragment) = self.need_fragment(fields)?;
         let geometry = &mut self.kinds[kind];

@@ -156,7 +156,7 @@ impl DenseArray {
         &self.bytes[i * self.size..(i + 1) * self.size]
     }
 
-    pub(crate) fn set(&mut self, i: usize, row: &[u8]) {
+    pub(crate) fn set_row(&mut self, i: usize, row: &[u8]) {
         self.bytes[i * self.size..(i + 1) * self.size].copy_from_slice(row);
     }
 
@@ -218,7 +218,7 @@ impl DenseArray {
     }
 
     /// Adds the removal of the array to `out`.
-    pub(crate) fn erase(&self, out: &mut Changes) {
+    pub(crate) fn push_removal(&self, out: &mut Changes) {
         if self.is_new {
             return;
         }

@@ -129,7 +129,7 @@ impl StoreContent {
             store.kinds[kind].load_all_links()?;
             let columns =
                 shared.get(&store.kinds[kind].kind.to_string()).cloned().unwrap_or_default();
-            content.take(store, kind, &vertices, &columns);
+            content.take_vertices(store, kind, &vertices, &columns);
         }
         for list in content.objects.values_mut().chain([&mut content.rest]) {
             list.links.sort_unstable();
@@ -137,7 +137,7 @@ impl StoreContent {
         Ok(content)
     }
 
-    fn take(
+    fn take_vertices(
         &mut self,
         store: &Transaction,
         kind: usize,
@@ -155,7 +155,7 @@ impl StoreContent {
             if parent != NONE {
                 fingerprint.extend(geometry.vertex_fingerprint(parent, &shared[0]));
             }
-            self.entry(ids(geometry.owner[*v as usize])).vertices.push(fingerprint);
+            self.object_entry(ids(geometry.owner[*v as usize])).vertices.push(fingerprint);
         }
         if !geometry.is_ordered() {
             let all = self.objects.values_mut().chain([&mut self.rest]);
@@ -181,11 +181,11 @@ impl StoreContent {
                     fingerprint.extend(value_bytes(&column.ty, row));
                 }
             }
-            self.entry(owner).links.push(fingerprint);
+            self.object_entry(owner).links.push(fingerprint);
         }
     }
 
-    fn entry(&mut self, id: Option<i64>) -> &mut ObjectContent {
+    fn object_entry(&mut self, id: Option<i64>) -> &mut ObjectContent {
         match id {
             Some(id) => self.objects.entry(id).or_default(),
             None => &mut self.rest,

@@ -64,7 +64,8 @@ pub fn plan_vacuum(store: impl Into<Place>, shares: usize) -> Result<(u64, Vec<V
         )));
     }
     let transaction = Transaction::begin(&journal, Path::new("."))?;
-    let kinds: Vec<Vec<Vec<Chunk>>> = transaction.kinds.iter().map(Geometry::shards).collect();
+    let kinds: Vec<Vec<Vec<Chunk>>> =
+        transaction.kinds.iter().map(Geometry::chunks_by_shard).collect();
     let all: usize = kinds.iter().flatten().map(Vec::len).sum();
     let size = all.div_ceil(shares.max(1)).max(1);
     let mut list = Vec::new();
@@ -100,7 +101,7 @@ pub fn run_vacuum(store: impl Into<Place>, head: u64, share: &VacuumShare) -> Re
     let kind = transaction.find_kind(Some(&json!(share.kind)))?;
     let geometry = &mut transaction.kinds[kind];
     let [from, to] = share.shards;
-    let shards = geometry.shards();
+    let shards = geometry.chunks_by_shard();
     let shards = shards.get(from..to).ok_or_else(|| plan_mismatch("a share", &share.kind))?;
     let chunks: Vec<u32> = shards.iter().flatten().map(|key| geometry.chunk_number(key)).collect();
     let wasted = geometry.find_waste(&chunks)?;
@@ -128,7 +129,8 @@ pub fn finish_vacuum(
         rebuilt[kind].chunks.extend(part.chunks);
         rebuilt[kind].cells.extend(part.cells);
     }
-    let committed = commit_rebuilt(&journal, transaction, rebuilt, operation(digest), false)?;
+    let committed =
+        commit_rebuilt(&journal, transaction, rebuilt, vacuum_operation(digest), false)?;
     report_vacuum(&journal, false, committed)
 }
 
@@ -138,10 +140,10 @@ pub fn finish_vacuum(
 ///
 /// When there is no store, or its log cannot be read.
 pub fn is_vacuumed(store: impl Into<Place>, (head, digest): (u64, &str)) -> Result<bool> {
-    is_committed(store, head, &operation(digest))
+    is_committed(store, head, &vacuum_operation(digest))
 }
 
-fn operation(digest: &str) -> Json {
+fn vacuum_operation(digest: &str) -> Json {
     json!({"op": "vacuum", "plan": digest})
 }
 
@@ -169,11 +171,11 @@ fn plan_mismatch(what: &str, kind: &str) -> EditError {
 
 impl Geometry {
     /// Returns all chunks, grouped by shard. Where arrays have different shards, all chunks are one group.
-    fn shards(&self) -> Vec<Vec<Chunk>> {
+    fn chunks_by_shard(&self) -> Vec<Vec<Chunk>> {
         let columns = self.columns.iter().map(|column| &column.array);
         let beside = self.fragment_columns.iter().map(|column| &column.array);
         let arrays = [&self.vertices, &self.fragments].into_iter().chain(columns).chain(beside);
-        let grids: BTreeSet<_> = arrays.filter_map(|array| array.shards()).collect();
+        let grids: BTreeSet<_> = arrays.filter_map(|array| array.shard_grid()).collect();
         let chunks = self.vertices.chunks();
         let mut shards: BTreeMap<Chunk, Vec<Chunk>> = BTreeMap::new();
         for chunk in chunks {

@@ -34,7 +34,7 @@ impl Epoch {
         let last = find_highest(side)?;
         if last > 0
             && !side.exists(&end_key(last))?
-            && let Some(text) = side.get(&key(last))?
+            && let Some(text) = side.get(&epoch_key(last))?
         {
             let held: Json = serde_json::from_slice(&text)?;
             // An epoch without a time is old; one from the future counts as just taken.
@@ -52,16 +52,16 @@ impl Epoch {
         let text: Bytes =
             serde_json::to_vec(&json!({"writer": writer, "time": seconds_since_1970()}))?.into();
         let number = last + 1;
-        let is_created = side.create(&key(number), &text)?;
-        side.sync([key(number).as_str()].into_iter())?;
-        if !is_created || side.get(&key(number))?.as_ref() != Some(&text) {
+        let is_created = side.create(&epoch_key(number), &text)?;
+        side.sync([epoch_key(number).as_str()].into_iter())?;
+        if !is_created || side.get(&epoch_key(number))?.as_ref() != Some(&text) {
             return Err(superseded_error(number));
         }
         Ok(Self { number, side: side.clone() })
     }
 
     /// Refuses to go on when another writer took a later epoch.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn check_is_latest(&self) -> Result<()> {
         match find_highest(&self.side)? {
             later if later > self.number => Err(superseded_error(later)),
             _ => Ok(()),
@@ -72,7 +72,7 @@ impl Epoch {
 impl Drop for Epoch {
     fn drop(&mut self) {
         // Without this object, the next writer waits until the lease ends.
-        let _ = self.side.put(&end_key(self.number), &Bytes::new());
+        let _ = self.side.put_object(&end_key(self.number), &Bytes::new());
     }
 }
 
@@ -80,7 +80,7 @@ fn find_highest(side: &Medium) -> Result<u64> {
     let names = side.list("epoch")?;
     let mut last = names.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0); // 0 before the first epoch
     // A listing may be stale, so the epochs after its last one are probed by name.
-    while side.exists(&key(last + 1))? {
+    while side.exists(&epoch_key(last + 1))? {
         last += 1;
     }
     Ok(last)
@@ -93,7 +93,7 @@ fn superseded_error(later: u64) -> EditError {
     )
 }
 
-fn key(number: u64) -> String {
+fn epoch_key(number: u64) -> String {
     format!("epoch/{number:020}")
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
-use crate::scalar::number;
+use crate::scalar::parse_number;
 use crate::transaction::{Done, Transaction};
 use crate::vertices::need_list_of;
 use zvf_format::num::to_u64;
@@ -25,14 +25,14 @@ impl Transaction {
 
     fn expect_vertices(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["vertices", "count", "values", "positions"])?;
-        let selection = self.select(fields::need(fields, "vertices")?)?;
+        let selection = self.select(fields::need_field(fields, "vertices")?)?;
         let n = selection.vertices.len();
-        if let Some(count) = fields::int(fields, "count")?
+        if let Some(count) = fields::read_int(fields, "count")?
             && usize::try_from(count) != Ok(n)
         {
             return Err(EditError::expectation(format!("{n} vertices, expected {count}")));
         }
-        for (name, value) in fields::map(fields, "values")?.into_iter().flatten() {
+        for (name, value) in fields::read_map(fields, "values")?.into_iter().flatten() {
             let many = value.as_array().is_some_and(|list| {
                 let column =
                     self.kinds[selection.kind].columns.iter().find(|column| column.name == *name);
@@ -56,14 +56,14 @@ impl Transaction {
                 if !is_same_value(found, &row, &column.ty) {
                     return Err(EditError::expectation(format!(
                         "{name} of vertex {i} is {:?}, expected {value}",
-                        column.ty.value(found, 0)
+                        column.ty.decode_value(found, 0)
                     )));
                 }
             }
         }
         if let Some(positions) = fields.get("positions") {
             let list: Vec<Json> = match positions.as_array() {
-                Some(list) if list.first().is_some_and(|x| number(x).is_some()) => {
+                Some(list) if list.first().is_some_and(|x| parse_number(x).is_some()) => {
                     vec![positions.clone()]
                 }
                 Some(list) => list.clone(),
@@ -79,7 +79,8 @@ impl Transaction {
                 selection.vertices.iter().zip(need_list_of(&Json::Array(list), n, "positions")?)
             {
                 let geometry = &self.kinds[selection.kind];
-                let expected = geometry.encode_position(&fields::floats(position, "positions")?)?;
+                let expected =
+                    geometry.encode_position(&fields::parse_floats(position, "positions")?)?;
                 let widened: Vec<f64> = expected
                     .chunks_exact(geometry.scalar.size())
                     .map(|x| geometry.scalar.to_f64(x))
@@ -97,9 +98,9 @@ impl Transaction {
 
     fn expect_object(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["object", "exists", "count", "values"])?;
-        let id = fields::int(fields, "object")?
+        let id = fields::read_int(fields, "object")?
             .ok_or_else(|| EditError::invalid("object: expected a whole number"))?;
-        let should_exist = fields::flag(fields, "exists")?.unwrap_or(true);
+        let should_exist = fields::read_flag(fields, "exists")?.unwrap_or(true);
         self.read_items.insert(format!("object:{id}"));
         let Some((kind, object)) = self.find_object(id) else {
             return match should_exist {
@@ -110,7 +111,7 @@ impl Transaction {
         if !should_exist {
             return Err(EditError::expectation(format!("object {id} is there")));
         }
-        if let Some(count) = fields::int(fields, "count")? {
+        if let Some(count) = fields::read_int(fields, "count")? {
             self.kinds[kind].load_object(object)?;
             let n = self.kinds[kind].object(object).map_or(0, |object| object.vertices.len());
             if usize::try_from(count) != Ok(n) {
@@ -119,7 +120,7 @@ impl Transaction {
                 )));
             }
         }
-        for (name, value) in fields::map(fields, "values")?.into_iter().flatten() {
+        for (name, value) in fields::read_map(fields, "values")?.into_iter().flatten() {
             let column =
                 self.kinds[kind].object_columns.iter_mut().find(|column| column.name == *name);
             let column = column
@@ -130,7 +131,7 @@ impl Transaction {
             if !is_same_value(&found, &row, &ty) {
                 return Err(EditError::expectation(format!(
                     "{name} of object {id} is {:?}, expected {value}",
-                    ty.value(&found, 0)
+                    ty.decode_value(&found, 0)
                 )));
             }
         }
@@ -139,12 +140,12 @@ impl Transaction {
 
     fn expect_group(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["group", "exists", "members"])?;
-        let selector = fields::need(fields, "group")?;
-        let should_exist = fields::flag(fields, "exists")?.unwrap_or(true);
+        let selector = fields::need_field(fields, "group")?;
+        let should_exist = fields::read_flag(fields, "exists")?.unwrap_or(true);
         if let Some(name) = selector.as_str() {
             self.read_items.insert(format!("group_name:{name}"));
         }
-        let Some(group) = self.groups.find(selector) else {
+        let Some(group) = self.groups.find_group(selector) else {
             return match should_exist {
                 true => Err(EditError::expectation(format!("group {selector} is not there"))),
                 false => Ok(Done::default()),
@@ -154,7 +155,7 @@ impl Transaction {
         if !should_exist {
             return Err(EditError::expectation(format!("group {selector} is there")));
         }
-        if let Some(mut members) = fields::ids(fields, "members")? {
+        if let Some(mut members) = fields::read_ids(fields, "members")? {
             let mut found = self.groups.list[group].members.clone();
             found.sort_unstable();
             members.sort_unstable();
@@ -169,17 +170,17 @@ impl Transaction {
 
     fn expect_column(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["column", "scope", "exists", "kind"])?;
-        let name = fields::text(fields, "column")?
+        let name = fields::read_text(fields, "column")?
             .ok_or_else(|| EditError::invalid("column: expected a name"))?;
         let scope =
-            fields::word(fields, "scope", &["vertex", "object", "link", "group", "fragment"])?
+            fields::read_word(fields, "scope", &["vertex", "object", "link", "group", "fragment"])?
                 .unwrap_or_else(|| "vertex".to_owned());
         let kind = self.find_kind(fields.get("kind"))?;
         self.read_items.insert(match scope.as_str() {
             "group" => format!("column:group:{name}"),
             _ => format!("column:{scope}:{name}:{}", self.kinds[kind].kind),
         });
-        let should_exist = fields::flag(fields, "exists")?.unwrap_or(true);
+        let should_exist = fields::read_flag(fields, "exists")?.unwrap_or(true);
         let exists = self.column_exists(&scope, kind, &name);
         if exists != should_exist {
             let text = if exists { "is there" } else { "is not there" };

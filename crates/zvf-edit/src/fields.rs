@@ -18,7 +18,7 @@ pub(crate) fn refuse_unknown(fields: &Fields, known_names: &[&str]) -> Result<()
     }
 }
 
-pub(crate) fn need<'a>(fields: &'a Fields, name: &str) -> Result<&'a Json> {
+pub(crate) fn need_field<'a>(fields: &'a Fields, name: &str) -> Result<&'a Json> {
     fields.get(name).ok_or_else(|| EditError::invalid(format!("the field {name:?} is missing")))
 }
 
@@ -26,23 +26,23 @@ fn wrong_value(name: &str, what: &str, found: &Json) -> EditError {
     EditError::invalid(format!("{name}: expected {what}, found {found}"))
 }
 
-pub(crate) fn text(fields: &Fields, name: &str) -> Result<Option<String>> {
+pub(crate) fn read_text(fields: &Fields, name: &str) -> Result<Option<String>> {
     match fields.get(name) {
         None => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(wrong_value(name, "text", other)),
+        Some(found) => Err(wrong_value(name, "text", found)),
     }
 }
 
-pub(crate) fn flag(fields: &Fields, name: &str) -> Result<Option<bool>> {
+pub(crate) fn read_flag(fields: &Fields, name: &str) -> Result<Option<bool>> {
     match fields.get(name) {
         None => Ok(None),
         Some(Json::Bool(flag)) => Ok(Some(*flag)),
-        Some(other) => Err(wrong_value(name, "true or false", other)),
+        Some(found) => Err(wrong_value(name, "true or false", found)),
     }
 }
 
-pub(crate) fn int(fields: &Fields, name: &str) -> Result<Option<i64>> {
+pub(crate) fn read_int(fields: &Fields, name: &str) -> Result<Option<i64>> {
     match fields.get(name) {
         None => Ok(None),
         Some(value) => {
@@ -51,24 +51,24 @@ pub(crate) fn int(fields: &Fields, name: &str) -> Result<Option<i64>> {
     }
 }
 
-pub(crate) fn map<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a Fields>> {
+pub(crate) fn read_map<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a Fields>> {
     match fields.get(name) {
         None => Ok(None),
         Some(Json::Object(map)) => Ok(Some(map)),
-        Some(other) => Err(wrong_value(name, "an object", other)),
+        Some(found) => Err(wrong_value(name, "an object", found)),
     }
 }
 
-pub(crate) fn list<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a [Json]>> {
+pub(crate) fn read_list<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a [Json]>> {
     match fields.get(name) {
         None => Ok(None),
         Some(Json::Array(list)) => Ok(Some(list)),
-        Some(other) => Err(wrong_value(name, "a list", other)),
+        Some(found) => Err(wrong_value(name, "a list", found)),
     }
 }
 
-pub(crate) fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>> {
-    let Some(items) = list(fields, name)? else { return Ok(None) };
+pub(crate) fn read_ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>> {
+    let Some(items) = read_list(fields, name)? else { return Ok(None) };
     let ids: Result<Vec<i64>> = items
         .iter()
         .map(|id| id.as_i64().ok_or_else(|| wrong_value(name, "whole numbers", id)))
@@ -77,22 +77,22 @@ pub(crate) fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>> {
 }
 
 /// Parses a list of numbers.
-pub(crate) fn floats(value: &Json, name: &str) -> Result<Vec<f64>> {
+pub(crate) fn parse_floats(value: &Json, name: &str) -> Result<Vec<f64>> {
     let items = value.as_array().ok_or_else(|| wrong_value(name, "a list of numbers", value))?;
     items
         .iter()
-        .map(|x| crate::scalar::number(x).ok_or_else(|| wrong_value(name, "a number", x)))
+        .map(|x| crate::scalar::parse_number(x).ok_or_else(|| wrong_value(name, "a number", x)))
         .collect()
 }
 
 /// Returns a field whose value is one of `words`.
-pub(crate) fn word(fields: &Fields, name: &str, words: &[&str]) -> Result<Option<String>> {
-    match text(fields, name)? {
+pub(crate) fn read_word(fields: &Fields, name: &str, words: &[&str]) -> Result<Option<String>> {
+    match read_text(fields, name)? {
         Some(text) if !words.contains(&text.as_str()) => Err(EditError::invalid(format!(
             "{name}: expected {}, found {text:?}",
             words.join(" or ")
         ))),
-        other => Ok(other),
+        text => Ok(text),
     }
 }
 

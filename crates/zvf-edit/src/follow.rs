@@ -203,7 +203,7 @@ impl Geometry {
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
         if self.kind.has_links() {
-            for record in family.records.iter().filter(|record| record.differs()) {
+            for record in family.records.iter().filter(|record| record.is_changed()) {
                 self.note_link(record, result);
             }
         }
@@ -271,7 +271,7 @@ impl Geometry {
                         bytes[from..from + size].copy_from_slice(row);
                     }
                 }
-                column.array.put(&key, bytes);
+                column.array.put_chunk(&key, bytes);
             }
         }
         self.fragment_columns = columns;

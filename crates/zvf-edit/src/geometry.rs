@@ -354,7 +354,7 @@ impl Geometry {
 
     fn touch_owner(&mut self, v: Vid) -> Result<()> {
         let owner = self.owner_of(v)?;
-        if owner != NONE { self.touch(owner) } else { Ok(()) }
+        if owner != NONE { self.mark_object_changed(owner) } else { Ok(()) }
     }
 
     /// Adds a vertex whose values are the fill values.
@@ -593,7 +593,7 @@ impl Geometry {
     }
 
     /// Marks an object as changed in the number, order or chunks of its vertices.
-    pub(crate) fn touch(&mut self, object: u32) -> Result<()> {
+    pub(crate) fn mark_object_changed(&mut self, object: u32) -> Result<()> {
         self.load_object(object)?;
         if let Some(objects) = &mut self.objects {
             objects.list[object as usize].touched = true;
@@ -602,7 +602,7 @@ impl Geometry {
     }
 
     /// Returns the number of the object with an id, if it exists.
-    pub(crate) fn find(&self, id: i64) -> Option<u32> {
+    pub(crate) fn find_object(&self, id: i64) -> Option<u32> {
         let objects = self.objects.as_ref()?;
         let object = *objects.by_id.get(&id)?;
         objects.list[object as usize].exists.then_some(object)
@@ -694,7 +694,7 @@ fn read_grid(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
         floats.map(Some).ok_or_else(|| missing_sizes(name))
     };
     let chunk = match sizes(&level["chunk_shape"], "chunk_shape")? {
-        Some(own) => Some(own),
+        Some(level_sizes) => Some(level_sizes),
         None => sizes(&zv["chunk_shape"], "chunk_shape")?,
     };
     let shape = ChunkShape::new(&chunk.ok_or_else(|| missing_sizes("chunk_shape"))?)?;

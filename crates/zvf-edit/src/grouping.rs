@@ -14,7 +14,7 @@ impl Transaction {
     /// Adds an object to a group.
     pub(crate) fn join_group(&mut self, group: usize, id: i64) -> bool {
         self.read_items.insert(format!("object:{id}"));
-        let joined = self.groups.join(group, id);
+        let joined = self.groups.add_member(group, id);
         // The number of a new group is final only after the commit.
         if joined && group < self.groups.count_before && !self.unrequested_ids.contains(&id) {
             self.mark_written(format!("member:{group}:{id}"));
@@ -23,7 +23,7 @@ impl Transaction {
     }
 
     pub(crate) fn leave_group(&mut self, group: usize, id: i64) -> bool {
-        let was_member = self.groups.leave(group, id);
+        let was_member = self.groups.remove_member(group, id);
         if was_member && group < self.groups.count_before {
             self.mark_written(format!("member:{group}:{id}"));
         }
@@ -48,7 +48,7 @@ impl Transaction {
             };
             column.array.resize(self.groups.list.len());
             if column.array.row(group) != row {
-                column.array.set(group, &row);
+                column.array.set_row(group, &row);
                 changed = true;
             }
         }
@@ -57,22 +57,22 @@ impl Transaction {
 
     pub(crate) fn group_add(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["name", "members", "values"])?;
-        let name = fields::text(fields, "name")?;
+        let name = fields::read_text(fields, "name")?;
         if let Some(name) = &name {
             self.mark_written(format!("group_name:{name}"));
-            if self.groups.find(&json!(name)).is_some() {
+            if self.groups.find_group(&json!(name)).is_some() {
                 return Err(EditError::invalid(format!("the group name {name:?} is taken")));
             }
         }
-        let members = fields::ids(fields, "members")?.unwrap_or_default();
+        let members = fields::read_ids(fields, "members")?.unwrap_or_default();
         for id in &members {
             self.need_object(*id)?;
         }
-        let group = self.groups.push(name);
+        let group = self.groups.push_group(name);
         for id in members {
             self.join_group(group, id);
         }
-        if let Some(values) = fields::map(fields, "values")? {
+        if let Some(values) = fields::read_map(fields, "values")? {
             self.set_group_values(group, values)?;
         }
         Ok(Done { selected: 1, changed: 1, ids: Vec::new() })
@@ -80,9 +80,9 @@ impl Transaction {
 
     pub(crate) fn group_members(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["group", "set", "add", "remove"])?;
-        let group = self.groups.need(fields::need(fields, "group")?)?;
+        let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
         let mut changed = 0;
-        if let Some(set) = fields::ids(fields, "set")? {
+        if let Some(set) = fields::read_ids(fields, "set")? {
             self.mark_written(format!("group:{group}"));
             for id in &set {
                 self.need_object(*id)?;
@@ -97,11 +97,11 @@ impl Transaction {
                 changed += u64::from(self.join_group(group, id));
             }
         }
-        for id in fields::ids(fields, "add")?.unwrap_or_default() {
+        for id in fields::read_ids(fields, "add")?.unwrap_or_default() {
             self.need_object(id)?;
             changed += u64::from(self.join_group(group, id));
         }
-        for id in fields::ids(fields, "remove")?.unwrap_or_default() {
+        for id in fields::read_ids(fields, "remove")?.unwrap_or_default() {
             let exists = self
                 .kinds
                 .iter()
@@ -117,10 +117,10 @@ impl Transaction {
 
     pub(crate) fn group_rename(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["group", "name"])?;
-        let group = self.groups.need(fields::need(fields, "group")?)?;
-        let name = fields::text(fields, "name")?
+        let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
+        let name = fields::read_text(fields, "name")?
             .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
-        if self.groups.find(&json!(name)).is_some_and(|found| found != group) {
+        if self.groups.find_group(&json!(name)).is_some_and(|found| found != group) {
             return Err(EditError::invalid(format!("the group name {name:?} is taken")));
         }
         self.mark_written(format!("group:{group}"));
@@ -135,9 +135,9 @@ impl Transaction {
 
     pub(crate) fn group_set(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["group", "values"])?;
-        let group = self.groups.need(fields::need(fields, "group")?)?;
+        let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
         self.mark_written(format!("group:{group}"));
-        let values = fields::map(fields, "values")?
+        let values = fields::read_map(fields, "values")?
             .ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
         let changed = self.set_group_values(group, values)?;
         Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
@@ -145,7 +145,7 @@ impl Transaction {
 
     pub(crate) fn group_remove(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["group"])?;
-        let group = self.groups.need(fields::need(fields, "group")?)?;
+        let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
         self.mark_written(format!("group:{group}"));
         let before = self.groups.list[group].clone();
         self.groups.list[group] = Group::default();
@@ -154,7 +154,7 @@ impl Transaction {
         for column in &mut self.groups.columns {
             let row = column.ty.sentinel();
             if group < column.array.len() {
-                column.array.set(group, &row);
+                column.array.set_row(group, &row);
             }
         }
         Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })

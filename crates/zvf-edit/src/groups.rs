@@ -86,32 +86,33 @@ impl Groups {
     }
 
     /// Finds the number of a group that is given by number or name.
-    pub(crate) fn find(&self, group: &Json) -> Option<usize> {
+    pub(crate) fn find_group(&self, group: &Json) -> Option<usize> {
         if let Some(name) = group.as_str() {
             return (0..self.list.len()).find(|number| self.name(*number) == name);
         }
         group.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n < self.list.len())
     }
 
-    pub(crate) fn need(&self, group: &Json) -> Result<usize> {
-        self.find(group).ok_or_else(|| EditError::invalid(format!("there is no group {group}")))
+    pub(crate) fn need_group(&self, group: &Json) -> Result<usize> {
+        self.find_group(group)
+            .ok_or_else(|| EditError::invalid(format!("there is no group {group}")))
     }
 
     /// Adds a group without members, and returns its number.
-    pub(crate) fn push(&mut self, name: Option<String>) -> usize {
+    pub(crate) fn push_group(&mut self, name: Option<String>) -> usize {
         self.list.push(Group { name, members: Vec::new() });
         for column in &mut self.columns {
             let row = column.ty.sentinel();
             let at = column.array.len();
             column.array.resize(at + 1);
-            column.array.set(at, &row);
+            column.array.set_row(at, &row);
         }
         self.changed = true;
         self.list.len() - 1
     }
 
     /// Adds a member. Returns whether it is new.
-    pub(crate) fn join(&mut self, group: usize, id: i64) -> bool {
+    pub(crate) fn add_member(&mut self, group: usize, id: i64) -> bool {
         let members = &mut self.list[group].members;
         if members.contains(&id) {
             return false;
@@ -122,7 +123,7 @@ impl Groups {
     }
 
     /// Removes a member. Returns whether it existed.
-    pub(crate) fn leave(&mut self, group: usize, id: i64) -> bool {
+    pub(crate) fn remove_member(&mut self, group: usize, id: i64) -> bool {
         let members = &mut self.list[group].members;
         let before = members.len();
         members.retain(|member| *member != id);
@@ -147,7 +148,7 @@ impl Groups {
 
     pub(crate) fn flush(&mut self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
         for array in std::mem::take(&mut self.erased_columns) {
-            array.erase(out);
+            array.push_removal(out);
         }
         if self.array.is_none() && !self.list.is_empty() {
             self.array = Some(RowArray::create(

@@ -48,7 +48,7 @@ pub fn log(store: impl Into<Place>, limit: Option<u64>) -> Result<Vec<Json>> {
         if limit.is_some_and(|limit| to_u64(list.len()) >= limit) {
             break;
         }
-        let Some(record) = journal.record(seq)? else { continue };
+        let Some(record) = journal.read_record(seq)? else { continue };
         let body = &record.body;
         list.push(json!({
             "head": seq, "txid": body["txid"], "time": body["time"], "writer": body["writer"], "message": body["message"],
@@ -79,7 +79,7 @@ pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
     if let (Some(pinned), Some((_, options))) = (&journal.pinned, place.versions()) {
         return pinned.show(head, options);
     }
-    let record = journal.record(head)?;
+    let record = journal.read_record(head)?;
     let Some(record) = record else {
         let last = journal.head()?;
         let text = format!("there is no commit {head}; the last is {last}");
@@ -118,7 +118,7 @@ pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
             }
             Err(error) => return Err(error),
         };
-        if journal.pending()?.is_empty() {
+        if journal.list_pending()?.is_empty() {
             return Ok(guard);
         }
         drop(guard);
@@ -140,7 +140,7 @@ pub fn settle(place: &Place) -> Result<(u64, bool)> {
         return Ok((head(place)?.unwrap_or(0), false));
     }
     let journal = Journal::open(place)?;
-    let was_behind = !journal.pending()?.is_empty();
+    let was_behind = !journal.list_pending()?.is_empty();
     Ok((journal.apply_all_pending()?, was_behind))
 }
 
@@ -299,7 +299,7 @@ fn reverse_commits(
                 "commit {seq} cannot be taken back: gc removed what it needs"
             ))
         };
-        let record = journal.record(seq)?.ok_or_else(unavailable)?;
+        let record = journal.read_record(seq)?.ok_or_else(unavailable)?;
         if record.body["report"]["irreversible"] == true || !journal.has_old_bytes(&record)? {
             return Err(unavailable());
         }

@@ -78,9 +78,9 @@ impl Objects {
                 DenseArray::open(snap, &format!("{path}/object_ids"), Scalar::Int(8), 1)?
             }
             "vlen_manifests_v1" => None,
-            other => {
+            layout => {
                 return Err(EditError::unsupported(format!(
-                    "{path}: the layout {other:?} is not edited"
+                    "{path}: the layout {layout:?} is not edited"
                 )));
             }
         };

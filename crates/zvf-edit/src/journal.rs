@@ -74,16 +74,16 @@ impl Journal {
     /// Opens the journal of the store at a place.
     pub(crate) fn open(place: &Place) -> Result<Self> {
         if let Some((versions, _)) = place.versions() {
-            return Self::from_version(place, Pinned::latest(versions)?);
+            return Self::from_version(place, Pinned::open_latest(versions)?);
         }
-        let (store, side) = place.media()?;
+        let (store, side) = place.open_media()?;
         Ok(Self::with_media(place, (store, side), None))
     }
 
     /// Opens the journal of a store at a version of its repository.
     pub(crate) fn from_version(place: &Place, pinned: Pinned) -> Result<Self> {
         let Some((_, options)) = place.versions() else { return Self::open(place) };
-        Ok(Self::with_media(place, pinned.media(options)?, Some(pinned)))
+        Ok(Self::with_media(place, pinned.open_media(options)?, Some(pinned)))
     }
 
     fn with_media(place: &Place, (store, side): (Medium, Medium), pinned: Option<Pinned>) -> Self {
@@ -127,14 +127,14 @@ impl Journal {
         if let (false, Some(last)) = (self.side.is_folder(), numbers.last().copied()) {
             // A listing may be stale, so the numbers after its last one are probed by name.
             let mut next = last + 1;
-            while self.side.exists(&numbered(folder, next))? {
+            while self.side.exists(&numbered_key(folder, next))? {
                 numbers.push(next);
                 next += 1;
             }
-        } else if !self.side.is_folder() && self.side.exists(&numbered(folder, 1))? {
+        } else if !self.side.is_folder() && self.side.exists(&numbered_key(folder, 1))? {
             numbers.push(1);
             while let Some(next) = numbers.last().map(|last| last + 1)
-                && self.side.exists(&numbered(folder, next))?
+                && self.side.exists(&numbered_key(folder, next))?
             {
                 numbers.push(next);
             }
@@ -146,7 +146,7 @@ impl Journal {
         self.side.exists(&log_key(seq))
     }
 
-    pub(crate) fn record(&self, seq: u64) -> Result<Option<CommitRecord>> {
+    pub(crate) fn read_record(&self, seq: u64) -> Result<Option<CommitRecord>> {
         let text = self.side.get(&log_key(seq))?;
         text.map(|text| CommitRecord::parse(seq, &text)).transpose()
     }
@@ -198,7 +198,7 @@ impl Journal {
     }
 
     /// Returns the pending records: committed and not applied.
-    pub(crate) fn pending(&self) -> Result<Vec<u64>> {
+    pub(crate) fn list_pending(&self) -> Result<Vec<u64>> {
         Ok(self.log_and_pending()?.1)
     }
 
@@ -249,7 +249,7 @@ impl Journal {
                 self.apply(&record, head, Some(staged))?;
                 continue;
             }
-            let record = self.record(seq)?;
+            let record = self.read_record(seq)?;
             let record = record.ok_or_else(|| EditError::new(Class::NotFound, log_key(seq)))?;
             self.apply(&record, head, None)?;
         }
@@ -259,7 +259,7 @@ impl Journal {
     /// Applies a record: puts cells, then indexes, then documents, the root last; then removes keys.
     fn apply(&self, record: &CommitRecord, head: u64, new_staged: Option<Staged>) -> Result<()> {
         let mut entries: Vec<Entry<'_>> = record.entries().collect();
-        entries.sort_by_key(|entry| (entry.new.is_none(), order(entry.key)));
+        entries.sort_by_key(|entry| (entry.new.is_none(), put_order(entry.key)));
         let staged = format!("txn/{}/new", record.txid());
         let (new_bytes, mut prepared) = match new_staged {
             Some(new_staged) => (new_staged.new, new_staged.prepared),
@@ -277,14 +277,14 @@ impl Journal {
             }
         }
         self.store.sync(entries.iter().map(|entry| entry.key))?;
-        let done = numbered("done", record.seq);
+        let done = numbered_key("done", record.seq);
         // If the mark is lost, the record is applied again without effect.
-        self.side.mark(&done, &Bytes::new())
+        self.side.put_unsynced(&done, &Bytes::new())
     }
 
     /// Whether two keys belong to one step. In a folder all puts do, as files are renamed in order.
     fn is_one_step(&self, a: &Entry<'_>, b: &Entry<'_>) -> bool {
-        let step = |entry: &Entry<'_>| (entry.new.is_none(), order(entry.key));
+        let step = |entry: &Entry<'_>| (entry.new.is_none(), put_order(entry.key));
         match self.store.is_folder() {
             true => a.new.is_none() == b.new.is_none(),
             false => step(a) == step(b),
@@ -346,7 +346,7 @@ impl Journal {
     fn is_written_later(&self, key: &str, seq: u64, head: u64) -> Result<bool> {
         let mut later = seq + 1;
         loop {
-            match self.record(later)? {
+            match self.read_record(later)? {
                 Some(record) if record.entries().any(|entry| entry.key == key) => return Ok(true),
                 None if later > head => return Ok(false),
                 _ => later += 1,
@@ -360,7 +360,7 @@ impl Journal {
             return Ok(false); // the lock excludes slow writers
         }
         for seq in (head.saturating_sub(MAX_REMEMBERED_COMMITS)..=head).rev() {
-            let Some(record) = self.record(seq)? else { continue };
+            let Some(record) = self.read_record(seq)? else { continue };
             let has_bytes = |entry: Entry<'_>| {
                 entry.key == key
                     && (entry.is_applied(Some(bytes)) || entry.is_unapplied(Some(bytes)))
@@ -464,7 +464,7 @@ impl Journal {
     pub(crate) fn has_conditions(&self) -> Result<bool> {
         match &self.side {
             Medium::Folder(_) => Ok(true),
-            Medium::Objects(objects) => Ok(crate::medium::wait(objects.probe("probe"))?),
+            Medium::Objects(objects) => Ok(crate::medium::block_on(objects.probe("probe"))?),
         }
     }
 
@@ -540,7 +540,7 @@ impl Journal {
             }
             let files =
                 changes.iter().filter_map(|(key, bytes)| Some((key.as_str(), bytes.clone()?)));
-            Ok(Staged { keys, names, new, prepared: self.store.prepare(files)? })
+            Ok(Staged { keys, names, new, prepared: self.store.prepare_files(files)? })
         };
         stage().inspect_err(|_first| self.unstage(txid))
     }
@@ -580,7 +580,7 @@ impl Journal {
     }
 
     /// Returns the checksum of a record, to which the next record links; null where there is none.
-    pub(crate) fn link_to(&self, seq: u64) -> Result<Json> {
+    pub(crate) fn record_checksum(&self, seq: u64) -> Result<Json> {
         let text = self.side.get(&log_key(seq))?;
         Ok(text.map_or(Json::Null, |text| json!(format!("{:08x}", crc32c::crc32c(&text)))))
     }
@@ -589,7 +589,7 @@ impl Journal {
     pub(crate) fn find_foreign(&self, from: u64, keys: &BTreeSet<&str>) -> Result<Option<String>> {
         let mut last: HashMap<String, Option<Span>> = HashMap::new();
         for seq in from + 1..=self.head()? {
-            for entry in self.record(seq)?.iter().flat_map(CommitRecord::entries) {
+            for entry in self.read_record(seq)?.iter().flat_map(CommitRecord::entries) {
                 last.insert(entry.key.to_owned(), entry.new);
             }
         }
@@ -605,15 +605,15 @@ impl Journal {
 }
 
 pub(crate) fn log_key(seq: u64) -> String {
-    numbered("log", seq)
+    numbered_key("log", seq)
 }
 
-fn numbered(folder: &str, seq: u64) -> String {
+fn numbered_key(folder: &str, seq: u64) -> String {
     format!("{folder}/{seq:020}")
 }
 
 /// Returns the step in which a key is put, so that no reader finds a reference to a missing key.
-fn order(key: &str) -> u8 {
+fn put_order(key: &str) -> u8 {
     let document = key.ends_with("zarr.json");
     let names = |part: &str| key.split('/').any(|name| name == part);
     match () {

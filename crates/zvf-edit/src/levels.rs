@@ -114,7 +114,7 @@ impl Transaction {
                     chunk.iter().zip(sizes).map(|(c, s)| num::f64_from_i64(*c) * s).collect();
                 let high: Vec<f64> =
                     chunk.iter().zip(sizes).map(|(c, s)| num::f64_from_i64(*c + 1) * s).collect();
-                if !boxes.iter().any(|other| *other == [low.clone(), high.clone()]) {
+                if !boxes.iter().any(|known_box| *known_box == [low.clone(), high.clone()]) {
                     boxes.push([low, high]);
                 }
             }
@@ -185,7 +185,7 @@ impl Transaction {
             ids.resize(count);
             for object in &objects.list {
                 if let Some(row) = object.row.filter(|row| *row as usize >= before) {
-                    ids.set(row as usize, &object.id.to_le_bytes());
+                    ids.set_row(row as usize, &object.id.to_le_bytes());
                 }
             }
             ids.flush(changes, true)?;
@@ -239,9 +239,10 @@ impl Transaction {
             value.as_array()?.iter().map(Json::as_f64).collect()
         };
         let root_shape = ChunkShape::new(&sizes(&root).unwrap_or_default())?;
-        let other = read_doc(&self.snap, path)?
+        let coarse_shape = read_doc(&self.snap, path)?
             .and_then(|doc| sizes(&doc["attributes"]["zarr_vectors_level"]["chunk_shape"]));
-        let other = other.map_or_else(|| Ok(root_shape), |sizes| ChunkShape::new(&sizes))?;
+        let coarse_shape =
+            coarse_shape.map_or_else(|| Ok(root_shape), |sizes| ChunkShape::new(&sizes))?;
         let place = |v: Vid| -> Option<(Chunk, u64)> {
             if let Some((chunk, row)) = rebuilt.places.get(&v) {
                 return Some((geometry.chunk_keys[*chunk as usize].clone(), u64::from(*row)));
@@ -273,15 +274,17 @@ impl Transaction {
         };
         let (low, high) = bounding_chunks(&rebuilt.chunks);
         if let Some(family) = LinkFamily::open(&self.snap, &geometry.path, delta, geometry.axes)? {
-            let mut family = family.move_across(delta, &geometry.shape, &other, &root_shape)?;
-            family.grow(&low, &high);
+            let mut family =
+                family.move_across(delta, &geometry.shape, &coarse_shape, &root_shape)?;
+            family.extend_grids(&low, &high);
             family.load_cells_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut end)?;
             family.flush(&self.snap, &geometry.vertices, &place, changes)?;
         }
         if let Some(family) = LinkFamily::open(&self.snap, path, -delta, geometry.axes)?
             && let Some(like) = CellArray::open(&self.snap, &format!("{path}/vertices"))?
         {
-            let mut family = family.move_across(-delta, &other, &geometry.shape, &root_shape)?;
+            let mut family =
+                family.move_across(-delta, &coarse_shape, &geometry.shape, &root_shape)?;
             family.load_cells_naming(&self.snap, &rebuilt.chunks, &|place| place > 0, &mut end)?;
             family.flush(&self.snap, &like, &place, changes)?;
         }

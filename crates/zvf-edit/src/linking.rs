@@ -16,7 +16,7 @@ use crate::vertices::need_list_of;
 impl Transaction {
     /// Returns the kind and the ends of each link in the field `links`.
     fn link_ends(&mut self, fields: &Fields) -> Result<(usize, Vec<Vec<Vid>>)> {
-        let links = fields::list(fields, "links")?
+        let links = fields::read_list(fields, "links")?
             .ok_or_else(|| EditError::invalid("the field \"links\" is missing"))?;
         let mut kind = match fields.get("kind") {
             Some(token) => Some(self.find_kind(Some(token))?),
@@ -74,7 +74,7 @@ impl Transaction {
         let ends: Vec<Vid> = links.concat();
         self.mark_owners_written(kind, &ends)?;
         let count = to_u64(links.len());
-        self.add_records(kind, links, fields::map(fields, "attributes")?)?;
+        self.add_records(kind, links, fields::read_map(fields, "attributes")?)?;
         Ok(Done { selected: to_u64(ends.len()), changed: count, ids: Vec::new() })
     }
 
@@ -159,7 +159,7 @@ impl Transaction {
     pub(crate) fn link_set(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["links", "all", "values", "each", "kind"])?;
         let mut groups: Vec<Vec<u32>> = Vec::new();
-        let kind = if fields::flag(fields, "all")? == Some(true) {
+        let kind = if fields::read_flag(fields, "all")? == Some(true) {
             let kind = self.find_kind(fields.get("kind"))?;
             self.check_takes_links(kind)?;
             self.kinds[kind].load_all()?;
@@ -180,7 +180,8 @@ impl Transaction {
             }
             kind
         };
-        let (values, value_lists) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
+        let (values, value_lists) =
+            (fields::read_map(fields, "values")?, fields::read_map(fields, "each")?);
         if values.is_none() && value_lists.is_none() {
             return Err(EditError::invalid("\"values\" or \"each\" is missing"));
         }

@@ -71,7 +71,7 @@ pub(crate) struct Record {
 
 impl Record {
     /// Whether it was added, removed or changed.
-    pub(crate) fn differs(&self) -> bool {
+    pub(crate) fn is_changed(&self) -> bool {
         match self.cell {
             None => self.alive,
             Some(_) => !self.alive || self.changed,
@@ -228,12 +228,12 @@ impl LinkFamily {
         })
     }
 
-    fn element(array: &CellArray) -> Result<LinkInteger> {
+    fn link_integer(array: &CellArray) -> Result<LinkInteger> {
         match parse_scalar(array.attribute("dtype"), "int64")?.0 {
             Scalar::Int(bytes) => Ok(LinkInteger::new(bytes, true)?),
             Scalar::UInt(bytes) => Ok(LinkInteger::new(bytes, false)?),
-            other @ (Scalar::Float(_) | Scalar::Bool | Scalar::Text(_) | Scalar::Bytes(_)) => {
-                let text = format!("{}: expected integers, found {}", array.path, other.name());
+            found @ (Scalar::Float(_) | Scalar::Bool | Scalar::Text(_) | Scalar::Bytes(_)) => {
+                let text = format!("{}: expected integers, found {}", array.path, found.name());
                 Err(EditError::new(Class::BadTag, text))
             }
         }
@@ -356,7 +356,7 @@ impl LinkFamily {
                             .map(|(c, o)| c - o)
                             .collect(),
                     };
-                    if array.holds(&source) {
+                    if array.contains(&source) {
                         sources.insert(source);
                     }
                 }
@@ -402,11 +402,11 @@ impl LinkFamily {
     }
 
     /// Extends all arrays to chunks from `low` to `high`, both included.
-    pub(crate) fn grow(&mut self, low: &[i64], high: &[i64]) {
+    pub(crate) fn extend_grids(&mut self, low: &[i64], high: &[i64]) {
         let column_arrays = self.columns.iter_mut().flat_map(|column| column.arrays.values_mut());
         let arrays = self.arrays.values_mut().chain(column_arrays);
         for array in arrays.chain(self.fragments.iter_mut()) {
-            array.grow(low, high);
+            array.extend_grid(low, high);
         }
     }
 
@@ -556,14 +556,14 @@ impl LinkFamily {
         let same = stored.as_deref().unwrap_or_default() == bytes
             || stored.as_deref().is_some_and(|stored| same_records(stored, &rows, body, shape));
         if !same {
-            array.put(source, bytes);
+            array.put_chunk(source, bytes);
         }
         Ok(!same)
     }
 
     /// Returns the row shape of an array, with a permutation where its document declares one.
     fn row_shape(&self, array: &CellArray, intra: bool) -> Result<link::RowShape> {
-        let element = Self::element(array)?;
+        let element = Self::link_integer(array)?;
         Ok(match array.attribute("has_perm").as_bool() {
             Some(has_perm) => link::RowShape::new(element, self.policy.link_width(), has_perm)?,
             None => self.policy.row_shape(element, intra),
@@ -605,7 +605,7 @@ impl LinkFamily {
         if let Some(array) = column.arrays.get_mut(offsets)
             && array.read(snap, source)?.as_deref().unwrap_or_default() != values
         {
-            array.put(source, values);
+            array.put_chunk(source, values);
         }
         Ok(())
     }
@@ -619,7 +619,7 @@ impl LinkFamily {
         });
         let mut index = FragmentIndexBuilder::new();
         index.range(0, num::to_u64(count))?;
-        fragments.put(source, if count == 0 { Vec::new() } else { index.encode() });
+        fragments.put_chunk(source, if count == 0 { Vec::new() } else { index.encode() });
         Ok(())
     }
 

@@ -134,12 +134,12 @@ impl Geometry {
             for state in &objects.list {
                 let Some(row) = state.row else { continue };
                 if !state.exists && state.existed {
-                    column.array.set(num::usize_from_u32(row), &column.array.fill.clone());
+                    column.array.set_row(num::usize_from_u32(row), &column.array.fill.clone());
                 } else if let (Some(value), true) = (state.values.get(&column.name), state.exists) {
                     if column.array.row(num::usize_from_u32(row)) != value && state.existed {
                         tally.changed.insert(state.id);
                     }
-                    column.array.set(num::usize_from_u32(row), value);
+                    column.array.set_row(num::usize_from_u32(row), value);
                 }
             }
         }
@@ -182,14 +182,14 @@ impl Objects {
                 let mut ids = DenseArray::create(&path, Scalar::Int(8), 1, 1, fill, json!({}))?;
                 ids.resize(num::usize_from_u32(row));
                 for earlier in 0..row {
-                    ids.set(num::usize_from_u32(earlier), &i64::from(earlier).to_le_bytes());
+                    ids.set_row(num::usize_from_u32(earlier), &i64::from(earlier).to_le_bytes());
                 }
                 self.doc["attributes"]["layout"] = json!("vlen_manifests_v2");
                 self.ids.insert(ids)
             }
         };
         ids.resize(num::usize_from_u32(row) + 1);
-        ids.set(num::usize_from_u32(row), &id.to_le_bytes());
+        ids.set_row(num::usize_from_u32(row), &id.to_le_bytes());
         Ok(())
     }
 

@@ -69,7 +69,7 @@ impl Medium {
     pub(crate) fn get(&self, key: &str) -> Result<Option<Bytes>> {
         match self {
             Self::Folder(folder) => folder.get(key).map_err(with_key(key)),
-            Self::Objects(objects) => Ok(wait(objects.read(key))?),
+            Self::Objects(objects) => Ok(block_on(objects.read(key))?),
         }
     }
 
@@ -91,7 +91,7 @@ impl Medium {
                     Ok(bytes.map(|bytes| CurrentObject { bytes, version: None }))
                 })
                 .collect(),
-            Self::Objects(objects) => wait(
+            Self::Objects(objects) => block_on(
                 stream::iter(keys.iter().map(|key| async move {
                     let found = objects.read_versioned(key).await?;
                     Ok(found
@@ -107,7 +107,7 @@ impl Medium {
     pub(crate) fn exists(&self, key: &str) -> Result<bool> {
         match self {
             Self::Folder(folder) => Ok(folder.exists(key)),
-            Self::Objects(objects) => Ok(wait(objects.exists(key))?),
+            Self::Objects(objects) => Ok(block_on(objects.exists(key))?),
         }
     }
 
@@ -115,7 +115,7 @@ impl Medium {
     pub(crate) fn list(&self, key: &str) -> Result<Vec<String>> {
         match self {
             Self::Folder(folder) => folder.list(key).map_err(with_key(key)),
-            Self::Objects(objects) => Ok(wait(objects.children(key))?),
+            Self::Objects(objects) => Ok(block_on(objects.children(key))?),
         }
     }
 
@@ -124,7 +124,7 @@ impl Medium {
         match self {
             Self::Folder(folder) => folder.walk(prefix).map_err(with_key(prefix)),
             Self::Objects(objects) => {
-                let listed = wait(objects.list(prefix))?;
+                let listed = block_on(objects.list(prefix))?;
                 let slash = if prefix.is_empty() { "" } else { "/" };
                 let mut keys: Vec<String> =
                     listed.into_iter().map(|(name, _)| format!("{prefix}{slash}{name}")).collect();
@@ -142,7 +142,7 @@ impl Medium {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(with_key(key)(error)),
             },
-            Self::Objects(objects) => Ok(wait(objects.head(key))?),
+            Self::Objects(objects) => Ok(block_on(objects.head(key))?),
         }
     }
 
@@ -150,23 +150,23 @@ impl Medium {
     pub(crate) fn create(&self, key: &str, bytes: &Bytes) -> Result<bool> {
         match self {
             Self::Folder(folder) => folder.create(key, bytes.clone()).map_err(with_key(key)),
-            Self::Objects(objects) => Ok(wait(objects.create(key, bytes))?),
+            Self::Objects(objects) => Ok(block_on(objects.create(key, bytes))?),
         }
     }
 
     /// Creates or replaces an object unconditionally.
-    pub(crate) fn put(&self, key: &str, bytes: &Bytes) -> Result<()> {
+    pub(crate) fn put_object(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match self {
             Self::Folder(folder) => folder.put(key, bytes.clone()).map_err(with_key(key)),
-            Self::Objects(objects) => Ok(wait(objects.put(key, bytes))?),
+            Self::Objects(objects) => Ok(block_on(objects.put(key, bytes))?),
         }
     }
 
     /// Creates or replaces an object that may be lost in a crash.
-    pub(crate) fn mark(&self, key: &str, bytes: &Bytes) -> Result<()> {
+    pub(crate) fn put_unsynced(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match self {
             Self::Folder(folder) => folder.mark(key, bytes.clone()).map_err(with_key(key)),
-            Self::Objects(_) => self.put(key, bytes),
+            Self::Objects(_) => self.put_object(key, bytes),
         }
     }
 
@@ -199,9 +199,9 @@ impl Medium {
                 Ok(true)
             }
             Self::Objects(objects) => {
-                let puts = puts.into_iter().map(|put| replace(objects, put));
+                let puts = puts.into_iter().map(|put| replace_object(objects, put));
                 let done: Vec<bool> =
-                    wait(stream::iter(puts).buffer_unordered(MAX_REQUESTS).try_collect())?;
+                    block_on(stream::iter(puts).buffer_unordered(MAX_REQUESTS).try_collect())?;
                 Ok(done.into_iter().all(|done| done))
             }
         }
@@ -216,7 +216,7 @@ impl Medium {
             Self::Objects(_) if keys.is_empty() => Ok(()),
             Self::Objects(objects) => {
                 let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-                Ok(wait(objects.remove(&keys))?)
+                Ok(block_on(objects.remove(&keys))?)
             }
         }
     }
@@ -233,7 +233,7 @@ impl Medium {
     }
 
     /// Writes files to be renamed into place later. Object stores have none.
-    pub(crate) fn prepare<'a>(
+    pub(crate) fn prepare_files<'a>(
         &self,
         files: impl Iterator<Item = (&'a str, Bytes)>,
     ) -> Result<PreparedFiles> {
@@ -255,7 +255,7 @@ impl Medium {
 }
 
 /// Puts one object if it is unchanged since it was read. Returns false if it is not.
-async fn replace(objects: &Objects, put: PutRequest<'_>) -> Result<bool> {
+async fn replace_object(objects: &Objects, put: PutRequest<'_>) -> Result<bool> {
     let done = match put.current.and_then(|current| current.version) {
         Some(version) => match objects.replace(put.key, &put.bytes, &version).await {
             // Without conditional puts there is a single writer, and readers verify checksums of the log.
@@ -276,7 +276,7 @@ async fn replace(objects: &Objects, put: PutRequest<'_>) -> Result<bool> {
 ///
 /// The future is exempt from the cooperative budget of a tokio task. As the surrounding task never yields, an exhausted
 /// budget would make every poll return `Pending` forever.
-pub(crate) fn wait<F: Future>(work: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(work: F) -> F::Output {
     let mut work = std::pin::pin!(unconstrained(work));
     let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -308,11 +308,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wait_ignores_the_budget_of_the_task() {
+    fn block_on_ignores_the_budget_of_the_task() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let steps = runtime.block_on(async {
             let door = tokio::sync::Semaphore::new(1);
-            wait(async {
+            block_on(async {
                 for _ in 0..1000 {
                     drop(door.acquire().await);
                 }

@@ -73,7 +73,7 @@ impl Transaction {
         )?;
         let (scope, kind, name) = self.need_scope(fields)?;
         self.refuse_taken_name(&scope, kind, &name)?;
-        let dtype = fields::text(fields, "dtype")?
+        let dtype = fields::read_text(fields, "dtype")?
             .ok_or_else(|| EditError::invalid("the field \"dtype\" is missing"))?;
         let (scalar, big) = Scalar::parse(&dtype)?;
         if big {
@@ -81,7 +81,7 @@ impl Transaction {
                 "dtype {dtype:?}: new columns are little-endian"
             )));
         }
-        let width = fields::int(fields, "width")?.unwrap_or(1);
+        let width = fields::read_int(fields, "width")?.unwrap_or(1);
         let width = u32::try_from(width)
             .ok()
             .filter(|width| *width > 0)
@@ -110,7 +110,7 @@ impl Transaction {
         let fill = fill_value.unwrap_or_else(|| ty.sentinel());
         let mut attrs = json!({"name": name, "dtype": scalar.name()});
         for word in ["unit", "description"] {
-            if let Some(text) = fields::text(fields, word)? {
+            if let Some(text) = fields::read_text(fields, word)? {
                 attrs[word] = json!(text);
             }
         }
@@ -136,7 +136,7 @@ impl Transaction {
                 spec["channels"] = json!(width);
             }
             for word in ["unit", "description"] {
-                if let Some(text) = fields::text(fields, word)? {
+                if let Some(text) = fields::read_text(fields, word)? {
                     spec[word] = json!(text);
                 }
             }
@@ -218,7 +218,7 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         geometry.convention = "explicit".to_owned();
         for tree in geometry.object_numbers() {
-            geometry.touch(tree)?;
+            geometry.mark_object_changed(tree)?;
             geometry.parents_changed.insert(tree);
         }
         let level = &mut geometry.doc["attributes"]["zarr_vectors_level"];
@@ -243,7 +243,7 @@ impl Transaction {
         let NewColumn { name, ty, fill, .. } = column;
         for object in geometry.objects.iter_mut().flat_map(|objects| &mut objects.list) {
             match object.row {
-                Some(row) if object.exists => array.set(num::usize_from_u32(row), &fill),
+                Some(row) if object.exists => array.set_row(num::usize_from_u32(row), &fill),
                 Some(_) => {}
                 None => {
                     object.values.insert(name.clone(), fill.clone());
@@ -263,7 +263,7 @@ impl Transaction {
         let mut array = column.create_dense(&path, count.max(1), count, attrs)?;
         let NewColumn { name, ty, fill, .. } = column;
         for row in 0..count {
-            array.set(row, &fill);
+            array.set_row(row, &fill);
         }
         self.groups.columns.push(RowColumn { name, array, ty });
         Ok(())

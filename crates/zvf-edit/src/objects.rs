@@ -36,23 +36,23 @@ impl ObjectMerge {
             fields,
             &["objects", "into", "groups", "join", "weld", "child", "parent"],
         )?;
-        let ids = fields::ids(fields, "objects")?
+        let ids = fields::read_ids(fields, "objects")?
             .ok_or_else(|| EditError::invalid("the field \"objects\" is missing"))?;
         if ids.len() < 2 || ids.iter().collect::<HashSet<_>>().len() != ids.len() {
             return Err(EditError::invalid("objects: at least two different ones are wanted"));
         }
-        let into = fields::int(fields, "into")?.unwrap_or(ids[0]);
+        let into = fields::read_int(fields, "into")?.unwrap_or(ids[0]);
         if !ids.contains(&into) {
             return Err(EditError::invalid(format!("into: {into} is none of the objects")));
         }
-        let groups = fields::word(fields, "groups", &["union", "keep"])?;
-        let join = fields::word(fields, "join", &["concat", "ends"])?;
+        let groups = fields::read_word(fields, "groups", &["union", "keep"])?;
+        let join = fields::read_word(fields, "join", &["concat", "ends"])?;
         Ok(Self {
             ids,
             into,
             unites_groups: groups.is_none_or(|word| word == "union"),
             joins_ends: join.as_deref() == Some("ends"),
-            welds: fields::flag(fields, "weld")? == Some(true),
+            welds: fields::read_flag(fields, "weld")? == Some(true),
         })
     }
 
@@ -137,7 +137,7 @@ impl Transaction {
         let kind = self.find_kind(fields.get("kind"))?;
         self.need_objects(kind)?;
         let groups = self.group_numbers(fields)?;
-        let id = self.allocate_id(fields::int(fields, "id")?)?;
+        let id = self.allocate_id(fields::read_int(fields, "id")?)?;
         let object = self.new_object(kind, id)?;
         let new_vertices = self.fill_object(kind, object, fields)?;
         self.name_vertices(fields, kind, &new_vertices)?;
@@ -149,8 +149,8 @@ impl Transaction {
 
     fn group_numbers(&mut self, fields: &Fields) -> Result<Vec<usize>> {
         let mut numbers = Vec::new();
-        for group in fields::list(fields, "groups")?.unwrap_or_default() {
-            let number = self.groups.need(group)?;
+        for group in fields::read_list(fields, "groups")?.unwrap_or_default() {
+            let number = self.groups.need_group(group)?;
             self.read_items.insert(format!("group:{number}"));
             numbers.push(number);
         }
@@ -184,12 +184,12 @@ impl Transaction {
             _ => {}
         }
         if kind_type == Kind::Skeleton {
-            let parents = fields::need(fields, "parents")?;
+            let parents = fields::need_field(fields, "parents")?;
             let parents = need_list_of(parents, new_vertices.len(), "parents")?;
             self.kinds[kind].set_parents(&new_vertices, parents)?;
         }
         self.kinds[kind].object_mut(object)?.vertices = new_vertices.clone();
-        if let Some(links) = fields::list(fields, "links")? {
+        if let Some(links) = fields::read_list(fields, "links")? {
             let mut records: Vec<Vec<Vid>> = Vec::new();
             for link in links {
                 let ends = link
@@ -203,9 +203,9 @@ impl Transaction {
                     EditError::invalid(format!("links: {link} names no vertex of the object"))
                 })?);
             }
-            self.add_records(kind, records, fields::map(fields, "link_attributes")?)?;
+            self.add_records(kind, records, fields::read_map(fields, "link_attributes")?)?;
         }
-        if let Some(values) = fields::map(fields, "values")? {
+        if let Some(values) = fields::read_map(fields, "values")? {
             for (name, value) in values {
                 let row = self.object_column_value(kind, name, value)?;
                 self.kinds[kind].object_mut(object)?.values.insert(name.clone(), row);
@@ -244,11 +244,11 @@ impl Transaction {
                 "parents",
             ],
         )?;
-        let id = fields::int(fields, "id")?
+        let id = fields::read_int(fields, "id")?
             .ok_or_else(|| EditError::invalid("the field \"id\" is missing"))?;
         let (kind, object) = self.need_object(id)?;
         self.mark_written(format!("object:{id}"));
-        self.kinds[kind].touch(object)?;
+        self.kinds[kind].mark_object_changed(object)?;
         let old: HashSet<Vid> = self.kinds[kind]
             .object(object)
             .map(|object| object.vertices.iter().copied().collect())
@@ -264,8 +264,9 @@ impl Transaction {
 
     /// Selects the objects that match all of `objects`, `groups` and `where`.
     pub(crate) fn select_objects(&mut self, fields: &Fields) -> Result<Vec<(usize, u32)>> {
-        let (objects, groups) = (fields::ids(fields, "objects")?, fields::list(fields, "groups")?);
-        let condition = fields::text(fields, "where")?;
+        let (objects, groups) =
+            (fields::read_ids(fields, "objects")?, fields::read_list(fields, "groups")?);
+        let condition = fields::read_text(fields, "where")?;
         if objects.is_none() && groups.is_none() && condition.is_none() {
             return Err(EditError::invalid(
                 "one of \"objects\", \"groups\" and \"where\" is wanted",
@@ -294,7 +295,7 @@ impl Transaction {
         if let Some(groups) = groups {
             let mut members: HashSet<i64> = HashSet::new();
             for group in groups {
-                let number = self.groups.need(group)?;
+                let number = self.groups.need_group(group)?;
                 self.read_items.insert(format!("group:{number}"));
                 members.extend(self.groups.list[number].members.iter().copied());
             }
@@ -341,7 +342,7 @@ impl Transaction {
 
     /// Removes an object with its vertices and links, also from all groups.
     pub(crate) fn remove_object(&mut self, kind: usize, object: u32) -> Result<()> {
-        self.kinds[kind].touch(object)?;
+        self.kinds[kind].mark_object_changed(object)?;
         let state = self.kinds[kind].object(object).cloned().unwrap_or_default();
         self.mark_written(format!("object:{}", state.id));
         let removed: HashSet<Vid> = state.vertices.iter().copied().collect();
@@ -362,7 +363,8 @@ impl Transaction {
     pub(crate) fn object_set(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["objects", "groups", "where", "values", "each"])?;
         let list = self.select_objects(fields)?;
-        let (values, value_lists) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
+        let (values, value_lists) =
+            (fields::read_map(fields, "values")?, fields::read_map(fields, "each")?);
         if values.is_none() && value_lists.is_none() {
             return Err(EditError::invalid("\"values\" or \"each\" is missing"));
         }
@@ -407,18 +409,18 @@ impl Transaction {
 
     pub(crate) fn object_copy(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["object", "id", "by", "as"])?;
-        let source = fields::int(fields, "object")?
+        let source = fields::read_int(fields, "object")?
             .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
         let (kind, object) = self.need_object(source)?;
         let axes = self.kinds[kind].axes;
         let by = match fields.get("by") {
-            Some(by) => fields::floats(by, "by")?,
+            Some(by) => fields::parse_floats(by, "by")?,
             None => vec![0.0; axes],
         };
         if by.len() != axes {
             return Err(EditError::invalid(format!("by: {} values, expected {axes}", by.len())));
         }
-        let id = self.allocate_id(fields::int(fields, "id")?)?;
+        let id = self.allocate_id(fields::read_int(fields, "id")?)?;
         self.kinds[kind].load_object(object)?;
         let copy = self.new_object(kind, id)?;
         let originals = self.kinds[kind].vertices_of(object);
@@ -497,7 +499,7 @@ impl Transaction {
         let (kind, objects) = self.need_objects_of_one_kind(&merge.ids)?;
         merge.check_kind(self.kinds[kind].kind, fields)?;
         for object in &objects {
-            self.kinds[kind].touch(*object)?;
+            self.kinds[kind].mark_object_changed(*object)?;
         }
         if self.kinds[kind].kind == Kind::Skeleton {
             self.reroot_child(kind, &objects, fields)?;
@@ -544,8 +546,8 @@ impl Transaction {
 
     /// Makes `child` the root of its tree, and `parent` its parent.
     fn reroot_child(&mut self, kind: usize, objects: &[u32], fields: &Fields) -> Result<()> {
-        let (child_kind, child) = self.select_one(fields::need(fields, "child")?)?;
-        let (parent_kind, parent) = self.select_one(fields::need(fields, "parent")?)?;
+        let (child_kind, child) = self.select_one(fields::need_field(fields, "child")?)?;
+        let (parent_kind, parent) = self.select_one(fields::need_field(fields, "parent")?)?;
         let geometry = &mut self.kinds[kind];
         if child_kind != kind || parent_kind != kind {
             return Err(EditError::invalid(
@@ -572,17 +574,17 @@ impl Transaction {
         if ways != 1 {
             return Err(EditError::invalid("one of \"at\", \"take\" and \"components\" is wanted"));
         }
-        let id = fields::int(fields, "object")?
+        let id = fields::read_int(fields, "object")?
             .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
         let (kind, object) = self.need_object(id)?;
         self.check_split(kind, fields)?;
         self.mark_written(format!("object:{id}"));
-        self.kinds[kind].touch(object)?;
+        self.kinds[kind].mark_object_changed(object)?;
         let parts = self.divide_vertices(kind, object, fields)?;
         if parts.iter().any(Vec::is_empty) {
             return Err(EditError::invalid("a part would be empty"));
         }
-        let requested = fields::ids(fields, "ids")?;
+        let requested = fields::read_ids(fields, "ids")?;
         if let Some(requested) = &requested
             && requested.len() + 1 != parts.len()
         {
@@ -612,11 +614,11 @@ impl Transaction {
         if !fits {
             return Err(EditError::invalid(format!("a {kind_type} is not split that way")));
         }
-        fields::flag(fields, "share")?;
+        fields::read_flag(fields, "share")?;
         if fields.contains_key("share") && !self.kinds[kind].is_ordered() {
             return Err(EditError::invalid(format!("\"share\" needs a chain, not a {kind_type}")));
         }
-        if fields::flag(fields, "components")? == Some(false) {
+        if fields::read_flag(fields, "components")? == Some(false) {
             return Err(EditError::invalid("components: expected true"));
         }
         Ok(())
@@ -633,17 +635,17 @@ impl Transaction {
         if let Some(take) = fields.get("take") {
             self.take_vertices(kind, &vertices, take)
         } else if fields.contains_key("components") {
-            self.kinds[kind].components(&vertices)
+            self.kinds[kind].connected_components(&vertices)
         } else if self.kinds[kind].kind == Kind::Skeleton {
-            let at = fields::need(fields, "at")?;
+            let at = fields::need_field(fields, "at")?;
             let root = match crate::select::pick_entries(&vertices, at)?[..] {
-                [one] if at.is_i64() => one,
+                [vertex] if at.is_i64() => vertex,
                 _ => return Err(EditError::invalid("at: one index is meant")),
             };
             self.kinds[kind].cut_tree(&vertices, root)
         } else {
-            let share = fields::flag(fields, "share")?.unwrap_or(false); // the default of the field
-            self.cut_chain(kind, &vertices, fields::need(fields, "at")?, share)
+            let share = fields::read_flag(fields, "share")?.unwrap_or(false); // the default of the field
+            self.cut_chain(kind, &vertices, fields::need_field(fields, "at")?, share)
         }
     }
 
@@ -742,7 +744,7 @@ impl Transaction {
                     self.kinds[*kind].kind
                 )));
             }
-            self.kinds[*kind].touch(*object)?;
+            self.kinds[*kind].mark_object_changed(*object)?;
             let state = self.kinds[*kind].object_mut(*object)?;
             state.vertices.reverse();
             let id = state.id;
@@ -753,17 +755,17 @@ impl Transaction {
 
     pub(crate) fn object_reroot(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["object", "index"])?;
-        let id = fields::int(fields, "object")?
+        let id = fields::read_int(fields, "object")?
             .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
         let (kind, object) = self.need_object(id)?;
         if self.kinds[kind].kind != Kind::Skeleton {
             return Err(EditError::invalid("only skeletons have a root"));
         }
-        self.kinds[kind].touch(object)?;
+        self.kinds[kind].mark_object_changed(object)?;
         let vertices = self.kinds[kind].vertices_of(object);
-        let index = fields::need(fields, "index")?;
+        let index = fields::need_field(fields, "index")?;
         let root = match crate::select::pick_entries(&vertices, index)?[..] {
-            [one] => one,
+            [vertex] => vertex,
             _ => return Err(EditError::invalid("index: one vertex is meant")),
         };
         self.mark_written(format!("object:{id}"));

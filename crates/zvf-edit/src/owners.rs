@@ -55,7 +55,7 @@ pub(crate) fn withdraw_owners(
     for ((chunk, fragment), owners) in owners {
         let owner = match owners.as_slice() {
             [] => -1,
-            [one] => *one,
+            [owner] => *owner,
             _ => -2,
         };
         if !cells.contains_key(&chunk) {
@@ -70,7 +70,7 @@ pub(crate) fn withdraw_owners(
         }
     }
     for (chunk, bytes) in cells.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
-        column.put(&chunk, bytes);
+        column.put_chunk(&chunk, bytes);
     }
     column.flush(snap, changes)
 }

@@ -101,7 +101,7 @@ impl Geometry {
     }
 
     /// Returns the connected components of vertices by their links (union-find), in the order of their first vertices.
-    pub(crate) fn components(&mut self, vertices: &[Vid]) -> Result<Vec<Vec<Vid>>> {
+    pub(crate) fn connected_components(&mut self, vertices: &[Vid]) -> Result<Vec<Vec<Vid>>> {
         self.load_links_of(vertices)?;
         let indexes: HashMap<Vid, usize> =
             vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();

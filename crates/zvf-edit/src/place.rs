@@ -129,7 +129,7 @@ impl Place {
     }
 
     /// Opens the media of the store and of its journal.
-    pub(crate) fn media(&self) -> Result<(Medium, Medium)> {
+    pub(crate) fn open_media(&self) -> Result<(Medium, Medium)> {
         match &self.location {
             Location::Folder(path, disk) => {
                 let beside = journal_folder(path);
@@ -150,7 +150,9 @@ impl Place {
                 };
                 Ok((objects(prefix), objects(&beside)))
             }
-            Location::Versions(versions, options) => Pinned::latest(versions)?.media(options),
+            Location::Versions(versions, options) => {
+                Pinned::open_latest(versions)?.open_media(options)
+            }
         }
     }
 }

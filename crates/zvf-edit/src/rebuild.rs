@@ -179,12 +179,12 @@ impl Geometry {
         }
         let changed = &objects.changed;
         let mut result = RebuildResult::default();
-        result.linked_chunks.extend(self.keys_of(&objects.reordered));
+        result.linked_chunks.extend(self.chunk_keys_of(&objects.reordered));
         let renumbered = self.rebuild_chunks(&rebuilt, changed, &mut result, tally)?;
         self.write_values(&rebuilt, &mut result, tally, out)?;
         self.write_objects(changed, renumbered, false, tally, out)?;
         self.update_implied_links(&rebuilt, changed)?;
-        result.chunks = self.keys_of(&rebuilt).collect();
+        result.chunks = self.chunk_keys_of(&rebuilt).collect();
         self.write_links(&mut result, tally, out)?;
         self.write_level(out)?;
         result.changed.extend(result.chunks.iter().cloned());
@@ -193,7 +193,7 @@ impl Geometry {
     }
 
     /// Returns the keys of chunks.
-    fn keys_of(&self, chunks: &BTreeSet<u32>) -> impl Iterator<Item = Chunk> {
+    fn chunk_keys_of(&self, chunks: &BTreeSet<u32>) -> impl Iterator<Item = Chunk> {
         chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone())
     }
 
@@ -203,11 +203,11 @@ impl Geometry {
         for number in self.object_numbers() {
             let Some(state) = self.object(number).filter(|state| state.touched) else { continue };
             let new = if state.exists { self.pieces(number) } else { Vec::new() };
-            let own: HashSet<Vid> = state.vertices_before.iter().copied().collect();
+            let old_vertices: HashSet<Vid> = state.vertices_before.iter().copied().collect();
             let old: Vec<(u32, Vec<Vid>)> = state
                 .refs
                 .iter()
-                .map(|(chunk, fragment)| (*chunk, self.old_piece(*chunk, *fragment, &own)))
+                .map(|(chunk, fragment)| (*chunk, self.old_piece(*chunk, *fragment, &old_vertices)))
                 .collect();
             if old == new
                 && !self.parents_changed.contains(&number)
@@ -258,11 +258,11 @@ impl Geometry {
         }
     }
 
-    fn old_piece(&self, chunk: u32, fragment: u32, own: &HashSet<Vid>) -> Vec<Vid> {
+    fn old_piece(&self, chunk: u32, fragment: u32, old_vertices: &HashSet<Vid>) -> Vec<Vid> {
         let list = self.chunks.get(&chunk).and_then(|state| state.fragments.get(fragment as usize));
         let list = list.cloned().unwrap_or_default();
         // Copies of shared rows are vertices of the object, so that its pieces differ.
-        if list.iter().all(|v| own.contains(v)) { list } else { Vec::new() }
+        if list.iter().all(|v| old_vertices.contains(v)) { list } else { Vec::new() }
     }
 
     /// Writes the rows and fragments of rebuilt chunks. Returns the renumbered fragments by object.
@@ -293,8 +293,8 @@ impl Geometry {
                 .iter()
                 .map(|list| i64::from(saturating_u32_from_usize(list.len()))) // vertices have numbers of 32 bits
                 .sum::<i64>();
-            let here = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
-            let pieces = self.chunk_pieces(*chunk, &owners, (changed, &touched), here)?;
+            let piece_places = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
+            let pieces = self.chunk_pieces(*chunk, &owners, (changed, &touched), piece_places)?;
             let mut row = 0_u32;
             for (number, piece) in (0_u32..).zip(&pieces) {
                 for v in &piece.vertices {
@@ -318,10 +318,10 @@ impl Geometry {
             }
             payloads.push((key, self.chunk_payload(*chunk, &pieces)?));
         }
-        self.grow(&keys);
+        self.extend_arrays(&keys);
         for (key, payload) in payloads {
             for (array, bytes) in self.arrays_mut().zip(payload) {
-                array.put(&key, bytes);
+                array.put_chunk(&key, bytes);
             }
         }
         self.count_rows(row_change);
@@ -348,22 +348,22 @@ impl Geometry {
         [&mut self.vertices, &mut self.fragments].into_iter().chain(columns).chain(beside)
     }
 
-    /// Returns the future fragments of a rebuilt chunk in order. `here` lists the pieces of changed objects in it, as index
-    /// into `changed` and index of the piece.
+    /// Returns the future fragments of a rebuilt chunk in order. `piece_places` lists the pieces of changed objects in it, as
+    /// index into `changed` and index of the piece.
     pub(crate) fn chunk_pieces(
         &self,
         chunk: u32,
         owners: &FragmentOwners,
         (changed, touched): (&[ChangedObject], &HashSet<u32>),
-        here: &[(usize, usize)],
+        piece_places: &[(usize, usize)],
     ) -> Result<Vec<Piece>> {
         if self.objects.is_none() {
             return self.bin_pieces(chunk);
         }
         let claimed: HashSet<Vid> =
-            here.iter().flat_map(|(i, n)| changed[*i].1[*n].1.iter().copied()).collect();
+            piece_places.iter().flat_map(|(i, n)| changed[*i].1[*n].1.iter().copied()).collect();
         let mut pieces = self.kept_pieces(chunk, owners, touched, &claimed);
-        for (i, n) in here {
+        for (i, n) in piece_places {
             let (object, new) = &changed[*i];
             pieces.push(Piece {
                 key: (self.id_of(*object), *n),
@@ -479,14 +479,14 @@ impl Geometry {
         let bins = checked_usize(self.bins.count())
             .ok_or_else(|| EditError::unsupported("a chunk has more bins than memory has bytes"))?;
         let mut lists: Vec<Vec<(bool, u32, Vid)>> = vec![Vec::new(); bins];
-        let here = |v: &Vid| self.alive[*v as usize] && self.new_chunk[*v as usize] == chunk;
+        let is_in_chunk = |v: &Vid| self.alive[*v as usize] && self.new_chunk[*v as usize] == chunk;
         let state = &self.chunks[&chunk];
-        let mut members: Vec<Vid> = state.rows.iter().copied().filter(here).collect();
+        let mut members: Vec<Vid> = state.rows.iter().copied().filter(is_in_chunk).collect();
         members.extend(
             self.free_changed
                 .iter()
                 .copied()
-                .filter(|v| here(v) && self.home[*v as usize].0 != chunk),
+                .filter(|v| is_in_chunk(v) && self.home[*v as usize].0 != chunk),
         );
         let mut old_bins: HashMap<Vid, u64> = HashMap::new();
         for (bin, list) in (0_u64..).zip(&state.fragments) {
@@ -516,7 +516,7 @@ impl Geometry {
             let id = |object: u32| self.object(object).map_or(-1, |object| object.id);
             let owner = match (piece.changed, piece.owners.as_slice()) {
                 (Some((object, _)), _) => id(object),
-                (None, [one]) => id(*one),
+                (None, [owner]) => id(*owner),
                 (None, []) => -1,
                 (None, _) => -2,
             };
@@ -546,7 +546,7 @@ impl Geometry {
     }
 
     /// Extends the arrays of the level to these chunks.
-    fn grow(&mut self, keys: &[Chunk]) {
+    fn extend_arrays(&mut self, keys: &[Chunk]) {
         let Some(first) = keys.first() else { return };
         let (mut low, mut high) = (first.clone(), first.clone());
         for key in keys {
@@ -555,22 +555,22 @@ impl Geometry {
                 high[axis] = high[axis].max(*value);
             }
         }
-        if self.vertices.covers(&low, &high)
-            && self.fragments.covers(&low, &high)
-            && self.columns.iter().all(|column| column.array.covers(&low, &high))
+        if self.vertices.contains_range(&low, &high)
+            && self.fragments.contains_range(&low, &high)
+            && self.columns.iter().all(|column| column.array.contains_range(&low, &high))
         {
             return;
         }
-        self.vertices.grow(&low, &high);
-        self.fragments.grow(&low, &high);
+        self.vertices.extend_grid(&low, &high);
+        self.fragments.extend_grid(&low, &high);
         for column in &mut self.columns {
-            column.array.grow(&low, &high);
+            column.array.extend_grid(&low, &high);
         }
         for column in &mut self.fragment_columns {
-            column.array.grow(&low, &high);
+            column.array.extend_grid(&low, &high);
         }
         if let Some(family) = &mut self.links {
-            family.grow(&low, &high);
+            family.extend_grids(&low, &high);
         }
     }
 }

@@ -48,7 +48,7 @@ fn parse_numbers(value: &Json) -> Vec<f64> {
 
 impl Transaction {
     /// Returns how the levels were built.
-    pub(crate) fn recipe(&self, levels: &[u32]) -> Result<Recipe> {
+    pub(crate) fn read_recipe(&self, levels: &[u32]) -> Result<Recipe> {
         for (expected, level) in (1_u32..).zip(levels) {
             if *level != expected {
                 return Err(unsupported_level(*level, "there is none below it"));
@@ -56,10 +56,10 @@ impl Transaction {
         }
         let first = self.level_block(levels[0], 0)?;
         if first["zvf.coarsening"].is_object() {
-            return self.own_recipe(levels).map(|options| Recipe::Own(Box::new(options)));
+            return self.read_own_recipe(levels).map(|options| Recipe::Own(Box::new(options)));
         }
         #[cfg(feature = "reference")]
-        return self.reference_recipe(levels).map(Recipe::Reference);
+        return self.read_reference_recipe(levels).map(Recipe::Reference);
         #[cfg(not(feature = "reference"))]
         Err(unsupported_level(levels[0], "this build makes no levels as the reference does"))
     }
@@ -81,7 +81,7 @@ impl Transaction {
         (storage, zv["cross_level_depth"].as_i64().unwrap_or(0)) // absent: no links
     }
 
-    fn own_recipe(&self, levels: &[u32]) -> Result<Options> {
+    fn read_own_recipe(&self, levels: &[u32]) -> Result<Options> {
         let (links, depth) = self.cross_levels();
         let count = u32::try_from(levels.len())
             .map_err(|_many| unsupported_level(levels[0], "there are too many"))?;
@@ -157,7 +157,7 @@ impl Transaction {
 
 #[cfg(feature = "reference")]
 impl Transaction {
-    fn reference_recipe(&self, levels: &[u32]) -> Result<Reference> {
+    fn read_reference_recipe(&self, levels: &[u32]) -> Result<Reference> {
         if self.kinds.len() > 1 {
             return Err(unsupported_level(levels[0], "levels of several kinds are not refreshed"));
         }

@@ -110,8 +110,8 @@ impl CommitRecord {
         let list = self.body["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
         list.iter().map(|entry| Entry {
             key: entry["key"].as_str().unwrap_or_default(),
-            new: Span::read(&entry["new"]),
-            old: Span::read(&entry["old"]),
+            new: Span::from_json(&entry["new"]),
+            old: Span::from_json(&entry["old"]),
         })
     }
 
@@ -143,7 +143,7 @@ impl CommitRecord {
 }
 
 impl Span {
-    fn read(span: &Json) -> Option<Self> {
+    fn from_json(span: &Json) -> Option<Self> {
         let number = |name: &str| span.get(name)?.as_u64();
         let crc = u32::try_from(number("crc")?).ok()?;
         let hash = span["xxh64"].as_str().and_then(parse_hash);
@@ -194,12 +194,12 @@ impl Span {
 impl Entry<'_> {
     /// Whether the current bytes of the key are the new ones.
     pub(crate) fn is_applied(&self, now: Option<&[u8]>) -> bool {
-        matches(self.new, now)
+        matches_span(self.new, now)
     }
 
     /// Whether the current bytes of the key are the old ones.
     pub(crate) fn is_unapplied(&self, now: Option<&[u8]>) -> bool {
-        matches(self.old, now)
+        matches_span(self.old, now)
     }
 }
 
@@ -232,7 +232,7 @@ fn hash(bytes: &[u8]) -> u64 {
     zvf_publish::hash_bytes(bytes)
 }
 
-fn matches(span: Option<Span>, now: Option<&[u8]>) -> bool {
+fn matches_span(span: Option<Span>, now: Option<&[u8]>) -> bool {
     match (span, now) {
         (None, None) => true,
         (Some(span), Some(now)) => span.matches_bytes(now),
@@ -251,7 +251,7 @@ mod tests {
         };
         let (first, second) = (cell(b"one payload"), cell(b"two payload"));
         assert_eq!(crc32c::crc32c(&first), crc32c::crc32c(&second), "what a CRC cannot tell");
-        let span = Span::read(&Span::append(&mut Vec::new(), &first)).unwrap();
+        let span = Span::from_json(&Span::append(&mut Vec::new(), &first)).unwrap();
         assert!(span.matches_bytes(&first) && !span.matches_bytes(&second));
     }
 

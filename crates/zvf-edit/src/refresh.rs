@@ -15,7 +15,7 @@ use zvf_store::BuildOptions;
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::levels::{COLUMNS_CHANGED, list_coarser, read_box};
-use crate::medium::wait;
+use crate::medium::block_on;
 use crate::options::Refresh;
 use crate::recipe::Recipe;
 use crate::store_copy::StoreCopy;
@@ -43,7 +43,7 @@ impl Transaction {
         if levels.is_empty() || refresh == Refresh::None || refresh == Refresh::Stale && !is_stale {
             return Ok(RefreshResult::default());
         }
-        let recipe = self.recipe(&levels)?;
+        let recipe = self.read_recipe(&levels)?;
         let stale = if refresh == Refresh::Stale { merge_stale(&marks) } else { None };
         let rebuilt = self.build_on_copy(&recipe, stale.as_ref(), changes)?;
         if let Some(Some(bytes)) = changes.get("zarr.json") {
@@ -87,20 +87,22 @@ impl Transaction {
         let built = match recipe {
             #[cfg(feature = "reference")]
             Recipe::Reference(recipe) => {
-                wait(zvf_pyramid::build_reference(&address, recipe, &options))
+                block_on(zvf_pyramid::build_reference(&address, recipe, &options))
             }
             Recipe::Own(recipe) => match stale {
                 Some(stale) => {
-                    wait(zvf_pyramid::refresh(&address, recipe, stale, &options, on_event))
+                    block_on(zvf_pyramid::refresh(&address, recipe, stale, &options, on_event))
                 }
-                None => wait(zvf_pyramid::build_with_notices(&address, recipe, &options, on_event)),
+                None => {
+                    block_on(zvf_pyramid::build_with_notices(&address, recipe, &options, on_event))
+                }
             },
         };
         built.map_err(|error| {
             let message = format!("the levels cannot be built again: {error}");
             EditError::new(error.class(), message).caused_by(error)
         })?;
-        *changes = copy.differences(journal)?.0;
+        *changes = copy.list_differences(journal)?.0;
         Ok(rebuilt)
     }
 }

@@ -183,7 +183,7 @@ impl Transaction {
             Some(mut ids) => {
                 ids.resize(count);
                 for (row, id) in (numbering.first..).take(count).enumerate() {
-                    ids.set(row, &id.to_le_bytes());
+                    ids.set_row(row, &id.to_le_bytes());
                 }
                 ids.flush(changes, true)?;
             }
@@ -236,7 +236,7 @@ impl Transaction {
                 Some(id) => column.ty.scalar.encode_id(*id),
                 None => Ok(column.array.fill.clone()), // of a removed object
             };
-            column.array.set(row, &id.map_err(|error| error.with_place(path))?);
+            column.array.set_row(row, &id.map_err(|error| error.with_place(path))?);
         }
         column.array.flush(changes, false)
     }
@@ -267,7 +267,7 @@ impl Transaction {
                 let bytes = scalar.encode_id(id).map_err(|error| error.with_place(path))?;
                 renamed.extend(bytes);
             }
-            array.put(&chunk, renamed);
+            array.put_chunk(&chunk, renamed);
         }
         array.flush(&self.snap, changes)
     }

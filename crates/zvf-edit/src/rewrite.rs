@@ -68,7 +68,7 @@ impl Rewrite {
     ///
     /// `Conflict` when another process committed since; `LimitExceeded` when the differences are too large for one commit.
     pub fn commit(self, operation: &str, options: &CommitOptions) -> Result<Json> {
-        let differences = self.copy.differences(&self.journal)?;
+        let differences = self.copy.list_differences(&self.journal)?;
         let operation = json!({ "op": operation });
         commit_differences(&self.journal, self.snap.head, differences, &operation, options)
     }
@@ -126,7 +126,7 @@ fn check_is_at(journal: &Journal, head: u64, found: u64) -> Result<()> {
 /// When there is no store, or its log cannot be read.
 pub fn is_committed(store: impl Into<Place>, head: u64, operation: &Json) -> Result<bool> {
     let journal = open_store_journal(&store.into())?;
-    let Some(record) = journal.record(head + 1)? else { return Ok(false) };
+    let Some(record) = journal.read_record(head + 1)? else { return Ok(false) };
     Ok(record.operations()? == json!([operation]))
 }
 

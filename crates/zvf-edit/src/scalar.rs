@@ -144,7 +144,7 @@ impl Scalar {
     pub(crate) fn encode(self, value: &Json) -> Result<Vec<u8>> {
         let wrong = || EditError::invalid(format!("{value} is no {}", self.name()));
         match self {
-            Self::Float(_) => Ok(self.float_bytes(number(value).ok_or_else(wrong)?)),
+            Self::Float(_) => Ok(self.float_bytes(parse_number(value).ok_or_else(wrong)?)),
             Self::Int(_) | Self::UInt(_) => {
                 let Json::Number(n) = value else { return Err(wrong()) };
                 if let Some(n) = n.as_i64() {
@@ -297,7 +297,7 @@ fn exact_i128(x: f64) -> Option<i128> {
 }
 
 /// Parses a number of a script. NaN and infinities are strings, as JSON has none.
-pub(crate) fn number(value: &Json) -> Option<f64> {
+pub(crate) fn parse_number(value: &Json) -> Option<f64> {
     match value.as_str() {
         None => value.as_f64(),
         Some("NaN") => Some(f64::NAN),
@@ -366,9 +366,9 @@ impl ColumnType {
             return Ok(None);
         }
         if self.width == 1 {
-            let one =
+            let item =
                 value.as_array().filter(|list| list.len() == 1).map_or(value, |list| &list[0]);
-            return self.scalar.encode(one).map(Some);
+            return self.scalar.encode(item).map(Some);
         }
         let Json::Array(list) = value else {
             return Err(EditError::invalid(format!("{value} is no list of {} values", self.width)));
@@ -392,7 +392,7 @@ impl ColumnType {
     }
 
     /// Decodes one value of a row.
-    pub(crate) fn value(&self, row: &[u8], index: usize) -> Value {
+    pub(crate) fn decode_value(&self, row: &[u8], index: usize) -> Value {
         let size = self.scalar.size();
         let value = self.scalar.decode(&row[index * size..(index + 1) * size]);
         let Some(categories) = &self.categories else { return value };

@@ -137,16 +137,18 @@ impl Editor {
                 }
                 self.explicit = Some(true);
                 let mut options = self.defaults.clone();
-                if let Some(message) = fields::text(fields_of_line, "message")? {
+                if let Some(message) = fields::read_text(fields_of_line, "message")? {
                     options.message = Some(message);
                 }
-                if let Some(head) = fields::int(fields_of_line, "if_head")? {
+                if let Some(head) = fields::read_int(fields_of_line, "if_head")? {
                     options.if_head = Some(
                         u64::try_from(head)
                             .map_err(|_negative| EditError::invalid(format!("if_head: {head}")))?,
                     );
                 }
-                if let Some(word) = fields::word(fields_of_line, "bounds", &["grow", "refuse"])? {
+                if let Some(word) =
+                    fields::read_word(fields_of_line, "bounds", &["grow", "refuse"])?
+                {
                     options.refuse_bounds = word == "refuse";
                 }
                 self.begin(options)?;
@@ -385,11 +387,11 @@ pub(crate) fn commit_changes(
     let _first = journal.lock_for_first()?;
     let staging = journal.lock_for_staging()?;
     let staged = journal.stage(&txid, changes, before)?;
-    epoch.map_or(Ok(()), Epoch::check).inspect_err(|_fenced| journal.unstage(&txid))?;
+    epoch.map_or(Ok(()), Epoch::check_is_latest).inspect_err(|_fenced| journal.unstage(&txid))?;
     report["head"] = json!(head);
     report["txid"] = json!(txid);
     body["seq"] = json!(head);
-    body["previous"] = journal.link_to(head - 1)?;
+    body["previous"] = journal.record_checksum(head - 1)?;
     body["txid"] = json!(txid);
     body["epoch"] = json!(epoch.map(|epoch| epoch.number));
     body["writer"] = json!(writer_name());
@@ -402,9 +404,9 @@ pub(crate) fn commit_changes(
         Ok(true) => {}
         Ok(false) => {
             journal.unstage(&txid);
-            let winner = journal.record(head)?.map_or(0, |record| record.epoch());
+            let winner = journal.read_record(head)?.map_or(0, |record| record.epoch());
             if let Some(epoch) = epoch.filter(|epoch| winner > epoch.number) {
-                epoch.check()?;
+                epoch.check_is_latest()?;
             }
             return Ok(None);
         }
@@ -447,7 +449,7 @@ fn find_outcome(
             ),
         )
     };
-    let is_own = match journal.record(head) {
+    let is_own = match journal.read_record(head) {
         Ok(found) => found.map(|found| found.txid() == txid),
         Err(_unreadable) => return Err(unknown(error)),
     };
@@ -477,7 +479,7 @@ fn repeat_after_conflict(
     check_head(options, head)?;
     let mut conflicts = Vec::new();
     for seq in old.head() + 1..=head {
-        let Some(record) = journal.record(seq)? else { continue };
+        let Some(record) = journal.read_record(seq)? else { continue };
         for item in record.written_items() {
             if old
                 .read_items

@@ -74,7 +74,7 @@ impl Transaction {
             ));
         }
         let selection = self.evaluate(fields)?;
-        if let Some(count) = fields::int(fields, "count")?
+        if let Some(count) = fields::read_int(fields, "count")?
             && usize::try_from(count) != Ok(selection.vertices.len())
         {
             return Err(EditError::expectation(format!(
@@ -90,7 +90,7 @@ impl Transaction {
     pub(crate) fn select_one(&mut self, selector: &Json) -> Result<(usize, Vid)> {
         let selection = self.select(selector)?;
         match selection.vertices[..] {
-            [one] => Ok((selection.kind, one)),
+            [vertex] => Ok((selection.kind, vertex)),
             _ => Err(EditError::invalid(format!(
                 "one vertex is meant, {} are selected by {selector}",
                 selection.vertices.len()
@@ -126,7 +126,7 @@ impl Transaction {
             Some(token) => Some(self.find_kind(Some(token))?),
             None => None,
         };
-        if let Some(name) = fields::text(fields, "ref")? {
+        if let Some(name) = fields::read_text(fields, "ref")? {
             let (ref_kind, list) = self.resolve(&name)?;
             if kind.is_some_and(|kind| kind != ref_kind) {
                 return Err(EditError::invalid(format!("{name:?} is of another kind")));
@@ -134,16 +134,16 @@ impl Transaction {
             kind = Some(ref_kind);
             candidates.intersect(list);
         }
-        let object = fields::int(fields, "object")?;
-        let objects = fields::ids(fields, "objects")?;
+        let object = fields::read_int(fields, "object")?;
+        let objects = fields::read_ids(fields, "objects")?;
         for ids in [object.map(|id| vec![id]), objects].into_iter().flatten() {
             candidates.intersect(self.vertices_of_ids(&ids, &mut kind)?);
         }
         let kind = kind.unwrap_or(0); // the first kind, where nothing names one
-        if let Some(groups) = fields::list(fields, "groups")? {
+        if let Some(groups) = fields::read_list(fields, "groups")? {
             candidates.intersect(self.vertices_of_groups(groups, kind)?);
         }
-        if let (Some(chunk), Some(row)) = (fields.get("chunk"), fields::int(fields, "row")?) {
+        if let (Some(chunk), Some(row)) = (fields.get("chunk"), fields::read_int(fields, "row")?) {
             candidates.intersect(vec![self.vertex_of_row(kind, chunk, row)?]);
         }
         let mut vertices = match candidates.list {
@@ -184,13 +184,13 @@ impl Transaction {
     fn vertices_of_groups(&mut self, groups: &[Json], kind: usize) -> Result<Vec<Vid>> {
         let mut ids = BTreeSet::new();
         for group in groups {
-            let number = self.groups.need(group)?;
+            let number = self.groups.need_group(group)?;
             self.read_items.insert(format!("group:{number}"));
             ids.extend(self.groups.list[number].members.iter().copied());
         }
         let mut found = Vec::new();
         for id in ids {
-            if let Some(number) = self.kinds[kind].find(id) {
+            if let Some(number) = self.kinds[kind].find_object(id) {
                 self.read_items.insert(format!("object:{id}"));
                 self.kinds[kind].load_object(number)?;
                 found.extend(self.kinds[kind].vertices_of(number));
@@ -202,7 +202,7 @@ impl Transaction {
     fn filter(&mut self, kind: usize, fields: &Fields, vertices: &mut Vec<Vid>) -> Result<()> {
         let axes = self.kinds[kind].axes;
         let point = |value: &Json, name: &str| -> Result<Vec<f64>> {
-            let point = fields::floats(value, name)?;
+            let point = fields::parse_floats(value, name)?;
             if point.len() != axes {
                 return Err(EditError::invalid(format!(
                     "{name}: {} values, expected {axes}",
@@ -226,12 +226,12 @@ impl Transaction {
             |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
         if let Some(ball) = fields.get("ball") {
             let center = point(&ball["center"], "ball.center")?;
-            let radius = crate::scalar::number(&ball["radius"])
+            let radius = crate::scalar::parse_number(&ball["radius"])
                 .ok_or_else(|| EditError::invalid("ball: the radius is missing"))?;
             let geometry = &self.kinds[kind];
             vertices.retain(|v| distance(&geometry.position(*v), &center) <= radius * radius);
         }
-        if let Some(text) = fields::text(fields, "where")? {
+        if let Some(text) = fields::read_text(fields, "where")? {
             let predicate: Predicate =
                 text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))?;
             self.check_columns(kind, &predicate, &[Scope::Vertex, Scope::Object])?;
@@ -241,7 +241,7 @@ impl Transaction {
         if let Some(value) = fields.get("nearest") {
             let to = point(value, "nearest")?;
             let within = fields.get("within").map(|r| {
-                crate::scalar::number(r)
+                crate::scalar::parse_number(r)
                     .ok_or_else(|| EditError::invalid("within: expected a number"))
             });
             let within = within.transpose()?;
@@ -325,7 +325,7 @@ impl Transaction {
         let name = (kind, key.clone(), row);
         let mut at = row as usize;
         let geometry = &mut self.kinds[kind];
-        if !geometry.vertices.holds(&key) {
+        if !geometry.vertices.contains(&key) {
             return Err(absent());
         }
         let number = geometry.chunk_number(&key);
@@ -421,7 +421,7 @@ impl Geometry {
                     return Value::Null;
                 };
                 let size = vertex_column.ty.size();
-                vertex_column.ty.value(
+                vertex_column.ty.decode_value(
                     &vertex_column.data[v as usize * size..(v as usize + 1) * size],
                     column.index as usize,
                 )
@@ -441,7 +441,7 @@ impl Geometry {
         if row == object_column.array.fill {
             return Value::Null;
         }
-        object_column.ty.value(&row, column.index as usize)
+        object_column.ty.decode_value(&row, column.index as usize)
     }
 
     /// Returns the encoded row of a column of an object.
@@ -475,7 +475,7 @@ pub(crate) fn pick_entries(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
         (None, Some(range)) => {
             fields::refuse_unknown(range, &["from", "to"])?;
             let end = |name: &str, missing: usize| -> Result<usize> {
-                match fields::int(range, name)? {
+                match fields::read_int(range, name)? {
                     None => Ok(missing),
                     Some(i) if usize::try_from(i) == Ok(length) => Ok(length), // behind the last
                     Some(i) => fields::checked_index(i, length).ok_or_else(|| outside(i)),

@@ -180,7 +180,7 @@ impl Snapshot {
         if !self.journal.has_record(next)? {
             return Ok(false);
         }
-        let Some(record) = self.journal.record(next)? else { return Ok(false) };
+        let Some(record) = self.journal.read_record(next)? else { return Ok(false) };
         let before = self.journal.read_before(&record)?;
         let mut later = self.later.borrow_mut();
         later.last_seq = next;

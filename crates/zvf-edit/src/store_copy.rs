@@ -36,15 +36,15 @@ impl StoreCopy {
             }
             match journal.store.folder() {
                 Some(from) => {
-                    let inode = link(&from.path(&key), &to.path(&key))?;
+                    let inode = link_or_copy(&from.path(&key), &to.path(&key))?;
                     copy.linked.extend(inode.map(|inode| (key, inode)));
                 }
-                None => write(&to.path(&key), &need_listed(&key, journal.store.get(&key)?)?)?,
+                None => write_file(&to.path(&key), &need_listed(&key, journal.store.get(&key)?)?)?,
             }
         }
         for (key, bytes) in changes {
             if let Some(bytes) = bytes {
-                write(&to.path(key), bytes)?;
+                write_file(&to.path(key), bytes)?;
             }
         }
         Ok(copy)
@@ -55,7 +55,7 @@ impl StoreCopy {
     }
 
     /// Compares the copy with the store. Returns the changes, and the bytes of the store under their keys.
-    pub(crate) fn differences(
+    pub(crate) fn list_differences(
         &self,
         journal: &Journal,
     ) -> Result<(Changes, HashMap<String, Option<Bytes>>)> {
@@ -132,7 +132,7 @@ impl Drop for Scratch {
 }
 
 /// Hard-links a file, or copies it where that fails. Returns the inode of a link.
-fn link(from: &Path, to: &Path) -> Result<Option<u64>> {
+fn link_or_copy(from: &Path, to: &Path) -> Result<Option<u64>> {
     if let Some(above) = to.parent() {
         fs::create_dir_all(above)?;
     }
@@ -145,7 +145,7 @@ fn link(from: &Path, to: &Path) -> Result<Option<u64>> {
     }
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     if let Some(above) = path.parent() {
         fs::create_dir_all(above)?;
     }

@@ -57,7 +57,7 @@ fn forget_journal(store: &Path) -> Result<()> {
     if let Some(extension) = root["attributes"]["zvf"].as_object_mut() {
         extension.shift_remove("journal");
     }
-    journal.store.put("zarr.json", &doc_bytes(&root)?)?;
+    journal.store.put_object("zarr.json", &doc_bytes(&root)?)?;
     journal.side.delete_below("")
 }
 
@@ -91,7 +91,7 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
     let copy = Journal::open_beside(out)?;
     for (key, bytes) in &changes {
         match bytes {
-            Some(bytes) => copy.store.put(key, bytes)?,
+            Some(bytes) => copy.store.put_object(key, bytes)?,
             None => copy.store.delete(&[key])?,
         }
     }
@@ -367,7 +367,7 @@ impl Transaction {
                     MergeIds::New => self.next_id,
                 };
                 let vertices = source.kinds[number].vertices_of(object);
-                let data = source.gather(number, Some(object), &vertices);
+                let data = source.collect_object_data(number, Some(object), &vertices);
                 let new_vertices = self.add_object_data(kind, Some(new), data)?;
                 new_ids.insert(id, new);
                 twin.extend(vertices.into_iter().zip(new_vertices));
@@ -377,7 +377,7 @@ impl Transaction {
             let free: Vec<Vid> =
                 all_vertices.into_iter().filter(|v| owner[*v as usize] == NONE).collect();
             if !free.is_empty() {
-                let data = source.gather(number, None, &free);
+                let data = source.collect_object_data(number, None, &free);
                 let new_vertices = self.add_object_data(kind, None, data)?;
                 twin.extend(free.into_iter().zip(new_vertices));
             }
@@ -385,7 +385,10 @@ impl Transaction {
         }
         self.copy_groups(source, &new_ids);
         if let Some(name) = group {
-            let to = self.groups.find(&json!(name)).unwrap_or_else(|| self.groups.push(Some(name)));
+            let to = self
+                .groups
+                .find_group(&json!(name))
+                .unwrap_or_else(|| self.groups.push_group(Some(name)));
             let all: BTreeSet<i64> = new_ids.into_values().collect();
             for id in all {
                 self.join_group(to, id);
@@ -428,7 +431,7 @@ impl Transaction {
                 (0..self.groups.list.len())
                     .find(|group| self.groups.list[*group].name.as_ref() == Some(name))
             });
-            let to = same.unwrap_or_else(|| self.groups.push(theirs.name.clone()));
+            let to = same.unwrap_or_else(|| self.groups.push_group(theirs.name.clone()));
             for id in theirs.members.iter().filter_map(|id| new_ids.get(id)) {
                 self.join_group(to, *id);
             }
@@ -450,7 +453,7 @@ impl Transaction {
             let Some(ours) = ours else { continue };
             ours.array.resize(count);
             if number < theirs.array.len() {
-                ours.array.set(to, theirs.array.row(number));
+                ours.array.set_row(to, theirs.array.row(number));
             }
         }
     }
@@ -469,7 +472,12 @@ impl Transaction {
     }
 
     /// Gathers vertices and their object, in the form of a script.
-    fn gather(&self, kind: usize, object: Option<u32>, vertices: &[Vid]) -> ObjectData {
+    fn collect_object_data(
+        &self,
+        kind: usize,
+        object: Option<u32>,
+        vertices: &[Vid],
+    ) -> ObjectData {
         let geometry = &self.kinds[kind];
         let mut data = ObjectData::default();
         let place: HashMap<Vid, usize> =
@@ -536,10 +544,10 @@ impl Transaction {
 /// Converts a row to JSON as scripts write it.
 pub(crate) fn row_json(ty: &ColumnType, row: &[u8]) -> Json {
     match ty.width {
-        1 => to_json(&ty.value(row, 0)),
-        width => {
-            Json::Array((0..usize_from_u32(width)).map(|i| to_json(&ty.value(row, i))).collect())
-        }
+        1 => to_json(&ty.decode_value(row, 0)),
+        width => Json::Array(
+            (0..usize_from_u32(width)).map(|i| to_json(&ty.decode_value(row, i))).collect(),
+        ),
     }
 }
 

@@ -320,9 +320,9 @@ fn next_reader_applies_pending_commits() {
     assert!(journal.append(1, (&body, &[]), &staged).unwrap());
     drop(staged);
     // A writer that dies here has committed.
-    assert_eq!(journal.pending().unwrap(), [1]);
+    assert_eq!(journal.list_pending().unwrap(), [1]);
     drop(hold_for_reading(store.path()).unwrap());
-    assert!(journal.pending().unwrap().is_empty());
+    assert!(journal.list_pending().unwrap().is_empty());
     assert!(!positions(store.path()).contains_key(&Some(0)));
     // Applying the record again changes nothing.
     let before = archives::tree(store.path());

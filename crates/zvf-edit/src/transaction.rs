@@ -255,7 +255,10 @@ impl Transaction {
 
     /// Finds the kind and the number of an object.
     pub(crate) fn find_object(&self, id: i64) -> Option<(usize, u32)> {
-        self.kinds.iter().enumerate().find_map(|(kind, geometry)| Some((kind, geometry.find(id)?)))
+        self.kinds
+            .iter()
+            .enumerate()
+            .find_map(|(kind, geometry)| Some((kind, geometry.find_object(id)?)))
     }
 
     /// Finds the kind and the number of an object, and marks it as read. Refuses an unknown id.

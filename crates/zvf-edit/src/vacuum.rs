@@ -219,8 +219,8 @@ impl Geometry {
                 continue; // objects name empty fragments of the chunk
             }
             for (array, bytes) in arrays.iter_mut().zip(self.chunk_payload(*chunk, &pieces)?) {
-                if array.holds(&key) {
-                    array.put(&key, bytes);
+                if array.contains(&key) {
+                    array.put_chunk(&key, bytes);
                 }
             }
             result.chunks.insert(key, became);
@@ -262,7 +262,7 @@ impl Geometry {
                 tally.free_chunks.insert(format!("chunk:{}:{}", self.kind, chunk_text(key)));
             }
             if now == 0 {
-                self.arrays_mut().for_each(|array| array.forget(key));
+                self.arrays_mut().for_each(|array| array.remove_chunk(key));
             }
         }
         self.count_rows(change);

@@ -54,10 +54,10 @@ impl Geometry {
     /// Removes the arrays and documents of dropped columns.
     fn erase_arrays(&mut self, out: &mut Changes) {
         for array in std::mem::take(&mut self.erased_arrays) {
-            array.erase(out);
+            array.push_removal(out);
         }
         for array in std::mem::take(&mut self.erased_rows) {
-            array.erase(out);
+            array.push_removal(out);
         }
         for key in std::mem::take(&mut self.erased_keys) {
             out.insert(key, None);
@@ -133,7 +133,7 @@ impl Geometry {
         let positions: Vec<u8> =
             rows.iter().flat_map(|v| self.position_bytes(*v).to_vec()).collect();
         if old_positions != positions {
-            self.vertices.put(key, positions);
+            self.vertices.put_chunk(key, positions);
         }
         for column in &mut self.columns {
             let width = column.ty.size();
@@ -143,7 +143,7 @@ impl Geometry {
                 bytes.extend_from_slice(&column.data[i * width..(i + 1) * width]);
             }
             if column.array.read(&self.snap, key)?.as_deref() != Some(&bytes[..]) {
-                column.array.put(key, bytes);
+                column.array.put_chunk(key, bytes);
             }
         }
         Ok(())

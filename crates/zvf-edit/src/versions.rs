@@ -24,7 +24,7 @@ use zvf_store::{
 
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::medium::{Medium, wait};
+use crate::medium::{Medium, block_on};
 use crate::options::CommitOptions;
 use crate::stamp::{new_txid, writer_name};
 
@@ -45,8 +45,8 @@ pub(crate) struct Pinned {
 
 impl Pinned {
     /// Pins the current version of the address.
-    pub(crate) fn latest(versions: &Arc<dyn Versions>) -> Result<Self> {
-        let id = wait(versions.latest()).map_err(fault)?;
+    pub(crate) fn open_latest(versions: &Arc<dyn Versions>) -> Result<Self> {
+        let id = block_on(versions.latest()).map_err(convert_error)?;
         Ok(Self::new(versions, id))
     }
 
@@ -56,8 +56,9 @@ impl Pinned {
     }
 
     /// Opens the objects of the version, and an empty medium in place of a journal.
-    pub(crate) fn media(&self, options: &OpenOptions) -> Result<(Medium, Medium)> {
-        let Backend { store, prefix, .. } = wait(self.versions.open(&self.id)).map_err(fault)?;
+    pub(crate) fn open_media(&self, options: &OpenOptions) -> Result<(Medium, Medium)> {
+        let Backend { store, prefix, .. } =
+            block_on(self.versions.open(&self.id)).map_err(convert_error)?;
         let none = Objects::new(Arc::new(InMemory::new()), &"".into(), options);
         Ok((Medium::Objects(Objects::new(store, &prefix, options)), Medium::Objects(none)))
     }
@@ -65,7 +66,7 @@ impl Pinned {
     /// Returns the versions up to this one, newest first.
     fn history(&self) -> Result<&[CommittedVersion]> {
         if self.history.get().is_none() {
-            let found = wait(self.versions.history(&self.id)).map_err(fault)?;
+            let found = block_on(self.versions.history(&self.id)).map_err(convert_error)?;
             // A faster thread has set the same history.
             let _ = self.history.set(found);
         }
@@ -79,7 +80,7 @@ impl Pinned {
     }
 
     /// Returns the versions after the first with their numbers, newest first.
-    fn numbered(&self) -> Result<impl Iterator<Item = (u64, &CommittedVersion)>> {
+    fn numbered_versions(&self) -> Result<impl Iterator<Item = (u64, &CommittedVersion)>> {
         let history = self.history()?;
         Ok((0..num::to_u64(history.len())).rev().zip(history).filter(|(number, _)| *number > 0))
     }
@@ -103,7 +104,7 @@ impl Pinned {
 
     /// Pins the current version of the address.
     pub(crate) fn reopen(&self) -> Result<Self> {
-        Self::latest(&self.versions)
+        Self::open_latest(&self.versions)
     }
 
     /// Returns the reason why commits are refused; `None` where they are not.
@@ -126,7 +127,8 @@ impl Pinned {
         });
         let properties = commit_properties(&report, body, operations, options)?;
         let note = CommitNote { message, properties };
-        let id = wait(self.versions.commit(&self.id, changes.clone(), note)).map_err(fault)?;
+        let id = block_on(self.versions.commit(&self.id, changes.clone(), note))
+            .map_err(convert_error)?;
         // A second commit on the same version is a conflict, so that this is the only one.
         let _ = self.committed.set(());
         report["head"] = json!(self.head()?);
@@ -146,7 +148,7 @@ impl Pinned {
                 "objects": properties["report"]["objects"], "undoes": properties["undoes"],
             })
         };
-        Ok(self.numbered()?.take(limit).map(entry).collect())
+        Ok(self.numbered_versions()?.take(limit).map(entry).collect())
     }
 
     /// Returns one commit with all its properties.
@@ -158,20 +160,20 @@ impl Pinned {
         shown["time"] = json!(version.time);
         shown["message"] = json!(version.message);
         if number > 0 {
-            shown["keys"] = self.keys_of(number, options)?;
+            shown["keys"] = self.read_changed_keys(number, options)?;
         }
         Ok(shown)
     }
 
     /// Returns the keys that a commit changed, with their lengths before and after; null where the repository does not list
     /// them.
-    fn keys_of(&self, number: u64, options: &OpenOptions) -> Result<Json> {
+    fn read_changed_keys(&self, number: u64, options: &OpenOptions) -> Result<Json> {
         let (before, after) = (self.open_at(number - 1)?, self.open_at(number)?);
-        let keys = match wait(self.versions.changed_keys(&before.id, &after.id)) {
+        let keys = match block_on(self.versions.changed_keys(&before.id, &after.id)) {
             Err(error) if error.class() == Class::Unsupported => return Ok(Json::Null),
-            keys => keys.map_err(fault)?,
+            keys => keys.map_err(convert_error)?,
         };
-        let [(before, _), (after, _)] = [before.media(options)?, after.media(options)?];
+        let [(before, _), (after, _)] = [before.open_media(options)?, after.open_media(options)?];
         let len = |medium: &Medium, key: &str| -> Result<Option<u64>> {
             Ok(medium.metadata(key)?.map(|(len, _)| len))
         };
@@ -194,18 +196,19 @@ impl Pinned {
         if then.id == self.id {
             return Ok((HashMap::new(), Vec::new()));
         }
-        let (store, _) = then.media(options)?;
+        let (store, _) = then.open_media(options)?;
         if !store.exists("zarr.json")? {
             let text =
                 format!("at commit {number} there was no store yet; take back fewer commits");
             return Err(EditError::invalid(text));
         }
-        let keys = wait(self.versions.changed_keys(&then.id, &self.id)).map_err(fault)?;
+        let keys =
+            block_on(self.versions.changed_keys(&then.id, &self.id)).map_err(convert_error)?;
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let contents =
             store.get_all(&keys)?.into_iter().map(|found| found.map(|found| found.bytes));
         let contents = keys.iter().map(|key| (*key).to_owned()).zip(contents).collect();
-        let later = self.numbered()?.take_while(|(at, _)| *at > number);
+        let later = self.numbered_versions()?.take_while(|(at, _)| *at > number);
         let properties =
             later.map(|(_, version)| version.properties.get("zvf").cloned().unwrap_or_default());
         Ok((contents, properties.collect()))
@@ -236,7 +239,7 @@ fn commit_properties(
 }
 
 /// Converts an error of a repository, without the class in front of the message.
-fn fault(error: StoreError) -> EditError {
+fn convert_error(error: StoreError) -> EditError {
     let (class, text) = (error.class(), error.to_string());
     let message = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
     EditError::new(class, message).caused_by(error)

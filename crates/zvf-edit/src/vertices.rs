@@ -29,7 +29,7 @@ struct Affine {
 impl Affine {
     fn parse(fields: &Fields, axes: usize) -> Result<Self> {
         fields::refuse_unknown(fields, &["matrix", "offset"])?;
-        let rows = fields::list(fields, "matrix")?
+        let rows = fields::read_list(fields, "matrix")?
             .ok_or_else(|| EditError::invalid("affine: the matrix is missing"))?;
         let rows: Result<Vec<Vec<f64>>> =
             rows.iter().map(|row| parse_vector(row, axes, "affine.matrix")).collect();
@@ -60,7 +60,7 @@ impl Affine {
 
 /// Parses a list of one number for each axis.
 fn parse_vector(value: &Json, axes: usize, name: &str) -> Result<Vec<f64>> {
-    let vector = fields::floats(value, name)?;
+    let vector = fields::parse_floats(value, name)?;
     if vector.len() != axes {
         return Err(EditError::invalid(format!(
             "{name}: {} values, expected {axes}",
@@ -129,8 +129,9 @@ impl Geometry {
 impl Transaction {
     pub(crate) fn vertex_set(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["vertices", "values", "each"])?;
-        let selection = self.select(fields::need(fields, "vertices")?)?;
-        let (values, value_lists) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
+        let selection = self.select(fields::need_field(fields, "vertices")?)?;
+        let (values, value_lists) =
+            (fields::read_map(fields, "values")?, fields::read_map(fields, "each")?);
         if values.is_none() && value_lists.is_none() {
             return Err(EditError::invalid("\"values\" or \"each\" is missing"));
         }
@@ -206,7 +207,7 @@ impl Transaction {
         if ways != 1 {
             return Err(EditError::invalid("one of \"to\", \"by\" and \"affine\" is wanted"));
         }
-        let selection = self.select(fields::need(fields, "vertices")?)?;
+        let selection = self.select(fields::need_field(fields, "vertices")?)?;
         let kind = selection.kind;
         let axes = self.kinds[kind].axes;
         let targets: Vec<Vec<f64>> = if let Some(to) = fields.get("to") {
@@ -218,7 +219,7 @@ impl Transaction {
                 position.iter().zip(&by).map(|(x, d)| x + d).collect()
             };
             selection.vertices.iter().map(shift).collect()
-        } else if let Some(affine) = fields::map(fields, "affine")? {
+        } else if let Some(affine) = fields::read_map(fields, "affine")? {
             let affine = Affine::parse(affine, axes)?;
             let image = |v: &Vid| affine.apply(&self.kinds[kind].decimal_position(*v));
             selection.vertices.iter().map(image).collect()
@@ -256,9 +257,9 @@ impl Transaction {
         owner: u32,
         fields: &Fields,
     ) -> Result<Vec<Vid>> {
-        let positions = fields::list(fields, "positions")?
+        let positions = fields::read_list(fields, "positions")?
             .ok_or_else(|| EditError::invalid("the field \"positions\" is missing"))?;
-        let attributes = fields::map(fields, "attributes")?;
+        let attributes = fields::read_map(fields, "attributes")?;
         let mut rows: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
         for (name, list) in attributes.into_iter().flatten() {
             let list = need_list_of(list, positions.len(), name)?;
@@ -289,7 +290,7 @@ impl Transaction {
         }
         let mut new_vertices = Vec::with_capacity(positions.len());
         for position in positions {
-            let position = fields::floats(position, "positions")?;
+            let position = fields::parse_floats(position, "positions")?;
             let bytes = self.kinds[kind].encode_position(&position)?;
             new_vertices.push(self.kinds[kind].new_vertex(&bytes, owner)?);
         }
@@ -311,7 +312,7 @@ impl Transaction {
             fields,
             &["object", "positions", "attributes", "at", "parents", "as", "kind"],
         )?;
-        let id = fields::int(fields, "object")?;
+        let id = fields::read_int(fields, "object")?;
         let kind = self.kind_of_new_vertices(id, fields)?;
         self.check_new_vertices(kind, fields)?;
         let kind_type = self.kinds[kind].kind;
@@ -325,7 +326,7 @@ impl Transaction {
             return Err(EditError::invalid(format!("object {id} is no {kind_type}")));
         }
         self.mark_written(format!("object:{id}"));
-        self.kinds[kind].touch(object)?;
+        self.kinds[kind].mark_object_changed(object)?;
         let before = self.kinds[kind].vertices_of(object);
         let parents = self.new_parents(kind, object, &before, fields)?;
         let new_vertices = self.make_vertices(kind, object, fields)?;
@@ -382,7 +383,7 @@ impl Transaction {
         fields: &Fields,
     ) -> Result<Vec<ParentRef>> {
         let mut parents: Vec<ParentRef> = Vec::new();
-        for parent in fields::list(fields, "parents")?.unwrap_or_default() {
+        for parent in fields::read_list(fields, "parents")?.unwrap_or_default() {
             let object_fields = parent.as_object();
             let new = object_fields.and_then(|map| map.get("new")).and_then(Json::as_u64);
             let index = object_fields.filter(|map| map.len() == 1).and_then(|map| map.get("index"));
@@ -396,7 +397,7 @@ impl Transaction {
                     })?)
                 }
                 (None, Some(index)) => match crate::select::pick_entries(before, index)?[..] {
-                    [one] => ParentRef::Existing(one),
+                    [vertex] => ParentRef::Existing(vertex),
                     _ => return Err(EditError::invalid("parents: one index is meant")),
                 },
                 (None, None) => {
@@ -418,7 +419,7 @@ impl Transaction {
         kind: usize,
         vertices: &[Vid],
     ) -> Result<()> {
-        if let Some(name) = fields::text(fields, "as")? {
+        if let Some(name) = fields::read_text(fields, "as")? {
             self.named.insert(name, NamedSelection::Vertices(kind, vertices.to_vec()));
         }
         Ok(())
@@ -426,7 +427,7 @@ impl Transaction {
 
     pub(crate) fn vertex_remove(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["vertices", "links"])?;
-        let selection = self.select(fields::need(fields, "vertices")?)?;
+        let selection = self.select(fields::need_field(fields, "vertices")?)?;
         let kind = selection.kind;
         let kind_type = self.kinds[kind].kind;
         let allowed: &[&str] = match kind_type {
@@ -435,7 +436,7 @@ impl Transaction {
             Kind::PointCloud | Kind::Line => &[],
             _ => &[],
         };
-        if let Some(word) = fields::text(fields, "links")?
+        if let Some(word) = fields::read_text(fields, "links")?
             && !allowed.contains(&word.as_str())
         {
             return Err(EditError::invalid(format!("links: {word:?} is no way for a {kind_type}")));
@@ -476,7 +477,7 @@ impl Transaction {
                 }
                 continue;
             }
-            self.kinds[kind].touch(owner)?;
+            self.kinds[kind].mark_object_changed(owner)?;
             let geometry = &mut self.kinds[kind];
             let state = geometry.object(owner).cloned().unwrap_or_default();
             let remaining: Vec<Vid> =
@@ -528,8 +529,8 @@ impl Transaction {
 
     pub(crate) fn vertex_parent(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["vertex", "parent"])?;
-        let (kind, v) = self.select_one(fields::need(fields, "vertex")?)?;
-        let (parent_kind, parent) = self.select_one(fields::need(fields, "parent")?)?;
+        let (kind, v) = self.select_one(fields::need_field(fields, "vertex")?)?;
+        let (parent_kind, parent) = self.select_one(fields::need_field(fields, "parent")?)?;
         let geometry = &mut self.kinds[kind];
         if geometry.kind != Kind::Skeleton || kind != parent_kind {
             return Err(EditError::invalid("only vertices of skeletons have parents"));
@@ -554,7 +555,7 @@ impl Transaction {
         self.mark_owners_written(kind, &[v])?;
         let geometry = &mut self.kinds[kind];
         if changed {
-            geometry.touch(owner)?;
+            geometry.mark_object_changed(owner)?;
             geometry.parent[v as usize] = parent;
             geometry.parents_changed.insert(owner);
         }

@@ -67,19 +67,23 @@ impl<T> Body for HeldBody<T> {
 }
 
 /// Creates an answer with the common headers.
-pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: AnswerBody) -> Answer {
+pub(crate) fn new_answer(
+    status: StatusCode,
+    content_type: &'static str,
+    body: AnswerBody,
+) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
-    set(headers, CONTENT_TYPE, content_type);
-    set(headers, X_CONTENT_TYPE_OPTIONS, "nosniff");
-    set(headers, CACHE_CONTROL, "no-cache");
-    set(headers, CONTENT_SECURITY_POLICY, POLICY);
-    set(headers, HeaderName::from_static("referrer-policy"), "no-referrer");
+    set_header(headers, CONTENT_TYPE, content_type);
+    set_header(headers, X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set_header(headers, CACHE_CONTROL, "no-cache");
+    set_header(headers, CONTENT_SECURITY_POLICY, POLICY);
+    set_header(headers, HeaderName::from_static("referrer-policy"), "no-referrer");
     answer
 }
 
-fn set(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
+fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
     headers.insert(name, HeaderValue::from_static(value));
 }
 
@@ -92,12 +96,15 @@ pub(crate) fn json_answer(document: &serde_json::Value, request: &HeaderMap) -> 
 
 /// Creates a text answer, compressed where the client accepts that and it is smaller.
 pub(crate) fn text_answer(kind: &'static str, text: Vec<u8>, request: &HeaderMap) -> Answer {
-    let packed =
-        if takes_gzip(request) && text.len() >= MIN_GZIP_BYTES { gzip(&text).ok() } else { None };
+    let packed = if takes_gzip(request) && text.len() >= MIN_GZIP_BYTES {
+        compress_gzip(&text).ok()
+    } else {
+        None
+    };
     let is_packed = packed.is_some();
-    let mut answer = answer(StatusCode::OK, kind, full_body(packed.unwrap_or(text)));
+    let mut answer = new_answer(StatusCode::OK, kind, full_body(packed.unwrap_or(text)));
     if is_packed {
-        set(answer.headers_mut(), CONTENT_ENCODING, "gzip");
+        set_header(answer.headers_mut(), CONTENT_ENCODING, "gzip");
     }
     answer.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
     answer
@@ -113,7 +120,7 @@ pub(crate) fn takes_gzip(request: &HeaderMap) -> bool {
     })
 }
 
-fn gzip(text: &[u8]) -> io::Result<Vec<u8>> {
+fn compress_gzip(text: &[u8]) -> io::Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(text)?;
     packed.finish()
@@ -122,9 +129,9 @@ fn gzip(text: &[u8]) -> io::Result<Vec<u8>> {
 /// Creates the answer to a refused request.
 pub(crate) fn refuse(refusal: &Refusal) -> Answer {
     let body = full_body(refusal.document());
-    let mut answer = answer(refusal.status, "application/json", body);
+    let mut answer = new_answer(refusal.status, "application/json", body);
     if let Some((name, value)) = refusal.header() {
-        set(answer.headers_mut(), name, value);
+        set_header(answer.headers_mut(), name, value);
     }
     answer
 }

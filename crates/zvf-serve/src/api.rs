@@ -11,7 +11,7 @@ use zvf::inspect::{GroupView, ObjectView, Summary};
 use zvf::{LevelId, LevelReader, Plan, Reader};
 
 use crate::answer::{Answer, json_answer};
-use crate::api_request::{ApiRequest, resolve};
+use crate::api_request::{ApiRequest, resolve_groups};
 use crate::picture;
 use crate::query_fields::{parse_ids, parse_kind, parse_query};
 use crate::refusal::Refusal;
@@ -19,7 +19,7 @@ use crate::state::State;
 use crate::stores::ServedStore;
 use crate::target::is_safe_segment;
 use crate::transfer;
-use crate::work::run;
+use crate::work::run_blocking;
 
 /// Answers `/api/stores`.
 pub(crate) fn list_stores(state: &State, headers: &HeaderMap) -> Answer {
@@ -60,7 +60,7 @@ const MAX_JOINT_STORES: usize = 8;
 /// Answers `/api/<name>/...`.
 pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Result<Answer, Refusal> {
     let Ok(permit) = Arc::clone(&state.queries).try_acquire_owned() else {
-        return Err(Refusal::busy("too many queries are being answered; try again"));
+        return Err(Refusal::service_unavailable("too many queries are being answered; try again"));
     };
     let running = (permit, state.metrics.start_query());
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
@@ -69,42 +69,40 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
     let max_objects = limits.max_objects;
     match path[..] {
         ["info"] => {
-            let document = run(state, running, async move { info(&store, &fields).await }).await?;
+            let document =
+                run_blocking(state, running, async move { read_info(&store, &fields).await })
+                    .await?;
             Ok(json_answer(&document, &request.headers))
         }
         ["object"] | ["object", _] => {
             let ids = path.get(1).map(|ids| (*ids).to_owned());
-            let found =
-                run(
-                    state,
-                    running,
-                    async move { objects(&store, ids, &fields, max_objects).await },
-                );
+            let found = run_blocking(state, running, async move {
+                read_objects(&store, ids, &fields, max_objects).await
+            });
             Ok(json_answer(&found.await?, &request.headers))
         }
         ["group"] | ["group", _] => {
             let group = path.get(1).map(|group| (*group).to_owned());
-            let found =
-                run(
-                    state,
-                    running,
-                    async move { groups(&store, group, &fields, max_objects).await },
-                );
+            let found = run_blocking(state, running, async move {
+                read_groups(&store, group, &fields, max_objects).await
+            });
             Ok(json_answer(&found.await?, &request.headers))
         }
         ["search"] => {
-            let found =
-                run(state, running, async move { search(&store, &fields, max_objects).await });
+            let found = run_blocking(state, running, async move {
+                search_objects(&store, &fields, max_objects).await
+            });
             Ok(json_answer(&found.await?, &request.headers))
         }
         ["keys"] => {
-            let found = run(state, running, async move { list_keys(&store, &fields).await });
+            let found =
+                run_blocking(state, running, async move { list_keys(&store, &fields).await });
             Ok(json_answer(&found.await?, &request.headers))
         }
         ["plan"] => {
             let parsed = parse_query(fields, limits.max_rows, &[])?;
-            let found = run(state, running, async move {
-                let (reader, parsed) = resolve(&store, parsed).await?;
+            let found = run_blocking(state, running, async move {
+                let (reader, parsed) = resolve_groups(&store, parsed).await?;
                 let plan = reader.plan(&parsed.query).await;
                 Ok(plan_document(&plan.map_err(|error| store.refuse(&error.into()))?))
             });
@@ -130,7 +128,7 @@ fn unknown_field(name: &str) -> Refusal {
     Refusal::bad_request(format!("there is no field {name:?} with this value"))
 }
 
-async fn info(
+async fn read_info(
     store: &ServedStore,
     fields: &[(String, String)],
 ) -> Result<serde_json::Value, Refusal> {
@@ -187,7 +185,7 @@ async fn open_kinds(
     Ok(levels)
 }
 
-async fn objects(
+async fn read_objects(
     store: &ServedStore,
     ids: Option<String>,
     fields: &[(String, String)],
@@ -235,7 +233,7 @@ async fn objects(
 }
 
 /// Searches objects by their id, or by the value of an attribute.
-async fn search(
+async fn search_objects(
     store: &ServedStore,
     fields: &[(String, String)],
     max_objects: usize,
@@ -304,7 +302,7 @@ async fn list_keys(
 /// The largest number of listed objects.
 const MAX_KEYS: usize = 200_000;
 
-async fn groups(
+async fn read_groups(
     store: &ServedStore,
     group: Option<String>,
     fields: &[(String, String)],

@@ -20,7 +20,7 @@ pub(crate) struct ApiRequest {
 }
 
 /// Returns a query with its groups as numbers, and the reader that answers it.
-pub(crate) async fn resolve(
+pub(crate) async fn resolve_groups(
     store: &ServedStore,
     mut parsed: ParsedQuery,
 ) -> Result<(Reader, ParsedQuery), Refusal> {

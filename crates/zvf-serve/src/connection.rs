@@ -65,7 +65,7 @@ impl InProgress {
         RequestInProgress(Arc::clone(&self.0))
     }
 
-    pub(crate) fn any(&self) -> bool {
+    pub(crate) fn has_requests(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 }

@@ -15,7 +15,7 @@ use hyper::header::{
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStoreExt as _};
 
-use crate::answer::{Answer, AnswerBody, answer, empty_body, full_body};
+use crate::answer::{Answer, AnswerBody, empty_body, full_body, new_answer};
 use crate::files::{LocalFile, LocalRoot};
 use crate::range::{Ranged, parse_range};
 use crate::refusal::Refusal;
@@ -37,7 +37,7 @@ pub(crate) async fn answer_file(
     head: bool,
 ) -> Result<Answer, Refusal> {
     if key.iter().any(|segment| segment.contains(',')) {
-        return Err(absent(&key));
+        return Err(refuse_absent(&key));
     }
     match &**bytes {
         Bytestore::Local(_) => answer_local(std::sync::Arc::clone(bytes), key, request, head).await,
@@ -62,16 +62,16 @@ async fn answer_local(
     let request = request.clone();
     let content_type = content_type(&key);
     let opened = tokio::task::spawn_blocking(move || -> Result<_, Refusal> {
-        let Bytestore::Local(root) = &*bytes else { return Err(absent(&key)) };
-        let file = root.open(&key).map_err(|error| unreadable(&key, &error))?;
-        let file = file.ok_or_else(|| absent(&key))?;
-        let sent = choose(&request, &file.etag, file.len);
+        let Bytestore::Local(root) = &*bytes else { return Err(refuse_absent(&key)) };
+        let file = root.open(&key).map_err(|error| refuse_unreadable(&key, &error))?;
+        let file = file.ok_or_else(|| refuse_absent(&key))?;
+        let sent = choose_sent_part(&request, &file.etag, file.len);
         // Small files are read here, which saves a switch of threads.
         let first = match sent.range.end - sent.range.start {
             len if head || len > PIECE_BYTES => None,
             len => Some(
                 file.read(sent.range.start, usize_from(len))
-                    .map_err(|error| unreadable(&key, &error))?,
+                    .map_err(|error| refuse_unreadable(&key, &error))?,
             ),
         };
         Ok((file, sent, first))
@@ -89,7 +89,7 @@ async fn answer_local(
 }
 
 /// Chooses whether a file is sent whole, in part or not at all.
-pub(crate) fn choose(request: &HeaderMap, etag: &str, len: u64) -> Sent {
+pub(crate) fn choose_sent_part(request: &HeaderMap, etag: &str, len: u64) -> Sent {
     let text = |name| request.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let matches = |list: &str| {
         let tags = list.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
@@ -120,7 +120,7 @@ pub(crate) fn file_answer(
     len: u64,
     body: AnswerBody,
 ) -> Answer {
-    let mut answer = answer(sent.status, kind, body);
+    let mut answer = new_answer(sent.status, kind, body);
     let headers = answer.headers_mut();
     let mut set = |name, text: &str| {
         // A tag of the backend that is no valid header value is left out.
@@ -170,7 +170,7 @@ async fn answer_remote(
     let etag = meta.e_tag.clone().filter(|tag| tag.starts_with('"')).unwrap_or_else(|| {
         format!("\"{:x}-{:x}\"", meta.size, meta.last_modified.timestamp_micros())
     });
-    let sent = choose(request, &etag, meta.size);
+    let sent = choose_sent_part(request, &etag, meta.size);
     let body = if head || sent.range.is_empty() {
         empty_body()
     } else {
@@ -196,7 +196,7 @@ fn remote_fault(key: &[String], error: &object_store::Error) -> Refusal {
     let name = key.join("/");
     // The message of the backend may name addresses and keys: only the class of the fault is sent.
     match error {
-        object_store::Error::NotFound { .. } => absent(key),
+        object_store::Error::NotFound { .. } => refuse_absent(key),
         object_store::Error::PermissionDenied { .. }
         | object_store::Error::Unauthenticated { .. } => Refusal::new(
             StatusCode::BAD_GATEWAY,
@@ -209,14 +209,14 @@ fn remote_fault(key: &[String], error: &object_store::Error) -> Refusal {
     }
 }
 
-fn absent(key: &[String]) -> Refusal {
+fn refuse_absent(key: &[String]) -> Refusal {
     let name = key.join("/");
     let message =
         if name.is_empty() { "this server shows no folders" } else { "there is no such file" };
     Refusal::not_found(message).with_key(name)
 }
 
-fn unreadable(key: &[String], error: &io::Error) -> Refusal {
+fn refuse_unreadable(key: &[String], error: &io::Error) -> Refusal {
     let (status, class) = match error.kind() {
         io::ErrorKind::PermissionDenied => (StatusCode::FORBIDDEN, "PermissionDenied"),
         io::ErrorKind::UnexpectedEof => (StatusCode::INTERNAL_SERVER_ERROR, "FileChanged"),

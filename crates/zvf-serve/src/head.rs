@@ -42,7 +42,7 @@ pub(crate) fn scan_head(
     limits: &Limits,
 ) -> Result<Option<Head>, Refusal> {
     if bytes.first().is_some_and(|first| !is_token(*first)) {
-        return Err(malformed("the request does not begin with a method"));
+        return Err(refuse_malformed("the request does not begin with a method"));
     }
     let from = scanned.saturating_sub(END.len());
     check_line_ends(bytes, from)?;
@@ -74,7 +74,7 @@ fn check_line_ends(bytes: &[u8], from: usize) -> Result<(), Refusal> {
             _ => false,
         };
         if is_alone {
-            return Err(malformed("lines of a head end with CR LF"));
+            return Err(refuse_malformed("lines of a head end with CR LF"));
         }
         if bytes.get(..=at).is_some_and(|head| head.ends_with(END)) {
             break; // the body follows
@@ -89,18 +89,18 @@ fn check_request_line(line: &[u8]) -> Result<bool, Refusal> {
     let (Some(method), Some(target), Some(version), None) =
         (words.next(), words.next(), words.next(), words.next())
     else {
-        return Err(malformed("a request line is a method, a target and a version"));
+        return Err(refuse_malformed("a request line is a method, a target and a version"));
     };
     if method.is_empty() || !method.iter().copied().all(is_token) {
-        return Err(malformed("the method is no word"));
+        return Err(refuse_malformed("the method is no word"));
     }
     let is_visible = |byte: &u8| byte.is_ascii_graphic() && !b"\"#<>`".contains(byte);
     if target.is_empty() || !target.iter().all(is_visible) {
-        return Err(malformed("a target is visible ASCII without a fragment"));
+        return Err(refuse_malformed("a target is visible ASCII without a fragment"));
     }
     let is_absolute = target.starts_with(b"http://") || target.starts_with(b"https://");
     if !(target.starts_with(b"/") || is_absolute || target == b"*" || method == b"CONNECT") {
-        return Err(malformed("a target is a path that begins with a slash"));
+        return Err(refuse_malformed("a target is a path that begins with a slash"));
     }
     match version {
         b"HTTP/1.1" => Ok(false),
@@ -111,7 +111,7 @@ fn check_request_line(line: &[u8]) -> Result<bool, Refusal> {
             let status = StatusCode::HTTP_VERSION_NOT_SUPPORTED;
             Err(Refusal::new(status, "Unsupported", "this server speaks HTTP/1.1"))
         }
-        _ => Err(malformed("the version is not one of HTTP")),
+        _ => Err(refuse_malformed("the version is not one of HTTP")),
     }
 }
 
@@ -124,20 +124,20 @@ fn check_headers(headers: &[u8], is_old: bool, limits: &Limits) -> Result<u64, R
         count += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let Some(colon) = line.iter().position(|byte| *byte == b':') else {
-            return Err(malformed("a header has no colon"));
+            return Err(refuse_malformed("a header has no colon"));
         };
         let (name, value) = (line.get(..colon).unwrap_or_default(), line.get(colon + 1..));
         let value = value.unwrap_or_default().trim_ascii();
         if name.is_empty() || !name.iter().copied().all(is_token) {
-            return Err(malformed("the name of a header is no word, or a header is folded"));
+            return Err(refuse_malformed("the name of a header is no word, or a header is folded"));
         }
         if value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
-            return Err(malformed("a header holds a control character"));
+            return Err(refuse_malformed("a header holds a control character"));
         }
         if name.eq_ignore_ascii_case(b"content-length") {
             let stated = parse_length(value)?;
             if length.replace(stated).is_some() {
-                return Err(malformed("the length of the body is stated twice"));
+                return Err(refuse_malformed("the length of the body is stated twice"));
             }
         }
         is_coded |= name.eq_ignore_ascii_case(b"transfer-encoding");
@@ -147,10 +147,10 @@ fn check_headers(headers: &[u8], is_old: bool, limits: &Limits) -> Result<u64, R
         return Err(too_many_headers());
     }
     if hosts > 1 || (hosts == 0 && !is_old) {
-        return Err(malformed("a request names one host"));
+        return Err(refuse_malformed("a request names one host"));
     }
     match (is_coded, length) {
-        (true, Some(_)) => Err(malformed("a length and a coded transfer are stated")),
+        (true, Some(_)) => Err(refuse_malformed("a length and a coded transfer are stated")),
         (true, None) => {
             let status = StatusCode::LENGTH_REQUIRED;
             Err(Refusal::new(status, "InvalidArgument", "a body must state its length"))
@@ -167,10 +167,10 @@ fn parse_length(value: &[u8]) -> Result<u64, Refusal> {
     let digits = std::str::from_utf8(value).ok();
     let digits = digits.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let length = digits.and_then(|text| text.parse().ok());
-    length.ok_or_else(|| malformed("the length of the body is no number"))
+    length.ok_or_else(|| refuse_malformed("the length of the body is no number"))
 }
 
-fn malformed(message: &str) -> Refusal {
+fn refuse_malformed(message: &str) -> Refusal {
     Refusal::bad_request(message)
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::state::State;
 
 /// Returns the stores with a picture and links. Names are safe path segments: they need no escaping.
-pub(crate) fn list(state: &State) -> String {
+pub(crate) fn render_store_list(state: &State) -> String {
     let mut page = String::from(HEAD);
     if state.stores.len() > 1 {
         let all = crate::api::joint_page_address(&state.stores);

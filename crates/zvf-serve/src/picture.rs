@@ -6,12 +6,12 @@ use hyper::StatusCode;
 use zvf::render::{ColourBy, Options, Size, View, render};
 use zvf::{LevelRule, Mode};
 
-use crate::answer::{Answer, answer, empty_body, full_body};
-use crate::api_request::{ApiRequest, resolve};
+use crate::answer::{Answer, empty_body, full_body, new_answer};
+use crate::api_request::{ApiRequest, resolve_groups};
 use crate::query_fields::{parse_box, parse_query, too_many_rows};
 use crate::refusal::Refusal;
 use crate::state::State;
-use crate::work::run;
+use crate::work::run_blocking;
 
 /// Answers a request for a picture: the fields of a query, and `size`, `view`, `colour`, `background`.
 pub(crate) async fn answer_picture(
@@ -34,11 +34,11 @@ pub(crate) async fn answer_picture(
         parsed.query = parsed.query.level(parsed.level);
     }
     if request.is_head {
-        return Ok(answer(StatusCode::OK, "image/png", empty_body()));
+        return Ok(new_answer(StatusCode::OK, "image/png", empty_body()));
     }
     let (store, max_rows) = (Arc::clone(&request.store), state.limits.max_rows);
-    let png = run(state, held, async move {
-        let (reader, parsed) = resolve(&store, parsed).await?;
+    let png = run_blocking(state, held, async move {
+        let (reader, parsed) = resolve_groups(&store, parsed).await?;
         let refuse = |error: zvf::Error| store.refuse(&error);
         if !parsed.is_limited {
             let plan = reader.plan(&parsed.query).await.map_err(|error| refuse(error.into()))?;
@@ -52,7 +52,7 @@ pub(crate) async fn answer_picture(
         picture.write_png(&mut png).map_err(|error| refuse(error.into()))?;
         Ok(png)
     });
-    Ok(answer(StatusCode::OK, "image/png", full_body(png.await?)))
+    Ok(new_answer(StatusCode::OK, "image/png", full_body(png.await?)))
 }
 
 fn picture_options(fields: &[(String, String)], max_pixels: u64) -> Result<Options, Refusal> {

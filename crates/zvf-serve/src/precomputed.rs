@@ -12,11 +12,11 @@ use zvf::format::join_causes;
 use zvf_precomputed::PrecomputedError;
 
 use crate::answer::{Answer, empty_body, full_body, json_answer, text_answer};
-use crate::data::{answer_file, choose, file_answer};
+use crate::data::{answer_file, choose_sent_part, file_answer};
 use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stores::ServedStore;
-use crate::work::run;
+use crate::work::run_blocking;
 
 /// Answers a request for an object of a store, or for the list of its folders.
 pub(crate) async fn answer_precomputed(
@@ -29,18 +29,18 @@ pub(crate) async fn answer_precomputed(
     // Viewers request many objects at once: they wait for each other, up to the request timeout.
     let wait = Arc::clone(&state.queries).acquire_owned();
     let Ok(Ok(permit)) = tokio::time::timeout(state.limits.request_timeout, wait).await else {
-        return Err(Refusal::busy("too many objects are being made; try again"));
+        return Err(Refusal::service_unavailable("too many objects are being made; try again"));
     };
     let held = (permit, state.metrics.start_query());
     let Some((layer, key)) = path.split_first().map(|(layer, key)| (layer.clone(), key.to_vec()))
     else {
-        let listed = run(state, held, async move { list_layers(&store).await }).await?;
+        let listed = run_blocking(state, held, async move { list_layers(&store).await }).await?;
         return Ok(json_answer(&listed, headers));
     };
     let is_info = path.last().is_some_and(|name| name == "info");
     let name = path.join("/");
-    let made = run(state, held, async move {
-        let served = store.precomputed().await?;
+    let made = run_blocking(state, held, async move {
+        let served = store.precomputed_store().await?;
         let key: Vec<&str> = key.iter().map(String::as_str).collect();
         served.object(&layer, &key).await.map_err(|error| refuse(&store, error))
     });
@@ -53,7 +53,7 @@ pub(crate) async fn answer_precomputed(
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
     let (len, etag) = (bytes.len() as u64, format!("\"{:x}-{:x}\"", bytes.len(), hasher.finish()));
-    let sent = choose(headers, &etag, len);
+    let sent = choose_sent_part(headers, &etag, len);
     let part =
         [sent.range.start, sent.range.end].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
     let body = if is_head { empty_body() } else { full_body(bytes.slice(part[0]..part[1])) };
@@ -62,7 +62,7 @@ pub(crate) async fn answer_precomputed(
 
 /// Lists the folders of a store.
 async fn list_layers(store: &ServedStore) -> Result<Json, Refusal> {
-    let served = store.precomputed().await?;
+    let served = store.precomputed_store().await?;
     let layers = served.layers().await.map_err(|error| refuse(store, error))?;
     let names: Vec<_> = layers.iter().map(|layer| layer.name.as_str()).collect();
     Ok(json!({"name": store.name, "layers": names}))
@@ -76,8 +76,8 @@ fn refuse(store: &ServedStore, error: PrecomputedError) -> Refusal {
         PrecomputedError::TooLarge { .. } => {
             Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", error.to_string())
         }
-        other => {
-            let message = join_causes(&other, other.source());
+        error => {
+            let message = join_causes(&error, error.source());
             Refusal::new(StatusCode::NOT_FOUND, "Unsupported", message)
         }
     }
@@ -102,7 +102,7 @@ pub(crate) fn view_address(root: &str, has_client: bool, view: &Json) -> String 
             | b',' => {
                 address.push(char::from(byte));
             }
-            other => address.push_str(&format!("%{other:02X}")),
+            byte => address.push_str(&format!("%{byte:02X}")),
         }
     }
     address

@@ -85,7 +85,7 @@ pub(crate) fn parse_query(
                     (limit, parsed.is_limited) = (requested, true);
                 }
             }
-            other if allowed.contains(&other) => parsed.other_fields.push((name, value)),
+            field if allowed.contains(&field) => parsed.other_fields.push((name, value)),
             _ => {
                 let message = format!("there is no field {name:?}");
                 return Err(Refusal::bad_request(message).with_hint("see /api/openapi.json"));
@@ -127,7 +127,7 @@ pub(crate) fn parse_body(body: &[u8]) -> Result<Vec<(String, String)>, Refusal> 
             serde_json::Value::String(text) => text.clone(),
             serde_json::Value::Number(number) => number.to_string(),
             serde_json::Value::Array(items) => {
-                let words: Option<Vec<String>> = items.iter().map(word).collect();
+                let words: Option<Vec<String>> = items.iter().map(word_from_json).collect();
                 words.ok_or_else(|| wrong(format!("{name}: expected texts or numbers")))?.join(",")
             }
             _ => return Err(wrong(format!("{name}: expected a text, a number or a list of them"))),
@@ -137,7 +137,7 @@ pub(crate) fn parse_body(body: &[u8]) -> Result<Vec<(String, String)>, Refusal> 
     Ok(all)
 }
 
-fn word(value: &serde_json::Value) -> Option<String> {
+fn word_from_json(value: &serde_json::Value) -> Option<String> {
     match value {
         serde_json::Value::String(text) => Some(text.clone()),
         serde_json::Value::Number(number) => Some(number.to_string()),

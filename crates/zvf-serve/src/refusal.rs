@@ -42,7 +42,7 @@ impl Refusal {
     }
 
     /// Returns 405: only the methods in `allowed` are supported.
-    pub(crate) fn method(allowed: &'static str) -> Self {
+    pub(crate) fn method_not_allowed(allowed: &'static str) -> Self {
         let refusal = Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "InvalidArgument",
@@ -62,7 +62,7 @@ impl Refusal {
     }
 
     /// Returns 503: the server is at its limit.
-    pub(crate) fn busy(message: impl Into<String>) -> Self {
+    pub(crate) fn service_unavailable(message: impl Into<String>) -> Self {
         let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "LimitExceeded", message);
         Self { header: Some((RETRY_AFTER, "1")), ..refusal }
     }

@@ -220,10 +220,10 @@ impl Server {
 
     /// Stops: new connections are refused, and requests in progress get [`Limits::stop_timeout`].
     pub fn stop(mut self) {
-        self.end();
+        self.stop_and_join();
     }
 
-    fn end(&mut self) {
+    fn stop_and_join(&mut self) {
         // Without a receiver the server has already ended.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
@@ -235,7 +235,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.end();
+        self.stop_and_join();
     }
 }
 
@@ -262,7 +262,7 @@ async fn find_views(
     for store in stores {
         let source = format!("{root}/precomputed/{}", store.name);
         // A store that cannot be shown returns its error on request.
-        let view = match store.precomputed().await {
+        let view = match store.precomputed_store().await {
             Ok(served) => served.view_state(&source).await.ok(),
             Err(_refusal) => None,
         };
@@ -328,7 +328,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
 
 /// Answers 503 without reading the request.
 async fn refuse_connection(mut stream: TcpStream) {
-    let answer = raw_answer(&Refusal::busy("too many connections; try again"), true);
+    let answer = raw_answer(&Refusal::service_unavailable("too many connections; try again"), true);
     let refused = async {
         stream.write_all(&answer).await?;
         stream.shutdown().await?;

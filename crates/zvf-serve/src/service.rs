@@ -25,7 +25,7 @@ use hyper::{Method, Request, StatusCode};
 
 use crate::access::check_host;
 use crate::answer::{
-    Answer, answer, body_bytes, empty_body, full_body, json_answer, refuse, text_answer,
+    Answer, body_bytes, empty_body, full_body, json_answer, new_answer, refuse, text_answer,
 };
 use crate::api::{answer_api, list_stores};
 use crate::api_request::ApiRequest;
@@ -90,7 +90,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
     }
     state.access.check_token(request.headers())?;
     if ![Method::GET, Method::HEAD, Method::POST].contains(request.method()) {
-        return Err(Refusal::method("GET, HEAD"));
+        return Err(Refusal::method_not_allowed("GET, HEAD"));
     }
     let path = parse_path(request.uri().path())?;
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -104,7 +104,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
     if !is_post {
         let allowed = if is_query { "GET, HEAD, POST" } else { "GET, HEAD" };
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            return Err(Refusal::method(allowed));
+            return Err(Refusal::method_not_allowed(allowed));
         }
         if !request.body().is_end_stream() {
             return Err(Refusal::bad_request("this address takes no body"));
@@ -116,16 +116,22 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
     let headers = request.headers().clone();
     let file_key = |rest: &[&str]| rest.iter().map(|segment| (*segment).to_owned()).collect();
     match path[..] {
-        [] => Ok(text_answer("text/html; charset=utf-8", page::list(state).into_bytes(), &headers)),
+        [] => Ok(text_answer(
+            "text/html; charset=utf-8",
+            page::render_store_list(state).into_bytes(),
+            &headers,
+        )),
         // Relative addresses in the page need the slash.
         ["view"] if !request.uri().path().ends_with('/') => Ok(redirect("/view/")),
         ["view"] => answer_viewer("index.html", &headers),
         ["view", name] => answer_viewer(name, &headers),
         ["style.css"] => Ok(text_answer("text/css; charset=utf-8", page::STYLE.into(), &headers)),
-        ["healthz"] => Ok(answer(StatusCode::OK, "text/plain; charset=utf-8", full_body("ok\n"))),
+        ["healthz"] => {
+            Ok(new_answer(StatusCode::OK, "text/plain; charset=utf-8", full_body("ok\n")))
+        }
         ["metrics"] => {
             let text = state.metrics.to_text().into_bytes();
-            Ok(answer(StatusCode::OK, "text/plain; version=0.0.4", full_body(text)))
+            Ok(new_answer(StatusCode::OK, "text/plain; version=0.0.4", full_body(text)))
         }
         ["data", name, ref key @ ..] => {
             let store = find_store(state, name)?;
@@ -176,9 +182,9 @@ fn check_head(limits: &Limits, request: &Request<Incoming>) -> Result<(), Refusa
 
 fn preflight(state: &State, headers: &HeaderMap) -> Result<Answer, Refusal> {
     if state.access.allowed_origin(headers).is_none() {
-        return Err(Refusal::method("GET, HEAD"));
+        return Err(Refusal::method_not_allowed("GET, HEAD"));
     }
-    let mut allowed = answer(StatusCode::NO_CONTENT, "text/plain; charset=utf-8", empty_body());
+    let mut allowed = new_answer(StatusCode::NO_CONTENT, "text/plain; charset=utf-8", empty_body());
     let headers = allowed.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));
     headers.insert(
@@ -190,7 +196,7 @@ fn preflight(state: &State, headers: &HeaderMap) -> Result<Answer, Refusal> {
 
 fn redirect(address: &'static str) -> Answer {
     let mut moved =
-        answer(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", empty_body());
+        new_answer(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", empty_body());
     moved.headers_mut().insert(LOCATION, HeaderValue::from_static(address));
     moved
 }

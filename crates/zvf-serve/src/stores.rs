@@ -62,7 +62,7 @@ impl ServedStore {
     }
 
     /// Returns the current store as precomputed objects.
-    pub(crate) async fn precomputed(&self) -> Result<Arc<Precomputed>, Refusal> {
+    pub(crate) async fn precomputed_store(&self) -> Result<Arc<Precomputed>, Refusal> {
         let reader = self.reader().await?;
         let mut cached = self.precomputed.lock().unwrap_or_else(PoisonError::into_inner);
         let open = || {

@@ -152,11 +152,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
             (true, true) => self.limits.first_byte_timeout,
             (true, false) => self.limits.idle_timeout,
         };
-        if self.in_progress.any() {
+        if self.in_progress.has_requests() {
             self.read.stop(); // the time starts again after the answer
         }
         while self.read.poll_expired(span, context) {
-            if self.in_progress.any() {
+            if self.in_progress.has_requests() {
                 self.read.stop();
                 continue;
             }
@@ -329,7 +329,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
     }
 
-    fn pair(
+    fn connected_pair(
         in_progress: InProgress,
     ) -> (tokio::io::DuplexStream, RequestStream<tokio::io::DuplexStream>) {
         let (client, server) = tokio::io::duplex(1 << 16);
@@ -347,7 +347,7 @@ mod tests {
     fn an_idle_stream_times_out_unless_a_request_is_in_progress() {
         runtime().block_on(async {
             let in_progress = InProgress::default();
-            let (_client, mut stream) = pair(in_progress.clone());
+            let (_client, mut stream) = connected_pair(in_progress.clone());
             let mut byte = [0];
             let request = in_progress.begin();
             let read = stream.read(&mut byte);
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn an_empty_flush_does_not_extend_timeouts() {
         runtime().block_on(async {
-            let (_client, mut stream) = pair(InProgress::default());
+            let (_client, mut stream) = connected_pair(InProgress::default());
             let (mut byte, mut polls) = ([0], 0);
             // Like the layer above, this reads and flushes on every wake-up.
             let read = std::future::poll_fn(|context| {
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn requests_are_forwarded_in_order() {
         runtime().block_on(async {
-            let (mut client, mut stream) = pair(InProgress::default());
+            let (mut client, mut stream) = connected_pair(InProgress::default());
             let first = b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
             let second = b"GET /b HTTP/1.1\r\nHost: a\r\n\r\n";
             client.write_all(&[&b"\r\n"[..], first, second].concat()).await.unwrap();
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn a_late_head_is_answered_with_status_408() {
         runtime().block_on(async {
-            let (mut client, mut stream) = pair(InProgress::default());
+            let (mut client, mut stream) = connected_pair(InProgress::default());
             client.write_all(b"GET /").await.unwrap();
             assert_eq!(stream.read(&mut [0; 9]).await.unwrap(), 0);
             drop(stream.shutdown().await);

@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 use zvf::convert::{ArrowWriter, CsvWriter, JsonlWriter, ParquetWriter};
 use zvf::{Batch, Query, Reader};
 
-use crate::answer::{Answer, AnswerBody, answer, empty_body};
-use crate::api_request::{ApiRequest, resolve};
+use crate::answer::{Answer, AnswerBody, empty_body, new_answer};
+use crate::api_request::{ApiRequest, resolve_groups};
 use crate::query_fields::{parse_query, too_many_rows};
 use crate::refusal::Refusal;
 use crate::state::State;
@@ -67,7 +67,7 @@ pub(crate) async fn answer_query(
         return Err(Refusal::bad_request("format: expected arrows, csv, jsonl or parquet"));
     };
     if request.is_head {
-        return Ok(answer(StatusCode::OK, format.content_type(), empty_body()));
+        return Ok(new_answer(StatusCode::OK, format.content_type(), empty_body()));
     }
     let (begun, begins) = tokio::sync::oneshot::channel();
     let (pieces, received) = mpsc::channel(PIECES_AHEAD);
@@ -78,14 +78,14 @@ pub(crate) async fn answer_query(
     tokio::task::spawn_blocking(move || {
         let _held = held;
         handle.block_on(async move {
-            let resolved = tokio::time::timeout(deadline, resolve(&store, parsed)).await;
+            let resolved = tokio::time::timeout(deadline, resolve_groups(&store, parsed)).await;
             let (reader, parsed) = match resolved {
                 Ok(Ok(resolved)) => resolved,
                 Ok(Err(refusal)) => return drop(begun.send(Err(refusal))),
                 Err(_elapsed) => {
-                    return drop(
-                        begun.send(Err(Refusal::busy("the store did not answer in time"))),
-                    );
+                    return drop(begun.send(Err(Refusal::service_unavailable(
+                        "the store did not answer in time",
+                    ))));
                 }
             };
             let mut begun = Some(begun);
@@ -102,7 +102,7 @@ pub(crate) async fn answer_query(
         });
     });
     match begins.await {
-        Ok(Ok(())) => Ok(answer(StatusCode::OK, format.content_type(), channel_body(received))),
+        Ok(Ok(())) => Ok(new_answer(StatusCode::OK, format.content_type(), channel_body(received))),
         Ok(Err(refusal)) => Err(refusal),
         Err(_closed) => Err(Refusal::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -152,9 +152,9 @@ impl Sending<'_> {
                 return Err(too_many_rows(self.max_rows)); // never an answer that looks complete
             }
             is_empty = false;
-            encoder.write(&batch).map_err(unencodable)?;
-            begin(begun);
-            if send(self.pieces, buffer.take()).await.is_err() {
+            encoder.write(&batch).map_err(refuse_unencodable)?;
+            report_begin(begun);
+            if send_bytes(self.pieces, buffer.take()).await.is_err() {
                 return Ok(()); // the client is gone
             }
         }
@@ -162,12 +162,12 @@ impl Sending<'_> {
             // Without a batch, the columns are those of an empty answer.
             let empty = self.within_deadline(self.reader.run(&query)).await?;
             let empty = empty.map_err(|error| self.store.refuse(&error.into()))?;
-            encoder.write(&empty.batch).map_err(unencodable)?;
+            encoder.write(&empty.batch).map_err(refuse_unencodable)?;
         }
-        encoder.finish().map_err(unencodable)?;
-        begin(begun);
+        encoder.finish().map_err(refuse_unencodable)?;
+        report_begin(begun);
         // An error means that the client is gone.
-        let _ = send(self.pieces, buffer.take()).await;
+        let _ = send_bytes(self.pieces, buffer.take()).await;
         Ok(())
     }
 
@@ -179,21 +179,21 @@ impl Sending<'_> {
     }
 }
 
-fn begin(begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>) {
+fn report_begin(begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>) {
     if let Some(begun) = begun.take() {
         // An error means that the client is gone.
         let _ = begun.send(Ok(()));
     }
 }
 
-async fn send(pieces: &Pieces, bytes: Vec<u8>) -> Result<(), ()> {
+async fn send_bytes(pieces: &Pieces, bytes: Vec<u8>) -> Result<(), ()> {
     if bytes.is_empty() {
         return Ok(());
     }
     pieces.send(Ok(bytes.into())).await.map_err(|_closed| ())
 }
 
-fn unencodable(error: zvf::convert::ConvertError) -> Refusal {
+fn refuse_unencodable(error: zvf::convert::ConvertError) -> Refusal {
     let error = zvf::Error::from(error);
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, &error.class().to_string(), error.to_string())
 }

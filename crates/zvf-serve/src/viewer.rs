@@ -12,7 +12,7 @@ use hyper::header::{
 };
 use hyper::{Response, StatusCode};
 
-use crate::answer::{Answer, answer, empty_body, full_body, takes_gzip};
+use crate::answer::{Answer, empty_body, full_body, new_answer, takes_gzip};
 use crate::refusal::Refusal;
 
 /// One file of the page.
@@ -110,7 +110,7 @@ pub(crate) fn answer_viewer(name: &str, request: &HeaderMap) -> Result<Answer, R
         *sent.status_mut() = StatusCode::NOT_MODIFIED;
         sent
     } else if takes_gzip(request) {
-        let mut sent = answer(StatusCode::OK, file.content_type, full_body(file.gzipped));
+        let mut sent = new_answer(StatusCode::OK, file.content_type, full_body(file.gzipped));
         sent.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         sent
     } else {
@@ -118,7 +118,7 @@ pub(crate) fn answer_viewer(name: &str, request: &HeaderMap) -> Result<Answer, R
             let status = StatusCode::INTERNAL_SERVER_ERROR;
             Refusal::new(status, "Encoding", "a file of the page does not unpack")
         })?;
-        answer(StatusCode::OK, file.content_type, full_body(bytes))
+        new_answer(StatusCode::OK, file.content_type, full_body(bytes))
     };
     let headers = sent.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(VIEWER_POLICY));

@@ -4,7 +4,7 @@ use crate::refusal::Refusal;
 use crate::state::State;
 
 /// Runs `work` on a thread that may block, until its deadline. `held` is dropped when it ends.
-pub(crate) async fn run<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     state: &State,
     held: impl Send + 'static,
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
@@ -16,7 +16,7 @@ pub(crate) async fn run<T: Send + 'static>(
     });
     match worked.await {
         Ok(Ok(done)) => done,
-        Ok(Err(_elapsed)) => Err(timed_out()),
+        Ok(Err(_elapsed)) => Err(refuse_timeout()),
         Err(_panic) => Err(Refusal::new(
             hyper::StatusCode::INTERNAL_SERVER_ERROR,
             "Io",
@@ -25,7 +25,7 @@ pub(crate) async fn run<T: Send + 'static>(
     }
 }
 
-fn timed_out() -> Refusal {
+fn refuse_timeout() -> Refusal {
     Refusal::new(hyper::StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request took too long")
         .with_hint("ask for less: a smaller box, a coarser level, or a limit")
 }

@@ -19,20 +19,20 @@ pub(super) struct Cluster {
 impl Cluster {
     /// One that is ready, with so many executors of one core each.
     pub(super) fn start(program: &Path, executors: usize) -> anyhow::Result<Self> {
-        let port = free_port()?;
+        let port = find_free_port()?;
         let mut cluster = Self { processes: Vec::new(), port };
         let (scheduler, count) = (cluster.address(), executors.to_string());
         cluster
             .spawn(program, &["scheduler", "--listen", &scheduler, "--min-executors", &count])?;
-        cluster.wait_for("/healthz")?;
+        cluster.wait_for_page("/healthz")?;
         for _ in 0..executors {
-            let listen = format!("127.0.0.1:{}", free_port()?);
-            let control = free_port()?.to_string();
+            let listen = format!("127.0.0.1:{}", find_free_port()?);
+            let control = find_free_port()?.to_string();
             let words = ["executor", "--scheduler", &scheduler, "--listen", &listen];
             let more = ["--control-port", &control, "--cores", "1", "--memory", "256"];
             cluster.spawn(program, &[&words[..], &more].concat())?;
         }
-        cluster.wait_for("/readyz")?;
+        cluster.wait_for_page("/readyz")?;
         Ok(cluster)
     }
 
@@ -54,9 +54,9 @@ impl Cluster {
     }
 
     /// Waits until a page of the scheduler says 200.
-    fn wait_for(&mut self, page: &str) -> anyhow::Result<()> {
+    fn wait_for_page(&mut self, page: &str) -> anyhow::Result<()> {
         let begun = Instant::now();
-        while !self.says_ok(page) {
+        while !self.is_page_ok(page) {
             for process in &mut self.processes {
                 if let Some(status) = process.try_wait()? {
                     bail!("a process of the cluster ended: {status}");
@@ -68,7 +68,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn says_ok(&self, page: &str) -> bool {
+    fn is_page_ok(&self, page: &str) -> bool {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
         let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
         let mut text = String::new();
@@ -89,7 +89,7 @@ impl Drop for Cluster {
 }
 
 /// A port that nobody had a moment ago.
-fn free_port() -> anyhow::Result<u16> {
+fn find_free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 

@@ -32,7 +32,7 @@ impl Data {
     }
 
     /// What is said of the levels: no picture shows ten million streamlines.
-    pub(super) const fn levels(self) -> &'static [&'static str] {
+    pub(super) const fn level_words(self) -> &'static [&'static str] {
         match self {
             Self::Points => &[],
             Self::Streamlines => &["--sparsity", "8"],
@@ -40,7 +40,7 @@ impl Data {
     }
 
     /// The type of a row, as NumPy writes it.
-    const fn row(self) -> &'static str {
+    const fn row_dtype(self) -> &'static str {
         match self {
             Self::Points => "[('position', '<f4', (3,)), ('intensity', '<f4')]",
             Self::Streamlines => {
@@ -51,18 +51,18 @@ impl Data {
 }
 
 /// Writes a table of so many vertices.
-pub(super) fn write(data: Data, vertices: u64, path: &Path) -> std::io::Result<()> {
+pub(super) fn write_table(data: Data, vertices: u64, path: &Path) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    header(data, vertices, &mut file)?;
+    write_header(data, vertices, &mut file)?;
     let mut random = Random::new(SEED);
     let (mut at, mut heading) = ([0.0; 3], [0.0; 3]);
     for n in 0..vertices {
-        if n % run(data) == 0 {
-            at = [(); 3].map(|()| random.unit() * SIDE as f32);
-            heading = [(); 3].map(|()| random.unit() - 0.5);
+        if n % run_length(data) == 0 {
+            at = [(); 3].map(|()| random.next_unit() * SIDE as f32);
+            heading = [(); 3].map(|()| random.next_unit() - 0.5);
         }
         for (x, step) in at.iter_mut().zip(&mut heading) {
-            *step += (random.unit() - 0.5) * 0.2;
+            *step += (random.next_unit() - 0.5) * 0.2;
             *x += *step * 0.5;
             // Walks turn round at the walls: those that went on along them would end in the corners.
             if !(0.0..=SIDE as f32).contains(x) {
@@ -71,7 +71,7 @@ pub(super) fn write(data: Data, vertices: u64, path: &Path) -> std::io::Result<(
             }
             file.write_all(&x.to_le_bytes())?;
         }
-        file.write_all(&(random.unit() * 100.0).to_le_bytes())?;
+        file.write_all(&(random.next_unit() * 100.0).to_le_bytes())?;
         if data == Data::Streamlines {
             file.write_all(&((n / LENGTH) as u32).to_le_bytes())?;
         }
@@ -79,8 +79,8 @@ pub(super) fn write(data: Data, vertices: u64, path: &Path) -> std::io::Result<(
     file.flush()
 }
 
-fn header(data: Data, vertices: u64, file: &mut impl Write) -> std::io::Result<()> {
-    let row = data.row();
+fn write_header(data: Data, vertices: u64, file: &mut impl Write) -> std::io::Result<()> {
+    let row = data.row_dtype();
     let words = format!("{{'descr': {row}, 'fortran_order': False, 'shape': ({vertices},), }}");
     // The table begins at a multiple of 64.
     let length = (10 + words.len() + 1).next_multiple_of(64) - 10;
@@ -90,7 +90,7 @@ fn header(data: Data, vertices: u64, file: &mut impl Write) -> std::io::Result<(
 }
 
 /// So many vertices follow each other in space.
-const fn run(data: Data) -> u64 {
+const fn run_length(data: Data) -> u64 {
     match data {
         Data::Points => 1000,
         Data::Streamlines => LENGTH,
@@ -110,7 +110,7 @@ mod tests {
     fn rows_begin_where_the_header_ends() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (data, size) in [(Data::Points, 16), (Data::Streamlines, 20)] {
-            write(data, 250, file.path()).unwrap();
+            write_table(data, 250, file.path()).unwrap();
             let bytes = std::fs::read(file.path()).unwrap();
             let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
             assert!(header.is_multiple_of(64) && bytes[header - 1] == b'\n');

@@ -35,13 +35,13 @@ use zvf_query::{Columns, Query};
 use crate::finished::{self, PartResults};
 use crate::limit;
 use crate::page::{self, Page, Part};
-use crate::parts::packed::turn;
-use crate::parts::sample_data::{box_query, boxes, open, text};
-use crate::pyramid::zvf;
+use crate::parts::packed::measure_queries;
+use crate::parts::sample_data::{box_query, make_boxes, open_store, to_address};
+use crate::pyramid::find_zvf;
 use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::series::Amount;
 use crate::settings::Bench;
-use crate::wanted;
+use crate::targets;
 use crate::watch::ProcessStats;
 use processes::ProcessRun;
 
@@ -62,7 +62,7 @@ pub(crate) struct Extent {
 
 impl Extent {
     /// Whether nothing is left out.
-    const fn is_whole(&self) -> bool {
+    const fn is_complete(&self) -> bool {
         self.only.is_none() && self.sql
     }
 }
@@ -72,7 +72,7 @@ impl Extent {
 pub(crate) fn run(bench: &Bench, extent: Extent, page_file: Option<&Path>) -> anyhow::Result<()> {
     let vertices = extent.vertices;
     ensure!(vertices >= LEAST, "--points: expected at least {LEAST}, found {vertices}");
-    let folder = bench.below("billion")?;
+    let folder = bench.create_folder("billion")?;
     fs::remove_dir_all(&folder)?; // of a run that was stopped
     fs::create_dir_all(&folder)?;
     let (mut page, begun) = (Page::new(), Instant::now());
@@ -83,7 +83,7 @@ pub(crate) fn run(bench: &Bench, extent: Extent, page_file: Option<&Path>) -> an
             }
             let name = format!("{}-{}-{vertices}", PART.name, data.name());
             if extent.resume
-                && let Some((commit, results)) = finished::load(bench, &name, PART.name)?
+                && let Some((commit, results)) = finished::load_results(bench, &name, PART.name)?
             {
                 page.add_results(PART.name, &name, &commit, results);
                 continue;
@@ -94,16 +94,16 @@ pub(crate) fn run(bench: &Bench, extent: Extent, page_file: Option<&Path>) -> an
             let results = trial.run(bench, extent.sql)?;
             let commit = page::current_commit();
             if extent.sql {
-                finished::save(bench, &name, &commit, &results)?;
+                finished::save_results(bench, &name, &commit, &results)?;
             }
             page.add_results(PART.name, &name, &commit, results);
         }
     }
-    println!("{}", page.tables_of(&PART));
-    let Some(file) = page_file.filter(|_| extent.is_whole()) else { return Ok(()) };
-    page.table(PART.name, show_pictures(&pictures_folder(bench)?, vertices, file)?);
+    println!("{}", page.format_part_tables(&PART));
+    let Some(file) = page_file.filter(|_| extent.is_complete()) else { return Ok(()) };
+    page.add_table(PART.name, show_pictures(&pictures_folder(bench)?, vertices, file)?);
     let title = format!("{TITLE}\n* seed: {:#x}", data::SEED);
-    page.write_alone(file, &PART, &title, begun.elapsed())
+    page.write_part(file, &PART, &title, begun.elapsed())
 }
 
 /// One store, and what is done to it.
@@ -123,44 +123,44 @@ impl<'a> Trial<'a> {
 
     /// Does all of it and removes the store at once: set aside, it would take the room of the next one, and it has few files.
     fn run(&mut self, bench: &Bench, sql: bool) -> anyhow::Result<PartResults> {
-        self.build()?;
-        self.ask()?;
-        self.draw()?;
+        self.build_store()?;
+        self.run_queries()?;
+        self.draw_pictures()?;
         self.keep_pictures(&pictures_folder(bench)?)?;
         if self.data == Data::Points {
-            self.stream()?;
+            self.stream_vertices()?;
         }
         if sql {
-            sql::ask(self, bench, self.vertices <= LARGEST_BESIDE_PARQUET)?;
+            sql::run_statements(self, bench, self.vertices <= LARGEST_BESIDE_PARQUET)?;
         }
         fs::remove_dir_all(&self.store)?;
         Ok(self.page.results_of(PART.name))
     }
 
     /// From a file to a validated store with levels.
-    fn build(&mut self) -> anyhow::Result<()> {
+    fn build_store(&mut self) -> anyhow::Result<()> {
         let input = self.folder.join("input.npy");
-        data::write(self.data, self.vertices, &input)?;
-        let store = text(&self.store)?.to_owned();
-        let plan = ["ingest", "plan", text(&input)?, &store, "--kind", self.data.kind()];
-        let done = self.measured(zvf()?, &[&plan[..], &["--json"]].concat())?;
-        self.add(
+        data::write_table(self.data, self.vertices, &input)?;
+        let store = to_address(&self.store)?.to_owned();
+        let plan = ["ingest", "plan", to_address(&input)?, &store, "--kind", self.data.kind()];
+        let done = self.measure_command(find_zvf()?, &[&plan[..], &["--json"]].concat())?;
+        self.add_row(
             "ingest, plan",
-            vec![side("zvf", Role::Zvf, Ok(turn_of(done.seconds, &done.stats)))],
+            vec![new_side("zvf", Role::Zvf, Ok(turn_from_stats(done.seconds, &done.stats)))],
         );
-        self.ingest(&store, &done.stdout, &input)?;
-        self.command("ingest, finish", &["ingest", "finish", &store])?;
+        self.run_ingest_tasks(&store, &done.stdout, &input)?;
+        self.add_command("ingest, finish", &["ingest", "finish", &store])?;
         let levels = ["pyramid", &store, "--levels", "3"];
-        self.command("three levels", &[&levels[..], self.data.levels()].concat())?;
-        self.command("validate", &["validate", &store])
+        self.add_command("three levels", &[&levels[..], self.data.level_words()].concat())?;
+        self.add_command("validate", &["validate", &store])
     }
 
     /// Every task of an ingest in a process of its own, stage by stage, as many at once as there are processors. Only the first
     /// stage reads the input, which is removed then: the disk holds it and the sorted rows, or these and the store.
-    fn ingest(&mut self, store: &str, plan: &str, input: &Path) -> anyhow::Result<()> {
+    fn run_ingest_tasks(&mut self, store: &str, plan: &str, input: &Path) -> anyhow::Result<()> {
         let plan: serde_json::Value = serde_json::from_str(plan)?;
         let tasks = plan["tasks"].as_array().context("a plan lists its tasks")?;
-        let (program, at_once) = (zvf()?, std::thread::available_parallelism()?.get());
+        let (program, at_once) = (find_zvf()?, std::thread::available_parallelism()?.get());
         let command = |task: usize| {
             let mut command = Command::new(&program);
             command.args(["ingest", "run", store, "--task", &task.to_string()]);
@@ -170,46 +170,47 @@ impl<'a> Trial<'a> {
         let (mut seconds, mut all, mut first) = (0.0, ProcessStats::default(), 0);
         for stage in tasks.chunk_by(|a, b| a["stage"] == b["stage"]) {
             let numbers: Vec<usize> = (first..first + stage.len()).collect();
-            let (took, stats) = processes::run_all(&numbers, at_once, command)?;
-            (seconds, all) = (seconds + took, processes::combine(all, &stats, u64::max));
+            let (took, stats) = processes::run_tasks(&numbers, at_once, command)?;
+            (seconds, all) = (seconds + took, processes::combine_stats(all, &stats, u64::max));
             if first == 0 {
                 fs::remove_file(input)?;
             }
             first += stage.len();
         }
         let work = format!("ingest, a process for each task, {at_once} at once");
-        self.add(&work, vec![side("zvf", Role::Zvf, Ok(turn_of(seconds, &all)))]);
+        self.add_row(&work, vec![new_side("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &all)))]);
         Ok(())
     }
 
     /// Boxes and objects.
-    fn ask(&mut self) -> anyhow::Result<()> {
-        let reader = open(&self.store)?;
+    fn run_queries(&mut self) -> anyhow::Result<()> {
+        let reader = open_store(&self.store)?;
         let queries = match self.data {
             Data::Points => {
-                let small = boxes(QUESTIONS, 1e3 / self.vertices as f64);
+                let small = make_boxes(QUESTIONS, 1e3 / self.vertices as f64);
                 small.iter().map(box_query).collect::<anyhow::Result<Vec<Query>>>()?
             }
             Data::Streamlines => {
                 let objects = self.vertices / data::LENGTH;
                 let ids = (0..QUESTIONS as u64).map(|n| n * 7919 % objects);
-                let one = |id| Query::all().of_objects([ObjectId(id as i64)]);
-                ids.map(|id| one(id).columns(Columns::None).uncached()).collect()
+                let object_query = |id| Query::all().of_objects([ObjectId(id as i64)]);
+                ids.map(|id| object_query(id).columns(Columns::None).uncached()).collect()
             }
         };
         let what = if self.data == Data::Points { "boxes" } else { "objects" };
-        let turn = turn(&reader, &queries)?;
-        self.add(&format!("{QUESTIONS} {what}"), vec![side("zvf", Role::Zvf, Ok(turn))]);
+        let turn = measure_queries(&reader, &queries)?;
+        self.add_row(&format!("{QUESTIONS} {what}"), vec![new_side("zvf", Role::Zvf, Ok(turn))]);
         Ok(())
     }
 
     /// Three pictures.
-    fn draw(&mut self) -> anyhow::Result<()> {
-        let (store, picture) = (text(&self.store)?.to_owned(), self.folder.join("picture.png"));
-        let picture = text(&picture)?.to_owned();
+    fn draw_pictures(&mut self) -> anyhow::Result<()> {
+        let (store, picture) =
+            (to_address(&self.store)?.to_owned(), self.folder.join("picture.png"));
+        let picture = to_address(&picture)?.to_owned();
         for (work, _, words) in PICTURES {
             let draw = ["render", &store, "-o", &picture, "--overwrite"];
-            self.command(work, &[&draw[..], &words].concat())?;
+            self.add_command(work, &[&draw[..], &words].concat())?;
         }
         Ok(fs::remove_file(picture)?)
     }
@@ -218,51 +219,51 @@ impl<'a> Trial<'a> {
     fn keep_pictures(&self, folder: &Path) -> anyhow::Result<()> {
         for (_, name, words) in PICTURES {
             let (store, out) =
-                (text(&self.store)?, picture(folder, self.data, name, self.vertices));
-            let draw = ["render", store, "-o", text(&out)?, "--overwrite", "--size", SMALL];
-            self.measured(zvf()?, &[&draw[..], &words].concat())?;
+                (to_address(&self.store)?, picture_path(folder, self.data, name, self.vertices));
+            let draw = ["render", store, "-o", to_address(&out)?, "--overwrite", "--size", SMALL];
+            self.measure_command(find_zvf()?, &[&draw[..], &words].concat())?;
         }
         Ok(())
     }
 
     /// All vertices into one file, beside reading the same cells.
-    fn stream(&mut self) -> anyhow::Result<()> {
+    fn stream_vertices(&mut self) -> anyhow::Result<()> {
         let all = self.folder.join("all.npy");
-        let (store, out) = (text(&self.store)?.to_owned(), text(&all)?.to_owned());
+        let (store, out) = (to_address(&self.store)?.to_owned(), to_address(&all)?.to_owned());
         let ProcessRun { seconds, stats, .. } =
-            self.measured(zvf()?, &["query", &store, "-o", &out])?;
+            self.measure_command(find_zvf()?, &["query", &store, "-o", &out])?;
         fs::remove_file(all)?;
-        let cells = limit::files(&self.store.join("0"))?;
+        let cells = limit::list_files(&self.store.join("0"))?;
         let copy = self.folder.join("cells");
-        let (file, read) = (cat(&cells, Some(&copy))?, cat(&cells, None)?);
+        let (file, read) = (concatenate(&cells, Some(&copy))?, concatenate(&cells, None)?);
         fs::remove_file(copy)?;
         let sides = vec![
-            side("zvf", Role::Zvf, Ok(turn_of(seconds, &stats))),
-            side("cat of the cells into a file", Role::Limit, Ok(file)),
-            side("cat of the cells, only read", Role::Variant, Ok(read)),
+            new_side("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &stats))),
+            new_side("cat of the cells into a file", Role::Limit, Ok(file)),
+            new_side("cat of the cells, only read", Role::Variant, Ok(read)),
         ];
-        self.add("all vertices to npy", sides);
+        self.add_row("all vertices to npy", sides);
         Ok(())
     }
 
     /// A command of ours as a row.
-    fn command(&mut self, work: &str, words: &[&str]) -> anyhow::Result<()> {
-        let ProcessRun { seconds, stats, .. } = self.measured(zvf()?, words)?;
-        self.add(work, vec![side("zvf", Role::Zvf, Ok(turn_of(seconds, &stats)))]);
+    fn add_command(&mut self, work: &str, words: &[&str]) -> anyhow::Result<()> {
+        let ProcessRun { seconds, stats, .. } = self.measure_command(find_zvf()?, words)?;
+        self.add_row(work, vec![new_side("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &stats)))]);
         Ok(())
     }
 
-    fn measured(&self, program: PathBuf, words: &[&str]) -> anyhow::Result<ProcessRun> {
+    fn measure_command(&self, program: PathBuf, words: &[&str]) -> anyhow::Result<ProcessRun> {
         let mut command = Command::new(program);
         command.args(words).args(["--memory-limit", MEMORY, "--quiet"]);
         let context = || format!("{} of {} {}", words.join(" "), self.vertices, self.data.name());
-        processes::run(&mut command).with_context(context)
+        processes::run_command(&mut command).with_context(context)
     }
 
     /// Adds a row, and its step to the growth of all who did it.
-    fn add(&mut self, work: &str, mut sides: Vec<Side>) {
+    fn add_row(&mut self, work: &str, mut sides: Vec<Side>) {
         let work = format!("{}: {work}", self.data.name());
-        let stored = limit::size(&self.store);
+        let stored = limit::disk_size(&self.store);
         for side in sides.iter_mut().filter(|side| side.role == Role::Zvf) {
             side.stored = stored;
         }
@@ -271,23 +272,23 @@ impl<'a> Trial<'a> {
             part: PART.name,
             work: work.clone(),
             count,
-            bars: wanted::find(PART.name, &work),
+            bars: targets::find_bars(PART.name, &work),
             sides,
             profile: None,
         };
         let amount = Amount { elements: self.vertices, ..Amount::default() };
-        self.page.grown(&row, &work, amount);
-        self.page.row(row);
+        self.page.add_growth(&row, &work, amount);
+        self.page.add_row(row);
     }
 }
 
 /// The folder of small pictures of all stores, which a later run may show.
 fn pictures_folder(bench: &Bench) -> anyhow::Result<PathBuf> {
-    bench.below("parts/billion")
+    bench.create_folder("parts/billion")
 }
 
 /// The file of a small picture.
-fn picture(folder: &Path, data: Data, name: &str, vertices: u64) -> PathBuf {
+fn picture_path(folder: &Path, data: Data, name: &str, vertices: u64) -> PathBuf {
     folder.join(format!("{}-{name}-{vertices}.png", data.name()))
 }
 
@@ -300,7 +301,7 @@ fn show_pictures(kept: &Path, vertices: u64, page: &Path) -> anyhow::Result<Stri
     for data in [Data::Points, Data::Streamlines] {
         for (work, name, _) in PICTURES {
             let (kept, shown) =
-                (picture(kept, data, name, vertices), format!("{}-{name}.png", data.name()));
+                (picture_path(kept, data, name, vertices), format!("{}-{name}.png", data.name()));
             fs::copy(&kept, folder.join(&shown)).with_context(|| kept.display().to_string())?;
             let _ = writeln!(lines, "![{}: {work}]({beside}/{shown})", data.name());
         }
@@ -310,7 +311,7 @@ fn show_pictures(kept: &Path, vertices: u64, page: &Path) -> anyhow::Result<Stri
 }
 
 /// Concatenates files, into a file that is synced as `zvf` does it, or into nothing.
-fn cat(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn> {
+fn concatenate(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn> {
     let target = target.map(fs::File::create).transpose()?;
     let begun = Instant::now();
     // A command line has no room for all names.
@@ -328,12 +329,12 @@ fn cat(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn> {
     Ok(Turn::from_seconds(begun.elapsed().as_secs_f64()))
 }
 
-fn side(name: &str, role: Role, result: Result<Turn, String>) -> Side {
+fn new_side(name: &str, role: Role, result: Result<Turn, String>) -> Side {
     Side { name: name.to_owned(), role, result, stored: None }
 }
 
 /// What a process took, as the system counts it.
-fn turn_of(seconds: f64, stats: &ProcessStats) -> Turn {
+fn turn_from_stats(seconds: f64, stats: &ProcessStats) -> Turn {
     let cost = Cost {
         requests: Some(stats.calls),
         bytes: Some(stats.bytes),

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 
-use crate::pyramid::watched;
+use crate::pyramid::watch_command;
 use crate::watch::{ProcessStats, Watch};
 
 /// The cost of a process, and its standard output.
@@ -20,12 +20,12 @@ pub(super) struct ProcessRun {
 }
 
 /// Runs a command to its end. Its output goes to files, so that no pipe fills up meanwhile.
-pub(super) fn run(command: &mut Command) -> anyhow::Result<ProcessRun> {
+pub(super) fn run_command(command: &mut Command) -> anyhow::Result<ProcessRun> {
     let folder = tempfile::tempdir()?;
     let [stdout, faults] = ["said", "faults"].map(|name| folder.path().join(name));
     command.stdin(Stdio::null()).stdout(fs::File::create(&stdout)?);
     command.stderr(fs::File::create(&faults)?);
-    match watched(command) {
+    match watch_command(command) {
         Ok((seconds, stats)) => {
             Ok(ProcessRun { seconds, stats, stdout: fs::read_to_string(stdout)? })
         }
@@ -35,7 +35,7 @@ pub(super) fn run(command: &mut Command) -> anyhow::Result<ProcessRun> {
 
 /// Runs the commands that `command` makes for each of `numbers`, `at_once` at a time; calls, bytes and time of processors
 /// are sums, and memory is that of the largest.
-pub(super) fn run_all(
+pub(super) fn run_tasks(
     numbers: &[usize],
     at_once: usize,
     command: impl Fn(usize) -> Command + Sync,
@@ -46,10 +46,10 @@ pub(super) fn run_all(
         for _ in 0..at_once.max(1) {
             scope.spawn(|| {
                 while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let done = run(&mut command(*number)).context(format!("task {number}"));
+                    let done = run_command(&mut command(*number)).context(format!("task {number}"));
                     let Ok(mut all) = all.lock() else { return };
                     match (all.as_mut(), done) {
-                        (Ok(sum), Ok(done)) => *sum = combine(*sum, &done.stats, u64::max),
+                        (Ok(sum), Ok(done)) => *sum = combine_stats(*sum, &done.stats, u64::max),
                         (Ok(_), Err(error)) => *all = Err(error),
                         (Err(_), _) => return,
                     }
@@ -62,33 +62,33 @@ pub(super) fn run_all(
 }
 
 /// Returns the cost of two processes together; `memory` combines their peaks.
-pub(super) fn combine(
-    one: ProcessStats,
-    other: &ProcessStats,
+pub(super) fn combine_stats(
+    left: ProcessStats,
+    right: &ProcessStats,
     memory: fn(u64, u64) -> u64,
 ) -> ProcessStats {
     ProcessStats {
-        calls: one.calls + other.calls,
-        bytes: one.bytes + other.bytes,
-        held: one.held + other.held,
-        peak: memory(one.peak, other.peak),
-        processor: one.processor + other.processor,
+        calls: left.calls + right.calls,
+        bytes: left.bytes + right.bytes,
+        held: left.held + right.held,
+        peak: memory(left.peak, right.peak),
+        processor: left.processor + right.processor,
     }
 }
 
 /// Returns the cost of running processes since `watches` began; the peak is the sum of their peaks.
-pub(super) fn since(watches: &[Watch]) -> anyhow::Result<ProcessStats> {
+pub(super) fn stats_since(watches: &[Watch]) -> anyhow::Result<ProcessStats> {
     let mut all = ProcessStats::default();
     for watch in watches {
         let mut stats = watch.end().context("a process of the cluster is gone")?;
         stats.peak += watch.before.held;
-        all = combine(all, &stats, |a, b| a + b);
+        all = combine_stats(all, &stats, |a, b| a + b);
     }
     Ok(all)
 }
 
 /// Begins to watch processes.
-pub(super) fn watch(processes: impl Iterator<Item = u32>) -> anyhow::Result<Vec<Watch>> {
+pub(super) fn watch_processes(processes: impl Iterator<Item = u32>) -> anyhow::Result<Vec<Watch>> {
     let begun =
         |process| Watch::begin(process).context("the system does not say what a process takes");
     let watches = processes.map(begun).collect::<anyhow::Result<Vec<_>>>()?;
@@ -100,7 +100,7 @@ pub(super) fn watch(processes: impl Iterator<Item = u32>) -> anyhow::Result<Vec<
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Command {
+    fn shell_command(script: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn output_is_kept_and_errors_begin_with_what_was_written_to_standard_error() {
-        assert_eq!(run(&mut shell("echo 7; echo no >&2")).unwrap().stdout, "7\n");
-        let error = run(&mut shell("echo no >&2; exit 3")).unwrap_err();
+        assert_eq!(run_command(&mut shell_command("echo 7; echo no >&2")).unwrap().stdout, "7\n");
+        let error = run_command(&mut shell_command("echo no >&2; exit 3")).unwrap_err();
         assert!(format!("{error:#}").starts_with("no: "), "{error:#}");
     }
 
@@ -118,19 +118,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().display().to_string();
         let numbers: Vec<usize> = (0..7).collect();
-        run_all(&numbers, 3, |number| shell(&format!("touch {path}/{number}"))).unwrap();
+        run_tasks(&numbers, 3, |number| shell_command(&format!("touch {path}/{number}"))).unwrap();
         assert_eq!(fs::read_dir(&path).unwrap().count(), 7);
-        let error = run_all(&numbers, 2, |number| shell(&format!("[ {number} -lt 5 ]")));
+        let error = run_tasks(&numbers, 2, |number| shell_command(&format!("[ {number} -lt 5 ]")));
         let message = format!("{:#}", error.unwrap_err());
         assert!(message.starts_with("task 5") || message.starts_with("task 6"), "{message}");
     }
 
     #[test]
     fn sums_and_the_larger_memory_are_of_several_processes() {
-        let one = ProcessStats { calls: 1, bytes: 10, peak: 100, ..ProcessStats::default() };
-        let other = ProcessStats { calls: 2, bytes: 20, peak: 300, ..ProcessStats::default() };
-        let both = combine(one, &other, u64::max);
+        let left = ProcessStats { calls: 1, bytes: 10, peak: 100, ..ProcessStats::default() };
+        let right = ProcessStats { calls: 2, bytes: 20, peak: 300, ..ProcessStats::default() };
+        let both = combine_stats(left, &right, u64::max);
         assert_eq!((both.calls, both.bytes, both.peak), (3, 30, 300));
-        assert_eq!(combine(one, &other, |a, b| a + b).peak, 400);
+        assert_eq!(combine_stats(left, &right, |a, b| a + b).peak, 400);
     }
 }

@@ -9,11 +9,11 @@ use anyhow::{Context as _, ensure};
 
 use super::cluster::Cluster;
 use super::processes::{self, ProcessRun};
-use super::{Data, MEMORY, Trial, side, turn_of};
-use crate::contest::settled;
-use crate::parts::sample_data::text;
+use super::{Data, MEMORY, Trial, new_side, turn_from_stats};
+use crate::contest::summarize_turns;
+use crate::parts::sample_data::to_address;
 use crate::peer::Environment;
-use crate::pyramid::zvf;
+use crate::pyramid::find_zvf;
 use crate::row::{Role, Side, Turn};
 use crate::settings::Bench;
 
@@ -25,53 +25,61 @@ macro_rules! in_the_box {
 }
 
 /// Asks the store of a trial; `beside` also Parquet of the same rows, where they are points.
-pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow::Result<()> {
-    let (sql, cluster) = match (program("zvf-sql"), program("zvf-cluster")) {
+pub(super) fn run_statements(
+    trial: &mut Trial<'_>,
+    bench: &Bench,
+    beside: bool,
+) -> anyhow::Result<()> {
+    let (sql, cluster) = match (find_program("zvf-sql"), find_program("zvf-cluster")) {
         (Ok(sql), Ok(cluster)) => (sql, cluster),
         (Err(error), _) | (_, Err(error)) => {
-            let absent = side("zvf", Role::Zvf, Err(format!("{error:#}")));
-            trial.add("SQL", vec![absent]);
+            let absent = new_side("zvf", Role::Zvf, Err(format!("{error:#}")));
+            trial.add_row("SQL", vec![absent]);
             return Ok(());
         }
     };
     let (store, statements) = (trial.store.clone(), statements(trial.data));
     let parquet = match trial.data {
         Data::Points => {
-            beside_query(trial, &sql)?;
-            if beside { Some(export(trial, &sql)?) } else { None }
+            compare_with_query(trial, &sql)?;
+            if beside { Some(export_parquet(trial, &sql)?) } else { None }
         }
         Data::Streamlines => None,
     };
     let mut rows: Vec<StatementRow> = Vec::new();
     for (work, statement) in statements {
-        let (turn, answer) = local(&sql, &store, statement)?;
-        let sides = vec![side("zvf-sql", Role::Zvf, Ok(turn))];
+        let (turn, answer) = ask_process(&sql, &store, statement)?;
+        let sides = vec![new_side("zvf-sql", Role::Zvf, Ok(turn))];
         rows.push(StatementRow { work, statement, answer, sides });
     }
     for (executors, name) in [(1, "one executor"), (3, "three executors")] {
         let running = Cluster::start(&cluster, executors)?;
-        ask_all(&mut rows, name, Role::Variant, |statement| {
+        ask_statements(&mut rows, name, Role::Variant, |statement| {
             ask_cluster(&sql, &store, &running, statement)
         })?;
     }
     if let Some(parquet) = &parquet {
-        ask_all(&mut rows, "DataFusion, Parquet", Role::Peer, |statement| {
-            local(&sql, parquet, statement)
+        ask_statements(&mut rows, "DataFusion, Parquet", Role::Peer, |statement| {
+            ask_process(&sql, parquet, statement)
         })?;
         match Environment::install(&bench.folder, "duckdb", &["duckdb"]) {
-            Ok(duckdb) => ask_all(&mut rows, "DuckDB, Parquet", Role::Peer, |statement| {
+            Ok(duckdb) => ask_statements(&mut rows, "DuckDB, Parquet", Role::Peer, |statement| {
                 ask_duckdb(duckdb.python(), parquet, statement)
             })?,
             Err(why) => {
                 for row in &mut rows {
-                    row.sides.push(side("DuckDB, Parquet", Role::Peer, Err(format!("{why:#}"))));
+                    row.sides.push(new_side(
+                        "DuckDB, Parquet",
+                        Role::Peer,
+                        Err(format!("{why:#}")),
+                    ));
                 }
             }
         }
         fs::remove_file(parquet)?;
     }
     for row in rows {
-        trial.add(row.work, row.sides);
+        trial.add_row(row.work, row.sides);
     }
     Ok(())
 }
@@ -85,9 +93,9 @@ struct StatementRow {
 }
 
 /// The same rows in SQL and by `zvf query`, each into a file of Arrow.
-fn beside_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
+fn compare_with_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
     let out = trial.folder.join("rows.arrow");
-    let (store, file) = (text(&trial.store)?.to_owned(), text(&out)?.to_owned());
+    let (store, file) = (to_address(&trial.store)?.to_owned(), to_address(&out)?.to_owned());
     let table = format!("t={store}");
     for (work, condition, words) in [
         ("SQL, all rows to Arrow", "", &[][..]),
@@ -104,19 +112,19 @@ fn beside_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
         let (mut by_sql, mut by_query) = (Vec::new(), Vec::new());
         for _ in 0..TURNS {
             for (turns, program, words) in
-                [(&mut by_sql, sql.to_owned(), &select[..]), (&mut by_query, zvf()?, &query)]
+                [(&mut by_sql, sql.to_owned(), &select[..]), (&mut by_query, find_zvf()?, &query)]
             {
-                let ProcessRun { seconds, stats, .. } = trial.measured(program, words)?;
+                let ProcessRun { seconds, stats, .. } = trial.measure_command(program, words)?;
                 // The next one would pay for the removal of gigabytes.
                 fs::remove_file(&out)?;
-                turns.push(turn_of(seconds, &stats));
+                turns.push(turn_from_stats(seconds, &stats));
             }
         }
         let sides = vec![
-            side("zvf-sql", Role::Zvf, Ok(settled(Turn::default(), &by_sql))),
-            side("zvf query", Role::Variant, Ok(settled(Turn::default(), &by_query))),
+            new_side("zvf-sql", Role::Zvf, Ok(summarize_turns(Turn::default(), &by_sql))),
+            new_side("zvf query", Role::Variant, Ok(summarize_turns(Turn::default(), &by_query))),
         ];
-        trial.add(work, sides);
+        trial.add_row(work, sides);
     }
     Ok(())
 }
@@ -124,7 +132,7 @@ fn beside_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
 type Answer = (Turn, Vec<f64>);
 
 /// Has somebody answer every statement; all must say the same.
-fn ask_all(
+fn ask_statements(
     rows: &mut [StatementRow],
     name: &str,
     role: Role,
@@ -133,24 +141,24 @@ fn ask_all(
     for StatementRow { work, statement, answer: expected, sides } in rows {
         let (turn, found) = ask(statement).with_context(|| format!("{work}: {name}"))?;
         let same = expected.len() == found.len()
-            && expected.iter().zip(&found).all(|(a, b)| is_same(*a, *b));
+            && expected.iter().zip(&found).all(|(a, b)| is_same_number(*a, *b));
         ensure!(same, "{work}: {name} says {found:?}, zvf-sql {expected:?}");
-        sides.push(side(name, role, Ok(turn)));
+        sides.push(new_side(name, role, Ok(turn)));
     }
     Ok(())
 }
 
 /// Whether two say the same; what is nothing is NaN. Counts and other whole numbers are equal; values with a fraction are
 /// numbers of 32 bits, of which some write more digits than others.
-fn is_same(a: f64, b: f64) -> bool {
+fn is_same_number(a: f64, b: f64) -> bool {
     let is_fraction = a.fract() != 0.0 || b.fract() != 0.0;
     a == b || (a.is_nan() && b.is_nan()) || (is_fraction && a as f32 == b as f32)
 }
 
-fn local(sql: &Path, table: &Path, statement: &str) -> anyhow::Result<Answer> {
+fn ask_process(sql: &Path, table: &Path, statement: &str) -> anyhow::Result<Answer> {
     let ProcessRun { seconds, stats, stdout } =
-        run(sql, table, &["--memory-limit", MEMORY], statement)?;
-    Ok((turn_of(seconds, &stats), numbers(stdout.lines().skip(1))?))
+        run_sql(sql, table, &["--memory-limit", MEMORY], statement)?;
+    Ok((turn_from_stats(seconds, &stats), parse_numbers(stdout.lines().skip(1))?))
 }
 
 /// The same on executors, whose part is in what it took.
@@ -160,31 +168,36 @@ fn ask_cluster(
     cluster: &Cluster,
     statement: &str,
 ) -> anyhow::Result<Answer> {
-    let watches = processes::watch(cluster.processes())?;
+    let watches = processes::watch_processes(cluster.processes())?;
     let ProcessRun { seconds, stats, stdout } =
-        run(sql, table, &["--cluster", &cluster.address()], statement)?;
-    let all = processes::combine(processes::since(&watches)?, &stats, |a, b| a + b);
-    Ok((turn_of(seconds, &all), numbers(stdout.lines().skip(1))?))
+        run_sql(sql, table, &["--cluster", &cluster.address()], statement)?;
+    let all = processes::combine_stats(processes::stats_since(&watches)?, &stats, |a, b| a + b);
+    Ok((turn_from_stats(seconds, &all), parse_numbers(stdout.lines().skip(1))?))
 }
 
 /// A process of zvf-sql, from its start to its end.
-fn run(sql: &Path, table: &Path, words: &[&str], statement: &str) -> anyhow::Result<ProcessRun> {
+fn run_sql(
+    sql: &Path,
+    table: &Path,
+    words: &[&str],
+    statement: &str,
+) -> anyhow::Result<ProcessRun> {
     let mut command = Command::new(sql);
-    command.args(["--table", &format!("t={}", text(table)?), "--format", "csv", "--quiet"]);
-    processes::run(command.args(words).arg(statement))
+    command.args(["--table", &format!("t={}", to_address(table)?), "--format", "csv", "--quiet"]);
+    processes::run_command(command.args(words).arg(statement))
 }
 
 fn ask_duckdb(python: &Path, parquet: &Path, statement: &str) -> anyhow::Result<Answer> {
     let mut command = Command::new(python);
     let ProcessRun { stats, stdout, .. } =
-        processes::run(command.args(["-c", DUCKDB]).arg(parquet).arg(statement))?;
+        processes::run_command(command.args(["-c", DUCKDB]).arg(parquet).arg(statement))?;
     let mut lines = stdout.lines();
     let seconds = lines.next().context("DuckDB says nothing")?.parse()?;
-    Ok((turn_of(seconds, &stats), numbers(lines)?))
+    Ok((turn_from_stats(seconds, &stats), parse_numbers(lines)?))
 }
 
 /// All numbers of an answer, line by line; NaN for nothing, which `zvf-sql` leaves empty and Python calls None.
-fn numbers<'a>(lines: impl Iterator<Item = &'a str>) -> anyhow::Result<Vec<f64>> {
+fn parse_numbers<'a>(lines: impl Iterator<Item = &'a str>) -> anyhow::Result<Vec<f64>> {
     let number = |field: &str| match field {
         "" | "None" => Ok(f64::NAN),
         field => field.parse().with_context(|| format!("{field:?} is no number")),
@@ -193,18 +206,18 @@ fn numbers<'a>(lines: impl Iterator<Item = &'a str>) -> anyhow::Result<Vec<f64>>
 }
 
 /// The vertices of the store as Parquet, with a column for each axis, in the order of its cells: one partition keeps it.
-fn export(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<PathBuf> {
+fn export_parquet(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<PathBuf> {
     let path = trial.folder.join("all.parquet");
-    let (table, out) = (format!("t={}", text(&trial.store)?), text(&path)?.to_owned());
+    let (table, out) = (format!("t={}", to_address(&trial.store)?), to_address(&path)?.to_owned());
     let words = ["--table", &table, "--overwrite", "-o", &out, EXPORT];
-    let ProcessRun { seconds, stats, .. } = trial.measured(sql.to_owned(), &words)?;
-    let row = vec![side("zvf-sql", Role::Zvf, Ok(turn_of(seconds, &stats)))];
-    trial.add("SQL, all rows to Parquet", row);
+    let ProcessRun { seconds, stats, .. } = trial.measure_command(sql.to_owned(), &words)?;
+    let row = vec![new_side("zvf-sql", Role::Zvf, Ok(turn_from_stats(seconds, &stats)))];
+    trial.add_row("SQL, all rows to Parquet", row);
     Ok(path)
 }
 
 /// A program that was built beside this one.
-fn program(name: &str) -> anyhow::Result<PathBuf> {
+fn find_program(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.exists(), "there is no {name} beside this program: build it");
     Ok(path)
@@ -271,22 +284,28 @@ mod tests {
 
     #[test]
     fn counts_are_equal_and_fractions_are_numbers_of_32_bits() {
-        assert!(is_same(1e9, 1e9) && !is_same(1e9, 1e9 + 1.0) && !is_same(0.0, 1.0));
-        assert!(is_same(99.999_99, 99.999_992_370_605_47), "the same number of 32 bits");
-        assert!(!is_same(99.999_99, 99.999_98) && !is_same(f64::NAN, 0.0));
-        assert!(is_same(f64::NAN, f64::NAN));
+        assert!(
+            is_same_number(1e9, 1e9)
+                && !is_same_number(1e9, 1e9 + 1.0)
+                && !is_same_number(0.0, 1.0)
+        );
+        assert!(is_same_number(99.999_99, 99.999_992_370_605_47), "the same number of 32 bits");
+        assert!(!is_same_number(99.999_99, 99.999_98) && !is_same_number(f64::NAN, 0.0));
+        assert!(is_same_number(f64::NAN, f64::NAN));
     }
 
     #[test]
     fn a_turn_without_cached_documents_does_not_count() {
         let turns = [9.0, 0.2, 0.1].map(Turn::from_seconds);
-        assert_eq!(settled(Turn::default(), &turns).seconds.to_bits(), 0.2_f64.to_bits());
+        assert_eq!(summarize_turns(Turn::default(), &turns).seconds.to_bits(), 0.2_f64.to_bits());
     }
 
     #[test]
     fn answers_are_read_with_what_is_nothing() {
-        let found = numbers(["1,2.5", ",None"].into_iter()).unwrap();
+        let found = parse_numbers(["1,2.5", ",None"].into_iter()).unwrap();
         assert_eq!(found[..2], [1.0, 2.5]);
-        assert!(found[2].is_nan() && found[3].is_nan() && numbers(["x"].into_iter()).is_err());
+        assert!(
+            found[2].is_nan() && found[3].is_nan() && parse_numbers(["x"].into_iter()).is_err()
+        );
     }
 }

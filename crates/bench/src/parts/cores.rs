@@ -9,46 +9,46 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
-use crate::contest::{Contender, contest};
+use crate::contest::{Contender, run_contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::files::points;
-use crate::pyramid::{fresh, measure_command, zvf};
+use crate::parts::files::write_points;
+use crate::pyramid::{copy_store, find_zvf, measure_command};
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
-use crate::wanted::ONE_PROCESSOR;
+use crate::targets::ONE_PROCESSOR;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // the command is not there in tests; it is a process of its own
     }
     let count = (1e7 * bench.scale) as u64;
-    let table = points(&bench.below("files")?, count)?;
-    let store = compressed(&bench.below("cores")?, &table)?;
-    let place = bench.places()?.into_iter().next().context("nowhere to write")?;
-    let two = processors().and_then(|processors| match processors.as_slice() {
+    let table = write_points(&bench.create_folder("files")?, count)?;
+    let store = create_compressed(&bench.create_folder("cores")?, &table)?;
+    let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
+    let two = list_processors().and_then(|processors| match processors.as_slice() {
         [first, second, ..] => Ok([format!("{first}"), format!("{first},{second}")]),
         _ => Err("this process may use one processor only".to_owned()),
     });
     for job in [Job::Scan, Job::Ingest, Job::Levels, Job::Validate] {
         let work = format!("{}, of {count} points", job.title());
-        if !bench.wants(&work) {
+        if !bench.is_selected(&work) {
             continue;
         }
-        let (one, both, ours) = match &two {
-            Ok([one, both]) => (Ok(one.as_str()), both.as_str(), "zvf, two processors"),
+        let (single, both, ours) = match &two {
+            Ok([single, both]) => (Ok(single.as_str()), both.as_str(), "zvf, two processors"),
             // Without another to compare with, it runs as it is.
             Err(why) => (Err(why), "", "zvf"),
         };
         let (table, store, place) = (&table, &store, &place.path);
         let measure = move |list: &str| job.run(list, table, store, place);
         let name = format!("zvf, {ONE_PROCESSOR}");
-        let alone = match one {
+        let alone = match single {
             Ok(list) => Contender::new(name, Role::Variant, move || measure(list)),
-            Err(why) => Contender::absent(name, Role::Variant, why),
+            Err(why) => Contender::new_absent(name, Role::Variant, why),
         };
         let sides = vec![Contender::new(ours, Role::Zvf, move || measure(both)), alone];
-        page.row(contest(bench, "cores", work, sides)?);
+        page.add_row(run_contest(bench, "cores", work, sides)?);
     }
     Ok(())
 }
@@ -75,7 +75,7 @@ impl Job {
     /// Does it on a list of processors; an empty one stands for all.
     fn run(self, list: &str, table: &Path, store: &Path, place: &Path) -> anyhow::Result<Turn> {
         let copy = match self {
-            Self::Levels => Some(fresh(store, place)?),
+            Self::Levels => Some(copy_store(store, place)?),
             _ => None,
         };
         let made = match self {
@@ -84,9 +84,9 @@ impl Job {
             Self::Levels | Self::Validate => None,
         };
         if let Some(made) = made.as_deref().filter(|made| made.exists()) {
-            remove(made)?;
+            remove_path(made)?;
         }
-        let mut command = on_processors(list)?;
+        let mut command = command_on_processors(list)?;
         match self {
             // Few rows are left, so that writing them is no part of it.
             Self::Scan => command.arg("query").arg(store).args(["--where", "weight > 0.999", "-o"]),
@@ -97,32 +97,32 @@ impl Job {
         command.args(&made).args(&copy).arg("-q").stdout(Stdio::null());
         let turn = measure_command(&mut command)?;
         for left in made.iter().chain(&copy) {
-            remove(left)?;
+            remove_path(left)?;
         }
         Ok(turn)
     }
 }
 
 /// The command, which may run on these processors alone.
-fn on_processors(list: &str) -> anyhow::Result<Command> {
+fn command_on_processors(list: &str) -> anyhow::Result<Command> {
     if list.is_empty() {
-        return Ok(Command::new(zvf()?));
+        return Ok(Command::new(find_zvf()?));
     }
     let mut command = Command::new("taskset");
-    command.args(["-c", list]).arg(zvf()?);
+    command.args(["-c", list]).arg(find_zvf()?);
     Ok(command)
 }
 
-fn remove(path: &Path) -> anyhow::Result<()> {
+fn remove_path(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() { discard(path) } else { Ok(std::fs::remove_file(path)?) }
 }
 
 /// The store of the table, its cells in zstd, made beside the data of the run unless it is there.
-fn compressed(folder: &Path, table: &Path) -> anyhow::Result<PathBuf> {
+fn create_compressed(folder: &Path, table: &Path) -> anyhow::Result<PathBuf> {
     let name = table.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let store = folder.join(format!("{name}.zarrvectors"));
     if !store.exists() {
-        let mut create = Command::new(zvf()?);
+        let mut create = Command::new(find_zvf()?);
         create.args(["create", "-q", "--codec", "zstd"]).args([table, &store]);
         let status = create.stdout(Stdio::null()).status()?;
         ensure!(status.success(), "{} is not made: {status}", store.display());
@@ -131,7 +131,7 @@ fn compressed(folder: &Path, table: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// The processors that this process may use, where `taskset` can give some of them to another; or why not.
-fn processors() -> Result<Vec<u32>, String> {
+fn list_processors() -> Result<Vec<u32>, String> {
     let found = Command::new("taskset").arg("--version").stdout(Stdio::null()).status();
     found.map_err(|error| format!("taskset: {error}"))?;
     let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;

@@ -9,24 +9,24 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, Editor};
 
-use crate::contest::{Contender, contest};
+use crate::contest::{Contender, run_contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::sample_data::{walks, write};
+use crate::parts::sample_data::{make_walks, write_batch};
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let objects = ((1e4 * bench.scale) as u64).max(10);
     let many = ((1e5 * bench.scale) as u64).max(100);
-    let folder = bench.below("edit")?;
+    let folder = bench.create_folder("edit")?;
     let store = folder.join(format!("walks-{objects}.zarrvectors"));
     for path in [store.clone(), store.with_extension("zarrvectors.zvf")] {
         if path.exists() {
             discard(&path)?; // a history of earlier runs
         }
     }
-    write(&walks(objects, LENGTH)?, CHUNKS, &store)?;
+    write_batch(&make_walks(objects, LENGTH)?, CHUNKS, &store)?;
     let moved = format!("move one of {} vertices", objects * LENGTH as u64);
     let random = format!("{many} random edits in one commit");
     let mut seed = 1_u64;
@@ -35,35 +35,37 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         (seed >> 33) % below
     };
     let mut lines = |count: u64| -> Vec<Value> {
-        (0..count).map(|_| line(choose(objects), choose(LENGTH as u64), choose(100))).collect()
+        (0..count)
+            .map(|_| format_edit(choose(objects), choose(LENGTH as u64), choose(100)))
+            .collect()
     };
-    let (one, all) = (lines(64), lines(many));
-    for (work, count, batch) in [(moved, 1, &one), (random, all.len(), &all)] {
-        if !bench.wants(&work) {
+    let (single, all) = (lines(64), lines(many));
+    for (work, count, batch) in [(moved, 1, &single), (random, all.len(), &all)] {
+        if !bench.is_selected(&work) {
             continue;
         }
         let mut next = batch.chunks(count).cycle();
         let next = std::cell::RefCell::new(&mut next);
         let run = || match next.borrow_mut().next() {
-            Some(lines) => edit(&store, lines),
+            Some(lines) => commit_edits(&store, lines),
             None => Ok(Turn::from_seconds(0.0)),
         };
         let zvf = Contender::new("zvf", Role::Zvf, run);
-        page.row(contest(bench, "edit", work, vec![zvf])?);
+        page.add_row(run_contest(bench, "edit", work, vec![zvf])?);
     }
     Ok(())
 }
 
 /// One edit: a vertex that moves by a little.
-fn line(object: u64, index: u64, amount: u64) -> Value {
+fn format_edit(object: u64, index: u64, amount: u64) -> Value {
     let vertices = json!({"object": object, "index": index});
     json!({"op": "vertex.move", "vertices": vertices, "by": [amount as f64 / 1000.0, 0.001, -0.001]})
 }
 
 /// Commits these lines as one transaction.
-fn edit(store: &Path, lines: &[Value]) -> anyhow::Result<Turn> {
+fn commit_edits(store: &Path, lines: &[Value]) -> anyhow::Result<Turn> {
     let texts: Vec<String> = lines.iter().map(Value::to_string).collect();
-    let before = io()?;
+    let before = count_io_bytes()?;
     let begun = Instant::now();
     let mut editor = Editor::open(store, Path::new("."), CommitOptions::default())?;
     for (number, text) in (1..).zip(&texts) {
@@ -71,12 +73,12 @@ fn edit(store: &Path, lines: &[Value]) -> anyhow::Result<Turn> {
     }
     editor.finish()?;
     let seconds = begun.elapsed().as_secs_f64();
-    let cost = Cost { bytes: Some(io()? - before), ..Cost::default() };
-    Ok(Turn { cost, ..Turn::from_seconds(seconds).counting(lines.len() as u64) })
+    let cost = Cost { bytes: Some(count_io_bytes()? - before), ..Cost::default() };
+    Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(lines.len() as u64) })
 }
 
 /// Bytes that this process read and wrote so far.
-fn io() -> anyhow::Result<u64> {
+fn count_io_bytes() -> anyhow::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/io")?;
     let number = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));

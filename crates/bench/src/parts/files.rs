@@ -10,48 +10,48 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::contest::{Contender, contest};
+use crate::contest::{Contender, run_contest};
 use crate::limit;
 use crate::page::Page;
 use crate::parts::sample_data::Points;
 use crate::peer::Other;
-use crate::pyramid::{measure_command, zvf};
+use crate::pyramid::{find_zvf, measure_command};
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
-use crate::write::vertices;
+use crate::write::count_vertices;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // the command is not there in tests; it is a process of its own
     }
-    let folder = bench.below("files")?;
+    let folder = bench.create_folder("files")?;
     let tools = Other::new(bench, TOOLS, "convert", &["zarr-vectors-tools==0.3.0"], &folder);
     let readers = Other::new(bench, "polars", "formats", &READERS, &folder);
     let count = (1e6 * bench.scale) as u64;
     let side = (500.0 * bench.scale.sqrt()) as usize + 1;
     for (work, kind, file) in [
-        (format!("{count} points of CSV"), "csv", points(&folder, count)?),
-        (format!("{} triangles of OBJ", 2 * (side - 1).pow(2)), "obj", sheet(&folder, side)?),
+        (format!("{count} points of CSV"), "csv", write_points(&folder, count)?),
+        (format!("{} triangles of OBJ", 2 * (side - 1).pow(2)), "obj", write_sheet(&folder, side)?),
     ] {
-        if !bench.wants(&work) {
+        if !bench.is_selected(&work) {
             continue;
         }
-        let (own, theirs) = (folder.join("ours.zarrvectors"), folder.join("theirs.zarrvectors"));
+        let (ours, theirs) = (folder.join("ours.zarrvectors"), folder.join("theirs.zarrvectors"));
         let request = json!({"work": kind, "from": file, "to": theirs});
         let mut sides = vec![
             Contender::new("zvf create", Role::Zvf, || {
-                let mut command = Command::new(zvf()?);
+                let mut command = Command::new(find_zvf()?);
                 command
                     .arg("create")
                     .arg("-q")
-                    .args([&file, &own])
+                    .args([&file, &ours])
                     .args(["--chunk", "12.5,12.5,12.5"]);
                 let turn = measure_command(command.stdout(Stdio::null()))?;
-                Ok(turn.counting(vertices(&own)?))
+                Ok(turn.with_count(count_vertices(&ours)?))
             }),
-            tools.contender(request).then(|turn| Ok(turn.counting(vertices(&theirs)?))),
+            tools.contender(request).and_then(|turn| Ok(turn.with_count(count_vertices(&theirs)?))),
             Contender::new("reading the file", Role::Limit, || {
-                Ok(Turn::from_seconds(limit::read(std::slice::from_ref(&file))?))
+                Ok(Turn::from_seconds(limit::measure_read(std::slice::from_ref(&file))?))
             }),
         ];
         if kind == "csv" {
@@ -59,17 +59,17 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             let request = json!({"work": "csv", "from": file});
             sides.push(readers.contender_as("polars, reading alone", Role::Peer, request));
         }
-        page.row(contest(bench, "files", work, sides)?);
+        page.add_row(run_contest(bench, "files", work, sides)?);
     }
     Ok(())
 }
 
 /// Points and an attribute as text.
-pub(crate) fn points(folder: &Path, count: u64) -> anyhow::Result<PathBuf> {
+pub(crate) fn write_points(folder: &Path, count: u64) -> anyhow::Result<PathBuf> {
     let path = folder.join(format!("points-{count}.csv"));
     if !path.exists() {
         let mut text = String::from("x,y,z,weight\n");
-        for batch in (Points { count, chunks: 8, shard: None }).batches() {
+        for batch in (Points { count, chunks: 8, shard: None }).make_batches() {
             let batch = batch?;
             let places = batch.positions().as_slice::<f32>().unwrap_or_default();
             let values = batch.field("intensity").and_then(|field| field.column.as_slice::<f32>());
@@ -85,10 +85,10 @@ pub(crate) fn points(folder: &Path, count: u64) -> anyhow::Result<PathBuf> {
 }
 
 /// A wavy square of `2 (side - 1)²` triangles as text.
-pub(crate) fn sheet(folder: &Path, side: usize) -> anyhow::Result<PathBuf> {
+pub(crate) fn write_sheet(folder: &Path, side: usize) -> anyhow::Result<PathBuf> {
     let path = folder.join(format!("sheet-{side}.obj"));
     if !path.exists() {
-        let (corners, faces) = crate::write::data::sheet(side);
+        let (corners, faces) = crate::write::data::make_sheet(side);
         let mut text = String::new();
         for corner in corners.as_chunks::<12>().0 {
             let [x, y, z] = [0, 4, 8].map(|at| {

@@ -12,13 +12,13 @@ use serde_json::json;
 use zvf_convert::read::{self, Input, Piece, ReadOptions};
 use zvf_model::{Elements, Kind};
 
-use crate::contest::{Contender, contest};
+use crate::contest::{Contender, run_contest};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::files::{READERS, points, sheet};
-use crate::parts::sample_data::{walks, write};
+use crate::parts::files::{READERS, write_points, write_sheet};
+use crate::parts::sample_data::{make_walks, write_batch};
 use crate::peer::Other;
-use crate::pyramid::{measure_command, zvf};
+use crate::pyramid::{find_zvf, measure_command};
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
 
@@ -38,14 +38,14 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     if bench.alone {
         return Ok(()); // the command writes the files, and is not there in tests
     }
-    let folder = bench.below("formats")?;
+    let folder = bench.create_folder("formats")?;
     let others = Other::new(bench, "the stock reader", "formats", &READERS, &folder);
-    let las = Other::built(bench, LAS, "copc", &folder);
-    for work in works(bench, &folder)? {
-        if !bench.wants(&work.title) {
+    let las = Other::from_crate(bench, LAS, "copc", &folder);
+    for work in list_works(bench, &folder)? {
+        if !bench.is_selected(&work.title) {
             continue;
         }
-        let file = convert(&work.from, &folder, work.format)?;
+        let file = convert_store(&work.from, &folder, work.format)?;
         let request = json!({"work": work.format, "from": file});
         let mut sides = vec![
             Contender::new("zvf", Role::Zvf, || read_file(&file)),
@@ -56,24 +56,24 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         }
         if file.is_file() {
             sides.push(Contender::new("reading the bytes", Role::Limit, || {
-                Ok(Turn::from_seconds(limit::read(std::slice::from_ref(&file))?))
+                Ok(Turn::from_seconds(limit::measure_read(std::slice::from_ref(&file))?))
             }));
         }
-        page.row(contest(bench, "formats", work.title, sides)?);
+        page.add_row(run_contest(bench, "formats", work.title, sides)?);
     }
     write_parquet(bench, page, &folder, &others)
 }
 
 /// The files, and the stores they come from.
-fn works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
+fn list_works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
     let count = (1e6 * bench.scale) as u64;
     let lines = ((20_000.0 * bench.scale) as u64).max(10);
     let side = (500.0 * bench.scale.sqrt()) as usize + 1;
-    let cloud = create(&points(folder, count)?, folder, "points")?;
-    let surface = create(&sheet(folder, side)?, folder, "surface")?;
+    let cloud = create_store(&write_points(folder, count)?, folder, "points")?;
+    let surface = create_store(&write_sheet(folder, side)?, folder, "surface")?;
     let chains = folder.join(format!("lines-{lines}.zarrvectors"));
     if !chains.exists() {
-        write(&walks(lines, 100)?, 8, &chains)?;
+        write_batch(&make_walks(lines, 100)?, 8, &chains)?;
     }
     let work = |what: &str, format, from: &Path, peer| Work {
         title: format!("{what} of {format}"),
@@ -98,29 +98,30 @@ fn works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
 }
 
 /// A store of a file.
-pub(super) fn create(file: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn create_store(file: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let store = folder.join(format!("{name}-{stem}.zarrvectors"));
     if !store.exists() {
-        let status = command("create")?.args([file, &store]).status()?;
+        let status = zvf_command("create")?.args([file, &store]).status()?;
         anyhow::ensure!(status.success(), "{} is not made", store.display());
     }
     Ok(store)
 }
 
 /// The store as a file of a format, below `folder`.
-pub(super) fn convert(store: &Path, folder: &Path, format: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn convert_store(store: &Path, folder: &Path, format: &str) -> anyhow::Result<PathBuf> {
     let stem = store.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let file = folder.join(format!("{stem}.{format}"));
     if !file.exists() {
-        let status = command("convert")?.args([store, &file]).args(["--to", format]).status()?;
+        let status =
+            zvf_command("convert")?.args([store, &file]).args(["--to", format]).status()?;
         anyhow::ensure!(status.success(), "{} is not written", file.display());
     }
     Ok(file)
 }
 
-fn command(verb: &str) -> anyhow::Result<Command> {
-    let mut command = Command::new(zvf()?);
+fn zvf_command(verb: &str) -> anyhow::Result<Command> {
+    let mut command = Command::new(find_zvf()?);
     command.arg(verb).arg("-q").stdout(Stdio::null());
     Ok(command)
 }
@@ -128,13 +129,16 @@ fn command(verb: &str) -> anyhow::Result<Command> {
 /// Reads a file to its end. Of meshes faces are counted: formats differ in whether they share vertices.
 fn read_file(file: &Path) -> anyhow::Result<Turn> {
     let begun = Instant::now();
-    let (kind, vertices, elements) = read_all(file, &ReadOptions::default())?;
+    let (kind, vertices, elements) = count_contents(file, &ReadOptions::default())?;
     let turn = Turn::from_seconds(begun.elapsed().as_secs_f64());
-    Ok(turn.counting(if kind == Kind::Mesh { elements } else { vertices } as u64))
+    Ok(turn.with_count(if kind == Kind::Mesh { elements } else { vertices } as u64))
 }
 
 /// What a file holds: its kind, vertices, and edges or faces.
-pub(super) fn read_all(path: &Path, options: &ReadOptions) -> anyhow::Result<(Kind, usize, usize)> {
+pub(super) fn count_contents(
+    path: &Path,
+    options: &ReadOptions,
+) -> anyhow::Result<(Kind, usize, usize)> {
     let reader = read::open(Input::path(path), None, options)?;
     let kind = reader.header().kind;
     let (mut vertices, mut elements) = (0, 0);
@@ -160,17 +164,17 @@ fn write_parquet(
 ) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
     let work = format!("{count} points to Parquet");
-    if !bench.wants(&work) {
+    if !bench.is_selected(&work) {
         return Ok(());
     }
-    let csv = points(folder, count)?;
-    let store = create(&csv, folder, "points")?;
-    let (own, theirs) = (folder.join("own.parquet"), folder.join("theirs.parquet"));
+    let csv = write_points(folder, count)?;
+    let store = create_store(&csv, folder, "points")?;
+    let (ours, theirs) = (folder.join("own.parquet"), folder.join("theirs.parquet"));
     let sides = vec![
         Contender::new("zvf convert", Role::Zvf, || {
-            let mut command = command("convert")?;
-            let turn = measure_command(command.args([&store, &own]).arg("--overwrite"))?;
-            Ok(turn.counting(count))
+            let mut command = zvf_command("convert")?;
+            let turn = measure_command(command.args([&store, &ours]).arg("--overwrite"))?;
+            Ok(turn.with_count(count))
         }),
         others.contender_as(
             "DuckDB, COPY",
@@ -178,7 +182,7 @@ fn write_parquet(
             json!({"work": "copy", "from": csv, "to": theirs}),
         ),
     ];
-    page.row(contest(bench, "formats", work, sides)?);
+    page.add_row(run_contest(bench, "formats", work, sides)?);
     Ok(())
 }
 

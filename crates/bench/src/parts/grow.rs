@@ -15,15 +15,17 @@ use zvf_model::{Batch, Kind, ObjectId};
 use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_validate::{Observer, Options, validate};
 
-use crate::clock::repeated;
-use crate::contest::{Contender, contest};
+use crate::clock::measure_repeated;
+use crate::contest::{Contender, run_contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::packed::turn;
-use crate::parts::sample_data::{Points, box_query, boxes, open, walks, write, write_as};
-use crate::parts::shapes::{CORNERS, NODES, rings, trees};
+use crate::parts::packed::measure_queries;
+use crate::parts::sample_data::{
+    Points, box_query, make_boxes, make_walks, open_store, write_batch, write_batch_as,
+};
+use crate::parts::shapes::{CORNERS, NODES, make_rings, make_trees};
 use crate::peer::Reference;
-use crate::pyramid::grow::{levels, levels_beside_more_files};
+use crate::pyramid::grow::{measure_levels, measure_levels_beside_more_files};
 use crate::row::{Cost, Role, Turn};
 use crate::series::Amount;
 use crate::settings::Bench;
@@ -34,44 +36,44 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     while times <= bench.largest.max(1) {
         let count = (1e5 * bench.scale) as u64 * u64::from(times);
         let chunks = (f64::from(times).cbrt() * 4.0).round() as u32;
-        points(bench, page, &mut reference, Points { count, chunks, shard: None })?;
-        streamlines(bench, page, &mut reference, (count / 100).max(10), chunks)?;
+        measure_points(bench, page, &mut reference, Points { count, chunks, shard: None })?;
+        measure_streamlines(bench, page, &mut reference, (count / 100).max(10), chunks)?;
         if times <= 10 {
-            levels(bench, page, count.max(1000), chunks)?;
+            measure_levels(bench, page, count.max(1000), chunks)?;
         }
         // Made in memory at once: a tenth of that.
-        let nodes = trees((count / 10 / NODES as u64).max(10))?;
+        let nodes = make_trees((count / 10 / NODES as u64).max(10))?;
         let edges = nodes.elements().context("trees without edges")?.clone();
         let graph = Batch::new(Kind::Graph, nodes.positions().clone()).with_elements(edges)?;
-        shapes(bench, page, &mut reference, "graph", &graph, chunks)?;
-        let mesh = rings((count / 10 / CORNERS as u64).max(4))?;
-        shapes(bench, page, &mut reference, "mesh", &mesh, chunks)?;
+        measure_shapes(bench, page, &mut reference, "graph", &graph, chunks)?;
+        let mesh = make_rings((count / 10 / CORNERS as u64).max(4))?;
+        measure_shapes(bench, page, &mut reference, "mesh", &mesh, chunks)?;
         times *= 10;
     }
-    levels_beside_more_files(bench, page)
+    measure_levels_beside_more_files(bench, page)
 }
 
 /// Every work on one number of points.
-fn points(
+fn measure_points(
     bench: &Bench,
     page: &mut Page,
     reference: &mut Reference,
     points: Points,
 ) -> anyhow::Result<()> {
     let count = points.count;
-    let folder = bench.below("grow")?;
-    let store = points.store(&folder)?;
+    let folder = bench.create_folder("grow")?;
+    let store = points.make_store(&folder)?;
     let amount = Amount::measure(count, &store)?;
-    let reader = open(&store)?;
+    let reader = open_store(&store)?;
     // A thousand points, however many there are.
-    let small = boxes(1, (1000.0 / count as f64).min(1.0));
-    let one = vec![box_query(&small[0])?];
+    let small = make_boxes(1, (1000.0 / count as f64).min(1.0));
+    let small_query = vec![box_query(&small[0])?];
     let all = vec![Query::all().columns(Columns::None).uncached()];
     let new = folder.join("new.zarrvectors");
     let checked = || {
         let (mut sound, mut cost) = (0, Cost::default());
-        let seconds = repeated(|| {
-            let store = open(&store)?.store().clone();
+        let seconds = measure_repeated(|| {
+            let store = open_store(&store)?.store().clone();
             let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
             (sound, cost) = (
                 u64::from(report.is_clean()),
@@ -79,22 +81,23 @@ fn points(
             );
             Ok(())
         })?;
-        Ok(Turn { cost, ..Turn::from_seconds(seconds).counting(sound) })
+        Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(sound) })
     };
     let zvf = |run| Contender::new("zvf", Role::Zvf, run);
     let ask = |work: &str| json!({"work": work, "path": store, "boxes": small, "level": 5});
     let in_shards = Points { shard: Some(SHARD), ..points };
-    let sharded = open(&in_shards.store(&folder)?)?;
+    let sharded = open_store(&in_shards.make_store(&folder)?)?;
     let writers = vec![
-        zvf_writing("zvf", Role::Zvf, &new, || points.write(&new)),
-        zvf_writing(IN_SHARDS, Role::Variant, &new, || in_shards.write(&new)),
+        writing_contender("zvf", Role::Zvf, &new, || points.write_store(&new)),
+        writing_contender(IN_SHARDS, Role::Variant, &new, || in_shards.write_store(&new)),
     ];
-    let whole_in_shards = Contender::new(IN_SHARDS, Role::Variant, || turn(&sharded, &all));
-    let streamed = Contender::new(IN_BATCHES, Role::Variant, || turn_of_batches(&reader, &all[0]));
+    let whole_in_shards =
+        Contender::new(IN_SHARDS, Role::Variant, || measure_queries(&sharded, &all));
+    let streamed = Contender::new(IN_BATCHES, Role::Variant, || measure_batches(&reader, &all[0]));
     let checker = Contender::new("zvf", Role::Zvf, checked);
-    let [some, whole] = [&one, &all].map(|queries| {
+    let [some, whole] = [&small_query, &all].map(|queries| {
         let reader = &reader;
-        zvf(move || turn(reader, queries))
+        zvf(move || measure_queries(reader, queries))
     });
     for (work, sides) in [
         ("make and write points", writers),
@@ -102,17 +105,17 @@ fn points(
         ("all points", vec![whole, whole_in_shards, streamed, reference.contender(ask("scan"))]),
         ("validate points", vec![checker, reference.contender(ask("validate"))]),
     ] {
-        step(bench, page, work, &format!("{count} points"), amount, sides)?;
+        measure_step(bench, page, work, &format!("{count} points"), amount, sides)?;
     }
     Ok(())
 }
 
 /// The question, its answer taken batch by batch: no memory for all of it.
-fn turn_of_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
+fn measure_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
     let before = reader.store().io_stats();
     let mut rows = 0;
     let mut first = None;
-    let seconds = repeated(|| {
+    let seconds = measure_repeated(|| {
         rows = 0;
         for batch in block_on_stream(reader.stream(query.clone())) {
             rows += std::hint::black_box(batch?).len() as u64;
@@ -125,19 +128,19 @@ fn turn_of_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
 }
 
 /// Every work on so many streamlines of a hundred vertices; they are counted by vertices.
-fn streamlines(
+fn measure_streamlines(
     bench: &Bench,
     page: &mut Page,
     reference: &mut Reference,
     count: u64,
     chunks: u32,
 ) -> anyhow::Result<()> {
-    let store = bench.below("grow")?.join(format!("lines-{count}-{chunks}.zarrvectors"));
+    let store = bench.create_folder("grow")?.join(format!("lines-{count}-{chunks}.zarrvectors"));
     if !store.exists() {
-        write(&walks(count, 100)?, chunks, &store)?;
+        write_batch(&make_walks(count, 100)?, chunks, &store)?;
     }
     let amount = Amount::measure(count * 100, &store)?;
-    let reader = open(&store)?;
+    let reader = open_store(&store)?;
     let query = |ids: &[u64]| {
         let ids = ids.iter().map(|id| ObjectId(*id as i64));
         vec![Query::all().of_objects(ids).columns(Columns::None).uncached()]
@@ -146,16 +149,16 @@ fn streamlines(
     for (work, ids) in [("one streamline", &ids[1..2]), ("100 streamlines", &ids)] {
         let queries = query(ids);
         let sides = vec![
-            Contender::new("zvf", Role::Zvf, || turn(&reader, &queries)),
+            Contender::new("zvf", Role::Zvf, || measure_queries(&reader, &queries)),
             reference.contender(json!({"work": "objects", "path": store, "ids": ids})),
         ];
-        step(bench, page, work, &format!("{count} streamlines"), amount, sides)?;
+        measure_step(bench, page, work, &format!("{count} streamlines"), amount, sides)?;
     }
     Ok(())
 }
 
 /// Every work on one graph or mesh; they are counted by vertices.
-fn shapes(
+fn measure_shapes(
     bench: &Bench,
     page: &mut Page,
     reference: &mut Reference,
@@ -163,15 +166,15 @@ fn shapes(
     batch: &Batch,
     chunks: u32,
 ) -> anyhow::Result<()> {
-    let folder = bench.below("grow")?;
+    let folder = bench.create_folder("grow")?;
     let count = batch.len();
     let store = folder.join(format!("{what}-{count}-{chunks}.zarrvectors"));
     if !store.exists() {
-        write(batch, chunks, &store)?;
+        write_batch(batch, chunks, &store)?;
     }
     let amount = Amount::measure(count as u64, &store)?;
-    let reader = open(&store)?;
-    let small = boxes(1, (1000.0 / count as f64).min(1.0));
+    let reader = open_store(&store)?;
+    let small = make_boxes(1, (1000.0 / count as f64).min(1.0));
     // The reference gives no vertices outside, to which links lead.
     let some = vec![box_query(&small[0])?.mode(Mode::Inside)];
     let all = vec![Query::all().columns(Columns::None).uncached()];
@@ -181,28 +184,31 @@ fn shapes(
     let [boxed, scanned] = ["boxes", "scan"].map(ask);
     let in_shards = folder.join(format!("{what}-{count}-{chunks}-shards.zarrvectors"));
     if !in_shards.exists() {
-        write_as(batch, chunks, Some(SHARD), &in_shards)?;
+        write_batch_as(batch, chunks, Some(SHARD), &in_shards)?;
     }
-    let sharded = open(&in_shards)?;
-    let scanned_in_shards = Contender::new(IN_SHARDS, Role::Variant, || turn(&sharded, &all));
+    let sharded = open_store(&in_shards)?;
+    let scanned_in_shards =
+        Contender::new(IN_SHARDS, Role::Variant, || measure_queries(&sharded, &all));
     let writers = vec![
-        zvf_writing("zvf", Role::Zvf, &new, || write(batch, chunks, &new)),
-        zvf_writing(IN_SHARDS, Role::Variant, &new, || write_as(batch, chunks, Some(SHARD), &new)),
+        writing_contender("zvf", Role::Zvf, &new, || write_batch(batch, chunks, &new)),
+        writing_contender(IN_SHARDS, Role::Variant, &new, || {
+            write_batch_as(batch, chunks, Some(SHARD), &new)
+        }),
     ];
     let reader = &reader;
-    let ours = |queries| Contender::new("zvf", Role::Zvf, move || turn(reader, queries));
+    let ours = |queries| Contender::new("zvf", Role::Zvf, move || measure_queries(reader, queries));
     for (work, sides) in [
         (format!("write a {what}"), writers),
         (format!("a box of a {what}"), vec![ours(&some), boxed]),
         (format!("all of a {what}"), vec![ours(&all), scanned_in_shards, scanned]),
     ] {
-        step(bench, page, &work, &format!("{count} vertices"), amount, sides)?;
+        measure_step(bench, page, &work, &format!("{count} vertices"), amount, sides)?;
     }
     Ok(())
 }
 
 /// Writes a new store where the one before it was.
-fn zvf_writing<'a>(
+fn writing_contender<'a>(
     name: &str,
     role: Role,
     store: &'a Path,
@@ -219,7 +225,7 @@ fn zvf_writing<'a>(
 }
 
 /// One work on one amount of data.
-fn step(
+fn measure_step(
     bench: &Bench,
     page: &mut Page,
     work: &str,
@@ -228,10 +234,10 @@ fn step(
     sides: Vec<Contender<'_>>,
 ) -> anyhow::Result<()> {
     let name = format!("{work}, of {size}");
-    if bench.wants(&name) {
-        let row = contest(bench, "grow", name, sides)?;
-        page.grown(&row, work, amount);
-        page.row(row);
+    if bench.is_selected(&name) {
+        let row = run_contest(bench, "grow", name, sides)?;
+        page.add_growth(&row, work, amount);
+        page.add_row(row);
     }
     Ok(())
 }

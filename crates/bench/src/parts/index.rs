@@ -7,8 +7,8 @@ use std::fs;
 use serde_json::json;
 use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
 
-use crate::clock::repeated;
-use crate::contest::{Contender, contest};
+use crate::clock::measure_repeated;
+use crate::contest::{Contender, run_contest};
 use crate::page::Page;
 use crate::peer::Reference;
 use crate::row::{Cost, Role, Turn};
@@ -17,13 +17,13 @@ use crate::settings::Bench;
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = if bench.largest < 10 { 100 } else { 100_000 };
     let work = format!("{count} fragment indexes decoded, three lookups each");
-    if !bench.wants(&work) {
+    if !bench.is_selected(&work) {
         return Ok(());
     }
     let mut reference = Reference::for_bench(bench);
-    let blobs = (0..count).map(blob).collect::<Result<Vec<_>, _>>()?;
+    let blobs = (0..count).map(make_index).collect::<Result<Vec<_>, _>>()?;
     let bytes = blobs.concat();
-    let file = bench.below("index")?.join(format!("indexes-{count}.bin"));
+    let file = bench.create_folder("index")?.join(format!("indexes-{count}.bin"));
     let sizes = blobs.iter().flat_map(|blob| (blob.len() as u32).to_le_bytes());
     let head = u32::to_le_bytes(count).into_iter().chain(sizes).collect::<Vec<_>>();
     fs::write(&file, [head.as_slice(), &bytes].concat())?;
@@ -32,29 +32,29 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut rows = 0;
     let contenders = vec![
         Contender::new("zvf", Role::Zvf, || {
-            let seconds = repeated(|| {
-                rows = looked_up(&blobs)?;
+            let seconds = measure_repeated(|| {
+                rows = count_looked_up_rows(&blobs)?;
                 Ok(())
             })?;
-            Ok(Turn { cost: size, ..Turn::from_seconds(seconds).counting(rows) })
+            Ok(Turn { cost: size, ..Turn::from_seconds(seconds).with_count(rows) })
         }),
         reference.contender(ask),
         Contender::new("memcpy of their bytes", Role::Limit, || {
             Ok(Turn {
                 cost: size,
-                ..Turn::from_seconds(repeated(|| {
+                ..Turn::from_seconds(measure_repeated(|| {
                     std::hint::black_box(bytes.clone());
                     Ok(())
                 })?)
             })
         }),
     ];
-    page.row(contest(bench, "index", work, contenders)?);
+    page.add_row(run_contest(bench, "index", work, contenders)?);
     Ok(())
 }
 
 /// An index of 16 fragments: runs of rows, and every fourth one a list.
-fn blob(number: u32) -> anyhow::Result<Vec<u8>> {
+fn make_index(number: u32) -> anyhow::Result<Vec<u8>> {
     let mut index = FragmentIndexBuilder::new();
     let mut row = u64::from(number % 7);
     for fragment in 0..16_u64 {
@@ -71,7 +71,7 @@ fn blob(number: u32) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The rows that the fragments at some places name.
-fn looked_up(blobs: &[Vec<u8>]) -> anyhow::Result<u64> {
+fn count_looked_up_rows(blobs: &[Vec<u8>]) -> anyhow::Result<u64> {
     let mut rows = 0;
     for blob in blobs {
         let index = FragmentIndex::parse(blob)?;

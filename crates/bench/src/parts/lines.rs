@@ -9,29 +9,30 @@ use serde_json::json;
 use zvf_model::ObjectId;
 use zvf_query::{Columns, Query};
 
-use crate::contest::{Contender, contest};
+use crate::contest::{Contender, run_contest};
 use crate::page::Page;
-use crate::parts::packed::{open_mapped, pack_of, turn};
-use crate::parts::sample_data::{box_query, boxes, open, walks, write_as};
+use crate::parts::packed::{make_pack, measure_queries, open_mapped};
+use crate::parts::sample_data::{box_query, make_boxes, make_walks, open_store, write_batch_as};
 use crate::peer::Other;
 use crate::row::Role;
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = ((20_000.0 * bench.scale) as u64).max(10);
-    let folder = bench.below(format!("lines-{count}"))?;
+    let folder = bench.create_folder(format!("lines-{count}"))?;
     let [store, sharded] = write_stores(&folder, count)?;
-    let pack = pack_of(&store)?;
+    let pack = make_pack(&store)?;
     let trx = Other::new(bench, "TRX, trx-python", "trxfile", &["trx-python"], &folder);
     let packages = ["pyogrio", "shapely", "numpy"];
     let flat = Other::new(bench, "FlatGeobuf, GDAL", "lines", &packages, &folder);
-    let (reader, shards, mapped) = (open(&store)?, open(&sharded)?, open_mapped(&pack)?);
+    let (reader, shards, mapped) =
+        (open_store(&store)?, open_store(&sharded)?, open_mapped(&pack)?);
     let some: Vec<u64> = (0..2000).map(|at| at * 7919 % count).collect();
     let named = |ids: &[u64]| {
         let ids = ids.iter().map(|id| ObjectId(*id as i64));
         Query::all().of_objects(ids).columns(Columns::None).uncached()
     };
-    let small = boxes(5, 0.001);
+    let small = make_boxes(5, 0.001);
     let boxed: anyhow::Result<Vec<Query>> = small.iter().map(box_query).collect();
     let all = Query::all().columns(Columns::None).uncached();
     for (work, queries, request, others) in [
@@ -61,23 +62,25 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         ),
     ] {
         let work = format!("{work}, of {count}");
-        if !bench.wants(&work) {
+        if !bench.is_selected(&work) {
             continue;
         }
         let variant = |name: &str, reader, file| {
             let queries = &queries;
-            Contender::new(name, Role::Variant, move || turn(reader, queries)).holding(file)
+            Contender::new(name, Role::Variant, move || measure_queries(reader, queries))
+                .with_file(file)
         };
         let mut contenders = vec![
-            Contender::new("zvf", Role::Zvf, || turn(&reader, &queries)).holding(&store),
+            Contender::new("zvf", Role::Zvf, || measure_queries(&reader, &queries))
+                .with_file(&store),
             variant("zvf, in shards", &shards, &sharded),
             variant("zvf, packed and mapped", &mapped, &pack),
         ];
-        for (other, file) in others {
+        for (peer, file) in others {
             let file = folder.join(file);
-            contenders.push(other.contender(request.clone()).holding(file));
+            contenders.push(peer.contender(request.clone()).with_file(file));
         }
-        page.row(contest(bench, "lines", work, contenders)?);
+        page.add_row(run_contest(bench, "lines", work, contenders)?);
     }
     Ok(())
 }
@@ -88,9 +91,9 @@ fn write_stores(folder: &Path, count: u64) -> anyhow::Result<[PathBuf; 2]> {
         ["lines", "lines-in-shards"].map(|name| folder.join(format!("{name}.zarrvectors")));
     for (store, shard) in stores.iter().zip([None, Some(4)]) {
         if !store.exists() {
-            let batch = walks(count, 100)?;
+            let batch = make_walks(count, 100)?;
             fs::write(folder.join("positions.f32"), batch.positions().bytes())?;
-            write_as(&batch, 8, shard, store)?;
+            write_batch_as(&batch, 8, shard, store)?;
         }
     }
     Ok(stores)

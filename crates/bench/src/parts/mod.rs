@@ -64,12 +64,12 @@ mod tests {
     #[test]
     fn answers_agree() {
         let folder = tempfile::tempdir().unwrap();
-        let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(0) };
+        let bench = Bench { folder: folder.path().to_owned(), ..Bench::with_turns(0) };
         let mut page = Page::default();
         for part in ALL {
             (part.run)(&bench, &mut page).unwrap();
         }
-        let text = page.tables(ALL);
+        let text = page.format_tables(ALL);
         // Their stores are made by the reference, or the command is not built for tests.
         let absent = ["ask", "pyramid", "files", "formats", "size", "cores"];
         for part in ALL.iter().filter(|part| !absent.contains(&part.name)) {
@@ -84,7 +84,7 @@ mod tests {
     fn count_expected() -> [(&'static str, &'static str, u64); 17] {
         let points = sample_data::Points { count: 10_000, chunks: 8, shard: None };
         let places: Vec<[f32; 3]> = points
-            .batches()
+            .make_batches()
             .flat_map(|batch| {
                 let positions = batch.unwrap().positions().clone();
                 positions.as_slice::<f32>().unwrap().as_chunks::<3>().0.to_vec()
@@ -98,8 +98,16 @@ mod tests {
             boxes.iter().map(count).sum()
         };
         [
-            ("points", "a box of 1/1000, of 10000 points", inside(sample_data::boxes(1, 0.001))),
-            ("points", "20 boxes of 1 %, of 10000 points", inside(sample_data::boxes(20, 0.01))),
+            (
+                "points",
+                "a box of 1/1000, of 10000 points",
+                inside(sample_data::make_boxes(1, 0.001)),
+            ),
+            (
+                "points",
+                "20 boxes of 1 %, of 10000 points",
+                inside(sample_data::make_boxes(20, 0.01)),
+            ),
             ("points", "all points and an attribute, of 10000 points", 10_000),
             ("lines", "one streamline, of 200", 100),
             ("lines", "all streamlines, of 200", 200 * 100),
@@ -107,7 +115,11 @@ mod tests {
             ("shapes", "5 of 10 skeletons", 5 * (100 + 99)),
             ("shapes", "1 of 10 meshes", 256 + 512),
             ("shapes", "5 of 10 meshes", 5 * (256 + 512)),
-            ("packed", "20 boxes of 1/1000 of 10000 points", inside(sample_data::boxes(20, 0.001))),
+            (
+                "packed",
+                "20 boxes of 1/1000 of 10000 points",
+                inside(sample_data::make_boxes(20, 0.001)),
+            ),
             ("packed", "all of 10000 points", 10_000),
             ("grow", "all points, of 1000 points", 1000),
             ("grow", "one streamline, of 10 streamlines", 100),

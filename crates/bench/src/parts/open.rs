@@ -9,11 +9,11 @@ use futures_executor::block_on;
 use serde_json::json;
 use zvf_model::LevelId;
 
-use crate::clock::repeated;
-use crate::contest::{Contender, contest};
+use crate::clock::measure_repeated;
+use crate::contest::{Contender, run_contest};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::sample_data::{Points, open};
+use crate::parts::sample_data::{Points, open_store};
 use crate::peer::Reference;
 use crate::row::{Cost, Role, Turn};
 use crate::series::Amount;
@@ -21,40 +21,40 @@ use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::for_bench(bench);
-    for &on_axis in chunks(bench.largest) {
+    for &on_axis in chunks_on_axis(bench.largest) {
         let chunks = u64::from(on_axis).pow(3);
         let work = format!("open a store of {chunks} chunks");
-        if !bench.wants(&work) {
+        if !bench.is_selected(&work) {
             continue;
         }
         // Four points a chunk; chunks in shards, so that the file system is no part of it.
         let points = Points { count: chunks * 4, chunks: on_axis, shard: Some(8) };
-        let store = points.store(&bench.below("open")?)?;
-        let documents = documents(&store);
+        let store = points.make_store(&bench.create_folder("open")?)?;
+        let documents = list_documents(&store);
         let ask = json!({"work": "open", "path": store});
         let contenders = vec![
             Contender::new("zvf", Role::Zvf, || {
                 let mut cost = Cost::default();
-                let seconds = repeated(|| {
-                    cost = ours(&store)?;
+                let seconds = measure_repeated(|| {
+                    cost = measure_opening(&store)?;
                     Ok(())
                 })?;
                 Ok(Turn { cost, ..Turn::from_seconds(seconds) })
             }),
             reference.contender(ask),
             Contender::new("reading its documents", Role::Limit, || {
-                Ok(Turn::from_seconds(limit::read(&documents)?))
+                Ok(Turn::from_seconds(limit::measure_read(&documents)?))
             }),
         ];
-        let row = contest(bench, "open", work, contenders)?;
-        page.grown(&row, "open, by chunks", Amount { elements: chunks, ..Amount::default() });
-        page.row(row);
+        let row = run_contest(bench, "open", work, contenders)?;
+        page.add_growth(&row, "open, by chunks", Amount { elements: chunks, ..Amount::default() });
+        page.add_row(row);
     }
     Ok(())
 }
 
 /// Chunks on an axis: 10^2 (about), 10^3, 10^4 and 10^5 of them.
-fn chunks(largest: u32) -> &'static [u32] {
+fn chunks_on_axis(largest: u32) -> &'static [u32] {
     match largest {
         0..10 => &[2, 3],
         10..100 => &[5, 10, 22],
@@ -62,13 +62,13 @@ fn chunks(largest: u32) -> &'static [u32] {
     }
 }
 
-fn ours(store: &Path) -> anyhow::Result<Cost> {
-    let reader = open(store)?;
+fn measure_opening(store: &Path) -> anyhow::Result<Cost> {
+    let reader = open_store(store)?;
     std::hint::black_box(block_on(reader.level(LevelId(0)))?);
     Ok(Cost::from_stats(&Default::default(), &reader.store().io_stats()))
 }
 
-fn documents(store: &Path) -> Vec<PathBuf> {
+fn list_documents(store: &Path) -> Vec<PathBuf> {
     let names = ["", "0", "0/vertices", "0/vertex_fragments"];
     names.map(|name| store.join(name).join("zarr.json")).to_vec()
 }

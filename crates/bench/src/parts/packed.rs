@@ -15,54 +15,57 @@ use zvf_query::{Columns, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 use zvf_tensor::{AtomicTensorFile, PackOptions};
 
-use crate::clock::repeated;
-use crate::contest::{Contender, contest};
+use crate::clock::measure_repeated;
+use crate::contest::{Contender, run_contest};
 use crate::page::Page;
-use crate::parts::sample_data::{Points, SIDE, box_query, boxes, open};
+use crate::parts::sample_data::{Points, SIDE, box_query, make_boxes, open_store};
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
-    let folder = bench.below("packed")?;
-    let store = Points { count, chunks: CHUNKS, shard: None }.store(&folder)?;
-    let pack = pack_of(&store)?;
-    let small = boxes(20, 0.001);
+    let folder = bench.create_folder("packed")?;
+    let store = Points { count, chunks: CHUNKS, shard: None }.make_store(&folder)?;
+    let pack = make_pack(&store)?;
+    let small = make_boxes(20, 0.001);
     let all = vec![Query::all().columns(Columns::None).uncached()];
     let queries: anyhow::Result<Vec<Query>> = small.iter().map(box_query).collect();
-    let cells = touched(&store, &small);
+    let cells = list_touched_cells(&store, &small);
     for (work, queries, cells) in [
         (format!("20 boxes of 1/1000 of {count} points"), queries?, Some(cells)),
         (format!("all of {count} points"), all, None),
     ] {
-        if !bench.wants(&work) {
+        if !bench.is_selected(&work) {
             continue;
         }
         let mapped = open_mapped(&pack)?;
-        let handles = [open(&store)?, open(&pack)?, mapped];
+        let handles = [open_store(&store)?, open_store(&pack)?, mapped];
         let [directory, packed, mapped] = &handles;
         let mut contenders = vec![
-            Contender::new("zvf, folder", Role::Zvf, || turn(directory, &queries)),
-            Contender::new("zvf, packed", Role::Variant, || turn(packed, &queries)),
-            Contender::new("zvf, packed and mapped", Role::Variant, || turn(mapped, &queries)),
+            Contender::new("zvf, folder", Role::Zvf, || measure_queries(directory, &queries)),
+            Contender::new("zvf, packed", Role::Variant, || measure_queries(packed, &queries)),
+            Contender::new("zvf, packed and mapped", Role::Variant, || {
+                measure_queries(mapped, &queries)
+            }),
         ];
         if let Some(cells) = &cells {
-            contenders.push(Contender::new("one pread a cell", Role::Limit, || preads(cells)));
+            contenders
+                .push(Contender::new("one pread a cell", Role::Limit, || measure_preads(cells)));
         }
-        page.row(contest(bench, "packed", work, contenders)?);
+        page.add_row(run_contest(bench, "packed", work, contenders)?);
     }
     let queries = small.iter().map(box_query).collect::<anyhow::Result<Vec<Query>>>()?;
-    anew(bench, page, "", [&store, &pack], &queries)?;
+    measure_new_handles(bench, page, "", [&store, &pack], &queries)?;
     // Small cells: what a folder takes for opening files shows.
     let chunks = if bench.largest < 100 { CHUNKS } else { SMALL_CHUNKS };
-    let store = Points { count, chunks, shard: None }.store(&folder)?;
-    let pack = pack_of(&store)?;
-    anew(bench, page, " to small cells", [&store, &pack], &queries)?;
-    opened(bench, page)
+    let store = Points { count, chunks, shard: None }.make_store(&folder)?;
+    let pack = make_pack(&store)?;
+    measure_new_handles(bench, page, " to small cells", [&store, &pack], &queries)?;
+    measure_opening(bench, page)
 }
 
 /// Each box with a handle of its own.
-fn anew(
+fn measure_new_handles(
     bench: &Bench,
     page: &mut Page,
     what: &str,
@@ -70,7 +73,7 @@ fn anew(
     queries: &[Query],
 ) -> anyhow::Result<()> {
     let work = format!("{} boxes, a new handle{what} for each", queries.len());
-    if !bench.wants(&work) {
+    if !bench.is_selected(&work) {
         return Ok(());
     }
     let measure = |open: &dyn Fn() -> anyhow::Result<Reader>| {
@@ -80,33 +83,33 @@ fn anew(
             })
         };
         let count = all()?;
-        Ok(Turn::from_seconds(repeated(|| all().map(drop))?).counting(count))
+        Ok(Turn::from_seconds(measure_repeated(|| all().map(drop))?).with_count(count))
     };
     let contenders = vec![
-        Contender::new("zvf, folder", Role::Zvf, || measure(&|| open(store))),
-        Contender::new("zvf, packed", Role::Variant, || measure(&|| open(pack))),
+        Contender::new("zvf, folder", Role::Zvf, || measure(&|| open_store(store))),
+        Contender::new("zvf, packed", Role::Variant, || measure(&|| open_store(pack))),
         Contender::new("zvf, packed and mapped", Role::Variant, || measure(&|| open_mapped(pack))),
     ];
-    page.row(contest(bench, "packed", work, contenders)?);
+    page.add_row(run_contest(bench, "packed", work, contenders)?);
     Ok(())
 }
 
 /// A new handle to a pack of many cells, and the same ready to be asked: for which documents are parsed that
 /// list every cell, in a pack and in a folder.
-fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+fn measure_opening(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let on_axis = if bench.largest < 100 { 3_u32 } else { 47 };
     let cells = u64::from(on_axis).pow(3);
     let bare = format!("open a pack of {cells} cells");
     let works = [(false, bare.clone()), (true, format!("{bare}, and its level"))];
-    if !works.iter().any(|(_, work)| bench.wants(work)) {
+    if !works.iter().any(|(_, work)| bench.is_selected(work)) {
         return Ok(());
     }
     // Four points a cell; the folder has shards, so that making it takes no 10^5 files.
     let points = Points { count: cells * 4, chunks: on_axis, shard: Some(8) };
-    let store = points.store(&bench.below("open")?)?;
-    let pack = pack_of(&store)?;
+    let store = points.make_store(&bench.create_folder("open")?)?;
+    let pack = make_pack(&store)?;
     for (ready, work) in works {
-        if !bench.wants(&work) {
+        if !bench.is_selected(&work) {
             continue;
         }
         let turn = |open: &dyn Fn() -> anyhow::Result<Reader>| {
@@ -117,14 +120,14 @@ fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 }
                 Ok(())
             };
-            Ok(Turn::from_seconds(repeated(once)?))
+            Ok(Turn::from_seconds(measure_repeated(once)?))
         };
         let contenders = vec![
             Contender::new("zvf, packed and mapped", Role::Zvf, || turn(&|| open_mapped(&pack))),
-            Contender::new("zvf, packed", Role::Variant, || turn(&|| open(&pack))),
-            Contender::new("zvf, folder of shards", Role::Variant, || turn(&|| open(&store))),
+            Contender::new("zvf, packed", Role::Variant, || turn(&|| open_store(&pack))),
+            Contender::new("zvf, folder of shards", Role::Variant, || turn(&|| open_store(&store))),
         ];
-        page.row(contest(bench, "packed", work, contenders)?);
+        page.add_row(run_contest(bench, "packed", work, contenders)?);
     }
     Ok(())
 }
@@ -135,16 +138,16 @@ pub(crate) fn open_mapped(pack: &Path) -> anyhow::Result<Reader> {
 }
 
 /// Returns the path of the pack of a store, and writes it if it does not exist.
-pub(crate) fn pack_of(store: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn make_pack(store: &Path) -> anyhow::Result<PathBuf> {
     let pack = store.with_extension("tet");
     if !pack.exists() {
-        write(store, &pack)?;
+        write_pack(store, &pack)?;
     }
     Ok(pack)
 }
 
-fn write(store: &Path, pack: &Path) -> anyhow::Result<()> {
-    let store = open(store)?.store().clone();
+fn write_pack(store: &Path, pack: &Path) -> anyhow::Result<()> {
+    let store = open_store(store)?.store().clone();
     let mut new = AtomicTensorFile::create(pack, true)?;
     let out = BufWriter::new(new.file());
     drop(block_on(zvf_tensor::pack(&store, out, &PackOptions::default(), |_| {}))?);
@@ -156,14 +159,14 @@ fn write(store: &Path, pack: &Path) -> anyhow::Result<()> {
 }
 
 /// All questions, one after the other.
-pub(crate) fn turn(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
+pub(crate) fn measure_queries(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
     let mut count = 0;
     let before = reader.store().io_stats();
     for query in queries {
         count += block_on(reader.run(query))?.batch.len() as u64;
     }
     let after = reader.store().io_stats();
-    let seconds = repeated(|| {
+    let seconds = measure_repeated(|| {
         for query in queries {
             std::hint::black_box(block_on(reader.run(query))?);
         }
@@ -174,7 +177,7 @@ pub(crate) fn turn(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
 }
 
 /// The cells of positions that the boxes touch.
-pub(crate) fn touched(store: &Path, boxes: &[[[f64; 3]; 2]]) -> Vec<PathBuf> {
+pub(crate) fn list_touched_cells(store: &Path, boxes: &[[[f64; 3]; 2]]) -> Vec<PathBuf> {
     let side = SIDE / f64::from(CHUNKS);
     let span = |low: f64, high: f64| (low / side).floor() as u32..=(high / side).floor() as u32;
     let mut files = Vec::new();
@@ -191,14 +194,14 @@ pub(crate) fn touched(store: &Path, boxes: &[[[f64; 3]; 2]]) -> Vec<PathBuf> {
     files
 }
 
-fn preads(cells: &[PathBuf]) -> anyhow::Result<Turn> {
+fn measure_preads(cells: &[PathBuf]) -> anyhow::Result<Turn> {
     let open = |path: &PathBuf| -> anyhow::Result<(File, u64)> {
         let file = File::open(path).context("a cell is gone")?;
         let size = file.metadata()?.len();
         Ok((file, size))
     };
     let files = cells.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
-    let seconds = repeated(|| {
+    let seconds = measure_repeated(|| {
         for (file, size) in &files {
             let mut bytes = vec![0; *size as usize];
             file.read_exact_at(&mut bytes, 0)?;

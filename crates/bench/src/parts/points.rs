@@ -13,34 +13,34 @@ use futures_executor::block_on;
 use serde_json::{Value, json};
 use zvf_query::{Columns, Query};
 
-use crate::contest::{Contender, contest};
+use crate::contest::{Contender, run_contest};
 use crate::page::Page;
-use crate::parts::packed::turn;
-use crate::parts::sample_data::{Points, box_query, boxes, open};
+use crate::parts::packed::measure_queries;
+use crate::parts::sample_data::{Points, box_query, make_boxes, open_store};
 use crate::peer::Other;
 use crate::row::Role;
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
-    ask(bench, page, count, works()?)?;
+    ask_peers(bench, page, count, list_works()?)?;
     if bench.is_thorough {
         // Of ten times the points conditions alone.
-        let conditions = works()?.into_iter().filter(|work| work.is_condition());
-        ask(bench, page, 10 * count, conditions.collect())?;
+        let conditions = list_works()?.into_iter().filter(|work| work.is_condition());
+        ask_peers(bench, page, 10 * count, conditions.collect())?;
     }
     Ok(())
 }
 
 /// Asks all who keep so many points.
-fn ask(bench: &Bench, page: &mut Page, count: u64, works: Vec<Work>) -> anyhow::Result<()> {
+fn ask_peers(bench: &Bench, page: &mut Page, count: u64, works: Vec<Work>) -> anyhow::Result<()> {
     let names = works.iter().map(|work| work.name(count));
-    if !names.into_iter().any(|name| bench.wants(&name)) {
+    if !names.into_iter().any(|name| bench.is_selected(&name)) {
         return Ok(());
     }
-    let folder = bench.below(format!("points-{count}"))?;
-    let store = Points { count, chunks: 8, shard: None }.store(&folder)?;
-    export(&store, &folder)?;
+    let folder = bench.create_folder(format!("points-{count}"))?;
+    let store = Points { count, chunks: 8, shard: None }.make_store(&folder)?;
+    export_numbers(&store, &folder)?;
     let packages = ["duckdb", "polars", "pyarrow", "numpy"];
     let columns = Other::new(bench, "Parquet, DuckDB", "columns", &packages, &folder);
     // Files of points are not written for those whom nobody asks.
@@ -48,16 +48,16 @@ fn ask(bench: &Bench, page: &mut Page, count: u64, works: Vec<Work>) -> anyhow::
     let laz = of_files.then(|| Other::new(bench, "LAZ, laspy", "las", &["laspy[lazrs]"], &folder));
     let octrees = of_files.then(|| {
         [
-            Other::built(bench, "COPC, copc-rs 0.5.0", "copc", &folder),
+            Other::from_crate(bench, "COPC, copc-rs 0.5.0", "copc", &folder),
             // Its package for Python is built against the library, which no package brings.
             Other::new(bench, "COPC, PDAL", "pdal", &["pdal"], &folder),
         ]
     });
-    let reader = open(&store)?;
+    let reader = open_store(&store)?;
     for work in works {
         let (name, Work { queries, ask, request, .. }) = (work.name(count), work);
         let work = name;
-        if !bench.wants(&work) {
+        if !bench.is_selected(&work) {
             continue;
         }
         let asking = |work: &str, source: &str| {
@@ -67,10 +67,11 @@ fn ask(bench: &Bench, page: &mut Page, count: u64, works: Vec<Work>) -> anyhow::
             request
         };
         let mut contenders = vec![
-            Contender::new("zvf", Role::Zvf, || turn(&reader, &queries)).holding(&store),
+            Contender::new("zvf", Role::Zvf, || measure_queries(&reader, &queries))
+                .with_file(&store),
             columns
                 .contender_as("Parquet, DuckDB prepared", Role::Peer, asking(ask, "parquet"))
-                .holding(folder.join("points.parquet")),
+                .with_file(folder.join("points.parquet")),
             columns.contender_as("a table of DuckDB, prepared", Role::Peer, asking(ask, "own")),
             columns.contender_as(
                 "Parquet, polars",
@@ -80,14 +81,14 @@ fn ask(bench: &Bench, page: &mut Page, count: u64, works: Vec<Work>) -> anyhow::
         ];
         // LAZ without an index is no contender for boxes, and neither asks for values.
         if let Some(laz) = laz.as_ref().filter(|_| ask == "scan") {
-            contenders.push(laz.contender(asking(ask, "laz")).holding(folder.join("points.laz")));
+            contenders.push(laz.contender(asking(ask, "laz")).with_file(folder.join("points.laz")));
         }
         if matches!(ask, "scan" | "boxes") {
-            contenders.extend(octrees.iter().flatten().map(|other| {
-                other.contender(asking(ask, "copc")).holding(folder.join("points.copc.laz"))
+            contenders.extend(octrees.iter().flatten().map(|octree| {
+                octree.contender(asking(ask, "copc")).with_file(folder.join("points.copc.laz"))
             }));
         }
-        page.row(contest(bench, "points", work, contenders)?);
+        page.add_row(run_contest(bench, "points", work, contenders)?);
     }
     Ok(())
 }
@@ -112,9 +113,9 @@ impl Work {
     }
 }
 
-fn works() -> anyhow::Result<Vec<Work>> {
+fn list_works() -> anyhow::Result<Vec<Work>> {
     let boxed = |title, number, volume| {
-        let asked = boxes(number, volume);
+        let asked = make_boxes(number, volume);
         let queries = asked.iter().map(box_query).collect::<anyhow::Result<Vec<_>>>()?;
         anyhow::Ok(Work { title, queries, ask: "boxes", request: json!({"boxes": asked}) })
     };
@@ -148,12 +149,12 @@ fn works() -> anyhow::Result<Vec<Work>> {
 }
 
 /// The points as plain numbers, for those who make files of another format of them.
-fn export(store: &Path, folder: &Path) -> anyhow::Result<()> {
+fn export_numbers(store: &Path, folder: &Path) -> anyhow::Result<()> {
     let (positions, values) = (folder.join("positions.f32"), folder.join("intensity.f32"));
     if positions.exists() && values.exists() {
         return Ok(());
     }
-    let answer = block_on(open(store)?.run(&Query::all()))?;
+    let answer = block_on(open_store(store)?.run(&Query::all()))?;
     fs::write(&positions, answer.batch.positions().bytes())?;
     if let Some(field) = answer.batch.field("intensity") {
         fs::write(&values, field.column.bytes())?;

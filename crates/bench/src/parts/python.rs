@@ -23,11 +23,11 @@ use zvf_model::{Batch, Bounds};
 use zvf_query::{Columns, Query, Reader};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use crate::clock::repeated;
-use crate::contest::{Contender, contest};
+use crate::clock::measure_repeated;
+use crate::contest::{Contender, run_contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::sample_data::{Points, SIDE, boxes, open, text};
+use crate::parts::sample_data::{Points, SIDE, make_boxes, open_store, to_address};
 use crate::peer::{Environment, NAME, Other, PACKAGE};
 use crate::row::{Role, Row, Turn};
 use crate::settings::Bench;
@@ -38,72 +38,77 @@ const TWO: &str = "zvf, Python, two threads";
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
-    let folder = std::path::absolute(bench.below("from-python")?)?;
-    let store = Points { count, chunks: 8, shard: None }.store(&folder)?;
-    let peer = peer(bench, &folder);
-    let reader = open(&store)?;
+    let folder = std::path::absolute(bench.create_folder("from-python")?)?;
+    let store = Points { count, chunks: 8, shard: None }.make_store(&folder)?;
+    let peer = start_peer(bench, &folder);
+    let reader = open_store(&store)?;
     let reads = [
-        (format!("a small box, of {count} points"), "small", boxes(1, 1e-5)),
+        (format!("a small box, of {count} points"), "small", make_boxes(1, 1e-5)),
         // As many as two threads take a while for: the system moves threads that woke up on one core apart after some
         // milliseconds only.
-        (format!("512 boxes of 0.2 %, of {count} points"), "boxes", boxes(512, 0.002)),
+        (format!("512 boxes of 0.2 %, of {count} points"), "boxes", make_boxes(512, 0.002)),
         (format!("all {count} positions as an array"), "all", Vec::new()),
     ];
-    for (work, what, wanted) in reads {
-        if !bench.wants(&work) {
+    for (work, what, asked) in reads {
+        if !bench.is_selected(&work) {
             continue;
         }
-        let queries = match wanted.as_slice() {
+        let queries = match asked.as_slice() {
             [] => vec![Query::all().columns(Columns::None)],
-            boxes => boxes.iter().map(query).collect::<anyhow::Result<Vec<_>>>()?,
+            boxes => boxes.iter().map(build_query).collect::<anyhow::Result<Vec<_>>>()?,
         };
-        let ask = |work: &str, who: &str| json!({"work": work, "who": who, "store": store, "boxes": wanted});
+        let ask = |work: &str, who: &str| json!({"work": work, "who": who, "store": store, "boxes": asked});
         let mut sides = vec![
-            Contender::new("zvf", Role::Zvf, || read(&reader, &queries)),
+            Contender::new("zvf", Role::Zvf, || measure_read(&reader, &queries)),
             peer.with_role(PYTHON, Role::Variant, ask("read", "zvf")),
         ];
         if what == "boxes" {
             sides.push(peer.with_role(TWO, Role::Variant, ask("two threads", "zvf")));
         }
         sides.push(peer.with_role(NAME, Role::Reference, ask("read", "reference")));
-        let row = contest(bench, PART, work, sides)?;
-        note_bar(page, what, &row);
-        page.row(row);
+        let row = run_contest(bench, PART, work, sides)?;
+        add_bar_note(page, what, &row);
+        page.add_row(row);
     }
-    create(bench, page, &peer, &folder)
+    measure_create(bench, page, &peer, &folder)
 }
 
 /// Points that are created from an array in memory.
-fn create(bench: &Bench, page: &mut Page, peer: &Peer, folder: &Path) -> anyhow::Result<()> {
+fn measure_create(
+    bench: &Bench,
+    page: &mut Page,
+    peer: &Peer,
+    folder: &Path,
+) -> anyhow::Result<()> {
     let count = (2e6 * bench.scale) as u64;
     let work = format!("{count} points from an array");
-    if !bench.wants(&work) {
+    if !bench.is_selected(&work) {
         return Ok(());
     }
-    let source = Points { count, chunks: 8, shard: None }.store(folder)?;
-    let batch = block_on(open(&source)?.run(&Query::all().columns(Columns::None)))?.batch;
+    let source = Points { count, chunks: 8, shard: None }.make_store(folder)?;
+    let batch = block_on(open_store(&source)?.run(&Query::all().columns(Columns::None)))?.batch;
     let positions = folder.join(format!("positions-{count}.f32"));
     std::fs::write(&positions, batch.positions().bytes())?;
     let (ours, theirs) = (folder.join("made-ours.zarrvectors"), folder.join("made.zarrvectors"));
     let request =
         |who: &str| json!({"work": "create", "who": who, "positions": positions, "to": theirs});
     let discarded = |turn| discard(&theirs).map(|()| turn);
-    let row = contest(
+    let row = run_contest(
         bench,
         PART,
         work,
         vec![
             Contender::new("zvf", Role::Zvf, || {
-                let seconds = write(&batch, &ours)?;
+                let seconds = write_store(&batch, &ours)?;
                 discard(&ours)?;
-                Ok(Turn::from_seconds(seconds).counting(count))
+                Ok(Turn::from_seconds(seconds).with_count(count))
             }),
-            peer.with_role(PYTHON, Role::Variant, request("zvf")).then(discarded),
-            peer.with_role(NAME, Role::Reference, request("reference")).then(discarded),
+            peer.with_role(PYTHON, Role::Variant, request("zvf")).and_then(discarded),
+            peer.with_role(NAME, Role::Reference, request("reference")).and_then(discarded),
         ],
     )?;
-    note_bar(page, "create", &row);
-    page.row(row);
+    add_bar_note(page, "create", &row);
+    page.add_row(row);
     Ok(())
 }
 
@@ -113,20 +118,20 @@ struct Peer(Option<Other>, &'static str);
 impl Peer {
     fn with_role(&self, name: &'static str, role: Role, request: Value) -> Contender<'static> {
         match &self.0 {
-            Some(other) => other.contender_as(name, role, request),
-            None => Contender::absent(name, role, self.1),
+            Some(process) => process.contender_as(name, role, request),
+            None => Contender::new_absent(name, role, self.1),
         }
     }
 }
 
-fn peer(bench: &Bench, folder: &Path) -> Peer {
+fn start_peer(bench: &Bench, folder: &Path) -> Peer {
     if bench.alone || bench.own.is_some() {
         return Peer(None, "not asked");
     }
-    match wheel(&bench.folder) {
+    match find_wheel(&bench.folder) {
         Some(wheel) => {
             let packages = [PACKAGE, "numpy"];
-            match install(bench, &packages, &wheel) {
+            match install_wheel(bench, &packages, &wheel) {
                 Ok(()) => Peer(Some(Other::new(bench, PYTHON, PART, &packages, folder)), ""),
                 Err(_) => Peer(None, "the wheel cannot be installed"),
             }
@@ -136,7 +141,7 @@ fn peer(bench: &Bench, folder: &Path) -> Peer {
 }
 
 /// Puts this wheel where the reference is, in place of that of an earlier run.
-fn install(bench: &Bench, packages: &[&str], wheel: &Path) -> anyhow::Result<()> {
+fn install_wheel(bench: &Bench, packages: &[&str], wheel: &Path) -> anyhow::Result<()> {
     let environment = Environment::install(&bench.folder, PART, packages)?;
     let mut pip = Command::new(environment.python());
     pip.args(["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]).arg(wheel);
@@ -145,7 +150,7 @@ fn install(bench: &Bench, packages: &[&str], wheel: &Path) -> anyhow::Result<()>
 }
 
 /// The wheel that was built for this run.
-fn wheel(folder: &Path) -> Option<PathBuf> {
+fn find_wheel(folder: &Path) -> Option<PathBuf> {
     let files = std::fs::read_dir(std::path::absolute(folder).ok()?.join("wheel")).ok()?;
     let mut found: Vec<PathBuf> = files.filter_map(|entry| Some(entry.ok()?.path())).collect();
     found.retain(|path| path.extension().is_some_and(|ending| ending == "whl"));
@@ -153,39 +158,40 @@ fn wheel(folder: &Path) -> Option<PathBuf> {
     found.pop()
 }
 
-fn query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
+fn build_query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
     Ok(Query::within(Bounds::new(low, high)?).columns(Columns::None))
 }
 
-fn read(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
+fn measure_read(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
     let mut count = 0;
-    let seconds = repeated(|| {
+    let seconds = measure_repeated(|| {
         count = 0;
         for query in queries {
             count += block_on(reader.run(query))?.batch.len() as u64;
         }
         Ok(())
     })?;
-    Ok(Turn::from_seconds(seconds).counting(count))
+    Ok(Turn::from_seconds(seconds).with_count(count))
 }
 
 /// Writes a store of these points; as Python does, it is opened again.
-fn write(batch: &Batch, store: &Path) -> anyhow::Result<f64> {
+fn write_store(batch: &Batch, store: &Path) -> anyhow::Result<f64> {
     let axes = Axis::spatial(3).context("three axes")?;
     let schema = Schema::new(batch.kind(), axes, ChunkShape::new(&[SIDE / 8.0; 3])?)?;
     let begun = Instant::now();
     block_on(async {
-        let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
+        let mut writer =
+            Writer::create(to_address(store)?, schema, WriteOptions::default()).await?;
         writer.push(batch)?;
         writer.finish().await?;
         anyhow::Ok(())
     })?;
-    drop(open(store)?);
+    drop(open_store(store)?);
     Ok(begun.elapsed().as_secs_f64())
 }
 
 /// Adds a note that compares a row with its bar.
-fn note_bar(page: &mut Page, work: &str, row: &Row) {
+fn add_bar_note(page: &mut Page, work: &str, row: &Row) {
     let side = |name: &str| {
         let side = row.sides.iter().find(|side| side.name == name)?;
         side.result.as_ref().ok().map(|turn| turn.seconds)
@@ -202,5 +208,5 @@ fn note_bar(page: &mut Page, work: &str, row: &Row) {
         },
         _ => format!("{:.2} times the Rust call; no copy, by the addresses", python / ours),
     };
-    page.note(PART, &format!("{}: {line}", row.work));
+    page.add_note(PART, &format!("{}: {line}", row.work));
 }

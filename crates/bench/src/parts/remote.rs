@@ -12,20 +12,20 @@ use tokio::runtime::Runtime;
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
-use crate::contest::{Contender, contest};
+use crate::contest::{Contender, run_contest};
 use crate::page::Page;
-use crate::parts::packed::pack_of;
-use crate::parts::sample_data::{Points, box_query, boxes};
+use crate::parts::packed::make_pack;
+use crate::parts::sample_data::{Points, box_query, make_boxes};
 use crate::peer::Reference;
 use crate::row::{Cost, Role, Turn};
 use crate::server::Server;
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
-    let folder = bench.below("packed")?;
+    let folder = bench.create_folder("packed")?;
     let count = (1e6 * bench.scale) as u64;
-    let store = Points { count, chunks: 8, shard: None }.store(&folder)?;
-    let sharded = Points { count, chunks: 8, shard: Some(4) }.store(&folder)?;
+    let store = Points { count, chunks: 8, shard: None }.make_store(&folder)?;
+    let sharded = Points { count, chunks: 8, shard: Some(4) }.make_store(&folder)?;
     let late = if bench.turns == 0 { Duration::ZERO } else { LATE };
     let server = Server::start(&folder, late)?;
     let runtime =
@@ -34,35 +34,43 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         let name = path.file_name().and_then(|name| name.to_str()).context("a name")?;
         Ok(format!("{}/{name}", server.address()))
     };
-    let query = box_query(&boxes(1, 0.001)[0])?;
-    let pack = pack_of(&store)?;
+    let query = box_query(&make_boxes(1, 0.001)[0])?;
+    let pack = make_pack(&store)?;
     let addresses = [url(&store)?, url(&sharded)?, url(&pack)?];
     let mut reference = Reference::for_bench(bench);
     for warm in [false, true] {
         let which = if warm { "a warm handle" } else { "a new handle" };
         let work = format!("a box of 1/1000 of {count} points, {which}");
-        if !bench.wants(&work) {
+        if !bench.is_selected(&work) {
             continue;
         }
         let remote = Remote { runtime: &runtime, server: &server, query: &query };
         let [folder, shards, pack] = &addresses;
         let handles = match warm {
-            true => Some([remote.warmed(folder)?, remote.warmed(shards)?, remote.warmed(pack)?]),
+            true => Some([
+                remote.open_warm(folder)?,
+                remote.open_warm(shards)?,
+                remote.open_warm(pack)?,
+            ]),
             false => None,
         };
         let handle = |at: usize| handles.as_ref().map(|handles| handles[at].clone());
-        let ask = json!({"work": "boxes", "path": folder, "boxes": boxes(1, 0.001),
+        let ask = json!({"work": "boxes", "path": folder, "boxes": make_boxes(1, 0.001),
             "fresh": !warm, "once": true});
         let mut contenders = vec![
-            Contender::new("zvf, a file a cell", Role::Zvf, || remote.turn(folder, handle(0))),
-            Contender::new("zvf, in shards", Role::Variant, || remote.turn(shards, handle(1))),
-            Contender::new("zvf, packed", Role::Variant, || remote.turn(pack, handle(2))),
-            Contender::new("one request a cell", Role::Limit, || remote.cells(&store)),
+            Contender::new("zvf, a file a cell", Role::Zvf, || {
+                remote.measure_query(folder, handle(0))
+            }),
+            Contender::new("zvf, in shards", Role::Variant, || {
+                remote.measure_query(shards, handle(1))
+            }),
+            Contender::new("zvf, packed", Role::Variant, || remote.measure_query(pack, handle(2))),
+            Contender::new("one request a cell", Role::Limit, || remote.request_cells(&store)),
         ];
         if bench.turns > 0 {
-            contenders.insert(3, reference.counted(ask, &server));
+            contenders.insert(3, reference.counted_contender(ask, &server));
         }
-        page.row(contest(bench, "remote", work, contenders)?);
+        page.add_row(run_contest(bench, "remote", work, contenders)?);
     }
     Ok(())
 }
@@ -82,13 +90,13 @@ impl Remote<'_> {
     }
 
     /// A handle that was asked the same before; it keeps no cells.
-    fn warmed(&self, address: &str) -> anyhow::Result<Reader> {
+    fn open_warm(&self, address: &str) -> anyhow::Result<Reader> {
         let reader = self.open(address)?;
         self.runtime.block_on(reader.run(self.query))?;
         Ok(reader)
     }
 
-    fn turn(&self, address: &str, handle: Option<Reader>) -> anyhow::Result<Turn> {
+    fn measure_query(&self, address: &str, handle: Option<Reader>) -> anyhow::Result<Turn> {
         self.server.reset();
         let start = Instant::now();
         let reader = match handle {
@@ -102,15 +110,16 @@ impl Remote<'_> {
     }
 
     /// The cells of the box, each with a request, sixteen at a time.
-    fn cells(&self, store: &Path) -> anyhow::Result<Turn> {
-        let cells: Vec<PathBuf> = crate::parts::packed::touched(store, &boxes(1, 0.001));
+    fn request_cells(&self, store: &Path) -> anyhow::Result<Turn> {
+        let cells: Vec<PathBuf> =
+            crate::parts::packed::list_touched_cells(store, &make_boxes(1, 0.001));
         self.server.reset();
         let start = Instant::now();
         for some in cells.chunks(MAX_IN_FLIGHT) {
             std::thread::scope(|scope| -> anyhow::Result<()> {
                 let asked = some.iter().map(|cell| scope.spawn(|| self.server.get(cell)));
-                for one in asked.collect::<Vec<_>>() {
-                    one.join().map_err(|_panic| anyhow::anyhow!("a request panicked"))??;
+                for thread in asked.collect::<Vec<_>>() {
+                    thread.join().map_err(|_panic| anyhow::anyhow!("a request panicked"))??;
                 }
                 Ok(())
             })?;

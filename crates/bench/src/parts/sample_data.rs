@@ -22,19 +22,19 @@ pub(crate) struct Points {
 
 impl Points {
     /// The store, made below `folder` unless it is there.
-    pub(crate) fn store(self, folder: &Path) -> anyhow::Result<PathBuf> {
+    pub(crate) fn make_store(self, folder: &Path) -> anyhow::Result<PathBuf> {
         let Self { count, chunks, shard } = self;
         let name = format!("points-{count}-{chunks}-{}.zarrvectors", shard.unwrap_or(0));
         let store = folder.join(name);
         if !store.exists() {
             std::fs::create_dir_all(folder)?;
-            self.write(&store)?;
+            self.write_store(&store)?;
         }
         Ok(store)
     }
 
     /// Writes it anew; the batches are made meanwhile, in bounded memory.
-    pub(crate) fn write(self, store: &Path) -> anyhow::Result<()> {
+    pub(crate) fn write_store(self, store: &Path) -> anyhow::Result<()> {
         let side = SIDE / f64::from(self.chunks);
         let axes = Axis::spatial(3).context("three axes")?;
         let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[side; 3])?)?;
@@ -44,8 +44,9 @@ impl Points {
             None => schema,
         };
         block_on(async {
-            let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
-            for batch in self.batches() {
+            let mut writer =
+                Writer::create(to_address(store)?, schema, WriteOptions::default()).await?;
+            for batch in self.make_batches() {
                 writer.push(&batch?)?;
             }
             writer.finish().await?;
@@ -54,21 +55,21 @@ impl Points {
     }
 
     /// The points, some at a time.
-    pub(crate) fn batches(self) -> impl Iterator<Item = anyhow::Result<Batch>> {
+    pub(crate) fn make_batches(self) -> impl Iterator<Item = anyhow::Result<Batch>> {
         let (mut random, mut left) = (Random(0x9e37_79b9_7f4a_7c15), self.count);
         std::iter::from_fn(move || {
             let now = left.min(BATCH);
             left -= now;
-            (now > 0).then(|| batch(&mut random, now))
+            (now > 0).then(|| make_batch(&mut random, now))
         })
     }
 }
 
-fn batch(random: &mut Random, count: u64) -> anyhow::Result<Batch> {
+fn make_batch(random: &mut Random, count: u64) -> anyhow::Result<Batch> {
     let (mut positions, mut values) = (Vec::new(), Vec::new());
     for _ in 0..count {
-        positions.extend([(); 3].map(|()| random.unit() * SIDE as f32).map(f32::to_le_bytes));
-        values.extend(random.unit().to_le_bytes());
+        positions.extend([(); 3].map(|()| random.next_unit() * SIDE as f32).map(f32::to_le_bytes));
+        values.extend(random.next_unit().to_le_bytes());
     }
     let positions = Column::new(Dtype::FLOAT32, 3, positions.as_flattened().to_vec().into())?;
     let values = Field::new("intensity", Column::new(Dtype::FLOAT32, 1, values.into())?);
@@ -76,15 +77,15 @@ fn batch(random: &mut Random, count: u64) -> anyhow::Result<Batch> {
 }
 
 /// Walks of `length` vertices through the cube, one object each.
-pub(crate) fn walks(count: u64, length: usize) -> anyhow::Result<Batch> {
+pub(crate) fn make_walks(count: u64, length: usize) -> anyhow::Result<Batch> {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let mut places = Vec::new();
     for _ in 0..count {
-        let mut at = [(); 3].map(|()| random.unit() * SIDE as f32);
-        let mut heading = [(); 3].map(|()| random.unit() - 0.5);
+        let mut at = [(); 3].map(|()| random.next_unit() * SIDE as f32);
+        let mut heading = [(); 3].map(|()| random.next_unit() - 0.5);
         for _ in 0..length {
             for (x, step) in at.iter_mut().zip(&mut heading) {
-                *step += (random.unit() - 0.5) * 0.2;
+                *step += (random.next_unit() - 0.5) * 0.2;
                 *x = (*x + *step).clamp(0.0, SIDE as f32);
                 places.extend(x.to_le_bytes());
             }
@@ -97,12 +98,12 @@ pub(crate) fn walks(count: u64, length: usize) -> anyhow::Result<Batch> {
 }
 
 /// Writes a store of one batch, in so many chunks of the cube on each axis, a file a chunk.
-pub(crate) fn write(batch: &Batch, chunks: u32, store: &Path) -> anyhow::Result<()> {
-    write_as(batch, chunks, None, store)
+pub(crate) fn write_batch(batch: &Batch, chunks: u32, store: &Path) -> anyhow::Result<()> {
+    write_batch_as(batch, chunks, None, store)
 }
 
 /// The same; with one object for so many chunks on each axis, or a file a chunk.
-pub(crate) fn write_as(
+pub(crate) fn write_batch_as(
     batch: &Batch,
     chunks: u32,
     shard: Option<u64>,
@@ -117,7 +118,8 @@ pub(crate) fn write_as(
         None => schema,
     };
     block_on(async {
-        let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
+        let mut writer =
+            Writer::create(to_address(store)?, schema, WriteOptions::default()).await?;
         writer.push(batch)?;
         writer.finish().await?;
         Ok(())
@@ -125,10 +127,11 @@ pub(crate) fn write_as(
 }
 
 /// Boxes of a share of the cube, the same each time.
-pub(crate) fn boxes(count: usize, share: f64) -> Vec<[[f64; 3]; 2]> {
+pub(crate) fn make_boxes(count: usize, share: f64) -> Vec<[[f64; 3]; 2]> {
     let mut random = Random(0x1234_5678_9abc_def1);
     let side = SIDE * share.cbrt();
-    let corner = |random: &mut Random| [(); 3].map(|()| f64::from(random.unit()) * (SIDE - side));
+    let corner =
+        |random: &mut Random| [(); 3].map(|()| f64::from(random.next_unit()) * (SIDE - side));
     let low = (0..count).map(|_| corner(&mut random)).collect::<Vec<_>>();
     low.into_iter().map(|low| [low, low.map(|x| x + side)]).collect()
 }
@@ -139,12 +142,12 @@ pub(crate) fn box_query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
 }
 
 /// A handle to the store at a path or URL, which needs no runtime.
-pub(crate) fn open(path: &Path) -> anyhow::Result<Reader> {
-    Ok(Reader::new(block_on(Store::open(text(path)?, OpenOptions::default()))?))
+pub(crate) fn open_store(path: &Path) -> anyhow::Result<Reader> {
+    Ok(Reader::new(block_on(Store::open(to_address(path)?, OpenOptions::default()))?))
 }
 
 /// A path as an address.
-pub(crate) fn text(path: &Path) -> anyhow::Result<&str> {
+pub(crate) fn to_address(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("a folder whose name is not UTF-8")
 }
 
@@ -158,7 +161,7 @@ impl Random {
     }
 
     /// The next number, from 0 to 1.
-    pub(crate) fn unit(&mut self) -> f32 {
+    pub(crate) fn next_unit(&mut self) -> f32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -17,84 +17,85 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind, ObjectId};
 use zvf_query::{Query, Reader};
 
-use crate::clock::repeated;
-use crate::contest::{Contender, contest};
+use crate::clock::measure_repeated;
+use crate::contest::{Contender, run_contest};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::formats::read_all;
-use crate::parts::sample_data::{SIDE, open, walks, write};
+use crate::parts::formats::count_contents;
+use crate::parts::sample_data::{SIDE, make_walks, open_store, write_batch};
 use crate::peer::Other;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = ((1000.0 * bench.scale) as u64).max(10);
-    let folder = bench.below(format!("shapes-{count}"))?;
+    let folder = bench.create_folder(format!("shapes-{count}"))?;
     let stores = [
-        write_store(&folder, "skeletons", &trees(count)?)?,
-        write_store(&folder, "meshes", &rings(count)?)?,
+        write_store(&folder, "skeletons", &make_trees(count)?)?,
+        write_store(&folder, "meshes", &make_rings(count)?)?,
     ];
     let packages = ["cloud-volume==12.15.2"];
     let name = "precomputed, CloudVolume 12.15.2";
-    let other = Other::new(bench, name, "precomputed", &packages, &folder);
-    page.note("shapes", SETTINGS);
+    let peer = Other::new(bench, name, "precomputed", &packages, &folder);
+    page.add_note("shapes", SETTINGS);
     for (kind, store) in ["skeletons", "meshes"].into_iter().zip(&stores) {
-        let reader = open(store)?;
+        let reader = open_store(store)?;
         for ids in [vec![count / 2], (0..count / 2).map(|at| at * 7 % count).collect()] {
             let many = ids.len();
             let work = format!("{many} of {count} {kind}");
-            if !bench.wants(&work) {
+            if !bench.is_selected(&work) {
                 continue;
             }
             let query =
                 Query::all().of_objects(ids.iter().map(|id| ObjectId(*id as i64))).uncached();
             let files: Vec<PathBuf> = ids
                 .iter()
-                .map(|id| folder.join(format!("precomputed/{kind}/{}", file(kind, *id))))
+                .map(|id| folder.join(format!("precomputed/{kind}/{}", shape_file(kind, *id))))
                 .collect();
             let sides = vec![
-                Contender::new("zvf", Role::Zvf, || turn(&reader, &query)).holding(store),
-                other
-                    .contender(json!({"work": kind, "ids": ids}))
-                    .holding(folder.join("precomputed").join(kind)),
-                Contender::new("reading its files", Role::Limit, || read(&files)),
+                Contender::new("zvf", Role::Zvf, || measure_query(&reader, &query))
+                    .with_file(store),
+                peer.contender(json!({"work": kind, "ids": ids}))
+                    .with_file(folder.join("precomputed").join(kind)),
+                Contender::new("reading its files", Role::Limit, || measure_read(&files)),
             ];
-            page.row(contest(bench, "shapes", work, sides)?);
+            page.add_row(run_contest(bench, "shapes", work, sides)?);
         }
         let work = format!("all files of {count} {kind}");
         let layout = folder.join("precomputed");
-        if bench.wants(&work) && layout.exists() {
-            let files: Vec<PathBuf> =
-                (0..count).map(|id| layout.join(format!("{kind}/{}", file(kind, id)))).collect();
+        if bench.is_selected(&work) && layout.exists() {
+            let files: Vec<PathBuf> = (0..count)
+                .map(|id| layout.join(format!("{kind}/{}", shape_file(kind, id))))
+                .collect();
             let ids: Vec<u64> = (0..count).collect();
             let sides = vec![
                 Contender::new("zvf, reading precomputed", Role::Zvf, || {
                     read_layout(&layout, kind)
                 }),
-                other.contender(json!({"work": kind, "ids": ids})),
-                Contender::new("reading its files", Role::Limit, || read(&files)),
+                peer.contender(json!({"work": kind, "ids": ids})),
+                Contender::new("reading its files", Role::Limit, || measure_read(&files)),
             ];
-            page.row(contest(bench, "shapes", work, sides)?);
+            page.add_row(run_contest(bench, "shapes", work, sides)?);
         }
     }
     Ok(())
 }
 
 /// The file of a shape, by its id, which there begins with 1.
-fn file(kind: &str, id: u64) -> String {
+fn shape_file(kind: &str, id: u64) -> String {
     let id = id + 1;
     if kind == "meshes" { format!("{id}:0:all") } else { id.to_string() }
 }
 
 /// Files that only the other one makes.
-fn read(files: &[PathBuf]) -> anyhow::Result<Turn> {
+fn measure_read(files: &[PathBuf]) -> anyhow::Result<Turn> {
     let sizes: Option<Vec<u64>> =
         files.iter().map(|file| fs::metadata(file).ok().map(|about| about.len())).collect();
     let sizes = sizes.context("its files are not there")?;
     let (requests, bytes) = (Some(sizes.len() as u64), Some(sizes.iter().sum()));
     Ok(Turn {
         cost: Cost { requests, bytes, ..Cost::default() },
-        ..Turn::from_seconds(limit::read(files)?)
+        ..Turn::from_seconds(limit::measure_read(files)?)
     })
 }
 
@@ -103,22 +104,22 @@ fn read_layout(layout: &Path, kind: &str) -> anyhow::Result<Turn> {
     let kind = if kind == "meshes" { Kind::Mesh } else { Kind::Skeleton };
     let options = ReadOptions { kind: Some(kind), ..ReadOptions::default() };
     let begun = Instant::now();
-    let (_, vertices, elements) = read_all(layout, &options)?;
+    let (_, vertices, elements) = count_contents(layout, &options)?;
     let turn = Turn::from_seconds(begun.elapsed().as_secs_f64());
-    Ok(turn.counting((vertices + elements) as u64))
+    Ok(turn.with_count((vertices + elements) as u64))
 }
 
 /// One question; what is counted is vertices and what joins them.
-fn turn(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
+fn measure_query(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
     let before = reader.store().io_stats();
     let batch = block_on(reader.run(query))?.batch;
     let cost = Cost::from_stats(&before, &reader.store().io_stats());
     let count = batch.len() + batch.elements().map_or(0, Elements::len);
-    let seconds = repeated(|| {
+    let seconds = measure_repeated(|| {
         std::hint::black_box(block_on(reader.run(query))?);
         Ok(())
     })?;
-    Ok(Turn { cost, ..Turn::from_seconds(seconds).counting(count as u64) })
+    Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(count as u64) })
 }
 
 /// The store, and the same shapes as plain numbers.
@@ -126,14 +127,14 @@ fn write_store(folder: &Path, name: &str, batch: &Batch) -> anyhow::Result<PathB
     let store = folder.join(format!("{name}.zarrvectors"));
     if !store.exists() {
         fs::write(folder.join(format!("{name}.f32")), batch.positions().bytes())?;
-        write(batch, 8, &store)?;
+        write_batch(batch, 8, &store)?;
     }
     Ok(store)
 }
 
 /// Walks as trees: each node but the first of a walk has the one before it as its parent.
-pub(super) fn trees(count: u64) -> anyhow::Result<Batch> {
-    let walks = walks(count, NODES)?;
+pub(super) fn make_trees(count: u64) -> anyhow::Result<Batch> {
+    let walks = make_walks(count, NODES)?;
     let children = (0..walks.len()).filter(|node| node % NODES > 0);
     let edges = Elements::new(2, children.flat_map(|node| [node, node - 1]).collect())?;
     let owners = (0..walks.len()).map(|node| Some(ObjectId((node / NODES) as i64))).collect();
@@ -142,8 +143,8 @@ pub(super) fn trees(count: u64) -> anyhow::Result<Batch> {
 }
 
 /// Rings around places of a walk, far enough from the sides.
-pub(super) fn rings(count: u64) -> anyhow::Result<Batch> {
-    let centres = walks(count, 1)?;
+pub(super) fn make_rings(count: u64) -> anyhow::Result<Batch> {
+    let centres = make_walks(count, 1)?;
     let centres = centres.positions().as_slice::<f32>().context("float32")?.to_vec();
     let (mut places, mut faces) = (Vec::new(), Vec::new());
     for (ring, centre) in centres.as_chunks::<3>().0.iter().enumerate() {

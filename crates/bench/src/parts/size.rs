@@ -15,13 +15,13 @@ use zvf_convert::read::{self, Input, Piece, ReadOptions};
 use zvf_model::Batch;
 use zvf_query::{Columns, Query};
 
-use super::formats::{convert, create};
+use super::formats::{convert_store, create_store};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::files::{points, sheet};
-use crate::parts::sample_data::{open, walks, write};
+use crate::parts::files::{write_points, write_sheet};
+use crate::parts::sample_data::{make_walks, open_store, write_batch};
 use crate::peer::Other;
-use crate::pyramid::zvf;
+use crate::pyramid::find_zvf;
 use crate::row::Role;
 use crate::settings::Bench;
 use crate::units;
@@ -38,34 +38,34 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // the command writes the files, and is not there in tests
     }
-    let folder = bench.below("formats")?;
+    let folder = bench.create_folder("formats")?;
     let mut table = HEAD.to_owned();
     for data in prepare_data(bench, &folder)? {
-        if !bench.wants(&data.title) {
+        if !bench.is_selected(&data.title) {
             continue;
         }
-        let coordinates = coordinates(&data.store)?;
+        let coordinates = read_coordinates(&data.store)?;
         let mut line = |name: &str, bytes: u64, keeps: &str| {
-            let (size, share) = (units::size(bytes), bytes as f64 / data.elements as f64);
+            let (size, share) = (units::format_size(bytes), bytes as f64 / data.elements as f64);
             let _ = writeln!(table, "| {} | {name} | {size} | {share:.1} | {keeps} |", data.title);
         };
-        let measured = |path: &Path| limit::size(path).context("a file that is not there");
+        let measured = |path: &Path| limit::disk_size(path).context("a file that is not there");
         line("**zvf, as it is created**", measured(&data.store)?, ALL);
-        let small = recompressed(&data.store)?;
-        line("**zvf, zstd 9**", measured(&small)?, verdict(&coordinates, &small)?);
+        let small = recompress_store(&data.store)?;
+        line("**zvf, zstd 9**", measured(&small)?, compare_coordinates(&coordinates, &small)?);
         for format in data.formats {
-            let file = convert(&data.store, &folder, format)?;
-            line(format, measured(&file)?, verdict(&coordinates, &file)?);
+            let file = convert_store(&data.store, &folder, format)?;
+            line(format, measured(&file)?, compare_coordinates(&coordinates, &file)?);
         }
         if data.formats.contains(&"ply") {
-            let ply = convert(&data.store, &folder, "ply")?;
-            match draco(bench, &folder, &ply) {
+            let ply = convert_store(&data.store, &folder, "ply")?;
+            match measure_draco(bench, &folder, &ply) {
                 Ok((name, bytes)) => line(name, bytes, "rounded: 14 bits of the extent"),
                 Err(error) => line(&format!("Draco: not here: {error:#}"), 0, ""),
             }
         }
     }
-    page.table("size", table);
+    page.add_table("size", table);
     Ok(())
 }
 
@@ -76,13 +76,13 @@ fn prepare_data(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
     let faces = 2 * (side as u64 - 1).pow(2);
     let chains = folder.join(format!("lines-{lines}.zarrvectors"));
     if !chains.exists() {
-        write(&walks(lines, 100)?, 8, &chains)?;
+        write_batch(&make_walks(lines, 100)?, 8, &chains)?;
     }
     Ok(vec![
         Data {
             title: format!("{count} points and an attribute"),
             elements: count,
-            store: create(&points(folder, count)?, folder, "points")?,
+            store: create_store(&write_points(folder, count)?, folder, "points")?,
             formats: &["csv", "las", "laz", "parquet"],
         },
         Data {
@@ -94,17 +94,17 @@ fn prepare_data(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
         Data {
             title: format!("a surface of {faces} faces"),
             elements: faces,
-            store: create(&sheet(folder, side)?, folder, "surface")?,
+            store: create_store(&write_sheet(folder, side)?, folder, "surface")?,
             formats: &["ply", "stl", "obj"],
         },
     ])
 }
 
 /// The store with its chunks in zstd, made beside it unless it is there.
-fn recompressed(store: &Path) -> anyhow::Result<PathBuf> {
+fn recompress_store(store: &Path) -> anyhow::Result<PathBuf> {
     let small = store.with_extension("small.zarrvectors");
     if !small.exists() {
-        let mut command = Command::new(zvf()?);
+        let mut command = Command::new(find_zvf()?);
         let status =
             command.args(["recompress", "-q"]).args([store, &small]).args(CODEC).status()?;
         anyhow::ensure!(status.success(), "{} is not written", small.display());
@@ -113,20 +113,20 @@ fn recompressed(store: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Whether a file has the coordinates of the store.
-fn verdict(known: &[[u32; 3]], file: &Path) -> anyhow::Result<&'static str> {
-    let found = coordinates(file)?;
-    Ok(match found == known {
+fn compare_coordinates(expected: &[[u32; 3]], file: &Path) -> anyhow::Result<&'static str> {
+    let found = read_coordinates(file)?;
+    Ok(match found == expected {
         true => ALL,
-        false if found.len() == known.len() => "coordinates are rounded",
+        false if found.len() == expected.len() => "coordinates are rounded",
         false => "vertices are repeated or shared otherwise",
     })
 }
 
 /// The bits of all coordinates, sorted.
-fn coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
+fn read_coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
     let batches: Vec<Batch> = if path.extension().is_some_and(|end| end == "zarrvectors") {
         let all = Query::all().columns(Columns::None).uncached();
-        vec![block_on(open(path)?.run(&all))?.batch]
+        vec![block_on(open_store(path)?.run(&all))?.batch]
     } else {
         let pieces = read::open(Input::path(path), None, &ReadOptions::default())?;
         let vertices = pieces.filter_map(|piece| match piece {
@@ -153,7 +153,7 @@ fn coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
 }
 
 /// The surface by Draco: who wrote it, and its bytes.
-fn draco(bench: &Bench, folder: &Path, ply: &Path) -> anyhow::Result<(&'static str, u64)> {
+fn measure_draco(bench: &Bench, folder: &Path, ply: &Path) -> anyhow::Result<(&'static str, u64)> {
     let peer = Other::new(bench, "DracoPy", "draco", &["DracoPy", "trimesh", "numpy"], folder);
     let turn = peer.contender_as("DracoPy", Role::Peer, json!({"work": "encode", "from": ply}));
     let turn = turn.run_once()?;

@@ -33,7 +33,7 @@ impl Work {
     }
 
     /// The arrays whose cells it must read, below the level.
-    pub(crate) fn arrays(&self) -> Vec<String> {
+    pub(crate) fn list_arrays(&self) -> Vec<String> {
         let mut arrays = vec!["vertices".to_owned()];
         if let Ask::Scan(names) = &self.ask {
             arrays.extend(names.iter().map(|name| format!("vertex_attributes/{name}")));
@@ -56,7 +56,8 @@ impl Work {
 /// Returns all workloads, for stores of one scale.
 pub(crate) fn list_work(scale: f64) -> Vec<Work> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let mut boxes = |n: usize, share: f64| (0..n).map(|_| random.cube(share)).collect::<Vec<_>>();
+    let mut boxes =
+        |n: usize, share: f64| (0..n).map(|_| random.next_cube(share)).collect::<Vec<_>>();
     let thousandth = boxes(1, 0.001);
     let hundredths = boxes(200, 0.01);
     let [lines, graph] = [(); 2].map(|()| boxes(1, 0.001));
@@ -99,14 +100,14 @@ impl Random {
         self.0
     }
 
-    fn unit(&mut self) -> f64 {
+    fn next_unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// A cube of a share of the volume of the data, somewhere inside.
-    fn cube(&mut self, share: f64) -> [[f64; 3]; 2] {
+    fn next_cube(&mut self, share: f64) -> [[f64; 3]; 2] {
         let side = 100.0 * share.cbrt();
-        let low = [(); 3].map(|()| self.unit() * (100.0 - side));
+        let low = [(); 3].map(|()| self.next_unit() * (100.0 - side));
         [low, low.map(|x| x + side)]
     }
 }

@@ -7,18 +7,18 @@ use anyhow::Context as _;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
 
-use super::{fresh, measure_command, zvf};
-use crate::contest::{Contender, contest};
+use super::{copy_store, find_zvf, measure_command};
+use crate::contest::{Contender, run_contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::sample_data::{walks, write};
+use crate::parts::sample_data::{make_walks, write_batch};
 use crate::row::Role;
 use crate::series::Amount;
 use crate::settings::Bench;
-use crate::write::data::sheet;
+use crate::write::data::make_sheet;
 
 /// Levels of about so many vertices of each kind.
-pub(crate) fn levels(
+pub(crate) fn measure_levels(
     bench: &Bench,
     page: &mut Page,
     count: u64,
@@ -30,31 +30,35 @@ pub(crate) fn levels(
     for kind in [Kind::PointCloud, Kind::Streamline, Kind::Skeleton, Kind::Graph, Kind::Mesh] {
         let work = format!("three levels of a {kind}, within {LIMIT}");
         let name = format!("{work}, of {count} vertices");
-        if !bench.wants(&name) {
+        if !bench.is_selected(&name) {
             continue;
         }
-        let store = bench.below("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
+        let store =
+            bench.create_folder("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
         if !store.exists() {
-            write(&batch(kind, count)?, chunks, &store)?;
+            write_batch(&make_batch(kind, count)?, chunks, &store)?;
         }
-        let place = bench.places()?.into_iter().next().context("nowhere to write")?;
+        let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
         let run = || {
-            let store = fresh(&store, &place.path)?;
-            let mut command = std::process::Command::new(zvf()?);
+            let store = copy_store(&store, &place.path)?;
+            let mut command = std::process::Command::new(find_zvf()?);
             command.args(["pyramid", "-q", "--levels", "3", "--memory-limit", LIMIT]).arg(&store);
             let turn = measure_command(command.stdout(std::process::Stdio::null()))?;
             discard(&store)?;
             Ok(turn)
         };
-        let row = contest(bench, "grow", name, vec![Contender::new("zvf", Role::Zvf, run)])?;
-        page.grown(&row, &work, Amount::measure(count, &store)?);
-        page.row(row);
+        let row = run_contest(bench, "grow", name, vec![Contender::new("zvf", Role::Zvf, run)])?;
+        page.add_growth(&row, &work, Amount::measure(count, &store)?);
+        page.add_row(row);
     }
     Ok(())
 }
 
 /// One level of the same vertices in more and more chunks, a file each: its chunks and cells are the same each time.
-pub(crate) fn levels_beside_more_files(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn measure_levels_beside_more_files(
+    bench: &Bench,
+    page: &mut Page,
+) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // it needs the command, which has a process of its own
     }
@@ -63,31 +67,33 @@ pub(crate) fn levels_beside_more_files(bench: &Bench, page: &mut Page) -> anyhow
         for chunks in chunks_on_axis(bench.largest) {
             let work = format!("new levels beside more files of a {kind}, on disk");
             let name = format!("{work}, of {count} vertices in {} chunks", chunks.pow(3));
-            if !bench.wants(&name) {
+            if !bench.is_selected(&name) {
                 continue;
             }
-            let store = bench.below("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
+            let store =
+                bench.create_folder("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
             if !store.exists() {
-                write(&batch(kind, count)?, *chunks, &store)?;
+                write_batch(&make_batch(kind, count)?, *chunks, &store)?;
             }
-            let place = bench.below("place")?;
+            let place = bench.create_folder("place")?;
             // Two chunks of the level on each axis, whatever those of level 0 are.
             let scale = (chunks / 2).to_string();
             let run = || {
-                let store = fresh(&store, &place)?;
-                let mut command = std::process::Command::new(zvf()?);
+                let store = copy_store(&store, &place)?;
+                let mut command = std::process::Command::new(find_zvf()?);
                 command.args(["pyramid", "-q", "--levels", "1", "--chunk-scale", &scale]);
                 command.args(["--cell-size", size]).arg(&store);
                 let turn = measure_command(command.stdout(std::process::Stdio::null()))?;
                 discard(&store)?;
                 Ok(turn)
             };
-            let row = contest(bench, "grow", name, vec![Contender::new("zvf", Role::Zvf, run)])?;
+            let row =
+                run_contest(bench, "grow", name, vec![Contender::new("zvf", Role::Zvf, run)])?;
             // What grows is files, not vertices.
             let amount = Amount::measure(count, &store)?;
             let elements = amount.files.unwrap_or(amount.elements);
-            page.grown(&row, &work, Amount { elements, ..amount });
-            page.row(row);
+            page.add_growth(&row, &work, Amount { elements, ..amount });
+            page.add_row(row);
         }
     }
     Ok(())
@@ -103,13 +109,13 @@ fn chunks_on_axis(largest: u32) -> &'static [u32] {
 }
 
 /// Walks of a hundred vertices as streamlines, as trees without forks or as a graph; or a sheet.
-fn batch(kind: Kind, count: u64) -> anyhow::Result<Batch> {
-    let lines = walks(count / 100, 100)?;
+fn make_batch(kind: Kind, count: u64) -> anyhow::Result<Batch> {
+    let lines = make_walks(count / 100, 100)?;
     Ok(match kind {
         Kind::Streamline => lines,
         Kind::PointCloud => Batch::new(kind, lines.positions().clone()),
         Kind::Mesh => {
-            let (corners, faces) = sheet((count as f64).sqrt() as usize);
+            let (corners, faces) = make_sheet((count as f64).sqrt() as usize);
             let faces = faces.as_chunks::<8>().0.iter();
             let rows = faces.map(|row| i64::from_le_bytes(*row) as usize).collect();
             let corners = Column::new(Dtype::FLOAT32, 3, corners.into())?;

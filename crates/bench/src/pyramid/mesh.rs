@@ -14,33 +14,33 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind, LevelId};
 use zvf_query::{Columns, LevelRule, Query};
 
-use super::{fresh, measure_command, zvf};
-use crate::contest::{Contender, contest};
+use super::{copy_store, find_zvf, measure_command};
+use crate::contest::{Contender, run_contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::sample_data::{open, write_as};
+use crate::parts::sample_data::{open_store, write_batch_as};
 use crate::peer::Other;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
-use crate::write::data::sheet;
+use crate::write::data::make_sheet;
 
 pub(super) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let side = (707.0 * bench.scale.sqrt()) as usize + 1;
     let faces = 2 * (side - 1).pow(2);
     let work = format!("three levels of a mesh of {faces} faces");
-    if !bench.wants(&work) {
+    if !bench.is_selected(&work) {
         return Ok(());
     }
-    let folder = std::path::absolute(bench.below("surface")?)?;
+    let folder = std::path::absolute(bench.create_folder("surface")?)?;
     let name = format!("sheet-{side}");
     let store = folder.join(format!("{name}.zarrvectors"));
     if !store.exists() {
-        make(side, &folder.join(&name), &store)?;
+        make_store(side, &folder.join(&name), &store)?;
     }
-    let place = bench.places()?.into_iter().next().context("nowhere to write")?;
+    let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
     let levels = || -> anyhow::Result<(Turn, PathBuf)> {
-        let store = fresh(&store, &place.path)?;
-        let mut command = Command::new(zvf()?);
+        let store = copy_store(&store, &place.path)?;
+        let mut command = Command::new(find_zvf()?);
         command.args(["pyramid", "-q", "--levels", "3"]).arg(&store).stdout(Stdio::null());
         Ok((measure_command(&mut command)?, store))
     };
@@ -50,35 +50,35 @@ pub(super) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         Ok(turn)
     };
     let (_, built) = levels()?;
-    let ladder = face_counts(&built)?;
+    let ladder = count_faces(&built)?;
     discard(&built)?;
     let peer = Other::new(bench, PEER, "surfaces", &["meshoptimizer", "numpy"], &folder);
     let request = json!({"work": "levels", "name": name, "faces": ladder});
     let contenders = vec![
-        Contender::new("zvf pyramid", Role::Zvf, ours).holding(&store),
+        Contender::new("zvf pyramid", Role::Zvf, ours).with_file(&store),
         // It stops within a face or two of what it is asked for.
-        peer.contender(request).then(|turn| Ok(Turn { count: None, ..turn })),
+        peer.contender(request).and_then(|turn| Ok(Turn { count: None, ..turn })),
     ];
-    page.row(contest(bench, "pyramid", work, contenders)?);
-    page.note("pyramid", &format!("faces of the three levels: {ladder:?}"));
+    page.add_row(run_contest(bench, "pyramid", work, contenders)?);
+    page.add_note("pyramid", &format!("faces of the three levels: {ladder:?}"));
     Ok(())
 }
 
 /// The surface as a store, and as plain numbers in files whose names begin so.
-fn make(side: usize, plain: &Path, store: &Path) -> anyhow::Result<()> {
-    let (corners, faces) = sheet(side);
+fn make_store(side: usize, plain: &Path, store: &Path) -> anyhow::Result<()> {
+    let (corners, faces) = make_sheet(side);
     fs::write(plain.with_extension("f32"), &corners)?;
     fs::write(plain.with_extension("i64"), &faces)?;
     let rows = faces.as_chunks::<8>().0.iter().map(|row| i64::from_le_bytes(*row) as usize);
     let corners = Column::new(Dtype::FLOAT32, 3, corners.into())?;
     let batch = Batch::new(Kind::Mesh, corners);
     let batch = batch.with_elements(Elements::new(3, rows.collect())?)?;
-    write_as(&batch, CHUNKS, None, store)
+    write_batch_as(&batch, CHUNKS, None, store)
 }
 
 /// The faces of each level above the first.
-fn face_counts(store: &Path) -> anyhow::Result<Vec<usize>> {
-    let reader = open(store)?;
+fn count_faces(store: &Path) -> anyhow::Result<Vec<usize>> {
+    let reader = open_store(store)?;
     let count = |level| {
         let query =
             Query::all().columns(Columns::None).level(LevelRule::Number(LevelId(level))).uncached();

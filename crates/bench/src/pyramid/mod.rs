@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::contest::{Contender, contest_for};
+use crate::contest::{Contender, run_contest_with_bar};
 use crate::discard::discard;
 use crate::limit;
 use crate::page::Page;
@@ -73,39 +73,48 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // its stores are made by the reference; every side has a process of its own
     }
-    let (environment, stores) = (Environment::installed(&bench.folder)?, bench.stores());
-    environment.make(&stores, bench.scale)?;
+    let (environment, stores) =
+        (Environment::install_reference(&bench.folder)?, bench.stores_folder());
+    environment.make_stores(&stores, bench.scale)?;
     let tools = Environment::install(&bench.folder, "tools", &[TOOLS]);
     for (work, place) in
-        bench.places()?.iter().flat_map(|place| WORKS.iter().map(move |work| (work, place)))
+        bench.list_places()?.iter().flat_map(|place| WORKS.iter().map(move |work| (work, place)))
     {
-        let name = format!("{}, {}", bench.scaled(work.name), place.name);
-        if !bench.wants(&name) {
+        let name = format!("{}, {}", bench.scale_name(work.name), place.name);
+        if !bench.is_selected(&name) {
             continue;
         }
         let (from, to) = (stores.join(format!("{}.zarrvectors", work.store)), &place.path);
         let python = environment.python();
         let mut sides = vec![
             Contender::new("zvf, as the reference", Role::Zvf, || {
-                ours(work, &reference_words(work), &from, to)
+                measure_zvf(work, &reference_words(work), &from, to)
             }),
             Contender::new("zvf, its own levels", Role::Variant, || {
-                Ok(Turn { count: None, ..ours(work, &own_words(work), &from, to)? })
+                Ok(Turn { count: None, ..measure_zvf(work, &default_words(work), &from, to)? })
             }),
-            Contender::new(NAME, Role::Reference, || theirs(python, "reference", work, &from, to)),
+            Contender::new(NAME, Role::Reference, || {
+                measure_python(python, "reference", work, &from, to)
+            }),
             Contender::new("cp -r of the store", Role::Limit, || {
-                Ok(Turn::from_seconds(limit::copied(&from, &to.join("bench-copy.zarrvectors"))?))
+                Ok(Turn::from_seconds(limit::measure_copy(
+                    &from,
+                    &to.join("bench-copy.zarrvectors"),
+                )?))
             }),
         ];
         let tools = match &tools {
             // They choose other vertices for their levels.
             Ok(tools) => Contender::new(TOOLS, Role::Peer, || {
-                Ok(Turn { count: None, ..theirs(tools.python(), "tools", work, &from, to)? })
+                Ok(Turn {
+                    count: None,
+                    ..measure_python(tools.python(), "tools", work, &from, to)?
+                })
             }),
-            Err(error) => Contender::absent(TOOLS, Role::Peer, format!("{error:#}")),
+            Err(error) => Contender::new_absent(TOOLS, Role::Peer, format!("{error:#}")),
         };
         sides.insert(3, tools);
-        page.row(contest_for(bench, "pyramid", name, Some(work.bar), sides)?);
+        page.add_row(run_contest_with_bar(bench, "pyramid", name, Some(work.bar), sides)?);
     }
     mesh::run(bench, page)
 }
@@ -116,21 +125,21 @@ fn reference_words(work: &Work) -> Vec<String> {
     references.chain(["--depth", depth.as_str()]).map(str::to_owned).collect()
 }
 
-fn own_words(work: &Work) -> Vec<String> {
+fn default_words(work: &Work) -> Vec<String> {
     let levels = work.levels.to_string();
     let links = if work.depth == 0 { "none" } else { "explicit" };
     let words = ["--levels", levels.as_str(), "--links", links].into_iter();
     words.chain(work.own.iter().copied()).map(str::to_owned).collect()
 }
 
-fn theirs(
+fn measure_python(
     python: &Path,
     whose: &str,
     work: &Work,
     from: &Path,
     place: &Path,
 ) -> anyhow::Result<Turn> {
-    let store = fresh(from, place)?;
+    let store = copy_store(from, place)?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/pyramid_reference.py");
     let mut command = Command::new(python);
     command.arg(script).arg(&store).args([work.levels.to_string(), work.depth.to_string()]);
@@ -141,24 +150,25 @@ fn theirs(
     let seconds = answer["seconds"].as_f64().context("no number")?;
     let processor = answer["processor"].as_f64().map(Duration::from_secs_f64);
     let cost = Cost { memory: answer["peak"].as_u64(), processor, ..Cost::default() };
-    let turn = Turn { cost, ..Turn::from_seconds(seconds).counting(levels(&store)?) };
+    let turn =
+        Turn { cost, ..Turn::from_seconds(seconds).with_count(count_level_vertices(&store)?) };
     discard(&store)?;
     Ok(turn)
 }
 
-fn ours(work: &Work, words: &[String], from: &Path, place: &Path) -> anyhow::Result<Turn> {
-    let store = fresh(from, place)?;
-    let mut command = Command::new(zvf()?);
+fn measure_zvf(work: &Work, words: &[String], from: &Path, place: &Path) -> anyhow::Result<Turn> {
+    let store = copy_store(from, place)?;
+    let mut command = Command::new(find_zvf()?);
     command.arg("pyramid").arg("-q").arg(&store).args(words).stdout(Stdio::null());
     let turn = measure_command(&mut command)
         .with_context(|| format!("zvf pyramid, {}", work.name))?
-        .counting(levels(&store)?);
+        .with_count(count_level_vertices(&store)?);
     discard(&store)?;
     Ok(turn)
 }
 
 /// The command, built beside this program.
-pub(crate) fn zvf() -> anyhow::Result<PathBuf> {
+pub(crate) fn find_zvf() -> anyhow::Result<PathBuf> {
     let command = std::env::current_exe()?.with_file_name("zvf");
     ensure!(command.exists(), "there is no {}: build zvf-cli", command.display());
     Ok(command)
@@ -166,14 +176,14 @@ pub(crate) fn zvf() -> anyhow::Result<PathBuf> {
 
 /// Runs a command; returns its time, its peak memory and its processor time.
 pub(crate) fn measure_command(command: &mut Command) -> anyhow::Result<Turn> {
-    let (seconds, stats) = watched(command)?;
+    let (seconds, stats) = watch_command(command)?;
     let memory = Some(stats.peak).filter(|peak| *peak > 0);
     let cost = Cost { memory, processor: Some(stats.processor), ..Cost::default() };
     Ok(Turn { cost, ..Turn::from_seconds(seconds) })
 }
 
 /// Runs a command; returns its seconds, and the statistics of the process just before its end.
-pub(crate) fn watched(command: &mut Command) -> anyhow::Result<(f64, ProcessStats)> {
+pub(crate) fn watch_command(command: &mut Command) -> anyhow::Result<(f64, ProcessStats)> {
     let begun = Instant::now();
     let mut child = command.spawn()?;
     let mut stats = ProcessStats::default();
@@ -193,22 +203,22 @@ pub(crate) fn watched(command: &mut Command) -> anyhow::Result<(f64, ProcessStat
 }
 
 /// A copy of a store.
-pub(crate) fn fresh(from: &Path, place: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn copy_store(from: &Path, place: &Path) -> anyhow::Result<PathBuf> {
     let to = place.join("bench-levels.zarrvectors");
     if to.exists() {
         discard(&to)?;
     }
-    copy(from, &to)?;
+    copy_folder(from, &to)?;
     Ok(to)
 }
 
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let path = entry?.path();
         let to = to.join(path.file_name().context("a path without a name")?);
         if path.is_dir() {
-            copy(&path, &to)?;
+            copy_folder(&path, &to)?;
         } else {
             fs::copy(&path, &to)?;
         }
@@ -217,7 +227,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 }
 
 /// Vertices of all levels above the first, as their documents say.
-fn levels(store: &Path) -> anyhow::Result<u64> {
+fn count_level_vertices(store: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(store)? {
         let path = entry?.path();

@@ -7,7 +7,7 @@ use anyhow::Context;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
 
-use crate::parts::sample_data::walks;
+use crate::parts::sample_data::make_walks;
 
 /// A piece of work.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Work {
 
 /// Returns all workloads, for a scale.
 pub(crate) fn list_work(scale: f64) -> Vec<Work> {
-    let Sizes { points, objects, streamlines, side, nodes } = Sizes::scaled(scale);
+    let Sizes { points, objects, streamlines, side, nodes } = Sizes::from_scale(scale);
     let triangles = 2 * (side - 1).pow(2);
     let work = |id, name, bar, kind| Work { id, name, bar, kind };
     let clouds = format!("{} points in {objects} objects", objects * 100);
@@ -49,7 +49,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn scaled(scale: f64) -> Self {
+    fn from_scale(scale: f64) -> Self {
         let scaled_count = |amount: f64| ((amount * scale) as usize).max(10);
         Self {
             points: scaled_count(2e6),
@@ -62,29 +62,32 @@ impl Sizes {
 }
 
 /// The folder of the inputs of a scale; they are written unless they are there.
-pub(crate) fn make(folder: &Path, scale: f64) -> anyhow::Result<PathBuf> {
+pub(crate) fn write_inputs(folder: &Path, scale: f64) -> anyhow::Result<PathBuf> {
     let folder = folder.join(format!("inputs-{scale}"));
     if folder.join("done").exists() {
         return Ok(folder);
     }
     fs::create_dir_all(&folder)?;
-    let sizes = Sizes::scaled(scale);
+    let sizes = Sizes::from_scale(scale);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let write = |name: &str, bytes: Vec<u8>| fs::write(folder.join(name), bytes);
     let cube = |random: &mut Random, n: usize| -> Vec<u8> {
-        (0..n * 3).flat_map(|_| (random.unit() * SIDE).to_le_bytes()).collect()
+        (0..n * 3).flat_map(|_| (random.next_unit() * SIDE).to_le_bytes()).collect()
     };
     write("points.f32", cube(&mut random, sizes.points))?;
-    write("points_a.f32", (0..sizes.points).flat_map(|_| random.unit().to_le_bytes()).collect())?;
-    let label = |random: &mut Random| ((random.unit() * 50.0) as i32).to_le_bytes();
+    write(
+        "points_a.f32",
+        (0..sizes.points).flat_map(|_| random.next_unit().to_le_bytes()).collect(),
+    )?;
+    let label = |random: &mut Random| ((random.next_unit() * 50.0) as i32).to_le_bytes();
     write("points_n.i32", (0..sizes.points).flat_map(|_| label(&mut random)).collect())?;
     // Objects are clouds around a place, and come one after the other.
     let (mut positions, mut ids) = (Vec::new(), Vec::new());
     for object in 0..sizes.objects as i64 {
-        let centre = [(); 3].map(|()| random.unit() * SIDE);
+        let centre = [(); 3].map(|()| random.next_unit() * SIDE);
         for _ in 0..100 {
             for x in centre {
-                let x = x + (random.unit() - 0.5) * 4.0;
+                let x = x + (random.next_unit() - 0.5) * 4.0;
                 positions.extend(x.clamp(0.0, SIDE).to_le_bytes());
             }
             ids.extend(object.to_le_bytes());
@@ -92,13 +95,13 @@ pub(crate) fn make(folder: &Path, scale: f64) -> anyhow::Result<PathBuf> {
     }
     write("objects.f32", positions)?;
     write("objects_id.i64", ids)?;
-    let paths = walks(sizes.streamlines as u64, 100)?;
+    let paths = make_walks(sizes.streamlines as u64, 100)?;
     write("streamlines.f32", paths.positions().bytes().to_vec())?;
-    let (corners, faces) = sheet(sizes.side);
+    let (corners, faces) = make_sheet(sizes.side);
     write("mesh.f32", corners)?;
     write("mesh_faces.i64", faces)?;
     // Nodes of a walk of a hundred; each is joined to the next one and the third after it.
-    let nodes = walks(sizes.nodes as u64 / 100, 100)?;
+    let nodes = make_walks(sizes.nodes as u64 / 100, 100)?;
     write("graph.f32", nodes.positions().bytes().to_vec())?;
     let pairs = |step: usize| {
         let firsts = (0..nodes.len()).filter(move |at| at % 100 + step < 100);
@@ -111,7 +114,7 @@ pub(crate) fn make(folder: &Path, scale: f64) -> anyhow::Result<PathBuf> {
 }
 
 /// A wavy square of `2 (side - 1)²` triangles.
-pub(crate) fn sheet(side: usize) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn make_sheet(side: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut corners, mut faces) = (Vec::new(), Vec::new());
     for i in 0..side {
         for j in 0..side {
@@ -136,7 +139,7 @@ impl Work {
     }
 
     /// The input, in memory, as one batch.
-    pub(crate) fn batch(&self, folder: &Path) -> anyhow::Result<Batch> {
+    pub(crate) fn read_batch(&self, folder: &Path) -> anyhow::Result<Batch> {
         let read = |name: &str| {
             let path = folder.join(name);
             fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
@@ -175,7 +178,7 @@ impl Work {
 struct Random(u64);
 
 impl Random {
-    fn unit(&mut self) -> f32 {
+    fn next_unit(&mut self) -> f32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

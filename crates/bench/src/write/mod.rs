@@ -25,11 +25,11 @@ use zvf_model::{Batch, Bounds};
 use zvf_query::{Columns, Query};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use crate::contest::{Contender, contest_for};
+use crate::contest::{Contender, run_contest_with_bar};
 use crate::discard::discard;
 use crate::limit;
 use crate::page::Page;
-use crate::parts::sample_data::{open, text};
+use crate::parts::sample_data::{open_store, to_address};
 use crate::peer::Other;
 use crate::report::median;
 use crate::row::{Role, Turn};
@@ -38,25 +38,25 @@ use crate::watch::read_stats;
 use data::Work;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
-    let inputs = data::make(&bench.folder, bench.scale)?;
-    let reference = Other::reference(bench, "write_reference", &inputs);
-    let places = bench.places()?;
+    let inputs = data::write_inputs(&bench.folder, bench.scale)?;
+    let reference = Other::from_reference_script(bench, "write_reference", &inputs);
+    let places = bench.list_places()?;
     for place in &places {
         remove_leftovers(&place.path)?;
     }
     for work in data::list_work(bench.scale) {
-        let wanted: Vec<&Place> = places
+        let selected: Vec<&Place> = places
             .iter()
-            .filter(|place| bench.wants(&format!("{}, {}", work.name, place.name)))
+            .filter(|place| bench.is_selected(&format!("{}, {}", work.name, place.name)))
             .collect();
-        if wanted.is_empty() {
+        if selected.is_empty() {
             continue;
         }
-        let batch = work.batch(&inputs)?;
-        for place in wanted {
+        let batch = work.read_batch(&inputs)?;
+        for place in selected {
             let name = format!("{}, {}", work.name, place.name);
-            let sides = sides(&work, &batch, &place.path, &reference);
-            page.row(contest_for(bench, "write", name, Some(work.bar), sides)?);
+            let sides = make_contenders(&work, &batch, &place.path, &reference);
+            page.add_row(run_contest_with_bar(bench, "write", name, Some(work.bar), sides)?);
         }
     }
     Ok(())
@@ -74,7 +74,7 @@ fn remove_leftovers(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Everyone who writes into a folder.
-fn sides<'a>(
+fn make_contenders<'a>(
     work: &'a Work,
     batch: &'a Batch,
     to: &'a Path,
@@ -85,15 +85,19 @@ fn sides<'a>(
     let model = to.join("bench-model.zarrvectors");
     let copy = to.join("bench-copy.zarrvectors");
     vec![
-        Contender::new("zvf, in shards", Role::Zvf, || ours(work, batch, to, true)),
-        Contender::new("zvf, a file a cell", Role::Variant, || ours(work, batch, to, false)),
-        reference.contender(request).then(move |turn| Ok(turn.counting(vertices(&theirs)?))),
+        Contender::new("zvf, in shards", Role::Zvf, || write_and_count(work, batch, to, true)),
+        Contender::new("zvf, a file a cell", Role::Variant, || {
+            write_and_count(work, batch, to, false)
+        }),
+        reference
+            .contender(request)
+            .and_then(move |turn| Ok(turn.with_count(count_vertices(&theirs)?))),
         Contender::new("creating the files of its cells", Role::Limit, || {
             Ok(Turn::from_seconds(plain::write_same_files(work, batch, to)?))
         }),
         Contender::new("cp -r of the same", Role::Limit, move || {
-            write(work, batch, &model, false)?;
-            let seconds = limit::copied(&model, &copy)?;
+            write_store(work, batch, &model, false)?;
+            let seconds = limit::measure_copy(&model, &copy)?;
             discard(&model)?;
             Ok(Turn::from_seconds(seconds))
         }),
@@ -101,23 +105,26 @@ fn sides<'a>(
 }
 
 /// How many vertices a store holds, by zvf; the store is removed.
-pub(crate) fn vertices(store: &Path) -> anyhow::Result<u64> {
+pub(crate) fn count_vertices(store: &Path) -> anyhow::Result<u64> {
     let all = Query::all().columns(Columns::None).uncached();
-    let answer = block_on(open(store)?.run(&all))?;
+    let answer = block_on(open_store(store)?.run(&all))?;
     discard(store)?;
     Ok(answer.batch.len() as u64)
 }
 
 /// Our side alone, for a profiler.
 pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
-    let inputs = data::make(&bench.folder, bench.scale)?;
-    for work in data::list_work(bench.scale).into_iter().filter(|work| bench.wants(&work.name)) {
-        let batch = work.batch(&inputs)?;
+    let inputs = data::write_inputs(&bench.folder, bench.scale)?;
+    for work in
+        data::list_work(bench.scale).into_iter().filter(|work| bench.is_selected(&work.name))
+    {
+        let batch = work.read_batch(&inputs)?;
         let held = || read_stats(std::process::id()).map_or(0, |stats| stats.peak >> 20);
         let bare = held();
         for (to, shard) in bench.places.iter().flat_map(|to| [(to, true), (to, false)]) {
-            let times: anyhow::Result<Vec<f64>> =
-                (0..bench.turns).map(|_| Ok(ours(&work, &batch, to, shard)?.seconds)).collect();
+            let times: anyhow::Result<Vec<f64>> = (0..bench.turns)
+                .map(|_| Ok(write_and_count(&work, &batch, to, shard)?.seconds))
+                .collect();
             let time = median(times?) * 1e3;
             println!("{}: {time:.1} ms, {} MiB above the input", work.name, held() - bare);
         }
@@ -126,20 +133,20 @@ pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
 }
 
 /// We write; the store is removed again.
-fn ours(work: &Work, batch: &Batch, to: &Path, shard: bool) -> anyhow::Result<Turn> {
+fn write_and_count(work: &Work, batch: &Batch, to: &Path, shard: bool) -> anyhow::Result<Turn> {
     let store: PathBuf = to.join("bench-ours.zarrvectors");
-    let seconds = write(work, batch, &store, shard)?;
-    Ok(Turn::from_seconds(seconds).counting(vertices(&store)?))
+    let seconds = write_store(work, batch, &store, shard)?;
+    Ok(Turn::from_seconds(seconds).with_count(count_vertices(&store)?))
 }
 
 /// Writes `store`, which is not there.
-fn write(work: &Work, batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<f64> {
+fn write_store(work: &Work, batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<f64> {
     let axes = Axis::spatial(3).context("three axes")?;
     let bounds = Bounds::new(&[0.0; 3], &[100.0; 3])?;
     let schema =
         Schema::new(work.kind(), axes, ChunkShape::new(&[12.5; 3])?)?.with_bounds(bounds)?;
     let schema = if shard { schema.sharded(&[4; 3])? } else { schema };
-    let address = text(store)?;
+    let address = to_address(store)?;
     let start = Instant::now();
     block_on(async {
         let mut writer = Writer::create(address, schema, WriteOptions::default()).await?;

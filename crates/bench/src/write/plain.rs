@@ -13,9 +13,9 @@ use crate::discard::discard;
 /// Writes the files of `work` again, one for each cell, as plain files; returns the seconds.
 pub(crate) fn write_same_files(work: &Work, batch: &Batch, to: &Path) -> anyhow::Result<f64> {
     let model = to.join("bench-model.zarrvectors");
-    super::write(work, batch, &model, false)?;
+    super::write_store(work, batch, &model, false)?;
     let (mut folders, mut files) = (Vec::new(), Vec::new());
-    read(&model, &PathBuf::new(), &mut folders, &mut files)?;
+    read_tree(&model, &PathBuf::new(), &mut folders, &mut files)?;
     discard(&model)?;
     let (scratch, done) = (to.join("bench-plain.tmp"), to.join("bench-plain"));
     let start = Instant::now();
@@ -31,7 +31,7 @@ pub(crate) fn write_same_files(work: &Work, batch: &Batch, to: &Path) -> anyhow:
     Ok(seconds)
 }
 
-fn read(
+fn read_tree(
     root: &Path,
     below: &Path,
     folders: &mut Vec<PathBuf>,
@@ -42,7 +42,7 @@ fn read(
         let entry = entry?;
         let path = below.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            read(root, &path, folders, files)?;
+            read_tree(root, &path, folders, files)?;
         } else {
             files.push((path, fs::read(entry.path())?));
         }

@@ -17,7 +17,7 @@ use zvf_blosc::{Blosc2Settings, Compressor};
 use zvf_store::OpenOptions;
 use zvf_tensor::{BlockArray, BlockEdit, BlockFile, NewBlocks, Slice};
 
-use super::{Case, Effort, limited, memory};
+use super::{Case, Effort, command_with_timeout, memory};
 use crate::peers;
 use crate::random::Random;
 use crate::report::Report;
@@ -28,20 +28,21 @@ pub(super) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let python = peers::python("block-arrays", &["numpy", "blosc2==4.14.1", "caterva==0.7.3"])?;
+    let python =
+        peers::install_python("block-arrays", &["numpy", "blosc2==4.14.1", "caterva==0.7.3"])?;
     let script = || {
-        let mut command: Command = limited(&python, TIMEOUT_SECONDS);
-        command.arg(peers::script("block_arrays.py"));
+        let mut command: Command = command_with_timeout(&python, TIMEOUT_SECONDS);
+        command.arg(peers::script_path("block_arrays.py"));
         command
     };
     let folder = archives::scratch();
     let words = [effort.seed.to_string(), effort.arrays.to_string()];
-    let lines = peers::run(script().arg("write").arg(folder.path()).args(words))?;
+    let lines = peers::run_command(script().arg("write").arg(folder.path()).args(words))?;
     for (turn, line) in lines.lines().enumerate() {
         let about: Value = serde_json::from_str(line)?;
         let mut report = Report::new(format!("theirs/{}/{}", effort.seed, about["path"]));
         let random = Random::new(effort.seed ^ (turn as u64) << 32);
-        runtime.block_on(theirs(&mut report, folder.path(), &about, random))?;
+        runtime.block_on(check_stock_array(&mut report, folder.path(), &about, random))?;
         tally.add(report)?;
     }
 
@@ -49,17 +50,17 @@ pub(super) fn run(
     let mut list = fs::File::create(folder.path().join("cases.jsonl"))?;
     let mut random = Random::new(effort.seed);
     for number in 0..effort.arrays {
-        let about = runtime.block_on(ours(folder.path(), number, &mut random))?;
+        let about = runtime.block_on(write_random_array(folder.path(), number, &mut random))?;
         writeln!(list, "{about}")?;
     }
     drop(list);
-    let lines = peers::run(script().arg("check").arg(folder.path()))?;
+    let lines = peers::run_command(script().arg("check").arg(folder.path()))?;
     let mut verdicts = 0;
     for line in lines.lines() {
         let verdict: Value = serde_json::from_str(line)?;
         let mut report = Report::new(format!("ours/{}/{}", effort.seed, verdict["path"]));
         let error = verdict["error"].as_str();
-        report.holds("read by the stock library", error.is_none(), error.unwrap_or_default());
+        report.check("read by the stock library", error.is_none(), error.unwrap_or_default());
         if error.is_none() {
             runtime.block_on(check_edited(&mut report, folder.path(), &verdict))?;
         }
@@ -75,7 +76,7 @@ pub(super) fn run(
 }
 
 /// Reads what the library wrote: all of it, and boxes.
-async fn theirs(
+async fn check_stock_array(
     report: &mut Report,
     folder: &Path,
     about: &Value,
@@ -84,42 +85,46 @@ async fn theirs(
     let path = folder.join(about["path"].as_str().context("a line without a path")?);
     let raw = fs::read(folder.join(about["raw"].as_str().context("a line without items")?))?;
     let opened = BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await;
-    let Some(array) = report.keep("open", opened) else { return Ok(()) };
+    let Some(array) = report.ok_or_report("open", opened) else { return Ok(()) };
     report.compare("shape", &about["shape"], array.shape().to_vec());
     report.compare("item", &about["item"], array.item_size());
-    let known = about["dtype"].as_str();
-    report.holds(
+    let dtype = about["dtype"].as_str();
+    report.check(
         "dtype",
-        known.is_none() || array.dtype() == known,
+        dtype.is_none() || array.dtype() == dtype,
         format!("{:?}", array.dtype()),
     );
-    if let Some(all) = report.keep("all", array.slice(&Slice::all(), &memory()).await) {
-        report.holds("all", all.bytes()[..] == raw, "other items");
+    if let Some(all) = report.ok_or_report("all", array.slice(&Slice::all(), &memory()).await) {
+        report.check("all", all.bytes()[..] == raw, "other items");
     }
     let size = array.item_size() as usize;
     for _ in 0..BOXES {
         let shape = array.shape().to_vec();
-        let start: Vec<u64> = shape.iter().map(|n| random.below(*n as usize) as u64).collect();
+        let start: Vec<u64> = shape.iter().map(|n| random.next_below(*n as usize) as u64).collect();
         let ends = shape.iter().zip(&start);
         let stop: Vec<u64> =
-            ends.map(|(n, at)| at + 1 + random.below((n - at) as usize) as u64).collect();
+            ends.map(|(n, at)| at + 1 + random.next_below((n - at) as usize) as u64).collect();
         let case =
             Case { chunk: Vec::new(), block: Vec::new(), items: raw.clone(), shape, start, stop };
         let slice = Slice::from_bounds(&case.start, &case.stop);
-        if let Some(part) = report.keep("box", array.slice(&slice, &memory()).await) {
+        if let Some(part) = report.ok_or_report("box", array.slice(&slice, &memory()).await) {
             let why = format!("other items from {:?} to {:?}", case.start, case.stop);
-            report.holds("box", part.bytes()[..] == case.part(size), why);
+            report.check("box", part.bytes()[..] == case.items_in_box(size), why);
         }
     }
     Ok(())
 }
 
 /// Writes one array, and returns its contents.
-async fn ours(folder: &Path, number: usize, random: &mut Random) -> anyhow::Result<Value> {
-    let (dtype, size) = DTYPES[random.below(DTYPES.len())];
+async fn write_random_array(
+    folder: &Path,
+    number: usize,
+    random: &mut Random,
+) -> anyhow::Result<Value> {
+    let (dtype, size) = DTYPES[random.next_below(DTYPES.len())];
     let case = Case::random(random, size);
-    let form = ["b2nd", "dir", "caterva"][random.below(if size > 255 { 2 } else { 3 })];
-    let mut coding = coding(random);
+    let form = ["b2nd", "dir", "caterva"][random.next_below(if size > 255 { 2 } else { 3 })];
+    let mut coding = random_settings(random);
     if size > 255 || form == "caterva" {
         coding.filters.iter_mut().filter(|slot| slot.filter == Filter::ByteDelta).for_each(
             |slot| {
@@ -130,7 +135,7 @@ async fn ours(folder: &Path, number: usize, random: &mut Random) -> anyhow::Resu
     let path = folder.join(format!("{number}.{form}"));
     // Half of them in two steps: all rows but one, then the last.
     let mut first = case.shape.clone();
-    if random.below(2) == 0 && first[0] > 1 {
+    if random.next_below(2) == 0 && first[0] > 1 {
         first[0] -= 1;
     }
     let (items, rest) = case.items.split_at(first.iter().product::<u64>() as usize * size);
@@ -155,7 +160,7 @@ async fn ours(folder: &Path, number: usize, random: &mut Random) -> anyhow::Resu
         "dtype": (form != "caterva").then_some(dtype),
         "start": case.start,
         "stop": case.stop,
-        "modify": form == "b2nd" || random.below(2) == 0,
+        "modify": form == "b2nd" || random.next_below(2) == 0,
     }))
 }
 
@@ -165,26 +170,27 @@ async fn check_edited(report: &mut Report, folder: &Path, verdict: &Value) -> an
     let raw = fs::read(folder.join(format!("{name}.after")))?;
     let path = folder.join(name);
     let opened = BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await;
-    let Some(array) = report.keep("open again", opened) else { return Ok(()) };
+    let Some(array) = report.ok_or_report("open again", opened) else { return Ok(()) };
     report.compare("shape after", &verdict["shape"], array.shape().to_vec());
-    if let Some(all) = report.keep("all after", array.slice(&Slice::all(), &memory()).await) {
-        report.holds("all after", all.bytes()[..] == raw, "other items");
+    if let Some(all) = report.ok_or_report("all after", array.slice(&Slice::all(), &memory()).await)
+    {
+        report.check("all after", all.bytes()[..] == raw, "other items");
     }
     Ok(())
 }
 
-fn coding(random: &mut Random) -> Blosc2Settings {
+fn random_settings(random: &mut Random) -> Blosc2Settings {
     use Compressor::{BloscLz, Lz4, Lz4Hc, Zlib, Zstd};
     let filters: [&[Filter]; 4] =
         [&[], &[Filter::Shuffle], &[Filter::Bitshuffle], &[Filter::Shuffle, Filter::ByteDelta]];
     let mut coding = Blosc2Settings {
-        compressor: [BloscLz, Lz4, Lz4Hc, Zlib, Zstd][random.below(5)],
-        level: random.below(10) as u8,
-        split: random.below(2) == 0,
+        compressor: [BloscLz, Lz4, Lz4Hc, Zlib, Zstd][random.next_below(5)],
+        level: random.next_below(10) as u8,
+        split: random.next_below(2) == 0,
         ..Blosc2Settings::default()
     };
     coding.filters = Default::default();
-    for (slot, filter) in coding.filters.iter_mut().zip(filters[random.below(4)]) {
+    for (slot, filter) in coding.filters.iter_mut().zip(filters[random.next_below(4)]) {
         *slot = FilterSlot { filter: *filter, meta: 0 };
     }
     coding

@@ -60,17 +60,17 @@ struct Case {
 impl Case {
     /// Returns random extents, a box that is not empty, and items of `size` bytes.
     fn random(random: &mut Random, size: usize) -> Self {
-        let rank = 1 + random.below(8);
+        let rank = 1 + random.next_below(8);
         let max_extent = [300, 40, 14, 8, 6, 5, 4, 3][rank - 1];
-        let extents = |max: u64, random: &mut Random| 1 + random.below(max as usize) as u64;
+        let extents = |max: u64, random: &mut Random| 1 + random.next_below(max as usize) as u64;
         let shape: Vec<u64> = (0..rank).map(|_| extents(max_extent, random)).collect();
         let chunk: Vec<u64> = shape.iter().map(|n| extents(n + 2, random)).collect();
         let block = chunk.iter().map(|n| extents(*n, random)).collect();
-        let start: Vec<u64> = shape.iter().map(|n| random.below(*n as usize) as u64).collect();
+        let start: Vec<u64> = shape.iter().map(|n| random.next_below(*n as usize) as u64).collect();
         let ends = shape.iter().zip(&start);
         let stop = ends.map(|(n, at)| at + extents(n - at, random)).collect();
         let count = shape.iter().product::<u64>() as usize;
-        let kind = random.below(3);
+        let kind = random.next_below(3);
         let mut items = vec![0; count * size];
         for (at, item) in items.chunks_exact_mut(size).enumerate() {
             match kind {
@@ -83,12 +83,12 @@ impl Case {
     }
 
     /// Returns the items of the box.
-    fn part(&self, size: usize) -> Vec<u8> {
-        self.take_every(size, &vec![1; self.shape.len()])
+    fn items_in_box(&self, size: usize) -> Vec<u8> {
+        self.items_at_steps(size, &vec![1; self.shape.len()])
     }
 
     /// Returns every n-th item of the box along each axis.
-    fn take_every(&self, size: usize, steps: &[u64]) -> Vec<u8> {
+    fn items_at_steps(&self, size: usize, steps: &[u64]) -> Vec<u8> {
         let mut out = Vec::new();
         for (place, item) in self.items.chunks_exact(size).enumerate() {
             let mut rest = place as u64;
@@ -108,7 +108,7 @@ impl Case {
 }
 
 /// Returns a command that is killed after `seconds`.
-fn limited(program: impl AsRef<std::ffi::OsStr>, seconds: u32) -> Command {
+fn command_with_timeout(program: impl AsRef<std::ffi::OsStr>, seconds: u32) -> Command {
     let mut command = Command::new("timeout");
     command.arg(seconds.to_string()).arg(program);
     command

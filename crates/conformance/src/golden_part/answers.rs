@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use zvf_model::{Batch, Kind, LevelId, ObjectId};
 use zvf_query::{Columns, Order, Query, Reader};
 
-use super::cells::rows_of;
+use super::cells::check_rows;
 use crate::facts::{self, Rows};
 use crate::report::Report;
 
 /// Compares reads of a whole level, of objects and of groups.
-pub(super) async fn answers(
+pub(super) async fn check_answers(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -54,21 +54,21 @@ async fn check_query(
     let of_objects = !at.ends_with("read_all");
     let ordered = is_chain(kind) || (of_objects && !kind.has_links());
     let query = if ordered { query.order(Order::Objects) } else { query };
-    let columns = names(expected);
+    let columns = list_columns(expected);
     let all = query.clone();
     let query = query.columns(Columns::Named(columns.clone()));
-    let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
+    let Some(answer) = report.ok_or_report(at, reader.run(&query).await) else { return };
     let batch = &answer.batch;
     let mut rows = Rows::from_column(batch.positions());
     if kind == Kind::Line {
         rows = Rows(rows.0.chunks(2).map(|ends| ends.concat()).collect()); // a line is a row
     }
     for name in ["rows", "nodes"] {
-        rows_of(report, &format!("{at}/{name}"), &expected[name], &rows);
+        check_rows(report, &format!("{at}/{name}"), &expected[name], &rows);
     }
     if let Some(fact) = expected["joined"].as_object() {
-        let found = joined(batch, &columns);
-        rows_of(report, &format!("{at}/joined"), &json!(fact), &found);
+        let found = positions_with_columns(batch, &columns);
+        check_rows(report, &format!("{at}/joined"), &json!(fact), &found);
     }
     for (name, fact) in expected["attributes"].as_object().into_iter().flatten() {
         let found = batch.field(name).map(|field| Rows::from_column(&field.column));
@@ -76,10 +76,10 @@ async fn check_query(
         report.compare(&format!("{at}/attributes/{name}"), fact, json!(found));
     }
     for (name, fact) in expected["strings"].as_object().into_iter().flatten() {
-        strings(report, &format!("{at}/strings/{name}"), fact, reader, &all).await;
+        check_strings(report, &format!("{at}/strings/{name}"), fact, reader, &all).await;
     }
     if expected["polylines"].is_u64() {
-        chains(report, at, expected, batch);
+        check_chains(report, at, expected, batch);
     }
     for name in ["edges", "faces"] {
         if expected[name].is_object() {
@@ -92,27 +92,34 @@ async fn check_query(
             }
             // Where the writer's input is known better than the reference reads it, the input decides.
             let fact = if truth[name].is_object() { &truth[name] } else { &expected[name] };
-            elements(report, &format!("{at}/{name}"), fact, batch);
+            check_elements(report, &format!("{at}/{name}"), fact, batch);
         }
     }
 }
 
 /// Compares a text column with the digest of all its values.
-async fn strings(report: &mut Report, at: &str, fact: &Value, reader: &Reader, query: &Query) {
+async fn check_strings(
+    report: &mut Report,
+    at: &str,
+    fact: &Value,
+    reader: &Reader,
+    query: &Query,
+) {
     let name = at.rsplit('/').next().unwrap_or_default().to_owned();
     let query = query.clone().columns(Columns::Named(vec![name.clone()]));
-    let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
+    let Some(answer) = report.ok_or_report(at, reader.run(&query).await) else { return };
     let Some(field) = answer.batch.field(&name) else {
         return report.fail(at, "no such column in the answer");
     };
     let words = (0..field.column.len()).map(|row| field.value(row, 0));
-    let words: Result<Vec<Value>, _> = words.map(|word| word.map(|w| facts::value(&w))).collect();
+    let words: Result<Vec<Value>, _> =
+        words.map(|word| word.map(|w| facts::value_to_json(&w))).collect();
     let digest = words.map(|words| facts::digest([json!(words).to_string()].iter()));
     report.compare_result(at, fact, digest);
 }
 
 /// Compares an answer made of chains.
-pub(super) fn chains(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
+pub(super) fn check_chains(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
     let parts = batch.parts();
     let lengths = || parts.offsets().windows(2).map(|pair| [(pair[1] - pair[0]) as i64]);
     let ids: Vec<i64> = parts.objects().iter().map(|id| id.0).collect();
@@ -120,7 +127,7 @@ pub(super) fn chains(report: &mut Report, at: &str, expected: &Value, batch: &Ba
         let found = match name.as_str() {
             "polylines" => json!(lengths().count()),
             "vertices" => json!(batch.len()),
-            "lengths_sha256" => json!(Rows::of_ints(lengths()).sha256()),
+            "lengths_sha256" => json!(Rows::from_ints(lengths()).sha256()),
             "positions_sha256" => json!(facts::digest(batch.positions().rows())),
             "object_ids" if fact.as_array().is_some_and(|list| !list.is_empty()) => json!(ids),
             _ => continue,
@@ -130,11 +137,11 @@ pub(super) fn chains(report: &mut Report, at: &str, expected: &Value, batch: &Ba
 }
 
 /// Compares elements by the positions of their ends.
-pub(super) fn elements(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
+pub(super) fn check_elements(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
     if let Some(trees) = expected.get("forest") {
-        return report.compare(&format!("{at}/forest"), trees, json!(trees_of(batch)));
+        return report.compare(&format!("{at}/forest"), trees, json!(count_trees(batch)));
     }
-    let found = ends(batch);
+    let found = element_ends(batch);
     report.compare(&format!("{at}/count"), &expected["count"], found.len());
     if expected["positions_f64_sha256_sorted"].is_string() {
         let fact = &expected["positions_f64_sha256_sorted"];
@@ -143,7 +150,7 @@ pub(super) fn elements(report: &mut Report, at: &str, expected: &Value, batch: &
 }
 
 /// Returns how many trees the edges of an answer form of its vertices; `None` where they form a cycle.
-fn trees_of(batch: &Batch) -> Option<usize> {
+fn count_trees(batch: &Batch) -> Option<usize> {
     let mut tree: Vec<usize> = (0..batch.len()).collect();
     let root = |tree: &[usize], mut at: usize| {
         while tree[at] != at {
@@ -162,22 +169,22 @@ fn trees_of(batch: &Batch) -> Option<usize> {
 }
 
 /// Returns one row for each element: the positions of its ends, as numbers.
-pub(crate) fn ends(batch: &Batch) -> Rows {
+pub(crate) fn element_ends(batch: &Batch) -> Rows {
     let Some(elements) = batch.elements() else { return Rows::default() };
     let bytes = |rows: &[usize]| {
-        let points = rows.iter().flat_map(|&row| crate::contents::point(batch.positions(), row));
+        let points = rows.iter().flat_map(|&row| crate::contents::point_at(batch.positions(), row));
         points.flat_map(f64::to_le_bytes).collect()
     };
     Rows(elements.iter().map(bytes).collect())
 }
 
 /// Returns positions, each followed by the named columns.
-pub(super) fn joined(batch: &Batch, names: &[String]) -> Rows {
+pub(super) fn positions_with_columns(batch: &Batch, names: &[String]) -> Rows {
     let mut rows = Rows::from_column(batch.positions());
     for name in names {
         let column =
             batch.field(name).map(|field| Rows::from_column(&field.column)).unwrap_or_default();
-        rows = rows.joined(&column);
+        rows = rows.join_columns(&column);
     }
     rows
 }
@@ -187,7 +194,7 @@ pub(crate) fn is_chain(kind: Kind) -> bool {
 }
 
 /// Returns the columns that the facts of an answer name.
-fn names(expected: &Value) -> Vec<String> {
+fn list_columns(expected: &Value) -> Vec<String> {
     if let Some(list) = expected["joined"]["attributes"].as_array() {
         return list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     }

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use zvf_model::{Batch, Bounds, Kind, LevelId};
 use zvf_query::{Columns, Mode, Order, Query, Reader};
 
-use super::answers::{is_chain, joined};
+use super::answers::{is_chain, positions_with_columns};
 use crate::contents::{self, LevelContents};
 use crate::facts::{self, Rows};
 use crate::naive::{self, Cube};
 use crate::report::Report;
 
 /// Compares every box of a level.
-pub(super) async fn boxes(
+pub(super) async fn check_boxes(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -30,12 +30,15 @@ pub(super) async fn boxes(
     let level = LevelId(at.parse().unwrap_or_default());
     let query = Query::all().of_kind(kind).at_level(level).columns(Columns::None);
     let everything = reader.run(&query).await;
-    let everything = report.keep(&format!("{at}/bbox"), everything).map(|answer| answer.batch);
+    let everything =
+        report.ok_or_report(&format!("{at}/bbox"), everything).map(|answer| answer.batch);
     let (points, rows) = (contents.points(), contents.positions());
     for expected in expected["bbox"].as_array().into_iter().flatten() {
         let at = format!("{at}/bbox/{}", expected["name"].as_str().unwrap_or_default());
-        let cube =
-            Cube { low: facts::floats(&expected["lo"]), high: facts::floats(&expected["hi"]) };
+        let cube = Cube {
+            low: facts::parse_floats(&expected["lo"]),
+            high: facts::parse_floats(&expected["hi"]),
+        };
         let fact = &expected["vertices_in_box"];
         let inside = points.iter().zip(&rows.0).filter(|(point, _)| cube.contains(point));
         let inside = Rows(inside.map(|(_, row)| row.clone()).collect());
@@ -45,23 +48,23 @@ pub(super) async fn boxes(
             Ok(bounds) => bounds,
             Err(error) => {
                 // Inverted corners give nothing; an error is equally right.
-                report.holds(&at, fact["count"] == json!(0), error);
+                report.check(&at, fact["count"] == json!(0), error);
                 continue;
             }
         };
         let query = Query::within(bounds).of_kind(kind).at_level(level);
-        vertices(report, &at, fact, reader, kind, query.clone()).await;
+        check_vertices(report, &at, fact, reader, kind, query.clone()).await;
         if kind != Kind::PointCloud
             && let Some(everything) = &everything
         {
-            let all = pieces(everything, kind);
-            geometry(report, &at, reader, kind, query, &all, &cube).await;
+            let all = collect_pieces(everything, kind);
+            check_geometry(report, &at, reader, kind, query, &all, &cube).await;
         }
     }
 }
 
 /// Compares the vertices in boxes that are small enough to try every chunk they meet.
-pub(super) async fn probed(
+pub(super) async fn check_small_boxes(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -74,15 +77,18 @@ pub(super) async fn probed(
         if !["tenth", "hundredth", "one_chunk_inclusive", "degenerate_at_vertex"].contains(&name) {
             continue;
         }
-        let bounds = Bounds::new(&facts::floats(&expected["lo"]), &facts::floats(&expected["hi"]));
+        let bounds = Bounds::new(
+            &facts::parse_floats(&expected["lo"]),
+            &facts::parse_floats(&expected["hi"]),
+        );
         let at = format!("{at}/bbox/{name}");
-        let Some(bounds) = report.keep(&at, bounds) else { continue };
+        let Some(bounds) = report.ok_or_report(&at, bounds) else { continue };
         let query = Query::within(bounds).of_kind(kind).at_level(level);
-        vertices(report, &at, &expected["vertices_in_box"], reader, kind, query).await;
+        check_vertices(report, &at, &expected["vertices_in_box"], reader, kind, query).await;
     }
 }
 
-async fn vertices(
+async fn check_vertices(
     report: &mut Report,
     at: &str,
     fact: &Value,
@@ -95,12 +101,12 @@ async fn vertices(
     let mode = if kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
     // Every stored row once: chains of coarser levels share them.
     let query = query.mode(mode).columns(Columns::Named(columns.clone())).order(Order::Storage);
-    let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
+    let Some(answer) = report.ok_or_report(at, reader.run(&query).await) else { return };
     let found = Rows::from_column(answer.batch.positions());
     report.compare(&format!("{at}/count"), &fact["count"], found.len());
     report.compare(&format!("{at}/rows"), &fact["sha256_sorted"], found.sha256_sorted());
     if let Some(fact) = fact.get("joined_sha256_sorted") {
-        let found = joined(&answer.batch, &columns).sha256_sorted();
+        let found = positions_with_columns(&answer.batch, &columns).sha256_sorted();
         report.compare(&format!("{at}/joined"), fact, found);
     }
 }
@@ -109,7 +115,7 @@ async fn vertices(
 pub(crate) type Piece = Vec<Vec<f64>>;
 
 /// Compares chains and elements near a box with those of `all` that should be found.
-pub(crate) async fn geometry(
+pub(crate) async fn check_geometry(
     report: &mut Report,
     at: &str,
     reader: &Reader,
@@ -130,34 +136,43 @@ pub(crate) async fn geometry(
         [("touch", Mode::Touch, &touching), ("whole_inside", Mode::Inside, &inside)]
     {
         let at = format!("{at}/{name}");
-        let Some(answer) = report.keep(&at, reader.run(&query.clone().mode(mode)).await) else {
+        let Some(answer) = report.ok_or_report(&at, reader.run(&query.clone().mode(mode)).await)
+        else {
             continue;
         };
-        let found = pieces(&answer.batch, kind);
-        let fact_rows = json!([fact.len(), as_rows(fact).sha256_sorted()]);
-        report.compare(&at, &fact_rows, json!([found.len(), as_rows(&found).sha256_sorted()]));
+        let found = collect_pieces(&answer.batch, kind);
+        let fact_rows = json!([fact.len(), rows_from_pieces(fact).sha256_sorted()]);
+        report.compare(
+            &at,
+            &fact_rows,
+            json!([found.len(), rows_from_pieces(&found).sha256_sorted()]),
+        );
     }
     let at = format!("{at}/cells");
-    if let Some(answer) = report.keep(&at, reader.run(&query.clone().mode(Mode::Cells)).await) {
-        let found = pieces(&answer.batch, kind);
+    if let Some(answer) =
+        report.ok_or_report(&at, reader.run(&query.clone().mode(Mode::Cells)).await)
+    {
+        let found = collect_pieces(&answer.batch, kind);
         let holds = inside.iter().all(|piece| found.contains(piece));
-        report.holds(&at, holds, "something inside is not in the cells that the box meets");
+        report.check(&at, holds, "something inside is not in the cells that the box meets");
     }
     if is_chain(kind) {
         let at = at.replace("/cells", "/clip");
-        if let Some(answer) = report.keep(&at, reader.run(&query.mode(Mode::Clip)).await) {
-            let found: f64 =
-                pieces(&answer.batch, kind).iter().map(|piece| naive::length(piece)).sum();
+        if let Some(answer) = report.ok_or_report(&at, reader.run(&query.mode(Mode::Clip)).await) {
+            let found: f64 = collect_pieces(&answer.batch, kind)
+                .iter()
+                .map(|piece| naive::chain_length(piece))
+                .sum();
             let fact: f64 = all.iter().map(|piece| cube.length_inside(piece)).sum();
             let near = (found - fact).abs() <= 1e-4 * (1.0 + fact);
-            report.holds(&at, near, format!("expected length {fact}, found {found}"));
+            report.check(&at, near, format!("expected length {fact}, found {found}"));
         }
     }
 }
 
 /// Returns the points of chains or elements.
-pub(crate) fn pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
-    let point = |row| contents::point(batch.positions(), row);
+pub(crate) fn collect_pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
+    let point = |row| contents::point_at(batch.positions(), row);
     if is_chain(kind) {
         let offsets = batch.parts().offsets();
         return offsets.windows(2).map(|pair| (pair[0]..pair[1]).map(point).collect()).collect();
@@ -166,7 +181,7 @@ pub(crate) fn pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
     elements.map(|rows| rows.iter().map(|&row| point(row)).collect()).collect()
 }
 
-fn as_rows(pieces: &[Piece]) -> Rows {
+fn rows_from_pieces(pieces: &[Piece]) -> Rows {
     let bytes = |piece: &Piece| piece.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
     Rows(pieces.iter().map(bytes).collect())
 }

@@ -11,7 +11,7 @@ use crate::facts::{self, Rows};
 use crate::report::Report;
 
 /// Compares the list of chunks, and the origin of the grid.
-pub(super) async fn chunks(
+pub(super) async fn check_chunks(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -20,11 +20,11 @@ pub(super) async fn chunks(
     let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
     report.compare(&format!("{at}/chunk_count"), &expected["chunk_count"], keys.len());
     if expected["chunks"].is_array() {
-        let found: Vec<Value> = keys.iter().map(coordinates).collect();
+        let found: Vec<Value> = keys.iter().map(key_to_json).collect();
         report.compare(&format!("{at}/chunks"), &expected["chunks"], found);
     }
     if expected["chunks_sha256"].is_string() {
-        let found = Rows::of_ints(keys.iter().map(ChunkKey::components)).sha256();
+        let found = Rows::from_ints(keys.iter().map(ChunkKey::components)).sha256();
         report.compare(&format!("{at}/chunks_sha256"), &expected["chunks_sha256"], found);
     }
     report.compare(
@@ -46,12 +46,17 @@ pub(super) async fn chunks(
 }
 
 /// Compares cells one by one, then all vertices.
-pub(super) fn cells(report: &mut Report, at: &str, expected: &Value, contents: &LevelContents) {
+pub(super) fn check_cells(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    contents: &LevelContents,
+) {
     for expected in expected["cells"].as_array().into_iter().flatten() {
-        let key = key(&expected["chunk"]);
+        let key = parse_key(&expected["chunk"]);
         let what = format!("{at}/cells/{key}");
         match contents.cells.iter().find(|cell| cell.key == key) {
-            Some(cell) => one_cell(report, &what, expected, cell),
+            Some(cell) => check_cell(report, &what, expected, cell),
             None => report.fail(&what, "no such chunk"),
         }
     }
@@ -67,20 +72,20 @@ pub(super) fn cells(report: &mut Report, at: &str, expected: &Value, contents: &
         }
     }
     let positions: Vec<&Column> = contents.cells.iter().map(|cell| &cell.positions).collect();
-    let rows = contents.in_order(&positions);
-    rows_of(report, &format!("{at}/vertices"), &expected["vertices"], &rows);
+    let rows = contents.rows_in_order(&positions);
+    check_rows(report, &format!("{at}/vertices"), &expected["vertices"], &rows);
     let head: Vec<Value> =
-        contents.points().iter().take(3).map(|point| point_fact(point)).collect();
+        contents.points().iter().take(3).map(|point| point_to_json(point)).collect();
     report.compare(&format!("{at}/vertices/head"), &expected["vertices"]["head"], head);
 }
 
-fn one_cell(report: &mut Report, what: &str, expected: &Value, cell: &Cell) {
+fn check_cell(report: &mut Report, what: &str, expected: &Value, cell: &Cell) {
     let Cell { positions, fragments, .. } = cell;
     let raw = expected["buffer_sha256"].is_string();
     let rows = fragments.iter().flat_map(|set| &set.rows);
     let logical: Vec<&[u8]> = rows.map(|&row| positions.row(row)).collect();
     let lengths: Vec<usize> = fragments.iter().map(|set| set.rows.len()).collect();
-    let lengths_sha256 = || Rows::of_ints(lengths.iter().map(|&len| [len as i64])).sha256();
+    let lengths_sha256 = || Rows::from_ints(lengths.iter().map(|&len| [len as i64])).sha256();
     for (name, expected) in expected.as_object().into_iter().flatten() {
         let found = match name.as_str() {
             "chunk" => continue, // how it was found
@@ -90,7 +95,7 @@ fn one_cell(report: &mut Report, what: &str, expected: &Value, cell: &Cell) {
             "fragments" => json!(fragments.len()),
             "buffer_sha256" => json!(facts::digest(positions.rows())),
             "rows_sha256" => json!(facts::digest(logical.iter())),
-            "fragment_rows" => fragments.iter().map(fragment_fact).collect(),
+            "fragment_rows" => fragments.iter().map(fragment_to_json).collect(),
             "fragment_lengths" => json!(lengths),
             "fragment_lengths_sha256" => json!(lengths_sha256()),
             _ => {
@@ -102,7 +107,7 @@ fn one_cell(report: &mut Report, what: &str, expected: &Value, cell: &Cell) {
     }
 }
 
-fn fragment_fact(set: &Rowset) -> Value {
+fn fragment_to_json(set: &Rowset) -> Value {
     match set.start {
         Some(start) => json!({"range": [start, set.rows.len()]}),
         None => json!({"explicit": set.rows}),
@@ -110,7 +115,7 @@ fn fragment_fact(set: &Rowset) -> Value {
 }
 
 /// Compares the columns of vertices. Where the writer declared a wrong width, `truth` decides.
-pub(super) async fn vertex_columns(
+pub(super) async fn check_vertex_columns(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -129,7 +134,7 @@ pub(super) async fn vertex_columns(
     for (name, expected) in columns {
         let at = format!("{at}/vertex_attributes/{name}");
         let truth = &truth["vertex_attributes"][name];
-        let read = one_column(report, &at, expected, truth, contents, name).await;
+        let read = check_column(report, &at, expected, truth, contents, name).await;
         match (read, expected["error"].is_string()) {
             (Ok(()), false) => {}
             (Ok(()), true) => {
@@ -142,7 +147,7 @@ pub(super) async fn vertex_columns(
     Ok(())
 }
 
-async fn one_column(
+async fn check_column(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -151,15 +156,15 @@ async fn one_column(
     name: &str,
 ) -> anyhow::Result<()> {
     let attribute = contents.reader.attribute(name).await?.context("no such attribute")?;
-    let values = contents.values(&attribute).await?;
+    let values = contents.read_values(&attribute).await?;
     if expected["error"].is_string() {
         let misfit =
             values.iter().zip(&contents.cells).any(|(a, cell)| a.len() != cell.positions.len());
         anyhow::ensure!(!misfit, "a cell with another number of rows");
         return Ok(());
     }
-    let rows = contents.in_order(&values.iter().collect::<Vec<_>>());
-    let joined = contents.positions().joined(&rows).sha256_sorted();
+    let rows = contents.rows_in_order(&values.iter().collect::<Vec<_>>());
+    let joined = contents.positions().join_columns(&rows).sha256_sorted();
     report.compare(&format!("{at}/dtype"), &expected["dtype"], attribute.dtype().to_string());
     report.compare(&format!("{at}/sha256"), &expected["sha256"], rows.sha256());
     if let Some(expected) = truth.get("joined_with_position_sha256_sorted") {
@@ -180,13 +185,13 @@ async fn one_column(
     report.compare(
         &format!("{at}/head"),
         &expected["head"],
-        head(contents, &values, &expected["head"]),
+        first_rows(contents, &values, &expected["head"]),
     );
-    words(report, at, expected, &attribute, contents).await
+    check_documentation(report, at, expected, &attribute, contents).await
 }
 
 /// Compares the documentation of a column: categories, unit, description, names of channels.
-async fn words(
+async fn check_documentation(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -200,13 +205,11 @@ async fn words(
     for (name, found) in [
         (
             "categories",
-            json!(
-                attribute
-                    .categories()
-                    .map(|known| { known.values().iter().map(facts::value).collect::<Vec<_>>() })
-            ),
+            json!(attribute.categories().map(|categories| {
+                categories.values().iter().map(facts::value_to_json).collect::<Vec<_>>()
+            })),
         ),
-        ("fill_code", json!(attribute.categories().and_then(|known| known.missing()))),
+        ("fill_code", json!(attribute.categories().and_then(|categories| categories.missing()))),
         ("unit", json!(field.unit.as_deref())),
         ("description", json!(field.description.as_deref())),
         ("channel_names", json!(channels)),
@@ -219,7 +222,7 @@ async fn words(
 }
 
 /// Returns the first three rows, in the form of the corpus.
-fn head(contents: &LevelContents, values: &[Column], like: &Value) -> Value {
+fn first_rows(contents: &LevelContents, values: &[Column], like: &Value) -> Value {
     let scalar = !like.get(0).is_some_and(Value::is_array);
     let mut found = Vec::new();
     'rows: for (cell, column) in contents.cells.iter().zip(values) {
@@ -227,15 +230,15 @@ fn head(contents: &LevelContents, values: &[Column], like: &Value) -> Value {
             if found.len() == 3 {
                 break 'rows;
             }
-            let one = facts::head(&column.slice(row..row + 1), 1, scalar);
-            found.extend(one.as_array().into_iter().flatten().cloned());
+            let head = facts::head_to_json(&column.slice(row..row + 1), 1, scalar);
+            found.extend(head.as_array().into_iter().flatten().cloned());
         }
     }
     Value::Array(found)
 }
 
 /// Compares the columns of fragments.
-pub(super) async fn fragment_columns(
+pub(super) async fn check_fragment_columns(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -251,7 +254,7 @@ pub(super) async fn fragment_columns(
         report.compare(&format!("{at}/dtype"), &expected["dtype"], attribute.dtype().to_string());
         report.compare(&format!("{at}/ncols"), &expected["ncols"], attribute.width());
         for cell in expected["cells"].as_array().into_iter().flatten() {
-            let key = key(&cell["chunk"]);
+            let key = parse_key(&cell["chunk"]);
             let what = format!("{at}/{key}");
             let values = attribute.values_where_written(&[key], Caching::Once).await.pop();
             let found = values.context("one answer for one chunk")?.map(|values| match values {
@@ -269,7 +272,7 @@ pub(super) async fn fragment_columns(
 }
 
 /// Compares rows with a block of `count`, `sha256`, `sha256_sorted`, as far as it has them.
-pub(super) fn rows_of(report: &mut Report, at: &str, expected: &Value, rows: &Rows) {
+pub(super) fn check_rows(report: &mut Report, at: &str, expected: &Value, rows: &Rows) {
     for (name, found) in [
         ("count", json!(rows.len())),
         ("sha256", json!(rows.sha256())),
@@ -281,16 +284,16 @@ pub(super) fn rows_of(report: &mut Report, at: &str, expected: &Value, rows: &Ro
     }
 }
 
-pub(super) fn coordinates(key: &ChunkKey) -> Value {
+pub(super) fn key_to_json(key: &ChunkKey) -> Value {
     json!(key.components())
 }
 
-pub(super) fn key(value: &Value) -> ChunkKey {
+pub(super) fn parse_key(value: &Value) -> ChunkKey {
     let components: Vec<i64> =
         value.as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
     ChunkKey::new(&components).expect("the corpus names chunks by their coordinates")
 }
 
-fn point_fact(point: &[f64]) -> Value {
-    point.iter().map(|&x| facts::number(x)).collect()
+fn point_to_json(point: &[f64]) -> Value {
+    point.iter().map(|&x| facts::number_to_json(x)).collect()
 }

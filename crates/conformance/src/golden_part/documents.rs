@@ -7,7 +7,7 @@ use zvf_store::{LevelNode, Store};
 use crate::report::Report;
 
 /// Compares the root document.
-pub(super) fn root(report: &mut Report, expected: &Value, store: &Store) {
+pub(super) fn check_root(report: &mut Report, expected: &Value, store: &Store) {
     for (name, expected) in expected.as_object().into_iter().flatten() {
         let what = format!("root/{name}");
         match root_fact(store.root(), store, name) {
@@ -22,7 +22,7 @@ fn root_fact(root: &Root, store: &Store, name: &str) -> Option<Value> {
     Some(match name {
         "zv_version" => json!(store.version().to_string()),
         "sid_ndim" => json!(block.chunk_shape.len()),
-        "axes" => root.axes().iter().map(axis).collect(),
+        "axes" => root.axes().iter().map(axis_to_json).collect(),
         "chunk_shape" => json!(block.chunk_shape),
         "bounds" => json!(block.bounds),
         "geometry_types" => block.geometry_types.iter().map(|token| token.as_str()).collect(),
@@ -45,7 +45,7 @@ fn root_fact(root: &Root, store: &Store, name: &str) -> Option<Value> {
     })
 }
 
-fn axis(axis: &zvf_metadata::Axis) -> Value {
+fn axis_to_json(axis: &zvf_metadata::Axis) -> Value {
     let mut fact = json!({"name": axis.name, "type": axis.kind});
     if let Some(unit) = &axis.unit {
         fact["unit"] = json!(unit);
@@ -54,11 +54,11 @@ fn axis(axis: &zvf_metadata::Axis) -> Value {
 }
 
 /// Compares the document of one level.
-pub(super) fn level(report: &mut Report, expected: &Value, store: &Store, node: &LevelNode) {
+pub(super) fn check_level(report: &mut Report, expected: &Value, store: &Store, node: &LevelNode) {
     let (root, meta, number) = (store.root(), node.meta(), node.number().to_string());
     for (name, expected) in expected["meta"].as_object().into_iter().flatten() {
         let what = format!("{number}/meta/{name}");
-        match derived(root, meta, &number, name).or_else(|| meta_fact(meta, name)) {
+        match derived_fact(root, meta, &number, name).or_else(|| meta_fact(meta, name)) {
             Some(found) => report.compare(&what, expected, found),
             None => report.fail(&what, "nothing compares this"),
         }
@@ -77,7 +77,7 @@ pub(super) fn level(report: &mut Report, expected: &Value, store: &Store, node: 
 }
 
 /// Returns facts that the corpus lists for a coarser level as if they were stored, though they are derived.
-fn derived(root: &Root, meta: &LevelDoc, number: &str, name: &str) -> Option<Value> {
+fn derived_fact(root: &Root, meta: &LevelDoc, number: &str, name: &str) -> Option<Value> {
     let bins = meta.effective_bin_shape(root, number).filter(|_| meta.level > 0)?;
     let base = root.zarr_vectors.base_bin_shape();
     match name {

@@ -6,14 +6,14 @@ use zvf_model::{Column, LevelReader, ObjectId, Parametric, RowAttribute};
 use zvf_query::{Columns, Query, Reader};
 use zvf_store::{Caching, Store};
 
-use super::cells::rows_of;
+use super::cells::check_rows;
 use super::tables;
 use crate::contents::{self, LevelContents};
 use crate::facts::{self, Rows};
 use crate::report::Report;
 
 /// Compares parametric objects, with their groups and values.
-pub(super) async fn parametric(
+pub(super) async fn check_parametric(
     report: &mut Report,
     expected: &Value,
     store: &Store,
@@ -36,21 +36,22 @@ pub(super) async fn parametric(
     if expected["groups"].is_array() {
         let groups = found.groups().await?.context("no groups")?;
         let all: Vec<u64> = (0..groups.len()).collect();
-        let members: Vec<Value> = groups.members(&all).await?.iter().map(tables::members).collect();
+        let members: Vec<Value> =
+            groups.members(&all).await?.iter().map(tables::members_to_json).collect();
         report.compare("parametric/groups", &expected["groups"], members);
     }
     for (name, expected) in expected["object_attributes"].as_object().into_iter().flatten() {
         let attribute = found.object_attribute(name).await?;
-        column(report, "parametric/object_attributes", name, expected, attribute).await?;
+        check_column(report, "parametric/object_attributes", name, expected, attribute).await?;
     }
     for (name, expected) in expected["group_attributes"].as_object().into_iter().flatten() {
         let attribute = found.group_attribute(name).await?;
-        column(report, "parametric/group_attributes", name, expected, attribute).await?;
+        check_column(report, "parametric/group_attributes", name, expected, attribute).await?;
     }
     Ok(())
 }
 
-async fn column(
+async fn check_column(
     report: &mut Report,
     at: &str,
     name: &str,
@@ -62,7 +63,7 @@ async fn column(
 }
 
 /// Compares the headers of other formats that a store keeps.
-pub(super) async fn headers(
+pub(super) async fn check_headers(
     report: &mut Report,
     expected: &Value,
     store: &Store,
@@ -81,7 +82,7 @@ pub(super) async fn headers(
 }
 
 /// Compares the further geometries of one level.
-pub(super) async fn composite(
+pub(super) async fn check_composite(
     report: &mut Report,
     expected: &Value,
     contents: &LevelContents,
@@ -93,10 +94,10 @@ pub(super) async fn composite(
         let Some(geometry) = geometries.iter().find(|geometry| geometry.name() == name) else {
             // The first kind of a store is the level itself.
             let is_level = level.kinds().first().is_some_and(|kind| kind.to_string() == *name);
-            report.holds(&at, is_level, "no such geometry");
+            report.check(&at, is_level, "no such geometry");
             if is_level {
                 let rows = contents.positions();
-                rows_of(report, &format!("{at}/positions"), &expected["positions"], &rows);
+                check_rows(report, &format!("{at}/positions"), &expected["positions"], &rows);
             }
             continue;
         };
@@ -104,17 +105,22 @@ pub(super) async fn composite(
         let cells = geometry.positions(&keys, Caching::Once).await;
         let cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
         let rows = Rows(cells.iter().flat_map(|cell| Rows::from_column(cell).0).collect());
-        rows_of(report, &format!("{at}/positions"), &expected["positions"], &rows);
+        check_rows(report, &format!("{at}/positions"), &expected["positions"], &rows);
         if expected["links"].is_object() {
             let links = geometry.links().await?.context("no links")?;
-            rows_of(report, &format!("{at}/links"), &expected["links"], &Rows::from_column(&links));
+            check_rows(
+                report,
+                &format!("{at}/links"),
+                &expected["links"],
+                &Rows::from_column(&links),
+            );
         }
     }
     Ok(())
 }
 
 /// Compares objects found by their number in a segmentation.
-pub(super) async fn segments(
+pub(super) async fn check_segments(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -131,7 +137,8 @@ pub(super) async fn segments(
     for expected in list {
         let segment = &expected["segment_id"];
         let at = format!("{at}/skeleton_by_segment/{segment}");
-        let row = (0..ids.len()).find(|&row| facts::value(&numbers.value(row, 0)) == *segment);
+        let row =
+            (0..ids.len()).find(|&row| facts::value_to_json(&numbers.value(row, 0)) == *segment);
         let Some(ObjectId(id)) = row.map(|row| ids[row]) else {
             report.fail(&at, "no such segment");
             continue;
@@ -143,10 +150,10 @@ pub(super) async fn segments(
             .collect();
         let query = Query::all().of_objects([ObjectId(id)]).at_level(level.level());
         let query = query.columns(Columns::Named(names.clone()));
-        let Some(answer) = report.keep(&at, reader.run(&query).await) else { continue };
+        let Some(answer) = report.ok_or_report(&at, reader.run(&query).await) else { continue };
         let batch = &answer.batch;
         let rows = shift_positions(batch.positions(), &offset);
-        rows_of(report, &format!("{at}/positions"), &expected["positions"], &rows);
+        check_rows(report, &format!("{at}/positions"), &expected["positions"], &rows);
         for name in &names {
             let fact = &expected["attributes"][name];
             let found = batch.field(name).map(|field| facts::digest(field.column.rows()));
@@ -162,7 +169,7 @@ pub(super) async fn segments(
 /// Returns positions as the reference returns those of a segment: in world units, as `float32`.
 fn shift_positions(positions: &Column, by: &[f64]) -> Rows {
     let row = |row| {
-        let point = contents::point(positions, row);
+        let point = contents::point_at(positions, row);
         point.iter().zip(by).flat_map(|(x, by)| ((x + by) as f32).to_le_bytes()).collect()
     };
     Rows((0..positions.len()).map(row).collect())

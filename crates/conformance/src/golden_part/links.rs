@@ -8,13 +8,13 @@ use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::{LevelReader, LinkFamily, LinkRecords};
 use zvf_store::Caching;
 
-use super::cells::{key, rows_of};
+use super::cells::{check_rows, parse_key};
 use crate::contents::{self, LevelContents};
 use crate::facts::{self, Rows};
 use crate::report::Report;
 
 /// Compares the links between chunks of families A and B, cell by cell.
-pub(super) async fn between_chunks(
+pub(super) async fn check_links_between_chunks(
     report: &mut Report,
     at: &str,
     deltas: &Value,
@@ -29,7 +29,7 @@ pub(super) async fn between_chunks(
         if !family.is_complete() {
             continue; // another part compares this family
         }
-        let (records, _) = read(&family).await?;
+        let (records, _) = read_records(&family).await?;
         let records: Vec<_> = records.iter().filter(|record| !record.intra).collect();
         let cells: HashSet<Vec<ChunkKey>> = records
             .iter()
@@ -56,7 +56,7 @@ struct Record {
 }
 
 /// Compares every family of a level.
-pub(super) async fn links(
+pub(super) async fn check_links(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -70,14 +70,15 @@ pub(super) async fn links(
             report.fail(&at, "no such family");
             continue;
         };
-        if let Err(error) = one_family(report, &at, expected_family, &family, contents).await {
+        if let Err(error) = check_family(report, &at, expected_family, &family, contents).await {
             report.fail(&at, format!("{error:#}"));
         }
     }
     for (name, deltas) in expected["link_attributes"].as_object().into_iter().flatten() {
         for (delta, expected) in deltas.as_object().into_iter().flatten() {
             let at = format!("{at}/link_attributes/{name}/{delta}");
-            if let Err(error) = intra_values(report, &at, expected, level, name, delta).await {
+            if let Err(error) = check_intra_values(report, &at, expected, level, name, delta).await
+            {
                 report.fail(&at, format!("{error:#}"));
             }
         }
@@ -85,7 +86,7 @@ pub(super) async fn links(
     Ok(())
 }
 
-async fn one_family(
+async fn check_family(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -122,28 +123,46 @@ async fn one_family(
         let names: Vec<String> = names.map(ToString::to_string).collect();
         report.compare(&format!("{at}/offsets"), &expected["offsets"], names);
     }
-    let (records, parts) = read(family).await?;
+    let (records, parts) = read_records(family).await?;
     let all: Vec<&Record> = records.iter().collect();
     let among = |intra| records.iter().filter(|record| record.intra == intra).collect::<Vec<_>>();
-    rows_of(report, &format!("{at}/records"), &expected["records"], &rows(&all));
-    rows_of(report, &format!("{at}/intra"), &expected["intra"], &rows(&among(true)));
-    rows_of(report, &format!("{at}/cross"), &expected["cross"], &rows(&among(false)));
-    list(report, &format!("{at}/records/list"), &expected["records"]["list"], &all);
-    list(report, &format!("{at}/intra/list"), &expected["intra"]["list"], &among(true));
-    list(report, &format!("{at}/cross/list"), &expected["cross"]["list"], &among(false));
+    check_rows(report, &format!("{at}/records"), &expected["records"], &rows_from_records(&all));
+    check_rows(
+        report,
+        &format!("{at}/intra"),
+        &expected["intra"],
+        &rows_from_records(&among(true)),
+    );
+    check_rows(
+        report,
+        &format!("{at}/cross"),
+        &expected["cross"],
+        &rows_from_records(&among(false)),
+    );
+    check_list(report, &format!("{at}/records/list"), &expected["records"]["list"], &all);
+    check_list(report, &format!("{at}/intra/list"), &expected["intra"]["list"], &among(true));
+    check_list(report, &format!("{at}/cross/list"), &expected["cross"]["list"], &among(false));
     if expected["brute_force"].is_object() {
-        rows_of(report, &format!("{at}/brute_force"), &expected["brute_force"], &rows(&all));
+        check_rows(
+            report,
+            &format!("{at}/brute_force"),
+            &expected["brute_force"],
+            &rows_from_records(&all),
+        );
     }
     let ends = ["endpoint_positions_f64_sha256_sorted"].map(|name| {
         expected["records"].get(name).or_else(|| expected.get(name)).and_then(Value::as_str)
     });
     if let [Some(fact)] = ends {
-        let found = ends_of(&all, contents).map(|rows| rows.sha256_sorted());
+        let found = endpoint_positions(&all, contents).map(|rows| rows.sha256_sorted());
         report.compare_result(&format!("{at}/endpoint_positions"), &json!(fact), found);
     }
     for (name, expected) in expected["attributes"].as_object().into_iter().flatten() {
         let at = format!("{at}/attributes/{name}");
-        if let Err(error) = values(report, &at, expected, family, name, &parts, &rows(&all)).await {
+        if let Err(error) =
+            check_values(report, &at, expected, family, name, &parts, &rows_from_records(&all))
+                .await
+        {
             report.fail(&at, format!("{error:#}"));
         }
     }
@@ -154,24 +173,25 @@ async fn one_family(
 type Part = (Vec<usize>, Vec<LinkRecords>);
 
 /// Returns every record of a family in its order, and the records by segment.
-async fn read(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<Part>)> {
+async fn read_records(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<Part>)> {
     let (mut all, mut parts) = (Vec::new(), Vec::new());
     for segment in family.segments() {
         let places = segment.cells().await?.in_order();
         let cells = segment.read(&places, Caching::Once).await;
         let cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut here = Vec::new();
+        let mut segment_records = Vec::new();
         for cell in &cells {
             for i in 0..cell.len() {
                 let ends: Vec<(ChunkKey, u64)> =
                     cell.endpoints(i).map(|(chunk, row)| (*chunk, row)).collect();
-                here.push((cell.stored_row(i), Record { ends, intra: segment.is_intra() }));
+                segment_records
+                    .push((cell.stored_row(i), Record { ends, intra: segment.is_intra() }));
             }
         }
         if segment.offsets().is_none() && cells.len() > 1 && is_one_blob(&cells) {
-            here.sort_by_key(|(row, _)| *row); // the flat form has an order of its own
+            segment_records.sort_by_key(|(row, _)| *row); // the flat form has an order of its own
         }
-        all.extend(here.into_iter().map(|(_, record)| record));
+        all.extend(segment_records.into_iter().map(|(_, record)| record));
         parts.push((places, cells));
     }
     Ok((all, parts))
@@ -185,28 +205,28 @@ fn is_one_blob(cells: &[LinkRecords]) -> bool {
     rows.iter().enumerate().all(|(at, row)| at as u64 == *row)
 }
 
-fn rows(records: &[&Record]) -> Rows {
-    Rows::of_ints(records.iter().map(|record| {
+fn rows_from_records(records: &[&Record]) -> Rows {
+    Rows::from_ints(records.iter().map(|record| {
         let ends = record.ends.iter();
         ends.flat_map(|(chunk, row)| [chunk.components(), &[*row as i64]].concat())
             .collect::<Vec<_>>()
     }))
 }
 
-fn list(report: &mut Report, what: &str, expected: &Value, found: &[&Record]) {
+fn check_list(report: &mut Report, what: &str, expected: &Value, found: &[&Record]) {
     let Some(expected) = expected.as_array() else { return };
     let fact: Vec<Vec<(ChunkKey, u64)>> = expected
         .iter()
         .map(|record| {
             let ends = record.as_array().into_iter().flatten();
-            ends.map(|end| (key(&end[0]), end[1].as_u64().unwrap_or(u64::MAX))).collect()
+            ends.map(|end| (parse_key(&end[0]), end[1].as_u64().unwrap_or(u64::MAX))).collect()
         })
         .collect();
     let same = fact.len() == found.len() && fact.iter().zip(found).all(|(a, b)| *a == b.ends);
-    report.holds(what, same, "other records, or in another order");
+    report.check(what, same, "other records, or in another order");
 }
 
-fn ends_of(records: &[&Record], contents: &LevelContents) -> anyhow::Result<Rows> {
+fn endpoint_positions(records: &[&Record], contents: &LevelContents) -> anyhow::Result<Rows> {
     let cells: HashMap<ChunkKey, &contents::Cell> =
         contents.cells.iter().map(|cell| (cell.key, cell)).collect();
     let mut found = Vec::new();
@@ -216,7 +236,7 @@ fn ends_of(records: &[&Record], contents: &LevelContents) -> anyhow::Result<Rows
             let cell = cells.get(chunk).with_context(|| format!("no chunk {chunk}"))?;
             let row = *row as usize;
             anyhow::ensure!(row < cell.positions.len(), "no row {row} in chunk {chunk}");
-            contents::point(&cell.positions, row)
+            contents::point_at(&cell.positions, row)
                 .iter()
                 .for_each(|x| bytes.extend(x.to_le_bytes()));
         }
@@ -225,7 +245,7 @@ fn ends_of(records: &[&Record], contents: &LevelContents) -> anyhow::Result<Rows
     Ok(Rows(found))
 }
 
-async fn values(
+async fn check_values(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -250,13 +270,13 @@ async fn values(
     };
     report.compare(&format!("{at}/shape"), &expected["shape"], shape);
     report.compare(&format!("{at}/sha256"), &expected["sha256"], found.sha256());
-    let joined = records.joined(&found).sha256_sorted();
+    let joined = records.join_columns(&found).sha256_sorted();
     report.compare(&format!("{at}/joined"), &expected["joined_with_record_sha256_sorted"], joined);
     Ok(())
 }
 
 /// Returns the values of the records within chunks, in the order of the chunks.
-async fn intra_values(
+async fn check_intra_values(
     report: &mut Report,
     at: &str,
     expected: &Value,

@@ -46,13 +46,13 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for golden in corpus::goldens(folder, only)? {
-        let unpacked = Unpacked::from_files(&corpus::read(&golden.archive)?);
+    for golden in corpus::list_goldens(folder, only)? {
+        let unpacked = Unpacked::from_files(&corpus::read_archive(&golden.archive)?);
         let report = runtime.block_on(async {
             let mut report = Report::new(&golden.id);
             let store =
                 Store::open(&unpacked.path().to_string_lossy(), OpenOptions::default()).await;
-            if let Some(store) = report.keep("open", store) {
+            if let Some(store) = report.ok_or_report("open", store) {
                 check_facts(&mut report, &golden, &store, true).await;
             }
             report
@@ -65,9 +65,9 @@ pub(crate) fn run(
 /// Compares all facts of `golden` with `store`. Facts that require a listing are left out where the backend has none.
 pub(crate) async fn check_facts(report: &mut Report, golden: &Golden, store: &Store, lists: bool) {
     let (reference, truth) = (&golden.expected["reference"], &golden.expected["truth"]);
-    documents::root(report, &reference["root"], store);
+    documents::check_root(report, &reference["root"], store);
     report.compare("levels_present", &reference["levels_present"], json!(store.level_numbers()));
-    if let Err(error) = outside_levels(report, golden, store).await {
+    if let Err(error) = check_outside_levels(report, golden, store).await {
         report.fail("beside", format!("{error:#}"));
     }
     let reader = Reader::new(store.clone());
@@ -78,34 +78,38 @@ pub(crate) async fn check_facts(report: &mut Report, golden: &Golden, store: &St
         if golden.disagreements.contains(&edges) {
             expected["read_all"]["edges"] = json!({"forest": expected["objects"]["num_objects"]});
         }
-        if let Err(error) = level(report, number, &expected, truth, &reader, lists).await {
+        if let Err(error) = check_level(report, number, &expected, truth, &reader, lists).await {
             report.fail(number, format!("{error:#}"));
         }
     }
 }
 
 /// Compares the data of a store outside of its levels.
-async fn outside_levels(report: &mut Report, golden: &Golden, store: &Store) -> anyhow::Result<()> {
+async fn check_outside_levels(
+    report: &mut Report,
+    golden: &Golden,
+    store: &Store,
+) -> anyhow::Result<()> {
     let reference = &golden.expected["reference"];
     if reference["parametric"].is_object() {
-        extras::parametric(report, &reference["parametric"], store).await?;
+        extras::check_parametric(report, &reference["parametric"], store).await?;
     }
     if reference["headers"].is_object() {
-        extras::headers(report, &reference["headers"], store).await?;
+        extras::check_headers(report, &reference["headers"], store).await?;
     }
     for (number, deltas) in reference["cross_chunk_cells"].as_object().into_iter().flatten() {
         let level = LevelReader::open(store, LevelId(number.parse()?)).await?;
-        links::between_chunks(report, number, deltas, &level).await?;
+        links::check_links_between_chunks(report, number, deltas, &level).await?;
     }
     report_uncompared_facts(report, "store", reference, &COMPARED_OF_STORES);
     if golden.expected["composite"].is_object() {
         let contents = LevelContents::read(LevelReader::open(store, LevelId(0)).await?).await?;
-        extras::composite(report, &golden.expected["composite"], &contents).await?;
+        extras::check_composite(report, &golden.expected["composite"], &contents).await?;
     }
     Ok(())
 }
 
-async fn level(
+async fn check_level(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -115,17 +119,17 @@ async fn level(
 ) -> anyhow::Result<()> {
     let number = at.parse()?;
     let node = reader.store().level(number).await?;
-    documents::level(report, expected, reader.store(), &node);
+    documents::check_level(report, expected, reader.store(), &node);
     let level = LevelReader::open(reader.store(), LevelId(number)).await?;
     if !lists && reader.store().family() != LayoutFamily::C {
         // Without presence lists and without a listing, only single chunks can be read.
         report.skip("levels before 0.9 over plain HTTP: only what lies in small boxes");
-        for kind in kinds(&level) {
-            boxes::probed(report, at, expected, reader, kind).await;
+        for kind in kinds_to_query(&level) {
+            boxes::check_small_boxes(report, at, expected, reader, kind).await;
         }
         return Ok(());
     }
-    cells::chunks(report, at, expected, &level).await?;
+    cells::check_chunks(report, at, expected, &level).await?;
     let contents = LevelContents::read(level.clone()).await;
     if truth["rows_agree"] == json!(false) {
         // Draco streams, which the reference cannot read back: their positions are rounded, and the vertices of faces
@@ -134,20 +138,20 @@ async fn level(
         let (what, least) = (format!("{at}/vertices"), truth["vertex_count"].as_u64());
         match contents {
             Err(error) => {
-                report.holds(&what, error.class() == zvf_format::Class::Unsupported, error);
+                report.check(&what, error.class() == zvf_format::Class::Unsupported, error);
             }
             Ok(contents) => {
                 let found = contents.positions().len() as u64;
                 let is_whole = least.is_some_and(|least| found >= least);
-                report.holds(&what, is_whole, format!("{found} rows of {least:?} vertices"));
+                report.check(&what, is_whole, format!("{found} rows of {least:?} vertices"));
             }
         }
         return Ok(());
     }
     let contents = contents?;
-    cells::cells(report, at, expected, &contents);
-    cells::vertex_columns(report, at, expected, truth, &contents).await?;
-    cells::fragment_columns(report, at, expected, &level).await?;
+    cells::check_cells(report, at, expected, &contents);
+    cells::check_vertex_columns(report, at, expected, truth, &contents).await?;
+    cells::check_fragment_columns(report, at, expected, &level).await?;
     if let Some(expected) = truth.get("rows_sha256_sorted") {
         report.compare("truth/rows", expected, contents.positions().sha256_sorted());
     }
@@ -155,27 +159,27 @@ async fn level(
         match level.objects().await? {
             Some(index) => {
                 let found = Objects::read(&index, &contents).await?;
-                objects::objects(report, at, expected, &found, &contents);
-                objects::truth(report, truth, &found, &contents);
+                objects::check_objects(report, at, expected, &found, &contents);
+                objects::check_truth(report, truth, &found, &contents);
             }
             None => report.fail(&format!("{at}/objects"), "no object index"),
         }
     }
-    if let Err(error) = tables::tables(report, at, expected, &level).await {
+    if let Err(error) = tables::check_tables(report, at, expected, &level).await {
         report.fail(&format!("{at}/tables"), format!("{error:#}"));
     }
-    extras::segments(report, at, expected, &level, reader).await?;
-    links::links(report, at, expected, &level, &contents).await?;
-    for kind in kinds(&level) {
-        answers::answers(report, at, expected, truth, reader, kind).await;
-        boxes::boxes(report, at, expected, reader, &contents, kind).await;
+    extras::check_segments(report, at, expected, &level, reader).await?;
+    links::check_links(report, at, expected, &level, &contents).await?;
+    for kind in kinds_to_query(&level) {
+        answers::check_answers(report, at, expected, truth, reader, kind).await;
+        boxes::check_boxes(report, at, expected, reader, &contents, kind).await;
     }
     report_uncompared_facts(report, "level", expected, &COMPARED);
     Ok(())
 }
 
 /// Returns the kinds to query: those that the store names, and points where it names none.
-fn kinds(level: &LevelReader) -> Vec<Kind> {
+fn kinds_to_query(level: &LevelReader) -> Vec<Kind> {
     vec![level.kinds().first().copied().unwrap_or(Kind::PointCloud)]
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zvf_format::key::ChunkKey;
 use zvf_model::{ObjectId, ObjectIndex};
 
-use super::cells::key;
+use super::cells::parse_key;
 use crate::contents::LevelContents;
 use crate::facts::Rows;
 use crate::report::Report;
@@ -64,7 +64,7 @@ impl Objects {
 }
 
 /// Compares the index, and every listed object.
-pub(super) fn objects(
+pub(super) fn check_objects(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -101,15 +101,15 @@ pub(super) fn objects(
         let what = format!("{at}/{name}");
         let found = match name.as_str() {
             "num_objects" => json!(found.list.len()),
-            "num_present" => json!(found.list.iter().filter(|one| one.present).count()),
+            "num_present" => json!(found.list.iter().filter(|object| object.present).count()),
             "sid_ndim" => json!(key_rank),
             "ids" => json!(ids().collect::<Vec<_>>()),
-            "ids_sha256" => json!(Rows::of_ints(ids().map(|id| [id])).sha256()),
+            "ids_sha256" => json!(Rows::from_ints(ids().map(|id| [id])).sha256()),
             "manifest_entries" => {
-                json!(found.list.iter().map(|one| one.entries.len()).sum::<usize>())
+                json!(found.list.iter().map(|object| object.entries.len()).sum::<usize>())
             }
             "manifest_sha256" => {
-                json!(Rows::of_ints(found.list.iter().flat_map(entries)).sha256())
+                json!(Rows::from_ints(found.list.iter().flat_map(entries)).sha256())
             }
             "fragments_shared_by_two_or_more" => json!(shared()),
             "manifest_row" | "objects" | "layout" => continue, // words, and below
@@ -121,11 +121,11 @@ pub(super) fn objects(
         report.compare(&what, expected, found);
     }
     for expected in expected["objects"].as_array().into_iter().flatten() {
-        one_object(report, &at, expected, found, contents);
+        check_object(report, &at, expected, found, contents);
     }
 }
 
-fn one_object(
+fn check_object(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -134,7 +134,7 @@ fn one_object(
 ) {
     let id = expected["id"].as_i64().unwrap_or(-1);
     let at = format!("{at}/{id}");
-    let Some(object) = found.list.iter().find(|one| one.id == ObjectId(id)) else {
+    let Some(object) = found.list.iter().find(|object| object.id == ObjectId(id)) else {
         report.fail(&at, "no such object");
         return;
     };
@@ -144,7 +144,7 @@ fn one_object(
             .as_array()
             .into_iter()
             .flatten()
-            .map(|pair| (key(&pair[0]), pair[1].as_u64().unwrap_or(u64::MAX)))
+            .map(|pair| (parse_key(&pair[0]), pair[1].as_u64().unwrap_or(u64::MAX)))
             .collect();
         json!(fact == object.entries)
     };
@@ -163,14 +163,19 @@ fn one_object(
 }
 
 /// Compares the objects in the writer's input with those found.
-pub(super) fn truth(report: &mut Report, truth: &Value, found: &Objects, contents: &LevelContents) {
+pub(super) fn check_truth(
+    report: &mut Report,
+    truth: &Value,
+    found: &Objects,
+    contents: &LevelContents,
+) {
     if truth["objects_agree"] == json!(false) || truth["object_sizes_agree"] == json!(false) {
         report.skip("objects that the writer wrote otherwise than its input");
         return;
     }
     for list in ["objects", "objects_in_path_order"] {
         for expected in truth[list].as_array().into_iter().flatten() {
-            one_object(report, &format!("truth/{list}"), expected, found, contents);
+            check_object(report, &format!("truth/{list}"), expected, found, contents);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::facts::{self, Rows};
 use crate::report::Report;
 
 /// Compares all three.
-pub(super) async fn tables(
+pub(super) async fn check_tables(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -17,7 +17,7 @@ pub(super) async fn tables(
     if let Some(expected) = expected["groups"].as_array() {
         let groups = level.groups().await?.context("no groups")?;
         let all: Vec<u64> = (0..groups.len()).collect();
-        let found: Vec<Value> = groups.members(&all).await?.iter().map(members).collect();
+        let found: Vec<Value> = groups.members(&all).await?.iter().map(members_to_json).collect();
         report.compare(&format!("{at}/groups"), &json!(expected), found);
     }
     for (name, expected) in expected["object_attributes"].as_object().into_iter().flatten() {
@@ -33,7 +33,7 @@ pub(super) async fn tables(
     Ok(())
 }
 
-pub(super) fn members(members: &Members) -> Value {
+pub(super) fn members_to_json(members: &Members) -> Value {
     match members {
         Members::Ids(ids) => ids.iter().map(|id| json!(id.0)).collect(),
         Members::Range { start, stop } => json!({"range": [start, stop]}),
@@ -50,7 +50,7 @@ pub(super) async fn check_values(
     let column = values.column();
     let rows_like = |like: &Value| {
         let scalar = !like.get(0).is_some_and(Value::is_array);
-        facts::head(column, like.as_array().map_or(0, Vec::len), scalar)
+        facts::head_to_json(column, like.as_array().map_or(0, Vec::len), scalar)
     };
     if expected.is_array() {
         report.compare(at, expected, rows_like(expected));
@@ -70,7 +70,7 @@ pub(super) async fn check_values(
                 // The contents of a row beyond the end.
                 let beyond =
                     attribute.range(attribute.len()..attribute.len().saturating_add(1)).await?;
-                facts::value(&beyond.column().value(0, 0))
+                facts::value_to_json(&beyond.column().value(0, 0))
             }
             _ => {
                 report.fail(&what, "nothing compares this");

@@ -16,24 +16,24 @@ use zvf_query::{Query, Reader};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
 use super::Case;
-use super::own::copy;
+use super::our_levels::copy_folder;
 use crate::contents;
 use crate::report::Report;
 use crate::tally::Tally;
 
 /// Builds such levels of a store into `folder`, with the expected results of the reference.
-pub(super) async fn spread(
+pub(super) async fn build_additive_levels(
     case: &Case,
     turn: usize,
     folder: &Path,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let path = folder.join(format!("{}.zarrvectors", case.id));
-    copy(&case.ours(), &path)?;
+    copy_folder(&case.our_store(), &path)?;
     let address = path.to_string_lossy().into_owned();
     let mut report = Report::new(format!("levels that add/{}", case.id));
     let before = read_contents(&address).await?;
-    let (options, build_options) = (options(&address, turn).await?, unsynced_options());
+    let (options, build_options) = (choose_options(&address, turn).await?, unsynced_options());
     match build(&address, &options, &build_options, |_| {}).await {
         Ok(levels) if levels.is_empty() => {
             report.skip("one object, or no points: there is nothing for a second level");
@@ -41,13 +41,13 @@ pub(super) async fn spread(
         }
         Ok(levels) => {
             let after = read_contents(&address).await?;
-            report.holds("level 0", after == before, "shows something else than before");
+            report.check("level 0", after == before, "shows something else than before");
             let mut seen = Vec::new();
             for level in &levels {
-                let own = read_own_vertices(&address, level.level).await?;
-                let same = level.vertices == own.len() as u64;
-                report.holds(&format!("level {}", level.level), same, "another number of vertices");
-                seen.push(json!(own));
+                let added = read_increment(&address, level.level).await?;
+                let same = level.vertices == added.len() as u64;
+                report.check(&format!("level {}", level.level), same, "another number of vertices");
+                seen.push(json!(added));
             }
             let counts: Vec<Value> = levels.iter().map(|level| json!(level.vertices)).collect();
             let about = json!({ "levels": counts, "points": seen });
@@ -57,7 +57,7 @@ pub(super) async fn spread(
         Err(PyramidError::Unsupported { what, expected, .. }) => {
             report.skip(format!("{what}: {expected}"));
             let after = read_contents(&address).await?;
-            report.holds("refused", after == before, "the store is not what it was");
+            report.check("refused", after == before, "the store is not what it was");
             std::fs::remove_dir_all(&path)?;
         }
         Err(error) => report.fail("levels", format!("{options:?}: {error}")),
@@ -66,7 +66,10 @@ pub(super) async fn spread(
 }
 
 /// Merges the levels of the stores in `folder`, and compares the result.
-pub(super) async fn gather(folder: &Path, tally: &mut Tally<impl Write>) -> anyhow::Result<()> {
+pub(super) async fn merge_levels(
+    folder: &Path,
+    tally: &mut Tally<impl Write>,
+) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.extension().is_none_or(|ending| ending != "zarrvectors") {
@@ -79,12 +82,12 @@ pub(super) async fn gather(folder: &Path, tally: &mut Tally<impl Write>) -> anyh
         let none = Options { levels: Some(0), memory: 1 << 16, ..Options::default() };
         match build(&address, &none, &unsynced_options(), |_| {}).await {
             Ok(levels) => {
-                report.holds("one level", levels.len() == 1, format!("{} levels", levels.len()));
+                report.check("one level", levels.len() == 1, format!("{} levels", levels.len()));
                 let after = read_contents(&address).await?;
-                report.holds("put together", after == before, "something else than was shown");
+                report.check("put together", after == before, "something else than was shown");
                 let store = Store::open(&address, OpenOptions::default()).await?;
                 let numbers = store.level_numbers();
-                report.holds("levels", numbers == [0], format!("{numbers:?} instead of 0"));
+                report.check("levels", numbers == [0], format!("{numbers:?} instead of 0"));
             }
             Err(error) => report.fail("put together", error),
         }
@@ -94,7 +97,7 @@ pub(super) async fn gather(folder: &Path, tally: &mut Tally<impl Write>) -> anyh
 }
 
 /// Returns options for objects where there are some, else for points; the choice depends on the turn.
-async fn options(address: &str, turn: usize) -> anyhow::Result<Options> {
+async fn choose_options(address: &str, turn: usize) -> anyhow::Result<Options> {
     let store = Store::open(address, OpenOptions::default()).await?;
     let level = LevelReader::open(&store, LevelId(0)).await?;
     let sparse = level.objects().await?.is_some() || level.kinds() != [Kind::PointCloud];
@@ -126,27 +129,28 @@ async fn read_contents(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
     let mut names: Vec<_> = batch.fields().iter().collect();
     names.sort_by_key(|field| field.name.clone());
     let row = |row: usize| {
-        let fields = names.iter().flat_map(|field| contents::point(&field.column, row));
-        let at = contents::point(batch.positions(), row).into_iter().chain(fields);
+        let fields = names.iter().flat_map(|field| contents::point_at(&field.column, row));
+        let at = contents::point_at(batch.positions(), row).into_iter().chain(fields);
         at.map(f64::to_bits).chain([owner(row)]).collect::<Vec<u64>>()
     };
     let mut rows: Vec<Vec<u64>> = (0..batch.len()).map(row).collect();
-    let mut elements: Vec<Vec<u64>> = ends(&batch);
+    let mut elements: Vec<Vec<u64>> = element_ends(&batch);
     rows.sort_unstable();
     elements.sort_unstable();
     Ok([rows, elements])
 }
 
-fn ends(batch: &Batch) -> Vec<Vec<u64>> {
-    let at = |row: &usize| contents::point(batch.positions(), *row).into_iter().map(f64::to_bits);
+fn element_ends(batch: &Batch) -> Vec<Vec<u64>> {
+    let at =
+        |row: &usize| contents::point_at(batch.positions(), *row).into_iter().map(f64::to_bits);
     let elements = batch.elements().into_iter().flat_map(|elements| elements.iter());
     elements.map(|rows| rows.iter().flat_map(at).collect()).collect()
 }
 
 /// Returns the vertices that a level itself stores.
-async fn read_own_vertices(address: &str, level: u32) -> anyhow::Result<Vec<Vec<f64>>> {
+async fn read_increment(address: &str, level: u32) -> anyhow::Result<Vec<Vec<f64>>> {
     let store = Store::open(address, OpenOptions::default()).await?;
     let query = Query::all().at_level(LevelId(level)).increment_only();
     let batch = Reader::new(store).run(&query).await?.batch;
-    Ok((0..batch.len()).map(|row| contents::point(batch.positions(), row)).collect())
+    Ok((0..batch.len()).map(|row| contents::point_at(batch.positions(), row)).collect())
 }

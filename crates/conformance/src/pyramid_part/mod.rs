@@ -13,8 +13,8 @@
 //! For level 0 in 64 bits the reference writes wrong links to other levels: those are not compared.
 
 mod additive;
-mod own;
-mod same;
+mod comparison;
+mod our_levels;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -41,13 +41,13 @@ pub(crate) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let folder = archives::scratch();
-    let python = peers::python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
+    let python = peers::install_python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
     let writer = &mut Command::new(&python);
-    let writer = writer.arg(peers::script("pyramid_stores.py")).arg(folder.path());
-    peers::run(writer.args([seed.to_string(), stores.to_string()]))?;
+    let writer = writer.arg(peers::script_path("pyramid_stores.py")).arg(folder.path());
+    peers::run_command(writer.args([seed.to_string(), stores.to_string()]))?;
     let list = std::fs::read_to_string(folder.path().join("pyramids.json"))?;
     let list: Value = serde_json::from_str(&list)?;
-    let (own, adds) = (archives::scratch(), archives::scratch());
+    let (our_folder, additive_folder) = (archives::scratch(), archives::scratch());
     let (mut facts, mut refused) = (0, 0);
     for (turn, about) in list.as_array().into_iter().flatten().enumerate() {
         let case = Case::read(folder.path(), about)?;
@@ -55,12 +55,12 @@ pub(crate) fn run(
         let built = runtime.block_on(case.build());
         match (built, &case.refused) {
             (Ok(()), None) => {
-                runtime.block_on(same::compare(&mut report, &case))?;
+                runtime.block_on(comparison::compare_levels(&mut report, &case))?;
                 if case.id.ends_with("line") && !case.id.ends_with("polyline") {
                     report.skip("validation of lines: the reference merges their ends");
                 } else {
-                    let errors = validate_part::errors_at(&case.ours(), runtime)?;
-                    report.holds("sound", errors.is_empty(), errors.join("; "));
+                    let errors = validate_part::list_errors(&case.our_store(), runtime)?;
+                    report.check("sound", errors.is_empty(), errors.join("; "));
                 }
             }
             (Err(_), Some(_)) => refused += 1,
@@ -75,18 +75,41 @@ pub(crate) fn run(
         }
         facts += report.passed;
         tally.add(report)?;
-        runtime.block_on(own::build((&case.ours(), &case.id), turn, own.path(), tally))?;
-        runtime.block_on(additive::spread(&case, turn, adds.path(), tally))?;
+        runtime.block_on(our_levels::build_our_levels(
+            (&case.our_store(), &case.id),
+            turn,
+            our_folder.path(),
+            tally,
+        ))?;
+        runtime.block_on(additive::build_additive_levels(
+            &case,
+            turn,
+            additive_folder.path(),
+            tally,
+        ))?;
     }
-    for (turn, (name, case)) in cases::mixtures().into_iter().enumerate() {
+    for (turn, (name, case)) in cases::list_mixtures().into_iter().enumerate() {
         let path = folder.path().join(format!("{name}.zarrvectors"));
         runtime.block_on(case.write(folder.path(), &name));
-        runtime.block_on(own::build((&path, &name), turn, own.path(), tally))?;
+        runtime.block_on(our_levels::build_our_levels(
+            (&path, &name),
+            turn,
+            our_folder.path(),
+            tally,
+        ))?;
     }
-    tally.say(&format!("pyramids: {stores} stores, {facts} facts the same, {refused} refused"))?;
-    own::read(&python, "own levels", own.path(), runtime, tally)?;
-    own::read(&python, "levels that add", adds.path(), runtime, tally)?;
-    runtime.block_on(additive::gather(adds.path(), tally))
+    tally.print_line(&format!(
+        "pyramids: {stores} stores, {facts} facts the same, {refused} refused"
+    ))?;
+    our_levels::check_by_reference(&python, "own levels", our_folder.path(), runtime, tally)?;
+    our_levels::check_by_reference(
+        &python,
+        "levels that add",
+        additive_folder.path(),
+        runtime,
+        tally,
+    )?;
+    runtime.block_on(additive::merge_levels(additive_folder.path(), tally))
 }
 
 /// The message about such levels.
@@ -129,17 +152,17 @@ impl Case {
     }
 
     /// Returns the store with one level, which gets our levels.
-    fn ours(&self) -> PathBuf {
+    fn our_store(&self) -> PathBuf {
         self.folder.join("store.zarrvectors")
     }
 
     /// Returns the store with levels of the reference.
-    fn theirs(&self) -> PathBuf {
+    fn reference_store(&self) -> PathBuf {
         self.folder.join("levels.zarrvectors")
     }
 
     async fn build(&self) -> anyhow::Result<()> {
-        let path = self.ours();
+        let path = self.our_store();
         let options = BuildOptions { sync: false, ..BuildOptions::default() };
         build_reference(&path.to_string_lossy(), &self.reference, &options).await?;
         Ok(())

@@ -16,69 +16,73 @@ use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
 use zvf_store::{Build, BuildOptions, Caching, CellPlan, Store, StoreError};
 
-use super::options;
+use super::open_options;
 use super::services::Service;
 use crate::report::Report;
 
 /// Builds on `service`, by the address that a user would type.
-pub(super) fn check(name: &str, service: &Service, runtime: &Runtime) -> anyhow::Result<Report> {
+pub(super) fn check_builds(
+    name: &str,
+    service: &Service,
+    runtime: &Runtime,
+) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("{name}/builds"));
     runtime.block_on(async {
         for round in 0..ROUNDS {
-            race(&mut report, service, round).await?;
+            race_builders(&mut report, service, round).await?;
         }
-        abandoned(&mut report, service).await?;
+        abandon_build(&mut report, service).await?;
         Ok(report)
     })
 }
 
 /// Runs builders of one prefix concurrently.
-async fn race(report: &mut Report, service: &Service, round: usize) -> anyhow::Result<()> {
+async fn race_builders(report: &mut Report, service: &Service, round: usize) -> anyhow::Result<()> {
     let prefix = format!("built/{round}.zv");
     let what = |what: &str| format!("race {round}/{what}");
-    let outcomes = join_all((1..=BUILDERS).map(|g| build(service, &prefix, g))).await;
+    let outcomes = join_all((1..=BUILDERS).map(|g| build_generation(service, &prefix, g))).await;
     let won: Vec<u8> =
-        (1..).zip(&outcomes).filter(|(_, one)| one.is_ok()).map(|(g, _)| g).collect();
-    report.holds(&what("one wins"), won.len() == 1, format!("{outcomes:?}"));
-    let found = generation(service, &prefix).await;
+        (1..).zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(g, _)| g).collect();
+    report.check(&what("one wins"), won.len() == 1, format!("{outcomes:?}"));
+    let found = read_generation(service, &prefix).await;
     let is_right = found.as_ref().is_ok_and(|found| Some(found) == won.first());
-    report.holds(&what("its store is there"), is_right, format!("{won:?} won, {found:?} is there"));
-    let later = build(service, &prefix, 9).await.map_err(|error| error.class());
-    report.holds(&what("taken"), later == Err(Class::AlreadyExists), format!("{later:?}"));
-    let still = generation(service, &prefix).await;
+    report.check(&what("its store is there"), is_right, format!("{won:?} won, {found:?} is there"));
+    let later = build_generation(service, &prefix, 9).await.map_err(|error| error.class());
+    report.check(&what("taken"), later == Err(Class::AlreadyExists), format!("{later:?}"));
+    let still = read_generation(service, &prefix).await;
     let is_same = still.as_ref().ok() == won.first();
-    report.holds(&what("still there"), is_same, format!("{still:?} is there"));
-    let left: Vec<String> = names(service, &prefix).await?;
+    report.check(&what("still there"), is_same, format!("{still:?} is there"));
+    let left: Vec<String> = list_names(service, &prefix).await?;
     let left: Vec<&String> = left.iter().filter(|name| name.contains(".tmp-")).collect();
-    report.holds(&what("nothing left"), left.is_empty(), format!("{left:?}"));
+    report.check(&what("nothing left"), left.is_empty(), format!("{left:?}"));
     Ok(())
 }
 
 /// Abandons a build, and builds again.
-async fn abandoned(report: &mut Report, service: &Service) -> anyhow::Result<()> {
+async fn abandon_build(report: &mut Report, service: &Service) -> anyhow::Result<()> {
     let prefix = "built/abandoned.zv";
-    let begun = begin(service, prefix).await?;
-    write(&begun, 1).await?;
+    let begun = begin_build(service, prefix).await?;
+    write_generation(&begun, 1).await?;
     begun.flush().await?;
     begun.abandon().await?;
-    let left = names(service, prefix).await?;
-    report.holds("abandoned/nothing left", left.is_empty(), format!("{left:?}"));
-    let again = build(service, prefix, 2).await;
-    report.holds("abandoned/built again", again.is_ok(), format!("{again:?}"));
-    let found = generation(service, prefix).await;
-    report.holds("abandoned/there", found.as_ref().ok() == Some(&2), format!("{found:?}"));
+    let left = list_names(service, prefix).await?;
+    report.check("abandoned/nothing left", left.is_empty(), format!("{left:?}"));
+    let again = build_generation(service, prefix, 2).await;
+    report.check("abandoned/built again", again.is_ok(), format!("{again:?}"));
+    let found = read_generation(service, prefix).await;
+    report.check("abandoned/there", found.as_ref().ok() == Some(&2), format!("{found:?}"));
     Ok(())
 }
 
-async fn begin(service: &Service, prefix: &str) -> Result<Build, StoreError> {
-    let options = BuildOptions { store: options(service), ..BuildOptions::default() };
+async fn begin_build(service: &Service, prefix: &str) -> Result<Build, StoreError> {
+    let options = BuildOptions { store: open_options(service), ..BuildOptions::default() };
     Build::begin(&service.address(prefix), options).await
 }
 
 /// Builds generation `g`.
-async fn build(service: &Service, prefix: &str, g: u8) -> Result<(), StoreError> {
-    let build = begin(service, prefix).await?;
-    write(&build, g).await?;
+async fn build_generation(service: &Service, prefix: &str, g: u8) -> Result<(), StoreError> {
+    let build = begin_build(service, prefix).await?;
+    write_generation(&build, g).await?;
     let mut block = ZarrVectors::new(vec![1.0], [vec![0.0], vec![1.0]]);
     block.reduction_factor = Some(g.into());
     let mut root = Root::new(block, Axis::spatial(1).unwrap_or_default());
@@ -89,7 +93,7 @@ async fn build(service: &Service, prefix: &str, g: u8) -> Result<(), StoreError>
 }
 
 /// Writes everything except the root document.
-async fn write(build: &Build, g: u8) -> Result<(), StoreError> {
+async fn write_generation(build: &Build, g: u8) -> Result<(), StoreError> {
     let level = serde_json::json!({"zarr_vectors_level":
         {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
     build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
@@ -101,8 +105,8 @@ async fn write(build: &Build, g: u8) -> Result<(), StoreError> {
 }
 
 /// Reads the whole store and returns its generation.
-async fn generation(service: &Service, prefix: &str) -> anyhow::Result<u8> {
-    let store = Store::open(&service.address(prefix), options(service)).await?;
+async fn read_generation(service: &Service, prefix: &str) -> anyhow::Result<u8> {
+    let store = Store::open(&service.address(prefix), open_options(service)).await?;
     let g = store.root().zarr_vectors.reduction_factor.unwrap_or_default().try_into()?;
     let cells = store.level(0).await?.required_cells("vertices").await?;
     for cell in 0..CELLS {
@@ -113,7 +117,7 @@ async fn generation(service: &Service, prefix: &str) -> anyhow::Result<u8> {
 }
 
 /// Returns the names of all objects below `prefix`.
-async fn names(service: &Service, prefix: &str) -> anyhow::Result<Vec<String>> {
+async fn list_names(service: &Service, prefix: &str) -> anyhow::Result<Vec<String>> {
     let url = service.address(prefix).parse()?;
     let (backend, top) = object_store::parse_url_opts(&url, service.options.clone())?;
     let listed = backend.list(Some(&top)).map_ok(|meta| meta.location.to_string());

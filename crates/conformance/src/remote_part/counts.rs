@@ -18,7 +18,7 @@ use zvf_query::{Columns, Query, Reader};
 use zvf_store::Store;
 
 use super::services::Service;
-use super::{options, send};
+use super::{open_options, upload_files};
 use crate::contents;
 use crate::corpus;
 use crate::facts::Rows;
@@ -28,13 +28,13 @@ use crate::peers;
 use crate::report::Report;
 
 /// Counts on a server of plain files.
-pub(super) fn count(service: &Service, runtime: &Runtime) -> anyhow::Result<Report> {
+pub(super) fn check_request_counts(service: &Service, runtime: &Runtime) -> anyhow::Result<Report> {
     let mut report = Report::new("requests");
     let folder = archives::scratch();
-    let python = peers::python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
-    let script = peers::script("grid_stores.py");
-    peers::run(Command::new(python).arg(script).arg(folder.path()))?;
-    let points = npy::floats(&folder.path().join("positions.npy"))?.rows();
+    let python = peers::install_python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
+    let script = peers::script_path("grid_stores.py");
+    peers::run_command(Command::new(python).arg(script).arg(folder.path()))?;
+    let points = npy::read_floats(&folder.path().join("positions.npy"))?.rows();
     runtime.block_on(async {
         for (name, arrays, columns) in [
             ("cells", 2, Columns::None),
@@ -42,10 +42,10 @@ pub(super) fn count(service: &Service, runtime: &Runtime) -> anyhow::Result<Repo
             ("shard", 2, Columns::None),
             ("shard", 3, Columns::Named(vec!["a".to_owned()])),
         ] {
-            let files = corpus::files(&folder.path().join(format!("{name}.zarrvectors")))?;
-            send(service, name, &files).await?;
+            let files = corpus::read_files(&folder.path().join(format!("{name}.zarrvectors")))?;
+            upload_files(service, name, &files).await?;
             let count = RequestCount { service, name, arrays, columns };
-            count.boxes(&mut report, &points).await?;
+            count.check_boxes(&mut report, &points).await?;
         }
         Ok(report)
     })
@@ -60,12 +60,13 @@ struct RequestCount<'a> {
 }
 
 impl RequestCount<'_> {
-    async fn boxes(&self, report: &mut Report, points: &[Vec<f64>]) -> anyhow::Result<()> {
-        let before = self.served()?;
-        let store = Store::open(&self.service.address(self.name), options(self.service)).await?;
+    async fn check_boxes(&self, report: &mut Report, points: &[Vec<f64>]) -> anyhow::Result<()> {
+        let before = self.count_served()?;
+        let store =
+            Store::open(&self.service.address(self.name), open_options(self.service)).await?;
         let reader = Reader::new(store);
         let sharded = self.name == "shard";
-        let opened = self.served()? - before;
+        let opened = self.count_served()? - before;
         for (what, moved, max_requests) in [
             ("cold", 0.0, if sharded { 12 } else { 27 * self.arrays + 6 }),
             ("again", 0.0, 0),
@@ -73,16 +74,16 @@ impl RequestCount<'_> {
         ] {
             let cube =
                 Cube { low: vec![11.0 + moved, 11.0, 11.0], high: vec![39.0 + moved, 39.0, 39.0] };
-            let before = self.served()?;
+            let before = self.count_served()?;
             let query =
                 Query::within(Bounds::new(&cube.low, &cube.high)?).columns(self.columns.clone());
             let answer = reader.run(&query).await?;
-            let mut served = self.served()? - before;
+            let mut served = self.count_served()? - before;
             if what == "cold" {
                 served += opened;
             }
             let at = format!("{}/{} arrays/{what}", self.name, self.arrays);
-            report.holds(
+            report.check(
                 &at,
                 served <= max_requests,
                 format!("{served} requests, at most {max_requests}"),
@@ -91,15 +92,15 @@ impl RequestCount<'_> {
             let rows = |point: &Vec<f64>| point.iter().flat_map(|x| x.to_le_bytes()).collect();
             let expected = Rows(inside.map(rows).collect()).sha256_sorted();
             let positions = answer.batch.positions();
-            let found = (0..positions.len()).map(|row| rows(&contents::point(positions, row)));
+            let found = (0..positions.len()).map(|row| rows(&contents::point_at(positions, row)));
             let found = Rows(found.collect()).sha256_sorted();
-            report.holds(&format!("{at}/answer"), found == expected, "other points");
+            report.check(&format!("{at}/answer"), found == expected, "other points");
         }
         Ok(())
     }
 
     /// Returns the number of requests that the server has answered, from its log.
-    fn served(&self) -> anyhow::Result<u64> {
+    fn count_served(&self) -> anyhow::Result<u64> {
         let root = self.service.root.as_deref().and_then(Path::parent);
         let log = root.context("a server without a folder")?.join("access.log");
         Ok(fs::read_to_string(log)?.lines().count() as u64)

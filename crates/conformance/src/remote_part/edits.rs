@@ -11,11 +11,15 @@ use zvf_edit::{CommitOptions, EditError, Editor, Place, Side, Undo, diff, log, u
 use zvf_format::Class;
 
 use super::services::Service;
-use super::{options, send};
+use super::{open_options, upload_files};
 use crate::report::Report;
 
 /// Edits a store on a server.
-pub(super) fn edit(name: &str, service: &Service, runtime: &Runtime) -> anyhow::Result<Report> {
+pub(super) fn check_edits(
+    name: &str,
+    service: &Service,
+    runtime: &Runtime,
+) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("{name}/edits"));
     let folder = archives::scratch();
     for id in STORES {
@@ -27,15 +31,15 @@ pub(super) fn edit(name: &str, service: &Service, runtime: &Runtime) -> anyhow::
             std::fs::write(path, bytes)?;
         }
         let prefix = format!("edits/{id}");
-        runtime.block_on(send(service, &prefix, &files))?;
+        runtime.block_on(upload_files(service, &prefix, &files))?;
         // Requests use timers and sockets of the runtime.
         let _inside = runtime.enter();
-        let remote = Place::open(&service.address(&prefix), &options(service))?;
+        let remote = Place::open(&service.address(&prefix), &open_options(service))?;
         let done = edit_both(&Place::from(local.as_path()), remote);
-        let remote = report.keep(&format!("{id}: edits"), done);
+        let remote = report.ok_or_report(&format!("{id}: edits"), done);
         // Without conditional puts, writers do not race.
         if let Some(remote) = remote.flatten() {
-            report.keep(&format!("{id}: race"), race(&remote, runtime));
+            report.ok_or_report(&format!("{id}: race"), race_writers(&remote, runtime));
         }
     }
     Ok(report)
@@ -46,19 +50,19 @@ fn edit_both(local: &Place, remote: Place) -> Result<Option<Place>, EditError> {
     let all = json!({"all": true});
     let tag = json!({"op": "column.add", "name": "edited", "dtype": "int32", "fill": 1});
     let set = json!({"op": "vertex.set", "vertices": all, "values": {"edited": 2}});
-    let (remote, takes_several) = match commit(&remote, std::slice::from_ref(&tag)) {
+    let (remote, takes_several) = match commit_lines(&remote, std::slice::from_ref(&tag)) {
         Ok(()) => (remote, true),
         Err(error) if error.class == Class::Unsupported => {
             let remote = remote.with_single_writer();
-            commit(&remote, std::slice::from_ref(&tag))?;
+            commit_lines(&remote, std::slice::from_ref(&tag))?;
             (remote, false)
         }
         Err(error) => return Err(error),
     };
-    commit(local, &[tag])?;
+    commit_lines(local, &[tag])?;
     for place in [local, &remote] {
-        commit(place, std::slice::from_ref(&set))?;
-        commit(place, &[json!({"op": "column.drop", "name": "edited"})])?;
+        commit_lines(place, std::slice::from_ref(&set))?;
+        commit_lines(place, &[json!({"op": "column.drop", "name": "edited"})])?;
         undo(place, Undo::Last(1), &CommitOptions::default())?;
         if log(place, None)?.len() != 4 {
             return Err(EditError::expectation(format!("{place}: four commits are expected")));
@@ -73,7 +77,7 @@ fn edit_both(local: &Place, remote: Place) -> Result<Option<Place>, EditError> {
 }
 
 /// Runs concurrent writers: every acknowledged commit is in the log, and its changes are in the store.
-fn race(remote: &Place, runtime: &Runtime) -> Result<(), EditError> {
+fn race_writers(remote: &Place, runtime: &Runtime) -> Result<(), EditError> {
     let before = log(remote, None)?.len();
     let name = |writer: usize, n: usize| format!("race-{writer}-{n}");
     let write = |writer: usize| -> Result<(), EditError> {
@@ -81,7 +85,7 @@ fn race(remote: &Place, runtime: &Runtime) -> Result<(), EditError> {
         for n in 0..RACE_COMMITS {
             let line = json!({"op": "group.add", "name": name(writer, n)});
             let mut tries = 0;
-            while let Err(error) = commit(remote, std::slice::from_ref(&line)) {
+            while let Err(error) = commit_lines(remote, std::slice::from_ref(&line)) {
                 tries += 1;
                 if tries == RACE_TRIES || !AGAIN.contains(&error.class) {
                     return Err(error);
@@ -108,10 +112,10 @@ fn race(remote: &Place, runtime: &Runtime) -> Result<(), EditError> {
     let lines: Vec<Value> = commits
         .map(|(writer, n)| json!({"op": "expect", "group": name(writer, n), "exists": true}))
         .collect();
-    commit(remote, &lines)
+    commit_lines(remote, &lines)
 }
 
-fn commit(place: &Place, lines: &[Value]) -> Result<(), EditError> {
+fn commit_lines(place: &Place, lines: &[Value]) -> Result<(), EditError> {
     let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
     for (number, line) in (1..).zip(lines) {
         editor.line(number, &line.to_string())?;

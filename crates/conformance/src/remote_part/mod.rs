@@ -37,7 +37,7 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let goldens = corpus::goldens(folder, stores)?;
+    let goldens = corpus::list_goldens(folder, stores)?;
     for (name, start) in services::ALL {
         if servers.is_some_and(|text| !name.contains(text)) {
             continue;
@@ -51,16 +51,16 @@ pub(crate) fn run(
             }
         };
         if service.root.is_none() {
-            tally.add(builds::check(name, &service, runtime)?)?;
+            tally.add(builds::check_builds(name, &service, runtime)?)?;
         }
         for golden in &goldens {
             let report = check_upload(name, golden, &service, runtime);
             tally.add(report.with_context(|| format!("{name}, {}", golden.id))?)?;
         }
         if service.lists {
-            tally.add(edits::edit(name, &service, runtime)?)?;
+            tally.add(edits::check_edits(name, &service, runtime)?)?;
         } else {
-            tally.add(counts::count(&service, runtime)?)?;
+            tally.add(counts::check_request_counts(&service, runtime)?)?;
         }
     }
     Ok(())
@@ -73,12 +73,12 @@ fn check_upload(
     service: &Service,
     runtime: &Runtime,
 ) -> anyhow::Result<Report> {
-    let files = corpus::read(&golden.archive)?;
+    let files = corpus::read_archive(&golden.archive)?;
     let mut report = Report::new(format!("{name}/{}", golden.id));
     runtime.block_on(async {
-        send(service, &golden.id, &files).await?;
-        let store = Store::open(&service.address(&golden.id), options(service)).await;
-        if let Some(store) = report.keep("open", store) {
+        upload_files(service, &golden.id, &files).await?;
+        let store = Store::open(&service.address(&golden.id), open_options(service)).await;
+        if let Some(store) = report.ok_or_report("open", store) {
             golden_part::check_facts(&mut report, golden, &store, service.lists).await;
         }
         Ok(report)
@@ -86,7 +86,11 @@ fn check_upload(
 }
 
 /// Uploads files to a server, below a prefix.
-async fn send(service: &Service, prefix: &str, files: &[(String, Vec<u8>)]) -> anyhow::Result<()> {
+async fn upload_files(
+    service: &Service,
+    prefix: &str,
+    files: &[(String, Vec<u8>)],
+) -> anyhow::Result<()> {
     if let Some(root) = &service.root {
         for (path, bytes) in files {
             let path = root.join(prefix).join(path);
@@ -104,7 +108,7 @@ async fn send(service: &Service, prefix: &str, files: &[(String, Vec<u8>)]) -> a
     stream::iter(puts).buffer_unordered(MAX_IN_FLIGHT).try_collect().await
 }
 
-fn options(service: &Service) -> OpenOptions {
+fn open_options(service: &Service) -> OpenOptions {
     service.options.iter().fold(OpenOptions::default(), |options, (name, value)| {
         options.with_storage_option(name, value)
     })

@@ -40,12 +40,17 @@ pub(crate) struct Place<'a> {
 type Start = fn(Place<'_>) -> anyhow::Result<Service>;
 
 /// Every server, by its name in reports.
-pub(crate) const ALL: [(&str, Start); 5] =
-    [("http", http), ("s3", s3), ("gcs", gcs), ("azure", azure), ("garage", garage)];
+pub(crate) const ALL: [(&str, Start); 5] = [
+    ("http", start_http),
+    ("s3", start_s3),
+    ("gcs", start_gcs),
+    ("azure", start_azure),
+    ("garage", start_garage),
+];
 
 /// Starts a server of plain files with ranges.
-fn http(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
-    let port = peers::free_port()?;
+fn start_http(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
+    let port = peers::find_free_port()?;
     let root = scratch.join("files");
     fs::create_dir(&root)?;
     let at = |name: &str| scratch.join(name).display().to_string();
@@ -61,7 +66,7 @@ fn http(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
         root.display()
     );
     fs::write(scratch.join("nginx.conf"), config)?;
-    let program = peers::debian("nginx", "usr/sbin/nginx")?;
+    let program = peers::find_debian_program("nginx", "usr/sbin/nginx")?;
     let words = ["-c", &at("nginx.conf"), "-p", &at("")];
     let server = Server::start(program, port, words)?;
     let base = format!("http://127.0.0.1:{port}");
@@ -69,9 +74,9 @@ fn http(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
 }
 
 /// Starts moto, the most common emulator of S3.
-fn s3(_place: Place<'_>) -> anyhow::Result<Service> {
-    let python = peers::python("moto", &["moto[server]"])?;
-    let port = peers::free_port()?;
+fn start_s3(_place: Place<'_>) -> anyhow::Result<Service> {
+    let python = peers::install_python("moto", &["moto[server]"])?;
+    let port = peers::find_free_port()?;
     let program = python.with_file_name("moto_server");
     let server = Server::start(program, port, ["-H", "127.0.0.1", "-p", &port.to_string()])?;
     let address = format!("http://127.0.0.1:{port}");
@@ -99,7 +104,7 @@ fn make_bucket(port: u16) -> anyhow::Result<()> {
 }
 
 fn s3_options(address: &str, region: &str, key: &str, secret: &str) -> Vec<(String, String)> {
-    owned([
+    to_owned_pairs([
         ("aws_endpoint", address),
         ("aws_allow_http", "true"),
         ("aws_access_key_id", key),
@@ -109,9 +114,9 @@ fn s3_options(address: &str, region: &str, key: &str, secret: &str) -> Vec<(Stri
 }
 
 /// Starts our own emulator of Google Cloud Storage, since the packaged ones implement another interface of it.
-fn gcs(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
-    let port = peers::free_port()?;
-    let script = peers::script("cloud_double.py").display().to_string();
+fn start_gcs(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
+    let port = peers::find_free_port()?;
+    let script = peers::script_path("cloud_double.py").display().to_string();
     let server = Server::start("python3", port, [script, port.to_string()])?;
     let account = scratch.join("account.json");
     let account_json = serde_json::json!({
@@ -123,23 +128,29 @@ fn gcs(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     });
     fs::write(&account, account_json.to_string())?;
     let account = account.display().to_string();
-    let options = owned([("google_service_account", account.as_str()), ("allow_http", "true")]);
+    let options =
+        to_owned_pairs([("google_service_account", account.as_str()), ("allow_http", "true")]);
     Ok(Service { base: "gs://zvf".to_owned(), options, root: None, lists: true, _server: server })
 }
 
 /// Starts the vendor's emulator of Azure Blob Storage.
-fn azure(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
-    let commands = peers::node("azurite")?;
+fn start_azure(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
+    let commands = peers::install_node_package("azurite")?;
     let location = scratch.display().to_string();
-    let number = peers::free_port()?;
+    let number = peers::find_free_port()?;
     let port = number.to_string();
     let words =
         ["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--blobHost", "127.0.0.1"];
     let words = words.into_iter().chain(["--blobPort", &port, "--location", &location]);
     let server = Server::start(commands.join("azurite-blob"), number, words)?;
-    let script = peers::script("azure_container.py");
-    peers::run(Command::new("python3").arg(script).args([&port, AZURE_ACCOUNT, AZURE_KEY, "zvf"]))?;
-    let options = owned([
+    let script = peers::script_path("azure_container.py");
+    peers::run_command(Command::new("python3").arg(script).args([
+        &port,
+        AZURE_ACCOUNT,
+        AZURE_KEY,
+        "zvf",
+    ]))?;
+    let options = to_owned_pairs([
         ("azure_storage_endpoint", &*format!("http://127.0.0.1:{port}/{AZURE_ACCOUNT}")),
         ("azure_storage_account_name", AZURE_ACCOUNT),
         ("azure_storage_account_key", AZURE_KEY),
@@ -149,12 +160,13 @@ fn azure(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
 }
 
 /// Starts a production server with the interface of S3.
-fn garage(Place { scratch, build }: Place<'_>) -> anyhow::Result<Service> {
-    let program = match peers::installed("garage") {
+fn start_garage(Place { scratch, build }: Place<'_>) -> anyhow::Result<Service> {
+    let program = match peers::find_on_path("garage") {
         Some(program) => program,
-        None => peers::cargo("garage", "2.5.0", "bundled-libs,sqlite", build)?,
+        None => peers::build_with_cargo("garage", "2.5.0", "bundled-libs,sqlite", build)?,
     };
-    let (port, inner, admin) = (peers::free_port()?, peers::free_port()?, peers::free_port()?);
+    let (port, inner, admin) =
+        (peers::find_free_port()?, peers::find_free_port()?, peers::find_free_port()?);
     let at = |name: &str| scratch.join(name).display().to_string();
     let config = format!(
         "metadata_dir = \"{}\"\ndata_dir = \"{}\"\ndb_engine = \"sqlite\"\nreplication_factor = 1\n\
@@ -169,7 +181,7 @@ fn garage(Place { scratch, build }: Place<'_>) -> anyhow::Result<Service> {
     fs::write(&file, config)?;
     let server = Server::start(&program, port, ["-c", &file, "server"])?;
     let command =
-        |words: &[&str]| peers::run(Command::new(&program).args(["-c", &file]).args(words));
+        |words: &[&str]| peers::run_command(Command::new(&program).args(["-c", &file]).args(words));
     let node = command(&["node", "id", "-q"])?;
     let node = node.trim().split('@').next().context("a node without an id")?.to_owned();
     command(&["layout", "assign", "-z", "here", "-c", "1G", &node])?;
@@ -187,7 +199,7 @@ fn garage(Place { scratch, build }: Place<'_>) -> anyhow::Result<Service> {
     })
 }
 
-fn owned<const N: usize>(options: [(&str, &str); N]) -> Vec<(String, String)> {
+fn to_owned_pairs<const N: usize>(options: [(&str, &str); N]) -> Vec<(String, String)> {
     options.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 

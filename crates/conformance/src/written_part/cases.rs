@@ -48,12 +48,12 @@ pub(super) fn list_cases() -> Vec<(String, Case)> {
             }
         }
     }
-    cases.extend(mixtures());
+    cases.extend(list_mixtures());
     cases
 }
 
 /// Returns cases of several kinds in one store: the first is written as if it were alone, the others next to it.
-pub(crate) fn mixtures() -> Vec<(String, Case)> {
+pub(crate) fn list_mixtures() -> Vec<(String, Case)> {
     let mixtures: [(Kind, bool, &'static [Kind]); 6] = [
         (Kind::Mesh, true, &[Kind::Skeleton, Kind::Streamline, Kind::PointCloud]),
         (Kind::Mesh, false, &[Kind::Graph]),
@@ -77,7 +77,7 @@ pub(crate) fn mixtures() -> Vec<(String, Case)> {
 }
 
 impl Case {
-    fn has(&self, option: &str) -> bool {
+    fn has_option(&self, option: &str) -> bool {
         self.options.contains(&option)
     }
 
@@ -88,25 +88,30 @@ impl Case {
         for kind in self.beside {
             schema = schema.and(*kind).unwrap();
         }
-        if self.has("bins") {
+        if self.has_option("bins") {
             schema = schema.with_bins(&vec![5.0; self.axes]).unwrap();
         }
-        if self.has("binned") {
+        if self.has_option("binned") {
             schema = schema.binned_by("label", vec![Value::from("a"), Value::from("b")]).unwrap();
         }
-        if self.has("directed") {
+        if self.has_option("directed") {
             schema = schema.directed();
         }
-        if self.has("duplicate") {
+        if self.has_option("duplicate") {
             schema = schema.with_links(LinkStore::Duplicate);
         }
-        if self.has("explicit") {
+        if self.has_option("explicit") {
             schema = schema.explicit();
         }
-        let codecs = if self.has("zstd") { CodecPipeline::zstd(3) } else { CodecPipeline::none() };
-        schema = schema.with_codecs(if self.has("crc32c") { codecs.with_crc32c() } else { codecs });
-        if self.has("shard") {
-            let rank = self.axes + usize::from(self.has("binned"));
+        let codecs =
+            if self.has_option("zstd") { CodecPipeline::zstd(3) } else { CodecPipeline::none() };
+        schema = schema.with_codecs(if self.has_option("crc32c") {
+            codecs.with_crc32c()
+        } else {
+            codecs
+        });
+        if self.has_option("shard") {
+            let rank = self.axes + usize::from(self.has_option("binned"));
             schema = schema.sharded(&vec![2; rank]).unwrap();
         }
         schema
@@ -118,34 +123,34 @@ impl Case {
             Random(name.bytes().fold(7, |n, b| n.wrapping_mul(31).wrapping_add(b.into())));
         let counts: Vec<usize> = match self.kind {
             Kind::Line => vec![2; 4],
-            _ if self.has("empty") => vec![9, 0, 12, 5],
+            _ if self.has_option("empty") => vec![9, 0, 12, 5],
             _ => vec![9, 4, 12, 5],
         };
         let rows: usize = counts.iter().sum();
         let point = |random: &mut Random| -> Vec<f64> {
-            (0..self.axes).map(|_| f64::from(random.below(200) as u32) * 0.25 - 20.0).collect()
+            (0..self.axes).map(|_| f64::from(random.next_below(200) as u32) * 0.25 - 20.0).collect()
         };
         let points: Vec<Vec<f64>> = (0..rows).map(|_| point(&mut random)).collect();
-        let label: Vec<&str> = (0..rows).map(|_| ["a", "b"][random.below(2)]).collect();
+        let label: Vec<&str> = (0..rows).map(|_| ["a", "b"][random.next_below(2)]).collect();
         let objects: Vec<i64> =
             self.ids.iter().zip(&counts).flat_map(|(id, n)| std::iter::repeat_n(*id, *n)).collect();
-        let elements = self.elements(&counts, &mut random);
+        let elements = self.make_elements(&counts, &mut random);
         let width = elements.first().map_or(2, Vec::len);
 
         let flat = points.iter().flatten();
-        let positions = if self.has("float64") {
-            column("float64", self.axes, flat.flat_map(|x| x.to_le_bytes()).collect())
+        let positions = if self.has_option("float64") {
+            new_column("float64", self.axes, flat.flat_map(|x| x.to_le_bytes()).collect())
         } else {
-            column("float32", self.axes, flat.flat_map(|x| (*x as f32).to_le_bytes()).collect())
+            new_column("float32", self.axes, flat.flat_map(|x| (*x as f32).to_le_bytes()).collect())
         };
         let numbers = (0..rows as u32).flat_map(u32::to_le_bytes).collect();
         let vector = (0..rows * 2).flat_map(|n| (n as f32).to_le_bytes()).collect();
         let labels = label.iter().flat_map(|text| u32::from(text.as_bytes()[0]).to_le_bytes());
         let mut batch = Batch::new(self.kind, positions)
-            .with_field(Field::new("n", column("uint32", 1, numbers)))
-            .and_then(|batch| batch.with_field(Field::new("v", column("float32", 2, vector))))
+            .with_field(Field::new("n", new_column("uint32", 1, numbers)))
+            .and_then(|batch| batch.with_field(Field::new("v", new_column("float32", 2, vector))))
             .and_then(|batch| {
-                batch.with_field(Field::new("label", column("<U1", 1, labels.collect())))
+                batch.with_field(Field::new("label", new_column("<U1", 1, labels.collect())))
             })
             .unwrap();
         if self.owned {
@@ -157,30 +162,33 @@ impl Case {
             let ids = self.ids.iter().copied().map(ObjectId).collect();
             batch = batch.with_parts(Parts::new(offsets, ids).unwrap()).unwrap();
         }
-        let weighted = self.kind != Kind::Skeleton || self.has("explicit");
+        let weighted = self.kind != Kind::Skeleton || self.has_option("explicit");
         if self.kind.has_links() {
             let mut all = Elements::new(width, elements.concat()).unwrap();
             if weighted {
                 let weight = (0..elements.len() as u16).flat_map(u16::to_le_bytes).collect();
-                all = all.with_field(Field::new("weight", column("uint16", 1, weight))).unwrap();
+                all =
+                    all.with_field(Field::new("weight", new_column("uint16", 1, weight))).unwrap();
             }
             batch = batch.with_elements(all).unwrap();
         }
-        let options = WriteOptions { compat: self.has("compat"), ..WriteOptions::default() };
+        let options = WriteOptions { compat: self.has_option("compat"), ..WriteOptions::default() };
         let path = folder.join(format!("{name}.zarrvectors"));
         let mut writer =
             Writer::create(path.to_str().unwrap(), self.schema(), options).await.unwrap();
         if self.owned {
             let ids: Vec<ObjectId> = self.ids.iter().copied().map(ObjectId).collect();
             let mass = self.ids.iter().flat_map(|id| (*id as f32 + 0.5).to_le_bytes()).collect();
-            writer.object_fields(&ids, &[Field::new("mass", column("float32", 1, mass))]).unwrap();
+            writer
+                .object_fields(&ids, &[Field::new("mass", new_column("float32", 1, mass))])
+                .unwrap();
             writer.group(Some("some"), Members::Ids(vec![ids[2], ids[0]]));
             writer.group(None, Members::Range { start: 0, stop: 3 });
         }
         writer.push(&batch).unwrap();
         let mut beside = Vec::new();
         for (first, kind) in (1..).map(|n| n * 10).zip(self.beside) {
-            let (batch, summary) = self.other(*kind, first, &mut random);
+            let (batch, summary) = self.make_geometry(*kind, first, &mut random);
             writer.push(&batch).unwrap();
             beside.push(summary);
         }
@@ -197,20 +205,20 @@ impl Case {
     }
 
     /// Returns geometry of a further kind, whose objects have ids from `first` on, and its description.
-    fn other(&self, kind: Kind, first: i64, random: &mut Random) -> (Batch, Json) {
+    fn make_geometry(&self, kind: Kind, first: i64, random: &mut Random) -> (Batch, Json) {
         let counts = if kind == Kind::Line { vec![2, 2, 2] } else { vec![3, 7, 4] };
         let rows: usize = counts.iter().sum();
         let points: Vec<Vec<f32>> = (0..rows)
-            .map(|_| (0..self.axes).map(|_| random.below(300) as f32 * 0.25 - 30.0).collect())
+            .map(|_| (0..self.axes).map(|_| random.next_below(300) as f32 * 0.25 - 30.0).collect())
             .collect();
         let flat = points.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
         let ids: Vec<ObjectId> = (first..first + 3).map(ObjectId).collect();
         let parts = Parts::new(vec![0, counts[0], counts[0] + counts[1], rows], ids).unwrap();
         let mut batch =
-            Batch::new(kind, column("float32", self.axes, flat)).with_parts(parts).unwrap();
+            Batch::new(kind, new_column("float32", self.axes, flat)).with_parts(parts).unwrap();
         let alone =
             Self { kind, axes: self.axes, owned: true, ids: &[], options: &[], beside: &[] };
-        let elements = alone.elements(&counts, random);
+        let elements = alone.make_elements(&counts, random);
         if kind.has_links() {
             let elements = Elements::new(elements[0].len(), elements.concat()).unwrap();
             batch = batch.with_elements(elements).unwrap();
@@ -219,21 +227,19 @@ impl Case {
     }
 
     /// Returns edges and faces within each object; those of a skeleton go from child to parent.
-    fn elements(&self, counts: &[usize], random: &mut Random) -> Vec<Vec<usize>> {
+    fn make_elements(&self, counts: &[usize], random: &mut Random) -> Vec<Vec<usize>> {
         let (mut elements, mut start) = (Vec::new(), 0);
         for count in counts {
             match self.kind {
                 Kind::Skeleton => {
                     // The root is the last vertex; each other one is the child of a later one.
                     let hung = (0..count.saturating_sub(1)).rev();
-                    elements.extend(
-                        hung.map(|at| {
-                            vec![start + at, start + at + 1 + random.below(count - 1 - at)]
-                        }),
-                    );
+                    elements.extend(hung.map(|at| {
+                        vec![start + at, start + at + 1 + random.next_below(count - 1 - at)]
+                    }));
                 }
                 Kind::Graph | Kind::Mesh => {
-                    let width = match (self.kind, self.has("quads")) {
+                    let width = match (self.kind, self.has_option("quads")) {
                         (Kind::Graph, _) => 2,
                         (_, false) => 3,
                         (_, true) => 4,
@@ -241,7 +247,7 @@ impl Case {
                     for _ in 0..*count {
                         // Distinct vertices of the object, in any order.
                         let mut left: Vec<usize> = (start..start + count).collect();
-                        let pick = |_| left.swap_remove(random.below(left.len()));
+                        let pick = |_| left.swap_remove(random.next_below(left.len()));
                         elements.push((0..width.min(*count)).map(pick).collect());
                     }
                 }
@@ -253,7 +259,7 @@ impl Case {
     }
 }
 
-fn column(dtype: &str, width: usize, bytes: Vec<u8>) -> Column {
+fn new_column(dtype: &str, width: usize, bytes: Vec<u8>) -> Column {
     Column::new(dtype.parse::<Dtype>().unwrap(), width as u32, bytes.into()).unwrap()
 }
 
@@ -261,7 +267,7 @@ fn column(dtype: &str, width: usize, bytes: Vec<u8>) -> Column {
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
+    fn next_below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

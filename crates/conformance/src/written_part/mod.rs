@@ -36,9 +36,10 @@ pub(crate) fn run(
             written += 1;
         }
     }
-    let python = peers::python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
+    let python = peers::install_python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
     let reader = &mut Command::new(python);
-    let output = peers::run(reader.arg(peers::script("read_stores.py")).arg(folder.path()))?;
+    let output =
+        peers::run_command(reader.arg(peers::script_path("read_stores.py")).arg(folder.path()))?;
     let mut read = 0_usize;
     for line in output.lines() {
         let line: Value = serde_json::from_str(line).context("the reader says no JSON")?;
@@ -51,11 +52,11 @@ pub(crate) fn run(
         tally.add(report)?;
     }
     anyhow::ensure!(read == written, "{read} of {written} stores were read");
-    tally.say(&format!("written: {written} stores, {facts} facts that the reference reads"))
+    tally.print_line(&format!("written: {written} stores, {facts} facts that the reference reads"))
 }
 
 /// Rewrites the stores of `folder`, which the reference wrote.
-pub(crate) fn twins(
+pub(crate) fn check_twins(
     folder: &Path,
     list: &Value,
     runtime: &Runtime,
@@ -65,11 +66,13 @@ pub(crate) fn twins(
     for about in list.as_array().into_iter().flatten() {
         let id = about["id"].as_str().context("a store without an id")?;
         let mut report = Report::new(format!("twin/{id}"));
-        if let Err(error) = runtime.block_on(twins::compare(&mut report, &folder.join(id), about)) {
+        if let Err(error) =
+            runtime.block_on(twins::compare_twin(&mut report, &folder.join(id), about))
+        {
             report.fail("written", format!("{error:#}"));
         }
         (stores, cells) = (stores + 1, cells + report.passed);
         tally.add(report)?;
     }
-    tally.say(&format!("twins: {stores} stores, {cells} cells and rows byte for byte"))
+    tally.print_line(&format!("twins: {stores} stores, {cells} cells and rows byte for byte"))
 }

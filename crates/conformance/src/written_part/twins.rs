@@ -16,7 +16,7 @@ use crate::npy;
 use crate::report::Report;
 
 /// Writes it, and compares cell by cell and manifest by manifest.
-pub(super) async fn compare(
+pub(super) async fn compare_twin(
     report: &mut Report,
     folder: &Path,
     about: &Json,
@@ -27,9 +27,10 @@ pub(super) async fn compare(
     let kind = level.kinds().first().copied().context("a store of no kind")?;
     let memory: Arc<InMemory> = Arc::default();
     let options = WriteOptions { compat: true, ..WriteOptions::default() };
-    let writer = Writer::in_object_store(memory.clone(), "twin", schema(&level, kind)?, options);
+    let writer =
+        Writer::in_object_store(memory.clone(), "twin", copy_schema(&level, kind)?, options);
     let mut writer = writer.await?;
-    let batch = batch(folder, about, &level, kind)?;
+    let batch = read_batch(folder, about, &level, kind)?;
     let finished = tokio::task::spawn_blocking(move || -> anyhow::Result<()> {
         writer.push(&batch)?;
         tokio::runtime::Handle::current().block_on(writer.finish())?;
@@ -37,13 +38,14 @@ pub(super) async fn compare(
     });
     finished.await??;
     let ours = Store::from_object_store(memory, &"twin".into(), OpenOptions::default()).await?;
-    for path in arrays(&theirs).await? {
+    for path in list_arrays(&theirs).await? {
         // The reference names fragments instead of rows.
         if kind == Kind::Line && path.starts_with("links") {
             report.skip("links of lines: those of the reference name fragments");
             continue;
         }
-        let (expected, found) = (cells(&theirs, &path).await?, cells(&ours, &path).await?);
+        let (expected, found) =
+            (read_cells(&theirs, &path).await?, read_cells(&ours, &path).await?);
         let keys = |cells: &[(String, Vec<u8>)]| -> Vec<String> {
             cells.iter().map(|(key, _)| key.clone()).collect()
         };
@@ -53,13 +55,13 @@ pub(super) async fn compare(
         }
         for ((key, expected), (_, found)) in expected.iter().zip(&found) {
             let why = || format!("{} bytes instead of {}", found.len(), expected.len());
-            report.holds(&format!("{path}/{key}"), expected == found, why());
+            report.check(&format!("{path}/{key}"), expected == found, why());
         }
     }
-    let [expected, found] = [manifests(&theirs).await?, manifests(&ours).await?];
+    let [expected, found] = [read_manifests(&theirs).await?, read_manifests(&ours).await?];
     if expected.len() == found.len() {
         for (row, (expected, found)) in expected.iter().zip(&found).enumerate() {
-            report.holds(&format!("manifest {row}"), expected == found, "other bytes");
+            report.check(&format!("manifest {row}"), expected == found, "other bytes");
         }
     } else {
         report.fail("manifests", format!("{} instead of {}", found.len(), expected.len()));
@@ -68,7 +70,7 @@ pub(super) async fn compare(
 }
 
 /// Returns the schema of the store of the reference.
-fn schema(level: &LevelReader, kind: Kind) -> anyhow::Result<Schema> {
+fn copy_schema(level: &LevelReader, kind: Kind) -> anyhow::Result<Schema> {
     let root = level.store().root();
     let chunk = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
     let mut schema = Schema::new(kind, root.axes().to_vec(), chunk)?;
@@ -82,21 +84,26 @@ fn schema(level: &LevelReader, kind: Kind) -> anyhow::Result<Schema> {
 }
 
 /// Returns the input of the reference as one batch.
-fn batch(folder: &Path, about: &Json, level: &LevelReader, kind: Kind) -> anyhow::Result<Batch> {
-    let positions = npy::floats(&folder.join("positions.npy"))?;
-    let column = of_type(&positions.values, level.dtype(), positions.width)?;
+fn read_batch(
+    folder: &Path,
+    about: &Json,
+    level: &LevelReader,
+    kind: Kind,
+) -> anyhow::Result<Batch> {
+    let positions = npy::read_floats(&folder.join("positions.npy"))?;
+    let column = column_of_type(&positions.values, level.dtype(), positions.width)?;
     let mut batch = Batch::new(kind, column);
     let columns = about["columns"].as_array().into_iter().flatten().filter_map(Json::as_str);
     let binned = level.binned_by().map(|(name, _)| name.to_owned());
     for name in columns.map(str::to_owned).chain(binned) {
-        let values = npy::floats(&folder.join(format!("{name}.npy")))?.values;
+        let values = npy::read_floats(&folder.join(format!("{name}.npy")))?.values;
         // Integers have this name in all stores of the peer.
         let dtype = (if name == "n" { "int32" } else { "float32" }).parse::<Dtype>()?;
-        batch = batch.with_field(Field::new(name, of_type(&values, dtype, 1)?))?;
+        batch = batch.with_field(Field::new(name, column_of_type(&values, dtype, 1)?))?;
     }
     let numbers = |name: &str| {
         let path = folder.join(name);
-        path.exists().then(|| npy::ints(&path)).transpose()
+        path.exists().then(|| npy::read_ints(&path)).transpose()
     };
     if let Some(owners) = numbers("objects.npy")? {
         let owners = owners.values.into_iter().map(|id| Some(ObjectId(id)));
@@ -115,18 +122,18 @@ fn batch(folder: &Path, about: &Json, level: &LevelReader, kind: Kind) -> anyhow
 }
 
 /// Returns numbers in the type of the input.
-fn of_type(values: &[f64], dtype: Dtype, width: usize) -> anyhow::Result<Column> {
+fn column_of_type(values: &[f64], dtype: Dtype, width: usize) -> anyhow::Result<Column> {
     let bytes: Vec<u8> = match dtype.to_string().as_str() {
         "float64" => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
         "float32" => values.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
         "int32" => values.iter().flat_map(|x| (*x as i32).to_le_bytes()).collect(),
-        other => anyhow::bail!("no numbers of type {other} are written"),
+        dtype => anyhow::bail!("no numbers of type {dtype} are written"),
     };
     Ok(Column::new(dtype, width as u32, bytes.into())?)
 }
 
 /// Returns the arrays over the chunk grid of level 0, without links to other levels: they are not part of the input.
-async fn arrays(store: &Store) -> anyhow::Result<Vec<String>> {
+async fn list_arrays(store: &Store) -> anyhow::Result<Vec<String>> {
     let mut arrays = Vec::new();
     for (key, _) in store.nodes().objects("0").await? {
         let Some(path) = key.as_str().strip_suffix("/zarr.json") else { continue };
@@ -143,7 +150,7 @@ async fn arrays(store: &Store) -> anyhow::Result<Vec<String>> {
 }
 
 /// Returns the cells of an array, by key.
-async fn cells(store: &Store, path: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+async fn read_cells(store: &Store, path: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let Some(cells) = store.level(0).await?.cells(path).await? else { return Ok(Vec::new()) };
     let keys: Vec<_> = cells.presence().await?.iter().collect();
     let payloads = cells.read_many(&keys, Caching::Once).await;
@@ -154,7 +161,7 @@ async fn cells(store: &Store, path: &str) -> anyhow::Result<Vec<(String, Vec<u8>
 }
 
 /// Returns the manifests of objects, by row.
-async fn manifests(store: &Store) -> anyhow::Result<Vec<Vec<u8>>> {
+async fn read_manifests(store: &Store) -> anyhow::Result<Vec<Vec<u8>>> {
     let rows = store.level(0).await?.rows("object_index/manifests").await?;
     let Some(rows) = rows else { return Ok(Vec::new()) };
     let all = rows.range(0..rows.count().await?).await?;

@@ -2,7 +2,7 @@
 
 use fault_store::Fault;
 
-use super::{STORES, Subject, backend, list_files, place, settle};
+use super::{STORES, Subject, apply_committed, create_backend, list_files, place_in_backend};
 use crate::Report;
 
 /// Ends an edit of each store after every `every`th number of requests; the next request is lost on the way, or not
@@ -27,13 +27,13 @@ pub(crate) fn run(every: u64, report: &mut Report) -> anyhow::Result<()> {
 
 /// Returns whether the edit ended earlier, and whether the state is right.
 fn cancel_edit(subject: &Subject, requests: usize, last: &Fault) -> (bool, Result<(), String>) {
-    let backend = backend(&subject.before);
+    let backend = create_backend(&subject.before);
     // All later requests: as many as an edit could ever send.
     for nth in requests..requests + MANY {
         let fault = if nth == requests { last.clone() } else { Fault::Reset };
         backend.plan(nth, fault);
     }
-    let place = place(&backend);
+    let place = place_in_backend(&backend);
     let ended = subject.edit(&place);
     let is_over = backend.requests().len() <= requests;
     backend.forget();
@@ -43,10 +43,10 @@ fn cancel_edit(subject: &Subject, requests: usize, last: &Fault) -> (bool, Resul
         Err(_) => Err(zvf_edit::EditError::new(zvf_format::Class::CommitUnknown, "dead")),
     };
     let checked = || -> Result<(), String> {
-        settle(&place)?;
+        apply_committed(&place)?;
         let tree = list_files(&backend)?;
-        subject.judge(&outcome, &tree)?;
-        subject.go_on(&place, &tree)
+        subject.check_state(&outcome, &tree)?;
+        subject.check_editable(&place, &tree)
     };
     (is_over, checked().map_err(|error| format!("{requests} requests, then {last:?}: {error}")))
 }

@@ -8,30 +8,30 @@ use serde_json::json;
 use zvf_edit::{Place, log};
 use zvf_format::Class;
 
-use super::{NAME, edit, settle, tree, unpack};
+use super::{NAME, apply_committed, commit_lines, read_tree, unpack_store};
 
 /// Edits a store on the disk at `dir` until it is full; returns how many edits were refused and done.
-pub(crate) fn fill(dir: &Path, size: u64) -> Result<(u64, u64), String> {
+pub(crate) fn fill_disk(dir: &Path, size: u64) -> Result<(u64, u64), String> {
     let store = dir.join(NAME);
-    if unpack("pl2_negative", &store).is_err() {
+    if unpack_store("pl2_negative", &store).is_err() {
         return Ok((0, 0)); // not even the store fits
     }
     let place = Place::from(store.as_path());
     let (mut done, mut refused) = (0_u64, 0_u64);
     for round in 0..MANY {
-        let old = tree(&store);
+        let old = read_tree(&store);
         let head = log(&place, None)
             .map_err(|error| format!("{size} KiB, after {done} edits: {error}"))?
             .len();
         let positions: Vec<[f64; 2]> = (0..200).map(|i| [f64::from(i), f64::from(round)]).collect();
-        let ended = edit(&place, &[json!({"op": "object.add", "positions": positions})]);
+        let ended = commit_lines(&place, &[json!({"op": "object.add", "positions": positions})]);
         match &ended {
             Ok(_) => done += 1,
             Err(error) if error.class == Class::NoSpace => {
                 refused += 1;
                 // A refused edit left nothing in the store, and recovery needs no space.
-                settle(&place).map_err(|error| format!("{size} KiB: {error}"))?;
-                if tree(&store) != old {
+                apply_committed(&place).map_err(|error| format!("{size} KiB: {error}"))?;
+                if read_tree(&store) != old {
                     return Err(format!("{size} KiB: refused, and the store is another"));
                 }
                 if log(&place, None).map_or(0, |list| list.len()) != head {

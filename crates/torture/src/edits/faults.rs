@@ -4,7 +4,7 @@
 
 use fault_store::Fault;
 
-use super::{Subject, backend, list_files, place, settle};
+use super::{Subject, apply_committed, create_backend, list_files, place_in_backend};
 use crate::Report;
 use crate::random::Random;
 
@@ -27,11 +27,11 @@ pub(crate) fn run(
     random: &mut Random,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let kinds = faults();
+    let kinds = list_faults();
     let mut taken = 0_usize;
     for &id in stores {
         let subject = Subject::new(id)?;
-        let requests = count(&subject)?;
+        let requests = count_requests(&subject)?;
         for nth in 0..requests {
             for kind in &kinds {
                 taken += 1;
@@ -41,8 +41,13 @@ pub(crate) fn run(
             }
         }
         for _ in 0..then_random / stores.len() as u64 {
-            let planned: Vec<_> = (0..1 + random.below(4))
-                .map(|_| (random.below(requests * 3 / 2), kinds[random.below(kinds.len())].clone()))
+            let planned: Vec<_> = (0..1 + random.next_below(4))
+                .map(|_| {
+                    (
+                        random.next_below(requests * 3 / 2),
+                        kinds[random.next_below(kinds.len())].clone(),
+                    )
+                })
                 .collect();
             report.count(run_edit(&subject, &planned));
         }
@@ -51,41 +56,41 @@ pub(crate) fn run(
 }
 
 /// Counts the requests of an edit without a fault.
-fn count(subject: &Subject) -> anyhow::Result<usize> {
-    let backend = backend(&subject.before);
-    let ended = subject.edit(&place(&backend));
+fn count_requests(subject: &Subject) -> anyhow::Result<usize> {
+    let backend = create_backend(&subject.before);
+    let ended = subject.edit(&place_in_backend(&backend));
     anyhow::ensure!(ended.is_ok(), "{}: without a fault: {ended:?}", subject.id);
     let requests = backend.requests().len();
     let tree = list_files(&backend).map_err(anyhow::Error::msg)?;
-    subject.judge(&ended, &tree).map_err(anyhow::Error::msg)?;
+    subject.check_state(&ended, &tree).map_err(anyhow::Error::msg)?;
     Ok(requests)
 }
 
 /// Runs one edit with these faults, and checks the state that the next writer finds.
 fn run_edit(subject: &Subject, planned: &[(usize, Fault)]) -> Result<(), String> {
-    let backend = backend(&subject.before);
+    let backend = create_backend(&subject.before);
     for (nth, fault) in planned {
         backend.plan(*nth, fault.clone());
     }
-    let place = place(&backend);
+    let place = place_in_backend(&backend);
     let ended = subject.edit(&place);
     let at: Vec<String> = planned
         .iter()
         .filter_map(|(nth, _)| {
-            backend.requests().get(*nth).map(|one| format!("{} {}", one.what, one.path))
+            backend.requests().get(*nth).map(|request| format!("{} {}", request.what, request.path))
         })
         .collect();
     backend.forget();
     let checked = || -> Result<(), String> {
-        settle(&place)?;
+        apply_committed(&place)?;
         let tree = list_files(&backend)?;
-        subject.judge(&ended, &tree)?;
-        subject.go_on(&place, &tree)
+        subject.check_state(&ended, &tree)?;
+        subject.check_editable(&place, &tree)
     };
     checked().map_err(|error| format!("{planned:?} at {at:?}: {error}"))
 }
 
-fn faults() -> Vec<Fault> {
+fn list_faults() -> Vec<Fault> {
     vec![
         Fault::Status(503),
         Fault::Status(403),

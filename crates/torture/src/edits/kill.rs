@@ -19,7 +19,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use zvf_edit::{Place, log};
 
-use super::{Files, NAME, edit, settle, tree, unpack};
+use super::{Files, NAME, apply_committed, commit_lines, read_tree, unpack_store};
 use crate::Report;
 use crate::random::Random;
 
@@ -42,13 +42,13 @@ pub(crate) fn run(
 ) -> anyhow::Result<Report> {
     let mut report = Report { name: "kill9", ..Report::default() };
     let arena = Arena::new(what, zvf, dir)?;
-    let longest = arena.time()?;
+    let longest = arena.measure_micros()?;
     for round in 0..loops {
         if round % RENEWED == 0 {
-            arena.renew()?;
+            arena.recreate_store()?;
         }
         let pause = Duration::from_micros(random.next() % (longest + longest / 4).max(1));
-        let done = arena.kill(pause)?;
+        let done = arena.kill_command(pause)?;
         report.count(done.map_err(|error| format!("{what:?}, round {round}, {pause:?}: {error}")));
     }
     Ok(report)
@@ -76,23 +76,23 @@ impl<'a> Arena<'a> {
     }
 
     /// Creates the store again, with a history of a few commits.
-    fn renew(&self) -> anyhow::Result<()> {
+    fn recreate_store(&self) -> anyhow::Result<()> {
         for path in [self.store.clone(), self.store.with_extension("zv.zvf")] {
             if path.exists() {
                 fs::remove_dir_all(path)?;
             }
         }
-        unpack("pl2_negative", &self.store)?;
+        unpack_store("pl2_negative", &self.store)?;
         if self.what == What::Refresh {
-            self.must(&["pyramid", "-q", &self.address(), "--reference", "2,1"])?;
+            self.run_command(&["pyramid", "-q", &self.address(), "--reference", "2,1"])?;
         }
-        self.grow()
+        self.add_commits()
     }
 
-    fn grow(&self) -> anyhow::Result<()> {
+    fn add_commits(&self) -> anyhow::Result<()> {
         for n in 0..3 {
             let line = json!({"op": "object.add", "positions": [[n, -1], [n, -2]]});
-            edit(&self.place(), &[line]).map_err(|error| anyhow::anyhow!("{error}"))?;
+            commit_lines(&self.place(), &[line]).map_err(|error| anyhow::anyhow!("{error}"))?;
         }
         Ok(())
     }
@@ -121,28 +121,28 @@ impl<'a> Arena<'a> {
         words
     }
 
-    fn must(&self, words: &[&str]) -> anyhow::Result<()> {
+    fn run_command(&self, words: &[&str]) -> anyhow::Result<()> {
         let ended = Command::new(self.zvf).args(words).output()?;
         ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
         Ok(())
     }
 
     /// Measures the microseconds of the command without a kill.
-    fn time(&self) -> anyhow::Result<u64> {
-        self.renew()?;
+    fn measure_micros(&self) -> anyhow::Result<u64> {
+        self.recreate_store()?;
         let begun = std::time::Instant::now();
         let words = self.words();
-        self.must(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+        self.run_command(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
         Ok(u64::try_from(begun.elapsed().as_micros())?)
     }
 
     /// Starts the command, kills it after a pause, and checks the store.
-    fn kill(&self, pause: Duration) -> anyhow::Result<Result<(), String>> {
+    fn kill_command(&self, pause: Duration) -> anyhow::Result<Result<(), String>> {
         if self.what != What::Edit {
-            self.grow()?;
+            self.add_commits()?;
         }
-        let before = tree(&self.store);
-        let head = self.head()?;
+        let before = read_tree(&self.store);
+        let head = self.read_head()?;
         let mut command = Command::new(self.zvf);
         let started =
             command.args(self.words()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
@@ -156,21 +156,21 @@ impl<'a> Arena<'a> {
             (reply["op"] == "commit").then(|| reply["head"].as_u64()).flatten()
         });
         let acknowledged = heads.max().unwrap_or(head);
-        Ok(self.look(&before, head, acknowledged))
+        Ok(self.check_store(&before, head, acknowledged))
     }
 
-    fn head(&self) -> anyhow::Result<u64> {
+    fn read_head(&self) -> anyhow::Result<u64> {
         let list = log(self.place(), Some(1)).map_err(|error| anyhow::anyhow!("{error}"))?;
         Ok(list.first().and_then(|entry| entry["head"].as_u64()).unwrap_or(0))
     }
 
-    fn look(&self, before: &Files, head: u64, acknowledged: u64) -> Result<(), String> {
-        settle(&self.place())?;
-        let now = self.head().map_err(|error| error.to_string())?;
+    fn check_store(&self, before: &Files, head: u64, acknowledged: u64) -> Result<(), String> {
+        apply_committed(&self.place())?;
+        let now = self.read_head().map_err(|error| error.to_string())?;
         if now < acknowledged {
             return Err(format!("commit {acknowledged} was acknowledged, the head is {now}"));
         }
-        let after = tree(&self.store);
+        let after = read_tree(&self.store);
         let allowed = match self.what {
             What::Edit => now <= acknowledged + 1,
             What::Gc => now == head && after == *before,
@@ -181,7 +181,7 @@ impl<'a> Arena<'a> {
                 "the head was {head}, {acknowledged} was acknowledged, {now} is there"
             ));
         }
-        let validated = self.must(&["validate", "-q", "--depth", "5", &self.address()]);
+        let validated = self.run_command(&["validate", "-q", "--depth", "5", &self.address()]);
         validated.map_err(|error| error.to_string())
     }
 }

@@ -57,9 +57,9 @@ impl Subject {
     pub(crate) fn new(id: &'static str) -> anyhow::Result<Self> {
         let scratch = archives::scratch();
         let store = scratch.path().join(NAME);
-        unpack(id, &store)?;
-        let before = tree(&store);
-        let axes = axes(&before)?;
+        unpack_store(id, &store)?;
+        let before = read_tree(&store);
+        let axes = count_axes(&before)?;
         // Far away, so that the grid grows in both directions; and a column, so that documents are added and removed.
         let all = json!({"all": true});
         let lines = vec![
@@ -68,19 +68,19 @@ impl Subject {
         ];
         let more = vec![json!({"op": "vertex.set", "vertices": all, "values": {"torture": 8}})];
         let place = Place::from(store.as_path());
-        edit(&place, &lines).map_err(|error| anyhow::anyhow!("{id}: {error}"))?;
-        let after = tree(&store);
+        commit_lines(&place, &lines).map_err(|error| anyhow::anyhow!("{id}: {error}"))?;
+        let after = read_tree(&store);
         anyhow::ensure!(before != after, "{id}: the edit changes nothing");
         Ok(Self { id, before, after, lines, more })
     }
 
     /// Edits the store at a place.
     pub(crate) fn edit(&self, place: &Place) -> Result<Value, EditError> {
-        edit(place, &self.lines)
+        commit_lines(place, &self.lines)
     }
 
     /// Checks the state after an edit ended with an outcome; `settled` is the state that the next writer finds.
-    pub(crate) fn judge(
+    pub(crate) fn check_state(
         &self,
         ended: &Result<Value, EditError>,
         settled: &Files,
@@ -90,7 +90,7 @@ impl Subject {
             return Err(format!(
                 "{}: neither the old store nor the new one: {}",
                 self.id,
-                self.differing(settled)
+                self.describe_difference(settled)
             ));
         }
         match ended {
@@ -102,15 +102,16 @@ impl Subject {
     }
 
     /// Checks that a recovered store can be edited.
-    pub(crate) fn go_on(&self, place: &Place, settled: &Files) -> Result<(), String> {
+    pub(crate) fn check_editable(&self, place: &Place, settled: &Files) -> Result<(), String> {
         if *settled == self.before {
             self.edit(place).map_err(|error| format!("{}: afterwards: {error}", self.id))?;
         }
-        edit(place, &self.more).map_err(|error| format!("{}: one more edit: {error}", self.id))?;
+        commit_lines(place, &self.more)
+            .map_err(|error| format!("{}: one more edit: {error}", self.id))?;
         Ok(())
     }
 
-    fn differing(&self, found: &Files) -> String {
+    fn describe_difference(&self, found: &Files) -> String {
         let odd = |key: &&String| {
             found.get(*key) != self.before.get(*key) && found.get(*key) != self.after.get(*key)
         };
@@ -121,14 +122,14 @@ impl Subject {
     }
 }
 
-fn axes(files: &Files) -> anyhow::Result<usize> {
+fn count_axes(files: &Files) -> anyhow::Result<usize> {
     let root: Value = serde_json::from_slice(&files["zarr.json"])?;
     let sizes = root["attributes"]["zarr_vectors"]["chunk_shape"].as_array().map(Vec::len);
     sizes.ok_or_else(|| anyhow::anyhow!("zarr.json: no chunk_shape"))
 }
 
 /// Runs these lines as one transaction.
-pub(crate) fn edit(place: &Place, lines: &[Value]) -> Result<Value, EditError> {
+pub(crate) fn commit_lines(place: &Place, lines: &[Value]) -> Result<Value, EditError> {
     let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
     for (number, line) in (1..).zip(lines) {
         editor.line(number, &line.to_string())?;
@@ -138,12 +139,12 @@ pub(crate) fn edit(place: &Place, lines: &[Value]) -> Result<Value, EditError> {
 }
 
 /// Opens a store for writing, which applies committed transactions.
-pub(crate) fn settle(place: &Place) -> Result<(), String> {
-    edit(place, &[]).map(drop).map_err(|error| format!("it cannot be opened: {error}"))
+pub(crate) fn apply_committed(place: &Place) -> Result<(), String> {
+    commit_lines(place, &[]).map(drop).map_err(|error| format!("it cannot be opened: {error}"))
 }
 
 /// Unpacks an archived store into a folder.
-pub(crate) fn unpack(id: &str, store: &Path) -> anyhow::Result<()> {
+pub(crate) fn unpack_store(id: &str, store: &Path) -> anyhow::Result<()> {
     for (name, bytes) in archives::files(id) {
         let path = store.join(name);
         std::fs::create_dir_all(path.parent().unwrap_or(store))?;
@@ -153,9 +154,9 @@ pub(crate) fn unpack(id: &str, store: &Path) -> anyhow::Result<()> {
 }
 
 /// Creates an object store with these files.
-pub(crate) fn backend(files: &Files) -> Arc<FaultStore> {
+pub(crate) fn create_backend(files: &Files) -> Arc<FaultStore> {
     let backend = Arc::new(FaultStore::new());
-    inline(async {
+    block_on(async {
         for (name, bytes) in files {
             backend.insert(&format!("{PREFIX}/{name}"), bytes).await;
         }
@@ -164,14 +165,14 @@ pub(crate) fn backend(files: &Files) -> Arc<FaultStore> {
 }
 
 /// Returns the place of the store in it.
-pub(crate) fn place(backend: &Arc<FaultStore>) -> Place {
+pub(crate) fn place_in_backend(backend: &Arc<FaultStore>) -> Place {
     let backend = Arc::clone(backend) as Arc<dyn ObjectStore>;
     Place::in_object_store(backend, PREFIX.into(), &OpenOptions::default())
 }
 
 /// Returns the files of the store in it.
 pub(crate) fn list_files(backend: &Arc<FaultStore>) -> Result<Files, String> {
-    inline(async {
+    block_on(async {
         let mut files = Files::new();
         let listed: Vec<_> = backend.list(Some(&PREFIX.into())).collect().await;
         for meta in listed {
@@ -190,13 +191,13 @@ pub(crate) fn list_files(backend: &Arc<FaultStore>) -> Result<Files, String> {
 /// # Panics
 ///
 /// When the system gives no runtime.
-pub(crate) fn inline<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime").block_on(work)
 }
 
 /// Returns the files of the store in a folder, without those of dead writers, which readers ignore.
-pub(crate) fn tree(store: &Path) -> Files {
+pub(crate) fn read_tree(store: &Path) -> Files {
     let mut files = archives::tree(store);
     files.retain(|key, _| !key.split('/').any(|name| name.starts_with(".tmp-")));
     files
@@ -217,15 +218,15 @@ mod tests {
         let success = Ok(Value::Null);
         let refused = Err(EditError::new(Class::Io, "no"));
         let unknown = Err(EditError::new(Class::CommitUnknown, "perhaps"));
-        assert!(subject.judge(&success, &subject.after).is_ok());
-        assert!(subject.judge(&success, &subject.before).is_err());
-        assert!(subject.judge(&refused, &subject.before).is_ok());
-        assert!(subject.judge(&refused, &subject.after).is_err());
-        assert!(subject.judge(&unknown, &subject.after).is_ok());
+        assert!(subject.check_state(&success, &subject.after).is_ok());
+        assert!(subject.check_state(&success, &subject.before).is_err());
+        assert!(subject.check_state(&refused, &subject.before).is_ok());
+        assert!(subject.check_state(&refused, &subject.after).is_err());
+        assert!(subject.check_state(&unknown, &subject.after).is_ok());
         let mut mixed = subject.after.clone();
         let key = mixed.keys().find(|key| subject.before.get(*key) != subject.after.get(*key));
         let key = key.unwrap().clone();
         mixed.insert(key, b"x".to_vec());
-        assert!(subject.judge(&unknown, &mixed).is_err());
+        assert!(subject.check_state(&unknown, &mixed).is_err());
     }
 }

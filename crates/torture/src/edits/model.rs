@@ -6,11 +6,11 @@
 //!
 //! With `--levels` stores also have coarser levels, which are partly rebuilt before a store is validated.
 //!
-//! The model is in `state`, reading a store in `observe`, levels in `levels`.
+//! The model is in `state`, reading a store in `store_io`, levels in `levels`.
 
 mod levels;
-mod observe;
 mod state;
+mod store_io;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
 use zvf_model::Kind;
 
-use self::observe::{create, observe, validate};
 use self::state::State;
+use self::store_io::{create_store, read_contents, validate_store};
 use super::NAME;
 use crate::Report;
 use crate::random::Random;
@@ -85,42 +85,45 @@ impl EditModel {
         let mut operations = 0;
         while operations < self.n {
             for subject in &subjects {
-                let run = transactions(&mut random, self.transaction);
-                operations += run.iter().map(|one| one.steps.len() as u64).sum::<u64>();
-                let done = perform(*subject, &run)?;
+                let run = make_transactions(&mut random, self.transaction);
+                operations +=
+                    run.iter().map(|transaction| transaction.steps.len() as u64).sum::<u64>();
+                let done = run_transactions(*subject, &run)?;
                 report.count(match done {
                     Ok(()) => Ok(()),
-                    Err(error) => Err(format!("{subject:?}: {}", shrink(*subject, run, error)?)),
+                    Err(error) => {
+                        Err(format!("{subject:?}: {}", shrink_run(*subject, run, error)?))
+                    }
                 });
             }
         }
-        report.say(&format!("{operations} operations"));
+        report.print_note(&format!("{operations} operations"));
         Ok(report)
     }
 }
 
 /// Returns random transactions of at most `largest` operations.
-fn transactions(random: &mut Random, largest: usize) -> Vec<Transaction> {
-    let count = 4 + random.below(10);
+fn make_transactions(random: &mut Random, largest: usize) -> Vec<Transaction> {
+    let count = 4 + random.next_below(10);
     (0..count)
         .map(|_| {
-            let steps = 1 + random.below(largest);
+            let steps = 1 + random.next_below(largest);
             let step = |random: &mut Random| Step {
                 code: random.next(),
                 choices: std::array::from_fn(|_| random.next() >> 16),
             };
             Transaction {
                 steps: (0..steps).map(|_| step(random)).collect(),
-                drops: random.below(12) == 0,
-                undoes: if random.below(6) == 0 { 1 + random.next() % 2 } else { 0 },
-                validates: random.below(4) == 0,
+                drops: random.next_below(12) == 0,
+                undoes: if random.next_below(6) == 0 { 1 + random.next() % 2 } else { 0 },
+                validates: random.next_below(4) == 0,
             }
         })
         .collect()
 }
 
 /// Leaves out transactions and operations while the run still fails; returns the rest as text.
-fn shrink(
+fn shrink_run(
     subject: Subject,
     mut run: Vec<Transaction>,
     mut error: String,
@@ -131,8 +134,8 @@ fn shrink(
         while at < run.len() {
             let mut fewer = run.clone();
             fewer.drain(at..(at + size).min(run.len()));
-            match perform(subject, &fewer)? {
-                Err(other) => (run, error) = (fewer, other),
+            match run_transactions(subject, &fewer)? {
+                Err(new_error) => (run, error) = (fewer, new_error),
                 Ok(()) => at += size,
             }
         }
@@ -143,31 +146,31 @@ fn shrink(
         while step < run[at].steps.len() {
             let mut fewer = run.clone();
             fewer[at].steps.remove(step);
-            match perform(subject, &fewer)? {
-                Err(other) => (run, error) = (fewer, other),
+            match run_transactions(subject, &fewer)? {
+                Err(new_error) => (run, error) = (fewer, new_error),
                 Ok(()) => step += 1,
             }
         }
     }
-    let steps: usize = run.iter().map(|one| one.steps.len()).sum();
+    let steps: usize = run.iter().map(|transaction| transaction.steps.len()).sum();
     Ok(format!("{error} (after {} transactions with {steps} operations)", run.len()))
 }
 
 /// Runs the transactions on a new store and a new model.
-fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), String>> {
-    let here = archives::scratch();
-    let store = here.path().join(NAME);
+fn run_transactions(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), String>> {
+    let scratch = archives::scratch();
+    let store = scratch.path().join(NAME);
     let mut state = State::new(subject.kind, subject.with_objects);
-    create(&store, &mut state)?;
+    create_store(&store, &mut state)?;
     if subject.levels > 0 {
-        levels::build(&store, subject.kind, subject.levels)?;
+        levels::build_levels(&store, subject.kind, subject.levels)?;
     }
     let place = Place::from(store.as_path());
     let mut history: BTreeMap<u64, State> = BTreeMap::from([(0, state.clone())]);
     let mut head = 0;
     for (number, transaction) in run.iter().enumerate() {
         let mut lines = Vec::new();
-        let done = commit(&place, transaction, &mut state, &mut lines);
+        let done = commit_transaction(&place, transaction, &mut state, &mut lines);
         let in_transaction =
             |error: String| format!("transaction {number}, {}: {error}", json!(lines));
         match done {
@@ -191,8 +194,8 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
             head = report["head"].as_u64().unwrap_or(head);
             history.insert(head, state.clone());
         }
-        let compared = observe(&store, &state).and_then(|found| state.compare(&found));
-        if let Err(error) = compared.and_then(|()| groups(&place, &state)) {
+        let compared = read_contents(&store, &state).and_then(|found| state.compare(&found));
+        if let Err(error) = compared.and_then(|()| check_groups(&place, &state)) {
             return Ok(Err(in_transaction(error)));
         }
         if transaction.validates && subject.levels > 0 {
@@ -203,7 +206,7 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
             history.insert(head, state.clone());
         }
         if transaction.validates
-            && let Err(error) = validate(&store)
+            && let Err(error) = validate_store(&store)
         {
             return Ok(Err(in_transaction(error)));
         }
@@ -212,7 +215,7 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
 }
 
 /// Runs one transaction; returns the new head where it changed something.
-fn commit(
+fn commit_transaction(
     place: &Place,
     transaction: &Transaction,
     state: &mut State,
@@ -223,7 +226,7 @@ fn commit(
         Editor::open(place, Path::new("."), CommitOptions::default()).map_err(to_text)?;
     editor.line(1, r#"{"op":"begin"}"#).map_err(to_text)?;
     for step in &transaction.steps {
-        if let Some(line) = state.plan(*step) {
+        if let Some(line) = state.plan_operation(*step) {
             lines.push(line.clone());
             let reply = editor.line(1 + lines.len() as u64, &line.to_string()).map_err(to_text)?;
             let ids: Vec<i64> = reply
@@ -244,9 +247,9 @@ fn commit(
 }
 
 /// Checks that groups have the members of the model.
-fn groups(place: &Place, state: &State) -> Result<(), String> {
+fn check_groups(place: &Place, state: &State) -> Result<(), String> {
     let lines: Vec<Value> = state.group_checks().collect();
-    super::edit(place, &lines).map(drop).map_err(|error| error.to_string())
+    super::commit_lines(place, &lines).map(drop).map_err(|error| error.to_string())
 }
 
 const SUBJECTS: [(Kind, bool); 8] = [

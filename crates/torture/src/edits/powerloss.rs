@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use zvf_edit::Place;
 use zvf_publish::{Call, Disk};
 
-use super::{NAME, STORES, Subject, settle, tree, unpack};
+use super::{NAME, STORES, Subject, apply_committed, read_tree, unpack_store};
 use crate::Report;
 use crate::powerloss::model::{Change, Inode, Model, Op, ROOT};
 use crate::random::Random;
@@ -50,13 +50,13 @@ struct Script {
 
 impl Script {
     fn record(subject: Subject) -> anyhow::Result<Self> {
-        let here = archives::scratch();
-        let parent = here.path().canonicalize()?;
+        let scratch = archives::scratch();
+        let parent = scratch.path().canonicalize()?;
         let target = parent.join(NAME);
-        unpack(subject.id, &target)?;
+        unpack_store(subject.id, &target)?;
         let (mut model, mut next) = (Model::default(), ROOT + 1);
         model.dirs.insert(ROOT, BTreeMap::new());
-        model.take(&parent, ROOT, &mut next)?;
+        model.load_directory(&parent, ROOT, &mut next)?;
         let disk = Disk::recording();
         let place = Place::from(target.as_path()).on_disk(disk.clone());
         let edited = subject.edit(&place);
@@ -65,10 +65,10 @@ impl Script {
         let (mut ideal, mut ops, mut synced) = (model.clone(), Vec::new(), Vec::new());
         for (number, call) in calls.iter().enumerate() {
             synced.push(match call {
-                Call::SyncFile(path) | Call::SyncDir(path) => Some(ideal.find(path, &parent)),
+                Call::SyncFile(path) | Call::SyncDir(path) => Some(ideal.find_inode(path, &parent)),
                 _ => None,
             });
-            for change in ideal.changes(call, &parent, &mut next) {
+            for change in ideal.list_changes(call, &parent, &mut next) {
                 ideal.apply(&change);
                 ops.push(Op { call: number, change });
             }
@@ -76,7 +76,10 @@ impl Script {
         let made = ideal.tree().unwrap_or_default();
         let same = made.len() == subject.after.len()
             && made.iter().all(|(path, bytes)| {
-                subject.after.get(&*path.to_string_lossy()).is_some_and(|one| one == bytes)
+                subject
+                    .after
+                    .get(&*path.to_string_lossy())
+                    .is_some_and(|expected| expected == bytes)
             });
         anyhow::ensure!(same, "{}: the model is not what happened", subject.id);
         let returned = calls.len();
@@ -85,32 +88,32 @@ impl Script {
 
     /// Checks one disk after the loss of power.
     fn check(&self, control: Option<OmittedSyncs>, random: &mut Random) -> Result<(), String> {
-        let crash = random.below(self.calls.len() + 1);
-        let likely = random.below(4); // disks of which much is lost, and of which little is
+        let crash = random.next_below(self.calls.len() + 1);
+        let likely = random.next_below(4); // disks of which much is lost, and of which little is
         let mut disk = self.model.clone();
         for op in self.ops.iter().filter(|op| op.call < crash) {
-            if self.is_synced(op, crash, control) || random.below(4) > likely {
+            if self.is_synced(op, crash, control) || random.next_below(4) > likely {
                 disk.apply(&op.change);
             } else if let Change::Bytes(file, bytes) = &op.change {
-                let cut = random.below(bytes.len() / SECTOR + 1) * SECTOR;
+                let cut = random.next_below(bytes.len() / SECTOR + 1) * SECTOR;
                 disk.files.insert(*file, bytes.slice(..cut));
             }
         }
         let with_crash = |error: String| format!("power lost before call {crash}: {error}");
-        let here = archives::scratch();
-        write(&disk, here.path()).map_err(|error| with_crash(error.to_string()))?;
-        let target = here.path().join(NAME);
+        let scratch = archives::scratch();
+        write_model(&disk, scratch.path()).map_err(|error| with_crash(error.to_string()))?;
+        let target = scratch.path().join(NAME);
         let place = Place::from(target.as_path()).on_disk(Disk::recording());
-        settle(&place).map_err(with_crash)?;
-        let found = tree(&target);
+        apply_committed(&place).map_err(with_crash)?;
+        let found = read_tree(&target);
         let acknowledged = crash >= self.returned;
         let outcome = match acknowledged {
             true => Ok(serde_json::Value::Null),
             false => Err(zvf_edit::EditError::new(zvf_format::Class::CommitUnknown, "no power")),
         };
-        self.subject.judge(&outcome, &found).map_err(with_crash)?;
-        if random.below(8) == 0 {
-            self.subject.go_on(&place, &found).map_err(with_crash)?;
+        self.subject.check_state(&outcome, &found).map_err(with_crash)?;
+        if random.next_below(8) == 0 {
+            self.subject.check_editable(&place, &found).map_err(with_crash)?;
         }
         Ok(())
     }
@@ -131,9 +134,9 @@ impl Script {
 }
 
 /// Writes the contents of the model below `parent`.
-fn write(model: &Model, parent: &Path) -> anyhow::Result<()> {
+fn write_model(model: &Model, parent: &Path) -> anyhow::Result<()> {
     let mut made: Vec<(PathBuf, bytes::Bytes)> = Vec::new();
-    model.walk(ROOT, parent, &mut |path, bytes| made.push((path, bytes)));
+    model.walk_files(ROOT, parent, &mut |path, bytes| made.push((path, bytes)));
     for (path, bytes) in made {
         fs::create_dir_all(path.parent().unwrap_or(parent))?;
         fs::write(path, bytes)?;

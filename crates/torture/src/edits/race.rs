@@ -18,26 +18,30 @@ use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place, Side, diff, log};
 use zvf_format::Class;
 
-use super::{Files, NAME, PREFIX, backend, edit, inline, place, tree, unpack};
+use super::{
+    Files, NAME, PREFIX, block_on, commit_lines, create_backend, place_in_backend, read_tree,
+    unpack_store,
+};
 use crate::Report;
 
 /// Races `writers` writers until `commits` were acknowledged.
 pub(crate) fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::Result<()> {
-    let here = archives::scratch();
-    let store = here.path().join(NAME);
-    unpack(STORE, &store)?;
-    let files = tree(&store);
-    let before = here.path().join("before.zv");
-    unpack(STORE, &before)?;
+    let scratch = archives::scratch();
+    let store = scratch.path().join(NAME);
+    unpack_store(STORE, &store)?;
+    let files = read_tree(&store);
+    let before = scratch.path().join("before.zv");
+    unpack_store(STORE, &before)?;
     let local = Place::from(store.as_path());
     let begin = std::time::Instant::now();
-    report.count(race(&local, &before, writers, commits));
+    report.count(race_writers(&local, &before, writers, commits));
     let rate = commits as f64 / begin.elapsed().as_secs_f64();
-    report.say(&format!("folder: {commits} commits of {writers} writers, {rate:.0} a second"));
-    report.count(chain(&store));
-    let (remote, fewer) = (backend(&files), commits.min(REMOTE_COMMITS));
-    report.count(race(&place(&remote), &before, writers, fewer));
-    let [kept, lost] = [lose(&files, false), lose(&files, true)];
+    report
+        .print_note(&format!("folder: {commits} commits of {writers} writers, {rate:.0} a second"));
+    report.count(check_chain(&store));
+    let (remote, fewer) = (create_backend(&files), commits.min(REMOTE_COMMITS));
+    report.count(race_writers(&place_in_backend(&remote), &before, writers, fewer));
+    let [kept, lost] = [count_lost_commits(&files, false), count_lost_commits(&files, true)];
     report.count(match kept? {
         0 => Ok(()),
         lost => Err(format!("{lost} acknowledged commits were lost")),
@@ -45,10 +49,10 @@ pub(crate) fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::
     // The control: without conditions commits must be lost.
     let missed = || Err("without conditions nothing was lost".to_owned());
     report.count(if lost? > 0 { Ok(()) } else { missed() });
-    let blind: Arc<FaultStore> = backend(&files);
+    let blind: Arc<FaultStore> = create_backend(&files);
     blind.ignore_conditions(true);
     // A writer that does not trust the backend detects it.
-    let refused = edit(&place(&blind), &[json!({"op": "group.add"})]);
+    let refused = commit_lines(&place_in_backend(&blind), &[json!({"op": "group.add"})]);
     let is_refused = matches!(&refused, Err(error) if error.class == Class::Unsupported);
     report.count(if is_refused { Ok(()) } else { Err(format!("a blind backend: {refused:?}")) });
     Ok(())
@@ -56,15 +60,18 @@ pub(crate) fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::
 
 /// Creates a record of another writer right before the put of ours, after all our reads of the log; returns how many
 /// acknowledged commits of the other writer were lost.
-fn lose(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
-    let other = backend(files);
-    let report = edit(&place(&other), &[json!({"op": "group.add", "name": "fast"})])?;
-    let journal = journal_of(&other)?;
+fn count_lost_commits(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
+    let fast_backend = create_backend(files);
+    let report = commit_lines(
+        &place_in_backend(&fast_backend),
+        &[json!({"op": "group.add", "name": "fast"})],
+    )?;
+    let journal = read_journal(&fast_backend)?;
     let record = journal.get(FIRST_RECORD).context("the log has no record")?;
 
-    let (nth, _) = add_group(&backend(files), None)?;
-    let backend = backend(files);
-    inline(async {
+    let (nth, _) = add_group(&create_backend(files), None)?;
+    let backend = create_backend(files);
+    block_on(async {
         for (key, bytes) in journal.iter().filter(|(key, _)| key.contains("/txn/")) {
             backend.insert(key, bytes).await;
         }
@@ -83,7 +90,7 @@ fn add_group(
     backend: &Arc<FaultStore>,
     appears: Option<(usize, bytes::Bytes)>,
 ) -> anyhow::Result<(usize, Place)> {
-    let at = place(backend).trusting_conditions();
+    let at = place_in_backend(backend).trusting_conditions();
     let mut editor = Editor::open(&at, Path::new("."), CommitOptions::default())?;
     editor.line(1, &json!({"op": "group.add", "name": "slow"}).to_string())?;
     backend.forget();
@@ -97,8 +104,8 @@ fn add_group(
 }
 
 /// Returns the journal in an object store.
-fn journal_of(backend: &Arc<FaultStore>) -> anyhow::Result<Files> {
-    inline(async {
+fn read_journal(backend: &Arc<FaultStore>) -> anyhow::Result<Files> {
+    block_on(async {
         let mut files = Files::new();
         let prefix = format!("{PREFIX}.zvf").into();
         let listed: Vec<_> = backend.list(Some(&prefix)).try_collect().await?;
@@ -117,13 +124,13 @@ struct Counts {
     counted: AtomicU64,
 }
 
-fn race(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<(), String> {
+fn race_writers(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<(), String> {
     let to_text = |error: EditError| error.to_string();
     let begin = [
         json!({"op": "column.add", "scope": "object", "name": "counter", "dtype": "int64"}),
         json!({"op": "object.set", "objects": [COUNTED], "values": {"counter": 0}}),
     ];
-    edit(place, &begin).map_err(to_text)?;
+    commit_lines(place, &begin).map_err(to_text)?;
     let counts = Counts::default();
     let failures: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..writers)
@@ -131,7 +138,7 @@ fn race(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<()
                 let counts = &counts;
                 let share = commits / writers as u64
                     + u64::from((writer as u64) < commits % writers as u64);
-                scope.spawn(move || write(place, writer, share, counts))
+                scope.spawn(move || commit_repeatedly(place, writer, share, counts))
             })
             .collect();
         let ended = threads.into_iter().map(|thread| thread.join());
@@ -153,7 +160,7 @@ fn race(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<()
         ));
     }
     let counted = counts.counted.load(Ordering::SeqCst);
-    expect(place, counted).map_err(|error| format!("counted to {counted}: {error}"))?;
+    check_counter(place, counted).map_err(|error| format!("counted to {counted}: {error}"))?;
     let sides =
         [Side { place: before.into(), head: None }, Side { place: place.clone(), head: None }];
     let found = diff(&sides[0], &sides[1]).map_err(to_text)?;
@@ -166,7 +173,12 @@ fn race(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<()
 }
 
 /// Commits `share` times; a commit refused with a conflict is repeated.
-fn write(place: &Place, writer: usize, share: u64, counts: &Counts) -> Result<(), String> {
+fn commit_repeatedly(
+    place: &Place,
+    writer: usize,
+    share: u64,
+    counts: &Counts,
+) -> Result<(), String> {
     let mut done = 0;
     let mut tries = 0_u64;
     while done < share {
@@ -185,7 +197,7 @@ fn write(place: &Place, writer: usize, share: u64, counts: &Counts) -> Result<()
                 json!({"op": "object.set", "objects": [COUNTED], "values": {"counter": seen + 1}}),
             ]
         };
-        match edit(place, &lines) {
+        match commit_lines(place, &lines) {
             Ok(_) if adds => {
                 counts.added.fetch_add(1, Ordering::SeqCst);
                 done += 1;
@@ -201,13 +213,13 @@ fn write(place: &Place, writer: usize, share: u64, counts: &Counts) -> Result<()
     Ok(())
 }
 
-fn expect(place: &Place, counted: u64) -> Result<(), EditError> {
+fn check_counter(place: &Place, counted: u64) -> Result<(), EditError> {
     let line = json!({"op": "expect", "object": COUNTED, "values": {"counter": counted}});
-    edit(place, &[line]).map(drop)
+    commit_lines(place, &[line]).map(drop)
 }
 
 /// Checks that each record names the one before it by its checksum.
-fn chain(store: &Path) -> Result<(), String> {
+fn check_chain(store: &Path) -> Result<(), String> {
     let to_text = |error: std::io::Error| error.to_string();
     let log = store.with_file_name(format!("{NAME}.zvf")).join("log");
     let mut names: Vec<_> =

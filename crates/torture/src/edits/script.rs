@@ -52,7 +52,7 @@ impl EditScript {
             archives.iter().filter(|path| is_selected(path)).step_by(self.every.max(1)).collect();
         ensure!(!chosen.is_empty(), "{}: no scenario", self.dir.display());
         for archive in chosen {
-            let done = scenario(&zvf, archive)?;
+            let done = run_scenario(&zvf, archive)?;
             report.count(done.map_err(|error| format!("{}: {error}", archive.display())));
         }
         Ok(report)
@@ -60,7 +60,7 @@ impl EditScript {
 }
 
 /// Runs the steps of one scenario.
-fn scenario(zvf: &Path, archive: &Path) -> anyhow::Result<Result<(), String>> {
+fn run_scenario(zvf: &Path, archive: &Path) -> anyhow::Result<Result<(), String>> {
     let scratch = tempfile::tempdir()?;
     let unpacked =
         Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(scratch.path()).status()?;
@@ -74,8 +74,8 @@ fn scenario(zvf: &Path, archive: &Path) -> anyhow::Result<Result<(), String>> {
     let store = dir.join("store.zarrvectors");
     for (number, step) in expected["steps"].as_array().into_iter().flatten().enumerate() {
         let in_step = |error: String| format!("step {number} ({}): {error}", step["cmd"]);
-        let ended = run(zvf, &dir, &store, step)?;
-        if let Err(error) = compare(&ended, step) {
+        let ended = run_step(zvf, &dir, &store, step)?;
+        if let Err(error) = compare_outcome(&ended, step) {
             return Ok(Err(in_step(error)));
         }
         let state = match &step["state"] {
@@ -83,14 +83,14 @@ fn scenario(zvf: &Path, archive: &Path) -> anyhow::Result<Result<(), String>> {
             Value::String(name) => &expected["states"][name],
             _ => continue,
         };
-        if let Err(error) = look(zvf, &store, state)? {
+        if let Err(error) = check_state(zvf, &store, state)? {
             return Ok(Err(in_step(error)));
         }
     }
     Ok(Ok(()))
 }
 
-fn run(zvf: &Path, dir: &Path, store: &Path, step: &Value) -> anyhow::Result<Output> {
+fn run_step(zvf: &Path, dir: &Path, store: &Path, step: &Value) -> anyhow::Result<Output> {
     let words = step["cmd"].as_array().context("a step without cmd")?;
     let words = words.iter().filter_map(Value::as_str).map(|word| {
         word.replace("{store}", &store.to_string_lossy()).replace("{dir}", &dir.to_string_lossy())
@@ -105,9 +105,9 @@ fn run(zvf: &Path, dir: &Path, store: &Path, step: &Value) -> anyhow::Result<Out
 }
 
 /// Compares the outcome of a step.
-fn compare(ended: &Output, step: &Value) -> Result<(), String> {
+fn compare_outcome(ended: &Output, step: &Value) -> Result<(), String> {
     let exit = ended.status.code().map_or(-1, i64::from);
-    if step["exit"].as_i64().is_some_and(|wanted| wanted != exit) {
+    if step["exit"].as_i64().is_some_and(|expected| expected != exit) {
         return Err(format!("exit {exit}, expected {}", step["exit"]));
     }
     let text = String::from_utf8_lossy(&ended.stdout);
@@ -121,27 +121,27 @@ fn compare(ended: &Output, step: &Value) -> Result<(), String> {
         ("head", &report["head"]),
         ("changed", &report["changed"]),
     ] {
-        if let Some(wanted) = step.get(name).filter(|wanted| *wanted != found) {
-            return Err(format!("{name} is {found}, expected {wanted}"));
+        if let Some(expected) = step.get(name).filter(|expected| *expected != found) {
+            return Err(format!("{name} is {found}, expected {expected}"));
         }
     }
     let commits = report["commits"].as_array().map(Vec::len);
     match step["commits"].as_u64() {
-        Some(wanted) if commits.is_some_and(|found| found as u64 != wanted) => {
-            Err(format!("{commits:?} commits, expected {wanted}"))
+        Some(expected) if commits.is_some_and(|found| found as u64 != expected) => {
+            Err(format!("{commits:?} commits, expected {expected}"))
         }
         _ => Ok(()),
     }
 }
 
 /// Compares the objects, groups and bounds of a store, and validates it.
-fn look(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<Result<(), String>> {
+fn check_state(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<Result<(), String>> {
     let json = |words: &[&str]| -> anyhow::Result<Value> {
         let ended = Command::new(zvf).args(words).arg(store).arg("--json").output()?;
         Ok(serde_json::from_slice(&ended.stdout).unwrap_or_default())
     };
     let info = json(&["info"])?;
-    let wanted: u64 = state["kinds"]
+    let expected: u64 = state["kinds"]
         .as_object()
         .into_iter()
         .flatten()
@@ -151,8 +151,8 @@ fn look(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<Result<(), St
     let level = &info["levels"][0];
     let kinds = std::iter::once(level).chain(level["default_zvf"].as_array().into_iter().flatten());
     let found: Option<u64> = kinds.map(|kind| kind["vertices"].as_u64()).sum();
-    if found.is_some_and(|found| found != wanted) {
-        return Ok(Err(format!("{found:?} vertices, expected {wanted}")));
+    if found.is_some_and(|found| found != expected) {
+        return Ok(Err(format!("{found:?} vertices, expected {expected}")));
     }
     if !state["bounds"].is_null() && info["bounds"] != state["bounds"] {
         return Ok(Err(format!("bounds {}, expected {}", info["bounds"], state["bounds"])));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::input::{self, Input};
-use super::{check_nothing_left, command, kill_within};
+use super::{check_nothing_left, kill_within, start_command};
 use crate::Report;
 use crate::random::Random;
 
@@ -42,7 +42,7 @@ pub(super) fn run(
         // With the same name, which is stored in the document.
         let store = inputs.join("a.zv");
         let begun = Instant::now();
-        let made = command(zvf, &words(&input, &store, false))?.wait()?;
+        let made = start_command(zvf, &list_arguments(&input, &store, false))?.wait()?;
         anyhow::ensure!(made.success(), "{} cannot be made: {made}", input.name);
         let (tree, time) = (archives::tree(&store), begun.elapsed());
         fs::remove_dir_all(store)?;
@@ -52,7 +52,7 @@ pub(super) fn run(
     let mut round = 0;
     while report.n < loops {
         let new = &baselines[round % baselines.len()];
-        let kills = 1 + random.below(4);
+        let kills = 1 + random.next_below(4);
         for _ in 0..kills {
             if try_one.kill(new, random)? {
                 report.count(try_one.check(new));
@@ -68,7 +68,7 @@ pub(super) fn run(
 }
 
 /// Returns the arguments of the command.
-fn words<'a>(input: &'a Input, store: &'a Path, overwrite: bool) -> Vec<&'a str> {
+fn list_arguments<'a>(input: &'a Input, store: &'a Path, overwrite: bool) -> Vec<&'a str> {
     let mut words = vec!["create", "-q"];
     words.extend([&input.file, store].iter().filter_map(|path| path.to_str()));
     words.extend(input.options);
@@ -88,7 +88,8 @@ struct Try<'a> {
 impl Try<'_> {
     /// Kills one attempt; returns whether it was still running.
     fn kill(&self, new: &Baseline, random: &mut Random) -> anyhow::Result<bool> {
-        let child = command(self.zvf, &words(&new.input, &self.store, self.overwrite))?;
+        let child =
+            start_command(self.zvf, &list_arguments(&new.input, &self.store, self.overwrite))?;
         kill_within(child, new.time + new.time / 10, random)
     }
 
@@ -107,7 +108,9 @@ impl Try<'_> {
     /// Runs the command once more, to its end.
     fn finish(&mut self, new: &Baseline) -> anyhow::Result<Result<(), String>> {
         let exists = !self.overwrite && self.store.exists();
-        let ended = command(self.zvf, &words(&new.input, &self.store, self.overwrite))?.wait()?;
+        let ended =
+            start_command(self.zvf, &list_arguments(&new.input, &self.store, self.overwrite))?
+                .wait()?;
         let expected = if exists { TAKEN } else { 0 };
         if ended.code() != Some(expected) {
             return Ok(Err(format!("{}: ended with {ended}", new.input.name)));

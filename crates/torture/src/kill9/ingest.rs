@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use super::input::{self, Input};
-use super::{check_nothing_left, command, kill_within};
+use super::{check_nothing_left, kill_within, start_command};
 use crate::Report;
 use crate::random::Random;
 
@@ -36,8 +36,8 @@ pub(super) fn run(
         let ingestion = Ingestion { zvf, input, store: inputs.join("a.zv"), place: inputs.clone() };
         let begun = Instant::now();
         ingestion.plan()?;
-        ingestion.to_end(&["run", "--all"])?;
-        ingestion.to_end(&["finish"])?;
+        ingestion.run_to_end(&["run", "--all"])?;
+        ingestion.run_to_end(&["finish"])?;
         let time = begun.elapsed();
         let tree = archives::tree(&ingestion.store);
         fs::remove_dir_all(&ingestion.store)?;
@@ -48,7 +48,7 @@ pub(super) fn run(
         let (input, tree, time) = stores.swap_remove(round % stores.len());
         let ingestion = Ingestion { zvf, input, store: place.join("a.zv"), place: place.clone() };
         let name = ingestion.input.name;
-        ingestion.round(&mut report, writers.max(1), time, random)?;
+        ingestion.run_round(&mut report, writers.max(1), time, random)?;
         let same = archives::tree(&ingestion.store) == tree;
         let wrong = || Err(format!("{name}: not the same as without a kill"));
         report.count(if same { check_nothing_left(&place, &ingestion.store) } else { wrong() });
@@ -82,16 +82,16 @@ impl Ingestion<'_> {
     }
 
     fn start(&self, words: &[&str]) -> anyhow::Result<Child> {
-        command(self.zvf, &self.words(words))
+        start_command(self.zvf, &self.words(words))
     }
 
-    fn to_end(&self, words: &[&str]) -> anyhow::Result<()> {
+    fn run_to_end(&self, words: &[&str]) -> anyhow::Result<()> {
         let ended = self.start(words)?.wait()?;
         anyhow::ensure!(ended.success(), "{}, {words:?}: {ended}", self.input.name);
         Ok(())
     }
 
-    fn planning(&self) -> Vec<&'static str> {
+    fn plan_arguments(&self) -> Vec<&'static str> {
         let mut words = vec!["plan", "--json", "--shares", "5"];
         words.extend(self.input.options);
         words
@@ -99,7 +99,7 @@ impl Ingestion<'_> {
 
     /// Plans, and returns the tasks by stage.
     fn plan(&self) -> anyhow::Result<Vec<Stage>> {
-        let planned = Command::new(self.zvf).args(self.words(&self.planning())).output()?;
+        let planned = Command::new(self.zvf).args(self.words(&self.plan_arguments())).output()?;
         let stderr = String::from_utf8_lossy(&planned.stderr).into_owned();
         anyhow::ensure!(planned.status.success(), "{}, plan: {stderr}", self.input.name);
         let plan: serde_json::Value = serde_json::from_slice(&planned.stdout)?;
@@ -112,7 +112,7 @@ impl Ingestion<'_> {
     }
 
     /// Builds the store, with kills on the way.
-    fn round(
+    fn run_round(
         &self,
         report: &mut Report,
         writers: usize,
@@ -123,7 +123,7 @@ impl Ingestion<'_> {
             true => Err("the store is visible before it is finished".to_owned()),
             false => Ok(()),
         };
-        if kill_within(self.start(&self.planning())?, time / 3, random)? {
+        if kill_within(self.start(&self.plan_arguments())?, time / 3, random)? {
             report.count(check_invisible(&self.store));
         }
         for stage in self.plan()? {
@@ -131,15 +131,15 @@ impl Ingestion<'_> {
             let mut running: Vec<(Child, usize)> = Vec::new();
             while !left.is_empty() {
                 while running.len() < writers {
-                    let task = random.one_of(&left);
-                    let more = random.one_of(&stage); // done, or under way in another process
+                    let task = random.choose(&left);
+                    let more = random.choose(&stage); // done, or under way in another process
                     let (task_, more) = (task.to_string(), more.to_string());
                     let words = ["run", "--task", &task_, "--task", &more];
                     running.push((self.start(&words)?, task));
                 }
-                std::thread::sleep(Duration::from_micros(u64::try_from(random.below(4000))?));
-                let at = random.below(running.len());
-                if random.below(4) == 0 && running[at].0.try_wait()?.is_none() {
+                std::thread::sleep(Duration::from_micros(u64::try_from(random.next_below(4000))?));
+                let at = random.next_below(running.len());
+                if random.next_below(4) == 0 && running[at].0.try_wait()?.is_none() {
                     let (mut child, _) = running.swap_remove(at);
                     child.kill()?;
                     child.wait()?;
@@ -148,7 +148,7 @@ impl Ingestion<'_> {
                 for (mut child, task) in std::mem::take(&mut running) {
                     match child.try_wait()? {
                         None => running.push((child, task)),
-                        Some(status) if status.success() => left.retain(|other| *other != task),
+                        Some(status) if status.success() => left.retain(|pending| *pending != task),
                         Some(status) => {
                             report.count(Err(format!("{}, {task}: {status}", self.input.name)));
                         }
@@ -160,7 +160,7 @@ impl Ingestion<'_> {
                 child.wait()?;
             }
         }
-        for _ in 0..random.below(4) {
+        for _ in 0..random.next_below(4) {
             if self.is_finished() {
                 break;
             }
@@ -169,7 +169,7 @@ impl Ingestion<'_> {
             }
         }
         if !self.is_finished() {
-            self.to_end(&["finish"])?;
+            self.run_to_end(&["finish"])?;
         }
         Ok(())
     }

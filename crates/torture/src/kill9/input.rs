@@ -25,7 +25,7 @@ pub(super) fn write_inputs(dir: &Path) -> anyhow::Result<[Input; 3]> {
         writeln!(chains, "{},{},{}", n * 37 % 1000, n / 60, n / 40)?;
     }
     fs::write(at("chains.csv"), chains)?;
-    fs::write(at("mesh.ply"), mesh(220)?)?;
+    fs::write(at("mesh.ply"), encode_mesh(220)?)?;
     Ok([
         Input { name: "points", file: at("points.csv"), options: &["--per-chunk", "500"] },
         Input {
@@ -42,7 +42,7 @@ pub(super) fn write_inputs(dir: &Path) -> anyhow::Result<[Input; 3]> {
 }
 
 /// Returns a mesh of `side` by `side` vertices as a binary PLY.
-pub(crate) fn mesh(side: u32) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn encode_mesh(side: u32) -> anyhow::Result<Vec<u8>> {
     let faces = (side - 1) * (side - 1);
     let vertices = side * side;
     let mut bytes = format!(

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::input::{self, Input};
-use super::{check_nothing_left, command, kill_within};
+use super::{check_nothing_left, kill_within, start_command};
 use crate::Report;
 use crate::random::Random;
 
@@ -46,12 +46,12 @@ pub(super) fn run(
     let (mut round, mut kept) = (0, 0_u64);
     while report.n < loops {
         let baseline = &baselines[round % baselines.len()];
-        restore(&try_one.store, &baseline.old)?;
-        for _ in 0..1 + random.below(5) {
-            let recipe = usize::from(random.below(5) == 0);
+        restore_store(&try_one.store, &baseline.old)?;
+        for _ in 0..1 + random.next_below(5) {
+            let recipe = usize::from(random.next_below(5) == 0);
             let within = baseline.time + baseline.time / 10;
             if try_one
-                .run(baseline, recipe)?
+                .start_recipe(baseline, recipe)?
                 .map_or(Ok(false), |child| kill_within(child, within, random))?
             {
                 kept += u64::from(try_one.has_levels());
@@ -80,13 +80,13 @@ impl Baseline {
         let mut words = vec!["create", "-q"];
         words.extend([input.file.as_path(), store].iter().filter_map(|path| path.to_str()));
         words.extend(input.options);
-        let made = command(zvf, &words)?.wait()?;
+        let made = start_command(zvf, &words)?.wait()?;
         anyhow::ensure!(made.success(), "{} cannot be made: {made}", input.name);
         let (old, mut new, mut time) = (archives::tree(store), Vec::new(), Duration::ZERO);
         for recipe in recipes.iter().rev() {
-            restore(store, &old)?;
+            restore_store(store, &old)?;
             let begun = Instant::now();
-            let made = command(zvf, &pyramid(store, recipe))?.wait()?;
+            let made = start_command(zvf, &pyramid_arguments(store, recipe))?.wait()?;
             anyhow::ensure!(made.success(), "{}, {recipe:?}: {made}", input.name);
             time = begun.elapsed();
             new.insert(0, archives::tree(store));
@@ -112,7 +112,7 @@ impl Baseline {
 }
 
 /// Returns the arguments of the command.
-fn pyramid<'a>(store: &'a Path, recipe: &[&'a str]) -> Vec<&'a str> {
+fn pyramid_arguments<'a>(store: &'a Path, recipe: &[&'a str]) -> Vec<&'a str> {
     let mut words = vec!["pyramid", "-q"];
     words.extend(store.to_str());
     words.extend(recipe);
@@ -120,7 +120,7 @@ fn pyramid<'a>(store: &'a Path, recipe: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Restores a store.
-fn restore(store: &Path, tree: &Tree) -> anyhow::Result<()> {
+fn restore_store(store: &Path, tree: &Tree) -> anyhow::Result<()> {
     if store.exists() {
         fs::remove_dir_all(store)?;
     }
@@ -143,7 +143,7 @@ struct Try<'a> {
 
 impl Try<'_> {
     /// Starts a recipe, unless the levels of the first exist: from additive levels another recipe makes other bytes.
-    fn run(
+    fn start_recipe(
         &self,
         baseline: &Baseline,
         recipe: usize,
@@ -151,8 +151,8 @@ impl Try<'_> {
         if archives::tree(&self.store) == baseline.new[0] {
             return Ok(None);
         }
-        let words = pyramid(&self.store, baseline.recipes[recipe]);
-        command(self.zvf, &words).map(Some)
+        let words = pyramid_arguments(&self.store, baseline.recipes[recipe]);
+        start_command(self.zvf, &words).map(Some)
     }
 
     /// Returns whether a level was saved.
@@ -172,7 +172,8 @@ impl Try<'_> {
 
     /// Runs the first recipe once more, to its end.
     fn finish(&self, baseline: &Baseline) -> anyhow::Result<Result<(), String>> {
-        let ended = command(self.zvf, &pyramid(&self.store, baseline.recipes[0]))?.wait()?;
+        let ended = start_command(self.zvf, &pyramid_arguments(&self.store, baseline.recipes[0]))?
+            .wait()?;
         if !ended.success() {
             return Ok(Err(format!("{}: ended with {ended}", baseline.name)));
         }

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::commands::{Case, must};
+use crate::commands::{Case, run_command};
 
 /// Returns the commands; stores lie in folders of `scratch`, and output goes to `place`.
-pub(super) fn cases(
+pub(super) fn prepare_cases(
     zvf: &Path,
     scratch: &Path,
     place: &Path,
@@ -15,11 +15,11 @@ pub(super) fn cases(
 ) -> anyhow::Result<Vec<Case>> {
     let mut all = Vec::new();
     for (kind, extension, text) in [
-        ("points", "csv", points(size)?),
-        ("lines", "csv", lines(size)?),
-        ("mesh", "ply", crate::kill9::mesh(u32::try_from(size.isqrt())?)?),
-        ("graph", "ply", graph(size)?),
-        ("skeleton", "swc", skeletons(size)?),
+        ("points", "csv", format_points(size)?),
+        ("lines", "csv", format_lines(size)?),
+        ("mesh", "ply", crate::kill9::encode_mesh(u32::try_from(size.isqrt())?)?),
+        ("graph", "ply", format_graph(size)?),
+        ("skeleton", "swc", format_skeletons(size)?),
     ] {
         let input = scratch.join(format!("{kind}.{extension}"));
         fs::write(&input, text)?;
@@ -32,8 +32,8 @@ pub(super) fn cases(
         if kind == "lines" {
             create.extend(["--kind", "polyline"]);
         }
-        must(zvf, &create)?;
-        must(zvf, &["pack", "-q", &store, &packed])?;
+        run_command(zvf, &create)?;
+        run_command(zvf, &["pack", "-q", &store, &packed])?;
         all.extend(COMMANDS.iter().map(|(name, words)| {
             let word = |word: &&str| match word.strip_prefix('@') {
                 Some(name) => place.join(name).display().to_string(),
@@ -52,7 +52,7 @@ pub(super) fn cases(
     Ok(all)
 }
 
-fn points(size: u64) -> anyhow::Result<Vec<u8>> {
+fn format_points(size: u64) -> anyhow::Result<Vec<u8>> {
     let mut text = String::from("x,y,z,n\n");
     for n in 0..size {
         writeln!(text, "{},{},{},{n}", n * 37 % 1000, n / 200, n % 11)?;
@@ -61,7 +61,7 @@ fn points(size: u64) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Returns lines of forty vertices.
-fn lines(size: u64) -> anyhow::Result<Vec<u8>> {
+fn format_lines(size: u64) -> anyhow::Result<Vec<u8>> {
     let mut text = String::from("x,y,z,object\n");
     for n in 0..size {
         writeln!(text, "{},{},{},{}", n * 37 % 1000, n / 60, n % 11, n / 40)?;
@@ -70,7 +70,7 @@ fn lines(size: u64) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Returns a grid with edges between neighbours.
-fn graph(size: u64) -> anyhow::Result<Vec<u8>> {
+fn format_graph(size: u64) -> anyhow::Result<Vec<u8>> {
     let side = size.isqrt();
     let (vertices, edges) = (side * side, 2 * side * (side - 1));
     let mut text = format!(
@@ -92,7 +92,7 @@ fn graph(size: u64) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Returns trees of two thousand nodes: each is a child of the one before it, every tenth of an earlier one.
-fn skeletons(size: u64) -> anyhow::Result<Vec<u8>> {
+fn format_skeletons(size: u64) -> anyhow::Result<Vec<u8>> {
     let mut text = String::new();
     for n in 0..size {
         let (tree, node) = (n / TREE, n % TREE);

@@ -1,6 +1,6 @@
 //! The blobs of a vector store.
 
-use super::{I64_MAX, Read, Rest, must};
+use super::{I64_MAX, Read, Rest, require};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fragment {
@@ -8,39 +8,39 @@ pub(crate) enum Fragment {
     Rows(Vec<i128>),
 }
 
-pub(crate) fn fragment_index(blob: &[u8]) -> Option<Read<Vec<Fragment>>> {
+pub(crate) fn decode_fragment_index(blob: &[u8]) -> Option<Read<Vec<Fragment>>> {
     let mut rest = Rest(blob);
-    must(rest.bytes(4)? == b"GFVZ")?;
-    must(rest.u16()? == 1)?;
-    must(rest.u16()? == 0)?;
-    let (f, r) = (rest.u32()?, rest.u32()?);
-    must(r <= f)?;
+    require(rest.take_bytes(4)? == b"GFVZ")?;
+    require(rest.take_u16()? == 1)?;
+    require(rest.take_u16()? == 0)?;
+    let (f, r) = (rest.take_u32()?, rest.take_u32()?);
+    require(r <= f)?;
     if f == 0 {
         return Some(Read { value: Vec::new(), canonical: rest.len() == 0 });
     }
-    let bitmap = rest.bytes((f + 63) / 64 * 8)?;
+    let bitmap = rest.take_bytes((f + 63) / 64 * 8)?;
     let bit = |i: i128| bitmap[usize::try_from(i / 8).unwrap()] >> (i % 8) & 1 == 1;
     let padding = (f..(f + 63) / 64 * 64).any(bit);
-    must((0..f).filter(|&i| bit(i)).count() == usize::try_from(r).ok()?)?;
-    must(rest.len() >= 16 * r)?;
+    require((0..f).filter(|&i| bit(i)).count() == usize::try_from(r).ok()?)?;
+    require(rest.len() >= 16 * r)?;
     let mut ranges = Vec::new();
     for _ in 0..r {
-        let (start, count) = (rest.i64()?, rest.i64()?);
-        must(start >= 0 && count >= 0 && start + count <= I64_MAX)?;
+        let (start, count) = (rest.take_i64()?, rest.take_i64()?);
+        require(start >= 0 && count >= 0 && start + count <= I64_MAX)?;
         ranges.push((start, count));
     }
-    must(rest.len() >= 4 * (f - r + 1))?;
+    require(rest.len() >= 4 * (f - r + 1))?;
     let mut bounds = Vec::new();
     for _ in 0..=f - r {
-        bounds.push(rest.u32()?);
+        bounds.push(rest.take_u32()?);
     }
-    must(bounds[0] == 0 && bounds.is_sorted())?;
+    require(bounds[0] == 0 && bounds.is_sorted())?;
     let total = bounds[bounds.len() - 1];
-    must(rest.len() >= 8 * total)?;
+    require(rest.len() >= 8 * total)?;
     let mut rows = Vec::new();
     for _ in 0..total {
-        let row = rest.i64()?;
-        must(row >= 0)?;
+        let row = rest.take_i64()?;
+        require(row >= 0)?;
         rows.push(row);
     }
     let (mut ranges, mut rows) = (ranges.into_iter(), rows.into_iter());
@@ -66,33 +66,33 @@ pub(crate) enum Block {
     List(Vec<i128>, Vec<i128>),
 }
 
-pub(crate) fn manifest(blob: &[u8], axes: u64) -> Option<Read<Vec<Block>>> {
+pub(crate) fn decode_manifest(blob: &[u8], axes: u64) -> Option<Read<Vec<Block>>> {
     let mut rest = Rest(blob);
-    let blocks = rest.u32()?;
+    let blocks = rest.take_u32()?;
     let mut value = Vec::new();
     for _ in 0..blocks {
         let mut chunk = Vec::new();
         for _ in 0..axes {
-            chunk.push(rest.i64()?);
+            chunk.push(rest.take_i64()?);
         }
-        value.push(match rest.u8()? {
+        value.push(match rest.take_u8()? {
             0 => {
-                let fragment = rest.i64()?;
-                must(fragment >= 0)?;
+                let fragment = rest.take_i64()?;
+                require(fragment >= 0)?;
                 Block::Single(chunk, fragment)
             }
             1 => {
-                let (start, count) = (rest.i64()?, rest.i64()?);
-                must(start >= 0 && count >= 0 && start + count <= I64_MAX)?;
+                let (start, count) = (rest.take_i64()?, rest.take_i64()?);
+                require(start >= 0 && count >= 0 && start + count <= I64_MAX)?;
                 Block::Range(chunk, start, count)
             }
             2 => {
-                let n = rest.u32()?;
-                must(rest.len() >= 8 * n)?;
+                let n = rest.take_u32()?;
+                require(rest.len() >= 8 * n)?;
                 let mut list = Vec::new();
                 for _ in 0..n {
-                    let fragment = rest.i64()?;
-                    must(fragment >= 0)?;
+                    let fragment = rest.take_i64()?;
+                    require(fragment >= 0)?;
                     list.push(fragment);
                 }
                 Block::List(chunk, list)
@@ -100,31 +100,31 @@ pub(crate) fn manifest(blob: &[u8], axes: u64) -> Option<Read<Vec<Block>>> {
             _ => return None,
         });
     }
-    must(rest.len() == 0)?;
+    require(rest.len() == 0)?;
     Some(Read { value, canonical: true })
 }
 
 /// Groups as bytes.
 pub(crate) type Groups = Vec<Vec<u8>>;
 
-pub(crate) fn ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Option<Read<Groups>> {
+pub(crate) fn decode_ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Option<Read<Groups>> {
     if blob.is_empty() {
         return Some(Read { value: Vec::new(), canonical: true });
     }
     let row = i128::from(itemsize) * i128::from(ncols);
     let mut rest = Rest(blob);
-    let k = rest.i64()?;
-    must(k >= 0 && rest.len() >= 8 * k)?;
+    let k = rest.take_i64()?;
+    require(k >= 0 && rest.len() >= 8 * k)?;
     let mut bounds = Vec::new();
     for _ in 0..k {
-        bounds.push(rest.i64()?);
+        bounds.push(rest.take_i64()?);
     }
     let end = rest.len();
     bounds.push(end);
-    must(bounds.iter().all(|bound| (0..=end).contains(bound)) && bounds.is_sorted())?;
+    require(bounds.iter().all(|bound| (0..=end).contains(bound)) && bounds.is_sorted())?;
     let mut value = Vec::new();
     for group in bounds.windows(2) {
-        must((group[1] - group[0]) % row == 0)?;
+        require((group[1] - group[0]) % row == 0)?;
         let (from, to) = (usize::try_from(group[0]).ok()?, usize::try_from(group[1]).ok()?);
         value.push(rest.0[from..to].to_vec());
     }
@@ -133,7 +133,7 @@ pub(crate) fn ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Option<Read<Grou
 }
 
 /// Decodes the rows of a link cell: the code, if there is a column for it, then the endpoints.
-pub(crate) fn link_rows(
+pub(crate) fn decode_link_rows(
     blob: &[u8],
     inline: bool,
     itemsize: u64,
@@ -142,14 +142,14 @@ pub(crate) fn link_rows(
 ) -> Option<Read<Vec<Vec<i128>>>> {
     let columns = width + u64::from(has_perm);
     let (data, canonical) = if inline {
-        let read = ragged(blob, itemsize, columns)?;
+        let read = decode_ragged(blob, itemsize, columns)?;
         (read.value.concat(), read.canonical)
     } else {
         (blob.to_vec(), true)
     };
     let size = usize::try_from(itemsize).ok()?;
     let row = size * usize::try_from(columns).ok()?;
-    must(data.len() % row == 0)?;
+    require(data.len() % row == 0)?;
     let codes: i128 = (1..=i128::from(width)).product();
     let mut value = Vec::new();
     for row in data.chunks(row) {
@@ -161,24 +161,24 @@ pub(crate) fn link_rows(
             items.push(i128::from_le_bytes(padded) >> (128 - 8 * size));
         }
         let vertices = if has_perm {
-            must((0..codes).contains(&items[0]))?;
+            require((0..codes).contains(&items[0]))?;
             &items[1..]
         } else {
             &items[..]
         };
-        must(vertices.iter().all(|vertex| *vertex >= 0))?;
+        require(vertices.iter().all(|vertex| *vertex >= 0))?;
         value.push(items);
     }
     Some(Read { value, canonical })
 }
 
-pub(crate) fn vlen_rows(blob: &[u8], cells: u64) -> Option<Read<Groups>> {
+pub(crate) fn decode_vlen_rows(blob: &[u8], cells: u64) -> Option<Read<Groups>> {
     let mut rest = Rest(blob);
-    must(rest.u32()? == i128::from(cells))?;
+    require(rest.take_u32()? == i128::from(cells))?;
     let mut value = Vec::new();
     for _ in 0..cells {
-        let n = rest.u32()?;
-        value.push(rest.bytes(n)?.to_vec());
+        let n = rest.take_u32()?;
+        value.push(rest.take_bytes(n)?.to_vec());
     }
     Some(Read { value, canonical: rest.len() == 0 })
 }
@@ -186,22 +186,22 @@ pub(crate) fn vlen_rows(blob: &[u8], cells: u64) -> Option<Read<Groups>> {
 /// The first byte and the end of each existing cell.
 pub(crate) type Spans = Vec<Option<(i128, i128)>>;
 
-pub(crate) fn shard_index(blob: &[u8], cells: u64, checksum: bool) -> Option<Read<Spans>> {
+pub(crate) fn decode_shard_index(blob: &[u8], cells: u64, checksum: bool) -> Option<Read<Spans>> {
     let mut rest = Rest(blob);
-    must(rest.len() == 16 * i128::from(cells) + if checksum { 4 } else { 0 })?;
+    require(rest.len() == 16 * i128::from(cells) + if checksum { 4 } else { 0 })?;
     let mut value = Vec::new();
     for _ in 0..cells {
-        let (offset, length) = (rest.u64()?, rest.u64()?);
+        let (offset, length) = (rest.take_u64()?, rest.take_u64()?);
         let none = i128::from(u64::MAX);
         value.push(if (offset, length) == (none, none) {
             None
         } else {
-            must(offset != none && length != none && offset + length <= none)?;
+            require(offset != none && length != none && offset + length <= none)?;
             Some((offset, offset + length))
         });
     }
     if checksum {
-        must(rest.u32()? == i128::from(crc32c(&blob[..blob.len() - 4])))?;
+        require(rest.take_u32()? == i128::from(crc32c(&blob[..blob.len() - 4])))?;
     }
     Some(Read { value, canonical: true })
 }

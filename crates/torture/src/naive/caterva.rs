@@ -1,6 +1,6 @@
 //! The metalayer of a dense array.
 
-use super::{I64_MAX, Read, Rest, must};
+use super::{I64_MAX, Read, Rest, require};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Metalayer {
@@ -11,60 +11,60 @@ pub(crate) struct Metalayer {
 }
 
 /// Decodes the content of a metalayer called `b2nd`, or else `caterva`.
-pub(crate) fn metalayer(blob: &[u8], b2nd: bool) -> Option<Read<Metalayer>> {
+pub(crate) fn decode_metalayer(blob: &[u8], b2nd: bool) -> Option<Read<Metalayer>> {
     let mut rest = Rest(blob);
-    must(rest.u8()? == if b2nd { 0x97 } else { 0x95 })?;
-    must(rest.u8()? == 0)?;
-    let axes = rest.u8()?;
-    must(axes <= 16)?;
-    let shape = extents(&mut rest, axes, 0xd3, 8)?;
-    let chunk = extents(&mut rest, axes, 0xd2, 4)?;
-    let block = extents(&mut rest, axes, 0xd2, 4)?;
+    require(rest.take_u8()? == if b2nd { 0x97 } else { 0x95 })?;
+    require(rest.take_u8()? == 0)?;
+    let axes = rest.take_u8()?;
+    require(axes <= 16)?;
+    let shape = take_extents(&mut rest, axes, 0xd3, 8)?;
+    let chunk = take_extents(&mut rest, axes, 0xd2, 4)?;
+    let block = take_extents(&mut rest, axes, 0xd2, 4)?;
     let dtype = if b2nd {
-        must(rest.u8()? == 0)?;
-        must(rest.u8()? == 0xdb)?;
-        let n = big_endian(rest.bytes(4)?);
-        must(n >= 0)?;
-        Some(rest.bytes(n)?.to_vec())
+        require(rest.take_u8()? == 0)?;
+        require(rest.take_u8()? == 0xdb)?;
+        let n = parse_big_endian(rest.take_bytes(4)?);
+        require(n >= 0)?;
+        Some(rest.take_bytes(n)?.to_vec())
     } else {
         None
     };
-    must(rest.len() == 0)?;
+    require(rest.len() == 0)?;
 
     let mut padded = Vec::new();
     for ((s, c), b) in shape.iter().zip(&chunk).zip(&block) {
-        must(s + c <= I64_MAX)?;
-        must(*s == 0 || *c > 0)?;
-        must((*s == 0 && *c == 0) || *b > 0)?;
+        require(s + c <= I64_MAX)?;
+        require(*s == 0 || *c > 0)?;
+        require((*s == 0 && *c == 0) || *b > 0)?;
         padded.push(if *b == 0 { 0 } else { (c + b - 1) / b * b });
     }
-    must(product(&shape) <= I64_MAX)?;
+    require(saturating_product(&shape) <= I64_MAX)?;
     for extents in [&chunk, &block, &padded] {
-        must(product(extents) <= i128::from(i32::MAX))?;
+        require(saturating_product(extents) <= i128::from(i32::MAX))?;
     }
     let canonical = dtype.as_ref().is_none_or(|text| std::str::from_utf8(text).is_ok());
     Some(Read { value: Metalayer { shape, chunk, block, dtype }, canonical })
 }
 
-fn extents(rest: &mut Rest<'_>, axes: i128, marker: i128, size: i128) -> Option<Vec<i128>> {
-    must(rest.u8()? == 0x90 + axes)?;
+fn take_extents(rest: &mut Rest<'_>, axes: i128, marker: i128, size: i128) -> Option<Vec<i128>> {
+    require(rest.take_u8()? == 0x90 + axes)?;
     let mut extents = Vec::new();
     for _ in 0..axes {
-        must(rest.u8()? == marker)?;
-        let extent = big_endian(rest.bytes(size)?);
-        must(extent >= 0)?;
+        require(rest.take_u8()? == marker)?;
+        let extent = parse_big_endian(rest.take_bytes(size)?);
+        require(extent >= 0)?;
         extents.push(extent);
     }
     Some(extents)
 }
 
-fn big_endian(bytes: &[u8]) -> i128 {
+fn parse_big_endian(bytes: &[u8]) -> i128 {
     let first = i128::from(bytes[0].cast_signed());
     bytes[1..].iter().fold(first, |number, byte| number * 256 + i128::from(*byte))
 }
 
 /// Returns the product; an overflow counts as a large number.
-fn product(extents: &[i128]) -> i128 {
+fn saturating_product(extents: &[i128]) -> i128 {
     if extents.contains(&0) {
         return 0;
     }

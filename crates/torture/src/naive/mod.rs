@@ -9,10 +9,11 @@ mod caterva;
 mod tidx;
 
 pub(crate) use blobs::{
-    Block, Fragment, fragment_index, link_rows, manifest, ragged, shard_index, vlen_rows,
+    Block, Fragment, decode_fragment_index, decode_link_rows, decode_manifest, decode_ragged,
+    decode_shard_index, decode_vlen_rows,
 };
-pub(crate) use caterva::{Metalayer, metalayer};
-pub(crate) use tidx::{Row, tidx};
+pub(crate) use caterva::{Metalayer, decode_metalayer};
+pub(crate) use tidx::{Row, decode_tidx};
 
 /// The contents of a blob.
 #[derive(Debug)]
@@ -25,30 +26,30 @@ pub(crate) struct Read<T> {
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
-    fn bytes(&mut self, n: i128) -> Option<&'a [u8]> {
+    fn take_bytes(&mut self, n: i128) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(usize::try_from(n).ok()?)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn u8(&mut self) -> Option<i128> {
-        Some(self.bytes(1)?[0].into())
+    fn take_u8(&mut self) -> Option<i128> {
+        Some(self.take_bytes(1)?[0].into())
     }
 
-    fn u16(&mut self) -> Option<i128> {
-        Some(u16::from_le_bytes(self.bytes(2)?.try_into().ok()?).into())
+    fn take_u16(&mut self) -> Option<i128> {
+        Some(u16::from_le_bytes(self.take_bytes(2)?.try_into().ok()?).into())
     }
 
-    fn u32(&mut self) -> Option<i128> {
-        Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?).into())
+    fn take_u32(&mut self) -> Option<i128> {
+        Some(u32::from_le_bytes(self.take_bytes(4)?.try_into().ok()?).into())
     }
 
-    fn u64(&mut self) -> Option<i128> {
-        Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?).into())
+    fn take_u64(&mut self) -> Option<i128> {
+        Some(u64::from_le_bytes(self.take_bytes(8)?.try_into().ok()?).into())
     }
 
-    fn i64(&mut self) -> Option<i128> {
-        Some(i64::from_le_bytes(self.bytes(8)?.try_into().ok()?).into())
+    fn take_i64(&mut self) -> Option<i128> {
+        Some(i64::from_le_bytes(self.take_bytes(8)?.try_into().ok()?).into())
     }
 
     fn len(&self) -> i128 {
@@ -57,7 +58,7 @@ impl<'a> Rest<'a> {
 }
 
 /// Returns `None` unless `condition` holds.
-fn must(condition: bool) -> Option<()> {
+fn require(condition: bool) -> Option<()> {
     condition.then_some(())
 }
 

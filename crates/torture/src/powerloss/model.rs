@@ -33,7 +33,12 @@ pub(crate) struct Model {
 
 impl Model {
     /// Adds the contents of the directory `path`.
-    pub(crate) fn take(&mut self, path: &Path, dir: Inode, next: &mut Inode) -> anyhow::Result<()> {
+    pub(crate) fn load_directory(
+        &mut self,
+        path: &Path,
+        dir: Inode,
+        next: &mut Inode,
+    ) -> anyhow::Result<()> {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let inode = *next;
@@ -42,7 +47,7 @@ impl Model {
             self.dirs.entry(dir).or_default().insert(name, inode);
             if entry.file_type()?.is_dir() {
                 self.dirs.insert(inode, BTreeMap::new());
-                self.take(&entry.path(), inode, next)?;
+                self.load_directory(&entry.path(), inode, next)?;
             } else {
                 self.files.insert(inode, fs::read(entry.path())?.into());
             }
@@ -51,10 +56,16 @@ impl Model {
     }
 
     /// Returns the changes that `call` makes on this disk, step by step.
-    pub(crate) fn changes(&mut self, call: &Call, parent: &Path, next: &mut Inode) -> Vec<Change> {
+    pub(crate) fn list_changes(
+        &mut self,
+        call: &Call,
+        parent: &Path,
+        next: &mut Inode,
+    ) -> Vec<Change> {
         let name =
             |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let dir = |model: &Self, path: &Path| model.find(path.parent().unwrap_or(parent), parent);
+        let dir =
+            |model: &Self, path: &Path| model.find_inode(path.parent().unwrap_or(parent), parent);
         let mut fresh = || {
             *next += 1;
             *next - 1
@@ -75,22 +86,23 @@ impl Model {
                 vec![Change::Names(vec![(dir(self, path), name(path), None)])]
             }
             Call::Rename(from, to) => {
-                let inode = self.find(from, parent);
+                let inode = self.find_inode(from, parent);
                 vec![Change::Names(vec![
                     (dir(self, from), name(from), None),
                     (dir(self, to), name(to), Some(inode)),
                 ])]
             }
-            Call::Exchange(one, other) => {
-                let (first, second) = (self.find(one, parent), self.find(other, parent));
+            Call::Exchange(left, right) => {
+                let (first, second) =
+                    (self.find_inode(left, parent), self.find_inode(right, parent));
                 vec![Change::Names(vec![
-                    (dir(self, one), name(one), Some(second)),
-                    (dir(self, other), name(other), Some(first)),
+                    (dir(self, left), name(left), Some(second)),
+                    (dir(self, right), name(right), Some(first)),
                 ])]
             }
             Call::RemoveAll(path) => {
                 let mut changes = Vec::new();
-                self.remove(self.find(path, parent), &mut changes);
+                self.push_removals(self.find_inode(path, parent), &mut changes);
                 changes.push(Change::Names(vec![(dir(self, path), name(path), None)]));
                 changes
             }
@@ -98,9 +110,9 @@ impl Model {
         }
     }
 
-    pub(crate) fn remove(&self, dir: Inode, changes: &mut Vec<Change>) {
+    pub(crate) fn push_removals(&self, dir: Inode, changes: &mut Vec<Change>) {
         for (name, inode) in self.dirs.get(&dir).into_iter().flatten() {
-            self.remove(*inode, changes);
+            self.push_removals(*inode, changes);
             changes.push(Change::Names(vec![(dir, name.clone(), None)]));
         }
     }
@@ -127,7 +139,7 @@ impl Model {
         }
     }
 
-    pub(crate) fn find(&self, path: &Path, parent: &Path) -> Inode {
+    pub(crate) fn find_inode(&self, path: &Path, parent: &Path) -> Inode {
         let below = path.strip_prefix(parent).unwrap_or(Path::new(""));
         below.components().fold(ROOT, |at, name| {
             let name = name.as_os_str().to_string_lossy();
@@ -139,28 +151,33 @@ impl Model {
     pub(crate) fn tree(&self) -> Tree {
         let store = *self.dirs.get(&ROOT)?.get(NAME)?;
         let mut files = BTreeMap::new();
-        self.walk(store, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
+        self.walk_files(store, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
         Some(files)
     }
 
-    pub(crate) fn walk(&self, at: Inode, path: &Path, found: &mut impl FnMut(PathBuf, Bytes)) {
+    pub(crate) fn walk_files(
+        &self,
+        at: Inode,
+        path: &Path,
+        found: &mut impl FnMut(PathBuf, Bytes),
+    ) {
         if let Some(bytes) = self.files.get(&at) {
             found(path.to_owned(), bytes.clone());
         }
         for (name, inode) in self.dirs.get(&at).into_iter().flatten() {
-            self.walk(*inode, &path.join(name), found);
+            self.walk_files(*inode, &path.join(name), found);
         }
     }
 }
 
 /// Returns the files below `path`.
-pub(crate) fn tree(path: &Path) -> Tree {
+pub(crate) fn read_tree(path: &Path) -> Tree {
     let mut model = Model::default();
     model.dirs.insert(ROOT, BTreeMap::new());
     let mut next = ROOT + 1;
-    model.take(path, ROOT, &mut next).ok()?;
+    model.load_directory(path, ROOT, &mut next).ok()?;
     let mut files = BTreeMap::new();
-    model.walk(ROOT, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
+    model.walk_files(ROOT, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
     Some(files)
 }
 

@@ -20,7 +20,7 @@ use crate::random::Random;
 use crate::tasks::{self, Task};
 
 /// Tests `states` disks for each writer, and the controls.
-pub(super) fn check(
+pub(super) fn check_writers(
     states: u64,
     random: &mut Random,
     report: &mut Report,
@@ -61,13 +61,13 @@ struct Script {
 
 impl Script {
     async fn record(task: Task) -> anyhow::Result<Self> {
-        let here = archives::scratch();
-        let parent = here.path().canonicalize()?;
+        let scratch = archives::scratch();
+        let parent = scratch.path().canonicalize()?;
         let target = parent.join(NAME);
         task.prepare(&target).await?;
         let (mut model, mut next) = (Model::default(), ROOT + 1);
         model.dirs.insert(ROOT, BTreeMap::new());
-        model.take(&parent, ROOT, &mut next)?;
+        model.load_directory(&parent, ROOT, &mut next)?;
         let disk = Disk::recording();
         task.perform(&target, &disk).await?;
         let calls = disk.calls();
@@ -75,10 +75,10 @@ impl Script {
         let mut allowed = vec![ideal.tree()];
         for (number, call) in calls.iter().enumerate() {
             synced.push(match call {
-                Call::SyncFile(path) | Call::SyncDir(path) => Some(ideal.find(path, &parent)),
+                Call::SyncFile(path) | Call::SyncDir(path) => Some(ideal.find_inode(path, &parent)),
                 _ => None,
             });
-            for change in ideal.changes(call, &parent, &mut next) {
+            for change in ideal.list_changes(call, &parent, &mut next) {
                 ideal.apply(&change);
                 ops.push(Op { call: number, change });
             }
@@ -98,14 +98,14 @@ impl Script {
 
     /// Checks one disk after the loss of power.
     fn check(&self, control: Option<OmittedSyncs>, random: &mut Random) -> Result<(), String> {
-        let crash = random.below(self.calls.len() + 1);
-        let likely = random.below(4); // disks of which much is lost, and of which little is
+        let crash = random.next_below(self.calls.len() + 1);
+        let likely = random.next_below(4); // disks of which much is lost, and of which little is
         let mut disk = self.model.clone();
         for op in self.ops.iter().filter(|op| op.call < crash) {
-            if self.is_synced(op, crash, control) || random.below(4) > likely {
+            if self.is_synced(op, crash, control) || random.next_below(4) > likely {
                 disk.apply(&op.change);
             } else if let Change::Bytes(file, bytes) = &op.change {
-                let cut = random.below(bytes.len() / SECTOR + 1) * SECTOR;
+                let cut = random.next_below(bytes.len() / SECTOR + 1) * SECTOR;
                 disk.files.insert(*file, bytes.slice(..cut));
             }
         }

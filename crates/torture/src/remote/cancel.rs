@@ -10,7 +10,7 @@ use std::task::Poll;
 use fault_store::{Fault, FaultStore};
 use zvf_format::Class;
 
-use super::{Outcome, Writer, check, runtime};
+use super::{Outcome, Writer, check_invariants, create_runtime};
 use crate::Report;
 
 /// Drop every writer at every await.
@@ -63,7 +63,7 @@ fn cancel_writer(
         backend.always(Some(Fault::Delay(std::time::Duration::from_millis(delay))));
     }
     let work = folder.path().join("work");
-    runtime()?.block_on(async {
+    create_runtime()?.block_on(async {
         let outcome = {
             let mut writing = pin!(writer.write(&backend, &work, 1));
             let mut left = polls;
@@ -80,7 +80,7 @@ fn cancel_writer(
         // The outcome of a dropped writer is unknown.
         let dropped: Outcome = Err((Class::CommitUnknown, "dropped".to_owned()));
         let outcomes = [(1, outcome.unwrap_or(dropped))];
-        let checked = check(&backend, writer, folder.path(), &outcomes).await;
+        let checked = check_invariants(&backend, writer, folder.path(), &outcomes).await;
         let checked = checked.map_err(|error| format!("{writer:?}, {polls} polls: {error}"));
         Ok((ended, checked))
     })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fault_store::{Fault, FaultStore};
 
-use super::{Writer, check, runtime};
+use super::{Writer, check_invariants, create_runtime};
 use crate::random::Random;
 use crate::{Report, edits};
 
@@ -42,9 +42,11 @@ impl Faults {
             edits::faults::run(stores, self.every, self.then_random, &mut random, &mut report)?;
             return Ok(report);
         }
-        let (kinds, bursts) = (faults(), 3);
-        for writer in Writer::ALL.into_iter().filter(|one| self.writer.is_none_or(|w| w == *one)) {
-            let requests = count(writer)?;
+        let (kinds, bursts) = (list_faults(), 3);
+        for writer in
+            Writer::ALL.into_iter().filter(|writer| self.writer.is_none_or(|w| w == *writer))
+        {
+            let requests = count_requests(writer)?;
             let pairs =
                 (0..requests).flat_map(|nth| (0..=kinds.len()).map(move |kind| (nth, kind)));
             for (nth, kind) in pairs.step_by(self.every.max(1)) {
@@ -56,12 +58,15 @@ impl Faults {
                 report.count(run_writer(writer, &planned, false)?);
             }
             for _ in 0..self.then_random {
-                let planned: Vec<_> = (0..1 + random.below(4))
+                let planned: Vec<_> = (0..1 + random.next_below(4))
                     .map(|_| {
-                        (random.below(requests * 3 / 2), kinds[random.below(kinds.len())].clone())
+                        (
+                            random.next_below(requests * 3 / 2),
+                            kinds[random.next_below(kinds.len())].clone(),
+                        )
                     })
                     .collect();
-                report.count(run_writer(writer, &planned, random.below(4) == 0)?);
+                report.count(run_writer(writer, &planned, random.next_below(4) == 0)?);
             }
         }
         Ok(report)
@@ -69,9 +74,9 @@ impl Faults {
 }
 
 /// Counts the requests of a writer without a fault.
-fn count(writer: Writer) -> anyhow::Result<usize> {
+fn count_requests(writer: Writer) -> anyhow::Result<usize> {
     let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir()?);
-    let ended = runtime()?.block_on(writer.write(&backend, folder.path(), 1));
+    let ended = create_runtime()?.block_on(writer.write(&backend, folder.path(), 1));
     anyhow::ensure!(ended.is_ok(), "{writer:?} without a fault: {ended:?}");
     Ok(backend.requests().len())
 }
@@ -88,10 +93,10 @@ fn run_writer(
         backend.plan(*nth, fault.clone());
     }
     let work = folder.path().join("work");
-    let checked = runtime()?.block_on(async {
+    let checked = create_runtime()?.block_on(async {
         let ended = writer.write(&backend, &work, 1).await;
         let asked = backend.requests();
-        let checked = check(&backend, writer, folder.path(), &[(1, ended)]).await;
+        let checked = check_invariants(&backend, writer, folder.path(), &[(1, ended)]).await;
         checked.map_err(|error| {
             let at: Vec<_> = planned.iter().filter_map(|(nth, _)| asked.get(*nth)).collect();
             format!("{writer:?}, {planned:?} at {at:?}: {error}")
@@ -100,7 +105,7 @@ fn run_writer(
     Ok(checked)
 }
 
-fn faults() -> Vec<Fault> {
+fn list_faults() -> Vec<Fault> {
     vec![
         Fault::Status(503),
         Fault::Status(429),

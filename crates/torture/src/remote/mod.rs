@@ -65,55 +65,61 @@ impl Writer {
     pub(crate) async fn write(self, backend: &Arc<FaultStore>, folder: &Path, g: u64) -> Outcome {
         match self {
             Self::Build => {
-                let begun = Build::in_object_store(dynamic(backend), PREFIX, options()).await;
-                build::build(begun.map_err(describe)?, g, CELLS).await.map_err(describe)
+                let begun =
+                    Build::in_object_store(to_object_store(backend), PREFIX, build_options()).await;
+                build::build_store(begun.map_err(describe_error)?, g, CELLS)
+                    .await
+                    .map_err(describe_error)
             }
             Self::Join => {
                 std::fs::create_dir_all(folder)
                     .map_err(|error| (Class::Io, format!("{}: {error}", folder.display())))?;
-                for own in [0..CELLS / 2, CELLS / 2..CELLS] {
-                    let joined = join(backend, folder).await?;
-                    if joined.is_published().await.map_err(describe)? {
+                for part in [0..CELLS / 2, CELLS / 2..CELLS] {
+                    let joined = join_build(backend, folder).await?;
+                    if joined.is_published().await.map_err(describe_error)? {
                         return Ok(());
                     }
-                    build::share(&joined, g, own, CELLS).await.map_err(describe)?;
+                    build::write_share(&joined, g, part, CELLS).await.map_err(describe_error)?;
                 }
-                let joined = join(backend, folder).await?;
-                build::publish_shared(joined, g, CELLS).await.map_err(describe)
+                let joined = join_build(backend, folder).await?;
+                build::publish_shared(joined, g, CELLS).await.map_err(describe_error)
             }
-            Self::Create => {
-                create(dynamic(backend), g).await.map_err(|e| (e.class(), e.to_string()))
-            }
+            Self::Create => write_points(to_object_store(backend), g)
+                .await
+                .map_err(|e| (e.class(), e.to_string())),
             Self::Recompress => {
-                let old = unpacked(["pc3_basic", "pc2_bins"], g);
+                let old = unpack_store(["pc3_basic", "pc2_bins"], g);
                 let store = old.open().await;
-                let build = Build::in_object_store(dynamic(backend), PREFIX, options()).await;
+                let build =
+                    Build::in_object_store(to_object_store(backend), PREFIX, build_options()).await;
                 let plan =
                     Rearrangement { shards: Arrange::Keep, codecs: Some(CodecPipeline::zstd(1)) };
-                plan.apply(&store, build.map_err(describe)?, |_| ())
+                plan.apply(&store, build.map_err(describe_error)?, |_| ())
                     .await
-                    .map_err(describe)
+                    .map_err(describe_error)
                     .map(drop)
             }
             Self::Migrate => {
-                let old = unpacked(["v060_gr3", "v070_gr3"], g);
+                let old = unpack_store(["v060_gr3", "v070_gr3"], g);
                 let of_model = |error: zvf_model::ModelError| (error.class(), error.to_string());
                 let plan = zvf_migrate::Plan::build(&old.open().await).await.map_err(of_model)?;
-                let build = Build::in_object_store(dynamic(backend), PREFIX, options()).await;
-                let done = plan.apply(&Default::default(), build.map_err(describe)?, |_| ()).await;
+                let build =
+                    Build::in_object_store(to_object_store(backend), PREFIX, build_options()).await;
+                let done =
+                    plan.apply(&Default::default(), build.map_err(describe_error)?, |_| ()).await;
                 done.map_err(of_model).map(drop)
             }
         }
     }
 
     /// Returns the generation in the store; `None` when there is no store.
-    async fn generation(self, backend: &Arc<FaultStore>) -> Result<Option<u64>, String> {
+    async fn read_generation(self, backend: &Arc<FaultStore>) -> Result<Option<u64>, String> {
         if matches!(self, Self::Build | Self::Join) {
-            return generation(backend).await;
+            return read_generation(backend).await;
         }
         backend.forget();
         backend.always(None);
-        let found = objects(backend).await?;
+        let found = read_objects(backend).await?;
         if !found.contains_key(ROOT) {
             return Ok(None);
         }
@@ -135,7 +141,7 @@ impl Writer {
         let backend = Arc::new(FaultStore::new());
         let written = Box::pin(self.write(&backend, Path::new("unused"), g)).await;
         written.map_err(|(_, error)| format!("{self:?} in peace: {error}"))?;
-        let objects = Arc::new(objects(&backend).await?);
+        let objects = Arc::new(read_objects(&backend).await?);
         lock_cache().insert((self, g), Arc::clone(&objects));
         Ok(objects)
     }
@@ -145,8 +151,8 @@ impl Writer {
 type Objects = BTreeMap<String, Bytes>;
 
 /// Returns all objects of the store, without claims.
-async fn objects(backend: &Arc<FaultStore>) -> Result<Objects, String> {
-    let store = dynamic(backend);
+async fn read_objects(backend: &Arc<FaultStore>) -> Result<Objects, String> {
+    let store = to_object_store(backend);
     let to_text = |error: object_store::Error| error.to_string();
     let names: Vec<_> = store.list(None).try_collect().await.map_err(to_text)?;
     let mut objects = Objects::new();
@@ -161,15 +167,15 @@ async fn objects(backend: &Arc<FaultStore>) -> Result<Objects, String> {
 }
 
 /// Unpacks one of two archived stores, alternating by generation.
-fn unpacked(ids: [&str; 2], g: u64) -> Unpacked {
+fn unpack_store(ids: [&str; 2], g: u64) -> Unpacked {
     Unpacked::new(ids[usize::from(g.is_multiple_of(2))])
 }
 
 /// Writes a number of points that depends on the generation.
-async fn create(store: Arc<dyn ObjectStore>, g: u64) -> Result<(), zvf_write::WriteError> {
+async fn write_points(store: Arc<dyn ObjectStore>, g: u64) -> Result<(), zvf_write::WriteError> {
     let shape = ChunkShape::new(&[2.0; 2])?;
     let schema = Schema::new(Kind::PointCloud, Axis::spatial(2).unwrap_or_default(), shape)?;
-    let options = WriteOptions { build: options(), ..WriteOptions::default() };
+    let options = WriteOptions { build: build_options(), ..WriteOptions::default() };
     let mut writer = StoreWriter::in_object_store(store, PREFIX, schema, options).await?;
     let count = u16::try_from(g).unwrap_or(u16::MAX) * 5;
     let at = (0..count).flat_map(|i| [f32::from(i), f32::from(i % 3)]).flat_map(f32::to_le_bytes);
@@ -179,25 +185,26 @@ async fn create(store: Arc<dyn ObjectStore>, g: u64) -> Result<(), zvf_write::Wr
     Ok(())
 }
 
-async fn join(backend: &Arc<FaultStore>, folder: &Path) -> Result<Build, (Class, String)> {
-    let joined = Build::join_object_store(dynamic(backend), PREFIX, folder, &options()).await;
-    joined.map_err(describe)
+async fn join_build(backend: &Arc<FaultStore>, folder: &Path) -> Result<Build, (Class, String)> {
+    let joined =
+        Build::join_object_store(to_object_store(backend), PREFIX, folder, &build_options()).await;
+    joined.map_err(describe_error)
 }
 
-fn describe(error: StoreError) -> (Class, String) {
+fn describe_error(error: StoreError) -> (Class, String) {
     (error.class(), error.to_string())
 }
 
-fn options() -> BuildOptions {
+fn build_options() -> BuildOptions {
     BuildOptions::default()
 }
 
-fn dynamic(backend: &Arc<FaultStore>) -> Arc<dyn ObjectStore> {
+fn to_object_store(backend: &Arc<FaultStore>) -> Arc<dyn ObjectStore> {
     Arc::clone(backend) as Arc<dyn ObjectStore>
 }
 
 /// Creates a runtime whose clock advances only when all tasks wait.
-pub(crate) fn runtime() -> anyhow::Result<Runtime> {
+pub(crate) fn create_runtime() -> anyhow::Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().start_paused(true).build()?)
 }
 
@@ -207,20 +214,21 @@ pub(crate) async fn wait_two_days() {
 }
 
 /// Returns the generation in the store; `None` when there is no store.
-pub(crate) async fn generation(backend: &Arc<FaultStore>) -> Result<Option<u64>, String> {
+pub(crate) async fn read_generation(backend: &Arc<FaultStore>) -> Result<Option<u64>, String> {
     backend.forget();
     backend.always(None);
     let store =
-        Store::from_object_store(dynamic(backend), &PREFIX.into(), OpenOptions::default()).await;
+        Store::from_object_store(to_object_store(backend), &PREFIX.into(), OpenOptions::default())
+            .await;
     match store {
         Err(error) if error.class() == Class::NotFound => Ok(None),
         Err(error) => Err(format!("the store cannot be opened: {error}")),
-        Ok(store) => build::read_store(&store, CELLS).await.map(Some),
+        Ok(store) => build::read_store_generation(&store, CELLS).await.map(Some),
     }
 }
 
 /// Checks the invariants after writers of these generations ended. The same writer then writes once more.
-pub(crate) async fn check(
+pub(crate) async fn check_invariants(
     backend: &Arc<FaultStore>,
     writer: Writer,
     folder: &Path,
@@ -228,7 +236,7 @@ pub(crate) async fn check(
 ) -> Result<(), String> {
     wait_two_days().await;
     let is_denied = backend.denied_deletes() > 0;
-    let found = writer.generation(backend).await;
+    let found = writer.read_generation(backend).await;
     let found = found.map_err(|error| format!("{error}; {outcomes:?}"))?;
     let done: Vec<u64> =
         outcomes.iter().filter(|(_, ended)| ended.is_ok()).map(|(g, _)| *g).collect();
@@ -238,7 +246,7 @@ pub(crate) async fn check(
     let is_right = match (done.as_slice(), found) {
         ([], None) => true,
         ([], Some(found)) => unsure.contains(&found),
-        ([one], Some(found)) => *one == found,
+        ([winner], Some(found)) => *winner == found,
         _ => false,
     };
     if !is_right {
@@ -254,12 +262,13 @@ pub(crate) async fn check(
         _ => return Err(format!("afterwards: {again:?}, on {found:?}; {outcomes:?}")),
     };
     wait_two_days().await;
-    let found = writer.generation(backend).await.map_err(|error| format!("afterwards: {error}"))?;
+    let found =
+        writer.read_generation(backend).await.map_err(|error| format!("afterwards: {error}"))?;
     if found != expected {
         return Err(format!("afterwards the store is of generation {found:?}, not {expected:?}"));
     }
     if writer != Writer::Join {
-        let names: Vec<String> = dynamic(backend)
+        let names: Vec<String> = to_object_store(backend)
             .list(None)
             .map_ok(|meta| meta.location.to_string())
             .try_filter(|name| std::future::ready(name.contains(".tmp-")))
@@ -289,17 +298,17 @@ mod tests {
     /// Checks that the checks detect a store of two writers.
     #[test]
     fn a_mixed_store_is_detected() {
-        runtime().unwrap().block_on(async {
+        create_runtime().unwrap().block_on(async {
             let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir().unwrap());
             Writer::Build.write(&backend, folder.path(), 1).await.unwrap();
-            assert_eq!(generation(&backend).await, Ok(Some(1)));
+            assert_eq!(read_generation(&backend).await, Ok(Some(1)));
             let other_store = Arc::new(FaultStore::new());
             Writer::Build.write(&other_store, folder.path(), 2).await.unwrap();
             let name = format!("{PREFIX}/0/vertices/c/3");
             let cell =
                 object_store::ObjectStoreExt::get(&*other_store, &name.as_str().into()).await;
             backend.insert(&name, &cell.unwrap().bytes().await.unwrap()).await;
-            assert!(generation(&backend).await.unwrap_err().contains("cell 3"));
+            assert!(read_generation(&backend).await.unwrap_err().contains("cell 3"));
         });
     }
 }

@@ -13,7 +13,7 @@ use fault_store::{Fault, FaultStore};
 use futures_util::future::join_all;
 use zvf_format::Class;
 
-use super::{Outcome, ROOT, Writer, check, objects, runtime};
+use super::{Outcome, ROOT, Writer, check_invariants, create_runtime, read_objects};
 use crate::Report;
 use crate::random::Random;
 
@@ -41,18 +41,18 @@ impl Race {
             let is_blind = round % 4 > 1;
             let backend = Arc::new(FaultStore::new());
             backend.ignore_conditions(is_blind);
-            delay(&backend, &mut random, writers);
+            plan_delays(&backend, &mut random, writers);
             let starts: Vec<u64> = (0..writers).map(|_| random.next() % 3_000).collect();
             let folder = tempfile::tempdir()?;
-            let raced = runtime()?.block_on(async {
-                let outcomes = race(&backend, &starts, folder.path()).await;
+            let raced = create_runtime()?.block_on(async {
+                let outcomes = race_builders(&backend, &starts, folder.path()).await;
                 won += u64::from(outcomes.iter().any(|(_, ended)| ended.is_ok()));
-                check(&backend, Writer::Build, folder.path(), &outcomes).await
+                check_invariants(&backend, Writer::Build, folder.path(), &outcomes).await
             });
             let place = format!("round {round}, {writers} writers, conditions ignored: {is_blind}");
             report.count(raced.map_err(|error| format!("{place}: {error}")));
         }
-        report.count(control(&mut random)?);
+        report.count(run_control(&mut random)?);
         // A race without winners proves nothing.
         let enough = won * 2 > self.loops;
         report.count(if enough { Ok(()) } else { Err(format!("{won} of {} won", self.loops)) });
@@ -61,19 +61,19 @@ impl Race {
 }
 
 /// Races writers without claims and conditions, until one has lost data.
-fn control(random: &mut Random) -> anyhow::Result<Result<(), String>> {
+fn run_control(random: &mut Random) -> anyhow::Result<Result<(), String>> {
     for _ in 0..CONTROL_ROUNDS {
         let backend = Arc::new(FaultStore::new());
         backend.ignore_conditions(true);
-        delay(&backend, random, 2);
+        plan_delays(&backend, random, 2);
         let folder = tempfile::tempdir()?;
-        let lost = runtime()?.block_on(async {
+        let lost = create_runtime()?.block_on(async {
             let copies = (1..=2).map(|g| {
                 let backend = Arc::clone(&backend);
-                async move { (g, copy(&backend, g).await) }
+                async move { (g, copy_objects(&backend, g).await) }
             });
             let outcomes = join_all(copies).await;
-            check(&backend, Writer::Build, folder.path(), &outcomes).await.is_err()
+            check_invariants(&backend, Writer::Build, folder.path(), &outcomes).await.is_err()
         });
         if lost {
             return Ok(Ok(()));
@@ -83,11 +83,11 @@ fn control(random: &mut Random) -> anyhow::Result<Result<(), String>> {
 }
 
 /// Builds generation `g` in another store, and puts each of its objects to `backend`, the root document last.
-async fn copy(backend: &FaultStore, g: u64) -> Outcome {
-    let own = Arc::new(FaultStore::new());
-    Writer::Build.write(&own, std::path::Path::new("unused"), g).await?;
+async fn copy_objects(backend: &FaultStore, g: u64) -> Outcome {
+    let source = Arc::new(FaultStore::new());
+    Writer::Build.write(&source, std::path::Path::new("unused"), g).await?;
     let to_outcome = |error: String| (Class::Io, error);
-    let all = objects(&own).await.map_err(to_outcome)?;
+    let all = read_objects(&source).await.map_err(to_outcome)?;
     let (last, first): (Vec<_>, Vec<_>) = all.into_iter().partition(|(name, _)| name == ROOT);
     for (name, bytes) in first.into_iter().chain(last) {
         let path = object_store::path::Path::from(name);
@@ -98,10 +98,10 @@ async fn copy(backend: &FaultStore, g: u64) -> Outcome {
 }
 
 /// Gives future requests random latencies.
-fn delay(backend: &FaultStore, random: &mut Random, writers: u64) {
+fn plan_delays(backend: &FaultStore, random: &mut Random, writers: u64) {
     let requests = usize::try_from(writers).unwrap_or(1) * 60;
     for nth in 0..requests {
-        let fault = match random.below(200) {
+        let fault = match random.next_below(200) {
             0 => Fault::AnswerLate,
             1 => Fault::AnswerLost,
             2 => Fault::Status(503),
@@ -114,7 +114,7 @@ fn delay(backend: &FaultStore, random: &mut Random, writers: u64) {
 }
 
 /// Starts a builder at each of these times, in milliseconds, and waits for all of them.
-async fn race(
+async fn race_builders(
     backend: &Arc<FaultStore>,
     starts: &[u64],
     folder: &std::path::Path,

@@ -56,15 +56,15 @@ impl Scale {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "scale", seed: self.seed, ..Report::default() };
         let mut before: Option<(u64, Vec<Step>)> = None;
-        for shards in sizes(self.chunks) {
+        for shards in list_sizes(self.chunks) {
             let store = Synthetic::new(shards);
-            let steps = measure(&store)?;
+            let steps = measure_steps(&store)?;
             for step in &steps {
-                report.say(&line(&store, step));
+                report.print_note(&format_step(&store, step));
             }
             if let Some((fewer, before)) = &before {
                 for (small, large) in before.iter().zip(&steps) {
-                    report.count(compare(small, large, store.chunks() - fewer));
+                    report.count(compare_steps(small, large, store.chunks() - fewer));
                 }
             }
             before = Some((store.chunks(), steps));
@@ -74,8 +74,8 @@ impl Scale {
             if smaller.is_some() && side * side * side > self.chunks {
                 break;
             }
-            let refreshed = refresh::measure(side)?;
-            report.say(&refreshed.line());
+            let refreshed = refresh::measure_refresh(side)?;
+            report.print_note(&refreshed.format_line());
             if let Some(smaller) = &smaller {
                 report.count(smaller.compare(&refreshed));
             }
@@ -86,7 +86,7 @@ impl Scale {
 }
 
 /// Shards on each axis of stores from small to large.
-fn sizes(chunks: u64) -> Vec<u64> {
+fn list_sizes(chunks: u64) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut shards = 4;
     while (shards * SHARD).pow(3) < chunks {
@@ -98,7 +98,7 @@ fn sizes(chunks: u64) -> Vec<u64> {
 }
 
 /// Every step on one store.
-fn measure(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
+fn measure_steps(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
     let (runtime, mut steps) = (Runtime::new()?, Vec::new());
     let mut step = |name, shards, work: &mut dyn FnMut() -> anyhow::Result<()>| {
         store.take_requests();
@@ -141,7 +141,7 @@ fn measure(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
 }
 
 /// Describes the requests of a step.
-fn line(store: &Synthetic, step: &Step) -> String {
+fn format_step(store: &Synthetic, step: &Step) -> String {
     let RequestCounts { documents, chunks, lists } = &step.requests;
     format!(
         "{} chunks, {}: {} documents of {} bytes, {} requests for {} bytes of chunks, {lists} lists, {} KiB held at most",
@@ -162,7 +162,7 @@ const fn count_crossed_shards(first: u64) -> u64 {
 
 /// Checks that a step asks a larger store, of so many more objects, for no more than a smaller one for each shard that it
 /// crosses, except for what documents list and for ids.
-fn compare(small: &Step, large: &Step, objects: u64) -> Result<(), String> {
+fn compare_steps(small: &Step, large: &Step, objects: u64) -> Result<(), String> {
     let (few, many) = (&small.requests, &large.requests);
     if many.documents.0 > few.documents.0 || many.lists > few.lists {
         return Err(format!("{}: more documents or lists: {few:?}, {many:?}", small.name));
@@ -196,10 +196,10 @@ mod tests {
     #[test]
     fn requests_do_not_grow_with_the_store() {
         let stores = [4, 8].map(Synthetic::new);
-        let [small, large] = stores.each_ref().map(|store| measure(store).unwrap());
+        let [small, large] = stores.each_ref().map(|store| measure_steps(store).unwrap());
         let objects = stores[1].chunks() - stores[0].chunks();
         for (small, large) in small.iter().zip(&large) {
-            compare(small, large, objects).unwrap();
+            compare_steps(small, large, objects).unwrap();
         }
         // By a warm handle: one shard of vertices, its index and a span of its cells.
         let warm = &large[2].requests;
@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn the_sizes_end_with_the_requested_one() {
-        assert_eq!(sizes(1), [4]);
-        assert_eq!(sizes(262_144), [4, 8]);
-        assert_eq!(sizes(10_000_000), [4, 8, 16, 27]);
+        assert_eq!(list_sizes(1), [4]);
+        assert_eq!(list_sizes(262_144), [4, 8]);
+        assert_eq!(list_sizes(10_000_000), [4, 8, 16, 27]);
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Refreshed {
 }
 
 impl Refreshed {
-    pub(super) fn line(&self) -> String {
+    pub(super) fn format_line(&self) -> String {
         let Self { chunks, built, files, read_calls, read_bytes, peak_bytes } = self;
         format!(
             "{chunks} chunks, refresh of a level: {built} of {} chunks built again, {read_calls} reads of {read_bytes} bytes, \
@@ -68,12 +68,12 @@ impl Refreshed {
 }
 
 /// Makes a store with `side` chunks on each axis and one level, and refreshes the level after an edit of one chunk.
-pub(super) fn measure(side: u64) -> anyhow::Result<Refreshed> {
+pub(super) fn measure_refresh(side: u64) -> anyhow::Result<Refreshed> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("points.zarrvectors");
     let address = path.to_str().context("a path that is no text")?;
     let runtime = Runtime::new()?;
-    runtime.block_on(create(address, side))?;
+    runtime.block_on(create_store(address, side))?;
     let options = Options { levels: Some(1), size: Some(1.0), ..Options::default() };
     let build = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
     runtime.block_on(zvf_pyramid::build(address, &options, &build, |_| {}))?;
@@ -81,14 +81,14 @@ pub(super) fn measure(side: u64) -> anyhow::Result<Refreshed> {
     let low = side as f64 / 2.0;
     let stale = Stale { boxes: vec![[vec![low; 3], vec![low + 1.0; 3]]], objects: Vec::new() };
     let mut built = None;
-    let (before, held) = (ProcessReads::now()?, HEAP.current_usage());
+    let (before, held) = (ProcessReads::read()?, HEAP.current_usage());
     HEAP.reset_peak_usage();
     runtime.block_on(zvf_pyramid::refresh(address, &options, &stale, &build, |event| {
         if let PyramidEvent::Rebuilt(rebuilt) = event {
             built = Some(rebuilt.built);
         }
     }))?;
-    let (after, peak) = (ProcessReads::now()?, HEAP.peak_usage());
+    let (after, peak) = (ProcessReads::read()?, HEAP.peak_usage());
     let built = built.context("the refresh reports nothing")?;
     ensure!(built > 0, "nothing was built again");
     Ok(Refreshed {
@@ -102,7 +102,7 @@ pub(super) fn measure(side: u64) -> anyhow::Result<Refreshed> {
 }
 
 /// Writes [`POINTS`] points into each of `side`³ chunks.
-async fn create(address: &str, side: u64) -> anyhow::Result<()> {
+async fn create_store(address: &str, side: u64) -> anyhow::Result<()> {
     let axes = Axis::spatial(3).context("three axes")?;
     let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[1.0; 3])?)?;
     let schema = schema.sharded(&[SHARD; 3])?;
@@ -141,7 +141,7 @@ struct ProcessReads {
 }
 
 impl ProcessReads {
-    fn now() -> anyhow::Result<Self> {
+    fn read() -> anyhow::Result<Self> {
         let text = fs::read_to_string("/proc/self/io").context("the system counts no reads")?;
         let field = |name: &str| {
             let value =
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_refresh_builds_no_more_of_a_larger_store() {
-        let [small, large] = [16, 32].map(|side| measure(side).unwrap());
+        let [small, large] = [16, 32].map(|side| measure_refresh(side).unwrap());
         assert_eq!((small.built, large.built), (1, 1));
         small.compare(&large).unwrap();
         let worse = Refreshed { built: 2, ..large };

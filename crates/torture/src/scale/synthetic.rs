@@ -77,24 +77,24 @@ impl Synthetic {
     }
 
     /// The key of a chunk, by its number.
-    fn key(&self, chunk: u64) -> [u64; 3] {
+    fn chunk_key(&self, chunk: u64) -> [u64; 3] {
         let side = self.side();
         [chunk / side / side, chunk / side % side, chunk % side]
     }
 
     /// The object at a path.
-    fn object(&self, path: &str) -> anyhow::Result<Option<Bytes>> {
+    fn make_object(&self, path: &str) -> anyhow::Result<Option<Bytes>> {
         if let Some(folder) = path.strip_suffix("zarr.json") {
-            return Ok(self.document(folder.trim_end_matches('/')).map(Bytes::from));
+            return Ok(self.make_document(folder.trim_end_matches('/')).map(Bytes::from));
         }
         let Some((array, chunk)) = path.split_once("/c/") else { return Ok(None) };
         let numbers: Option<Vec<u64>> = chunk.split('/').map(|part| part.parse().ok()).collect();
         let bytes = match (array, numbers.as_deref()) {
             ("0/vertices" | "0/vertex_fragments", Some([x, y, z])) => {
-                self.shard(array == "0/vertices", [*x, *y, *z])?
+                self.make_shard(array == "0/vertices", [*x, *y, *z])?
             }
             ("0/object_index/object_ids" | "0/object_index/manifests", Some([row])) => {
-                self.rows(array == "0/object_index/object_ids", *row)?
+                self.make_rows(array == "0/object_index/object_ids", *row)?
             }
             _ => return Ok(None),
         };
@@ -102,13 +102,13 @@ impl Synthetic {
     }
 
     /// A shard of vertices, or of fragment indexes.
-    fn shard(&self, vertices: bool, at: [u64; 3]) -> anyhow::Result<Vec<u8>> {
+    fn make_shard(&self, vertices: bool, at: [u64; 3]) -> anyhow::Result<Vec<u8>> {
         anyhow::ensure!(at.iter().all(|at| *at < self.shards), "a shard outside the grid");
         let (mut bytes, mut spans) = (Vec::new(), Vec::new());
         for cell in 0..SHARD.pow(3) {
             let within = [cell / SHARD / SHARD, cell / SHARD % SHARD, cell % SHARD];
             let low = [0, 1, 2].map(|axis| at[axis] * SHARD + within[axis]);
-            let payload = if vertices { points(low) } else { fragments()? };
+            let payload = if vertices { make_points(low) } else { make_fragments()? };
             let start = bytes.len() as u64;
             bytes.extend(encode_cell(&payload)?);
             spans.push(Some(start..bytes.len() as u64));
@@ -118,7 +118,7 @@ impl Synthetic {
     }
 
     /// A chunk of ids, or of manifests.
-    fn rows(&self, ids: bool, chunk: u64) -> anyhow::Result<Vec<u8>> {
+    fn make_rows(&self, ids: bool, chunk: u64) -> anyhow::Result<Vec<u8>> {
         let first = chunk.checked_mul(ROWS).context("a chunk outside the array")?;
         anyhow::ensure!(first < self.chunks(), "a chunk outside the array");
         let rows = first..first + ROWS;
@@ -128,7 +128,7 @@ impl Synthetic {
         let mut bytes = (ROWS as u32).to_le_bytes().to_vec();
         for row in rows {
             // The last chunk is as long as the others; nobody reads past the end of the array.
-            let key = self.key(row % self.chunks()).map(|x| x as i64);
+            let key = self.chunk_key(row % self.chunks()).map(|x| x as i64);
             let mut manifest = ManifestBuilder::new(3)?;
             manifest.single(&key, 0)?;
             let blob = manifest.encode();
@@ -138,45 +138,45 @@ impl Synthetic {
         Ok(bytes)
     }
 
-    fn document(&self, folder: &str) -> Option<String> {
+    fn make_document(&self, folder: &str) -> Option<String> {
         let document = match folder {
-            "" => self.root(),
-            "0" => group(json!({"zarr_vectors_level": {
+            "" => self.make_root(),
+            "0" => group_document(json!({"zarr_vectors_level": {
                 "level": 0, "vertex_count": self.chunks() * POINTS, "fragments_tile": true,
                 "arrays_present": ["vertices", "vertex_fragments", "object_index"],
             }})),
             "0/vertices" => {
-                return Some(self.cells(
+                return Some(self.make_cells_document(
                     &json!({"zv_array": "vertices", "dtype": "float32", "encoding": "raw"}),
                 ));
             }
             "0/vertex_fragments" => {
                 let about =
                     json!({"zv_array": "vertex_fragments", "encoding": "fragment_index_v1"});
-                return Some(self.cells(&about));
+                return Some(self.make_cells_document(&about));
             }
-            "0/object_index" => group(json!({
+            "0/object_index" => group_document(json!({
                 "zv_array": "object_index", "num_objects": self.chunks(), "num_present": self.chunks(),
                 "sid_ndim": 3, "layout": "vlen_manifests_v2", "object_ids_sorted": true,
             })),
             "0/object_index/object_ids" => {
                 let codec = json!({"name": "bytes", "configuration": {"endian": "little"}});
-                self.list("int64", &json!(0), &codec)
+                self.make_list_document("int64", &json!(0), &codec)
             }
             "0/object_index/manifests" => {
                 let codec = json!({"name": "vlen-bytes", "configuration": {}});
-                self.list("variable_length_bytes", &json!(""), &codec)
+                self.make_list_document("variable_length_bytes", &json!(""), &codec)
             }
             _ => return None,
         };
         Some(document.to_string())
     }
 
-    fn root(&self) -> Value {
+    fn make_root(&self) -> Value {
         let side = self.side() as f64;
         let axes: Vec<Value> =
             ["x", "y", "z"].map(|name| json!({"name": name, "type": "space"})).into();
-        group(json!({
+        group_document(json!({
             "zarr_vectors": {
                 "zv_version": "0.9.2", "format_capabilities": [], "chunk_shape": [1.0, 1.0, 1.0],
                 "bounds": [[0.0, 0.0, 0.0], [side, side, side]], "geometry_types": ["point_cloud"],
@@ -190,7 +190,7 @@ impl Synthetic {
     }
 
     /// The document of an array with a cell for each chunk, which lists them all.
-    fn cells(&self, about: &Value) -> String {
+    fn make_cells_document(&self, about: &Value) -> String {
         let side = self.side();
         let mut names: Vec<String> = (0..side).map(|at| at.to_string()).collect();
         names.sort(); // the list is sorted as texts
@@ -209,8 +209,14 @@ impl Synthetic {
             "index_location": "end",
         }});
         let (shape, chunk) = (vec![side; 3], vec![SHARD; 3]);
-        let document =
-            array(&json!(shape), &json!(chunk), "variable_length_bytes", &json!(""), &codec, about);
+        let document = array_document(
+            &json!(shape),
+            &json!(chunk),
+            "variable_length_bytes",
+            &json!(""),
+            &codec,
+            about,
+        );
         // Formatting a list of millions of values as values would take more memory than the rest.
         document.to_string().replacen(
             r#""attributes":{"#,
@@ -220,8 +226,8 @@ impl Synthetic {
     }
 
     /// The document of an array with a row for each object.
-    fn list(&self, dtype: &str, fill: &Value, codec: &Value) -> Value {
-        array(&json!([self.chunks()]), &json!([ROWS]), dtype, fill, codec, &json!({}))
+    fn make_list_document(&self, dtype: &str, fill: &Value, codec: &Value) -> Value {
+        array_document(&json!([self.chunks()]), &json!([ROWS]), dtype, fill, codec, &json!({}))
     }
 
     /// Whether nothing lies below a folder: those of attributes, of which there are none.
@@ -232,7 +238,7 @@ impl Synthetic {
     }
 
     /// Counts a request.
-    fn note(&self, path: &str, bytes: u64) {
+    fn count_request(&self, path: &str, bytes: u64) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let is_document = path.ends_with("zarr.json");
         let counter = if is_document { &mut requests.documents } else { &mut requests.chunks };
@@ -240,11 +246,11 @@ impl Synthetic {
     }
 }
 
-fn group(attributes: Value) -> Value {
+fn group_document(attributes: Value) -> Value {
     json!({"zarr_format": 3, "node_type": "group", "attributes": attributes})
 }
 
-fn array(
+fn array_document(
     shape: &Value,
     chunk: &Value,
     dtype: &str,
@@ -261,13 +267,13 @@ fn array(
 }
 
 /// The points of the chunk with this lower corner.
-fn points(low: [u64; 3]) -> Vec<u8> {
+fn make_points(low: [u64; 3]) -> Vec<u8> {
     let place = |at: u64| low.map(|x| (x as f32 + 0.2 * (1.0 + at as f32)).to_le_bytes());
     (0..POINTS).flat_map(place).flatten().collect()
 }
 
 /// One fragment that is all points of a chunk.
-fn fragments() -> anyhow::Result<Vec<u8>> {
+fn make_fragments() -> anyhow::Result<Vec<u8>> {
     let mut index = FragmentIndexBuilder::new();
     index.range(0, POINTS)?;
     Ok(index.encode())
@@ -279,28 +285,28 @@ impl fmt::Display for Synthetic {
     }
 }
 
-fn generic(error: anyhow::Error) -> Error {
+fn generic_error(error: anyhow::Error) -> Error {
     Error::Generic { store: "synthetic", source: error.into() }
 }
 
-fn missing(path: &Path) -> Error {
+fn missing_error(path: &Path) -> Error {
     Error::NotFound { path: path.to_string(), source: "it is not made".into() }
 }
 
-fn read_only() -> Error {
+fn read_only_error() -> Error {
     Error::NotSupported { source: "nothing is kept".into() }
 }
 
 #[async_trait::async_trait]
 impl ObjectStore for Synthetic {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let Some(all) = self.object(location.as_ref()).map_err(generic)? else {
-            self.note(location.as_ref(), 0);
-            return Err(missing(location));
+        let Some(all) = self.make_object(location.as_ref()).map_err(generic_error)? else {
+            self.count_request(location.as_ref(), 0);
+            return Err(missing_error(location));
         };
         let size = all.len() as u64;
         let range = match &options.range {
-            Some(range) => range.as_range(size).map_err(|error| generic(error.into()))?,
+            Some(range) => range.as_range(size).map_err(|error| generic_error(error.into()))?,
             None => 0..size,
         };
         let meta = ObjectMeta {
@@ -316,7 +322,7 @@ impl ObjectStore for Synthetic {
         } else {
             all.slice(range.start as usize..range.end as usize)
         };
-        self.note(location.as_ref(), part.len() as u64);
+        self.count_request(location.as_ref(), part.len() as u64);
         let payload = GetResultPayload::Stream(stream::iter([Ok(part)]).boxed());
         Ok(GetResult {
             payload,
@@ -332,7 +338,7 @@ impl ObjectStore for Synthetic {
         match self.is_bare(prefix) {
             true => stream::empty().boxed(),
             // Who lists chunks of a store of any size has asked for more than it holds.
-            false => stream::iter([Err(read_only())]).boxed(),
+            false => stream::iter([Err(read_only_error())]).boxed(),
         }
     }
 
@@ -344,12 +350,12 @@ impl ObjectStore for Synthetic {
                 common_prefixes: Vec::new(),
                 extensions: Default::default(),
             }),
-            false => Err(read_only()),
+            false => Err(read_only_error()),
         }
     }
 
     async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
-        Err(read_only())
+        Err(read_only_error())
     }
 
     async fn put_multipart_opts(
@@ -357,17 +363,17 @@ impl ObjectStore for Synthetic {
         _: &Path,
         _: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        Err(read_only())
+        Err(read_only_error())
     }
 
     fn delete_stream(
         &self,
         _: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        stream::iter([Err(read_only())]).boxed()
+        stream::iter([Err(read_only_error())]).boxed()
     }
 
     async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
-        Err(read_only())
+        Err(read_only_error())
     }
 }

@@ -12,15 +12,15 @@ pub(crate) struct Case {
     pub(crate) header: Option<(&'static str, &'static str)>,
 }
 
-fn case(rule: &'static str, request: impl Into<Vec<u8>>, status: u16) -> Case {
+fn new_case(rule: &'static str, request: impl Into<Vec<u8>>, status: u16) -> Case {
     Case { rule, request: request.into(), status, header: None }
 }
 
-fn get(target: &str, headers: &str) -> String {
+fn format_get(target: &str, headers: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")
 }
 
-fn post(target: &str, body: &str) -> String {
+fn format_post(target: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "POST {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -28,35 +28,37 @@ fn post(target: &str, body: &str) -> String {
 }
 
 /// Returns every request, in the order of the rules.
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn list_cases() -> Vec<Case> {
     let mut all = Vec::new();
     for rule in TARGETS {
         let of_rule = rule.targets.iter();
-        all.extend(of_rule.map(|(target, status)| case(rule.rule, get(target, ""), *status)));
+        all.extend(
+            of_rule.map(|(target, status)| new_case(rule.rule, format_get(target, ""), *status)),
+        );
     }
-    all.extend(sizes());
-    all.extend(lengths());
-    all.extend(heads());
-    all.extend(methods());
-    all.extend(ranges());
-    all.extend(hosts());
-    all.extend(bodies());
+    all.extend(size_cases());
+    all.extend(length_cases());
+    all.extend(head_cases());
+    all.extend(method_cases());
+    all.extend(range_cases());
+    all.extend(host_cases());
+    all.extend(body_cases());
     all
 }
 
 /// Returns requests at the limits of the head, and one beyond.
-fn sizes() -> Vec<Case> {
+fn size_cases() -> Vec<Case> {
     const RULE: &str = "request line 8 KiB, headers 16 KiB and 64, 200 query fields, 32 segments";
     let line = |bytes: usize| {
         let pad = bytes - "GET /healthz? HTTP/1.1".len();
-        get(&format!("/healthz?{}", "a".repeat(pad)), "")
+        format_get(&format!("/healthz?{}", "a".repeat(pad)), "")
     };
-    let fields = |n: usize| get(&format!("/healthz?{}", vec!["a=1"; n].join("&")), "");
+    let fields = |n: usize| format_get(&format!("/healthz?{}", vec!["a=1"; n].join("&")), "");
     // Two headers are always present.
-    let headers = |n: usize| get("/healthz", &"X: 1\r\n".repeat(n - 2));
-    let header = |bytes: usize| get("/healthz", &format!("X: {}\r\n", "a".repeat(bytes)));
-    let deep = |n: usize| get(&format!("/data/three{}", "/a".repeat(n - 2)), "");
-    let segment = |bytes: usize| get(&format!("/data/three/{}", "a".repeat(bytes)), "");
+    let headers = |n: usize| format_get("/healthz", &"X: 1\r\n".repeat(n - 2));
+    let header = |bytes: usize| format_get("/healthz", &format!("X: {}\r\n", "a".repeat(bytes)));
+    let deep = |n: usize| format_get(&format!("/data/three{}", "/a".repeat(n - 2)), "");
+    let segment = |bytes: usize| format_get(&format!("/data/three/{}", "a".repeat(bytes)), "");
     [
         (line(8192), 200),
         (line(8193), 414),
@@ -72,19 +74,19 @@ fn sizes() -> Vec<Case> {
         (header(15_000), 200),
         (header(17_000), 431),
         (header(1 << 20), 431),
-        (get("/healthz", &format!("{}: 1\r\n", "X".repeat(17_000))), 431),
+        (format_get("/healthz", &format!("{}: 1\r\n", "X".repeat(17_000))), 431),
         (deep(32), 404),
         (deep(33), 400),
         (segment(255), 404),
         (segment(256), 400),
-        (get(&format!("/api/three/info?{}", "&".repeat(4000)), ""), 200),
+        (format_get(&format!("/api/three/info?{}", "&".repeat(4000)), ""), 200),
     ]
-    .map(|(request, status)| case(RULE, request, status))
+    .map(|(request, status)| new_case(RULE, request, status))
     .into()
 }
 
 /// Returns requests with body lengths that two readers may interpret differently.
-fn lengths() -> Vec<Case> {
+fn length_cases() -> Vec<Case> {
     const RULE: &str = "conflicting lengths are refused and the connection closed";
     let with = |headers: &str, body: &str| {
         let target = "/api/three/query";
@@ -120,12 +122,12 @@ fn lengths() -> Vec<Case> {
         (format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nabcde{SMUGGLED}"), 400),
         (format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{chunked}\r\n\r\n0\r\n\r\n{SMUGGLED}"), 411),
     ]
-    .map(|(request, status)| case(RULE, request, status))
+    .map(|(request, status)| new_case(RULE, request, status))
     .into()
 }
 
 /// Returns malformed heads.
-fn heads() -> Vec<Case> {
+fn head_cases() -> Vec<Case> {
     const RULE: &str = "malformed requests are refused and the connection closed";
     [
         ("GET /healthz HTTP/1.1\nHost: localhost\n\n", 400),
@@ -155,31 +157,35 @@ fn heads() -> Vec<Case> {
         ("GET / HTTP/1.1\r\nHost: localhost\r\nX\u{e9}: 1\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: localhost\r\nX: a\x07b\r\n\r\n", 400),
     ]
-    .map(|(request, status)| case(RULE, request, status))
+    .map(|(request, status)| new_case(RULE, request, status))
     .into()
 }
 
-fn methods() -> Vec<Case> {
+fn method_cases() -> Vec<Case> {
     const RULE: &str = "read only: GET and HEAD, and POST of a query";
     let refused = ["PUT", "DELETE", "PATCH", "POST", "TRACE", "PROPFIND", "MKCOL", "FOO", "get"];
     let mut all = Vec::new();
     for method in refused {
         for target in ["/", "/data/three/zarr.json", "/api/stores"] {
-            let request = get(target, "").replacen("GET", method, 1);
-            all.push(Case { header: Some(("allow", "GET, HEAD")), ..case(RULE, request, 405) });
+            let request = format_get(target, "").replacen("GET", method, 1);
+            all.push(Case { header: Some(("allow", "GET, HEAD")), ..new_case(RULE, request, 405) });
         }
     }
     let connect = "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    all.push(case(RULE, connect, 405));
-    all.push(case(RULE, get("/", "").replacen("GET", "OPTIONS", 1), 405));
-    all.push(case(RULE, get("/healthz", "").replacen("GET", "HEAD", 1), 200));
-    all.push(case(RULE, get("/data/three/zarr.json", "").replacen("GET", "HEAD", 1), 200));
-    all.push(case(RULE, get("/", "X-HTTP-Method-Override: DELETE\r\n"), 200));
-    all.push(case(RULE, get("/", "Upgrade: h2c\r\n"), 200));
+    all.push(new_case(RULE, connect, 405));
+    all.push(new_case(RULE, format_get("/", "").replacen("GET", "OPTIONS", 1), 405));
+    all.push(new_case(RULE, format_get("/healthz", "").replacen("GET", "HEAD", 1), 200));
+    all.push(new_case(
+        RULE,
+        format_get("/data/three/zarr.json", "").replacen("GET", "HEAD", 1),
+        200,
+    ));
+    all.push(new_case(RULE, format_get("/", "X-HTTP-Method-Override: DELETE\r\n"), 200));
+    all.push(new_case(RULE, format_get("/", "Upgrade: h2c\r\n"), 200));
     all
 }
 
-fn ranges() -> Vec<Case> {
+fn range_cases() -> Vec<Case> {
     const RULE: &str = "one range per request";
     [
         ("bytes=0-9", 206),
@@ -205,14 +211,14 @@ fn ranges() -> Vec<Case> {
         ("", 200),
     ]
     .map(|(range, status)| {
-        let request = get("/data/three/large", &format!("Range: {range}\r\n"));
+        let request = format_get("/data/three/large", &format!("Range: {range}\r\n"));
         let length = (status == 416).then_some(("content-range", "bytes */8388608"));
-        Case { header: length, ..case(RULE, request.replacen("GET", "HEAD", 1), status) }
+        Case { header: length, ..new_case(RULE, request.replacen("GET", "HEAD", 1), status) }
     })
     .into()
 }
 
-fn hosts() -> Vec<Case> {
+fn host_cases() -> Vec<Case> {
     const RULE: &str = "a foreign Host on a loopback bind is refused; CORS off";
     let with = |host: &str, method: &str| {
         format!("{method} /healthz HTTP/1.1\r\n{host}Connection: close\r\n\r\n")
@@ -239,18 +245,18 @@ fn hosts() -> Vec<Case> {
         ("Host: localhost\r\nHost: evil.example\r\n", 400),
         ("X-Forwarded-Host: localhost\r\nHost: evil.example\r\n", 403),
     ]
-    .map(|(host, status)| case(RULE, with(host, "GET"), status))
+    .map(|(host, status)| new_case(RULE, with(host, "GET"), status))
     .into();
     let origin = "Origin: http://evil.example\r\n";
     let foreign = "Host: evil.example\r\nOrigin: http://evil.example\r\n";
-    all.push(case(RULE, with(foreign, "OPTIONS"), 403));
-    all.push(case(RULE, get("/healthz", origin).replacen("GET", "OPTIONS", 1), 405));
-    all.push(case(RULE, get("/healthz", origin), 200));
+    all.push(new_case(RULE, with(foreign, "OPTIONS"), 403));
+    all.push(new_case(RULE, format_get("/healthz", origin).replacen("GET", "OPTIONS", 1), 405));
+    all.push(new_case(RULE, format_get("/healthz", origin), 200));
     all
 }
 
 /// Returns bodies of queries.
-fn bodies() -> Vec<Case> {
+fn body_cases() -> Vec<Case> {
     const RULE: &str = "body 1 MiB; numbers parsed by type";
     let plan = "/api/three/plan";
     let claims = |length: &str| {
@@ -260,29 +266,29 @@ fn bodies() -> Vec<Case> {
     let deep = format!("{{\"a\": {}{}}}", "[".repeat(5000), "]".repeat(5000));
     let padded = |bytes: usize| format!("{{\"limit\": 5{}}}", " ".repeat(bytes - 12));
     [
-        (post(plan, "{}"), 200),
-        (post(plan, r#"{"bbox": [0, 0, 0, 1, 1, 1], "limit": 5}"#), 200),
-        (post(plan, &padded(1 << 20)), 200),
-        (post(plan, &padded((1 << 20) + 1)), 413),
-        (post(plan, &padded(3 << 20)), 413),
+        (format_post(plan, "{}"), 200),
+        (format_post(plan, r#"{"bbox": [0, 0, 0, 1, 1, 1], "limit": 5}"#), 200),
+        (format_post(plan, &padded(1 << 20)), 200),
+        (format_post(plan, &padded((1 << 20) + 1)), 413),
+        (format_post(plan, &padded(3 << 20)), 413),
         (claims("1048577"), 413),
         (claims("18446744073709551615"), 413),
-        (post(plan, ""), 400),
-        (post(plan, "{"), 400),
-        (post(plan, "[]"), 400),
-        (post(plan, "null"), 400),
-        (post(plan, "{} {}"), 400),
-        (post(plan, &deep), 400),
-        (post(plan, &format!("{{{}}}", many.join(","))), 400),
-        (post(plan, r#"{"bbox": [1e999, 0, 0, 1, 1, 1]}"#), 400),
-        (post(plan, r#"{"bbox": ["NaN", 0, 0, 1, 1, 1]}"#), 400),
-        (post(plan, r#"{"limit": -1}"#), 400),
-        (post(plan, r#"{"limit": {"a": 1}}"#), 400),
-        (post(plan, "{\"where\": \"\u{0}\"}"), 400),
-        (post("/api/three/info", "{}"), 405),
-        (post("/data/three/zarr.json", "{}"), 405),
+        (format_post(plan, ""), 400),
+        (format_post(plan, "{"), 400),
+        (format_post(plan, "[]"), 400),
+        (format_post(plan, "null"), 400),
+        (format_post(plan, "{} {}"), 400),
+        (format_post(plan, &deep), 400),
+        (format_post(plan, &format!("{{{}}}", many.join(","))), 400),
+        (format_post(plan, r#"{"bbox": [1e999, 0, 0, 1, 1, 1]}"#), 400),
+        (format_post(plan, r#"{"bbox": ["NaN", 0, 0, 1, 1, 1]}"#), 400),
+        (format_post(plan, r#"{"limit": -1}"#), 400),
+        (format_post(plan, r#"{"limit": {"a": 1}}"#), 400),
+        (format_post(plan, "{\"where\": \"\u{0}\"}"), 400),
+        (format_post("/api/three/info", "{}"), 405),
+        (format_post("/data/three/zarr.json", "{}"), 405),
     ]
-    .map(|(request, status)| case(RULE, request, status))
+    .map(|(request, status)| new_case(RULE, request, status))
     .into()
 }
 

@@ -69,7 +69,7 @@ impl Client {
         self.send(request)?;
         let mut piece = [0; 16 << 10];
         let head = loop {
-            if let Some(end) = find(&self.came, b"\r\n\r\n") {
+            if let Some(end) = find_bytes(&self.came, b"\r\n\r\n") {
                 break end + 4;
             }
             let count = self.stream.read(&mut piece)?;
@@ -104,31 +104,31 @@ impl Answer {
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let head = self.head()?;
         let mut fields = head.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
-        let found = fields.find(|(own, _)| own.eq_ignore_ascii_case(name))?;
+        let found = fields.find(|(field, _)| field.eq_ignore_ascii_case(name))?;
         Some(found.1.to_owned())
     }
 
     fn head(&self) -> Option<String> {
-        let end = find(&self.bytes, b"\r\n\r\n")?;
+        let end = find_bytes(&self.bytes, b"\r\n\r\n")?;
         Some(String::from_utf8_lossy(&self.bytes[..end]).into_owned())
     }
 
     /// Returns the bytes after the first head.
     pub(crate) fn body(&self) -> &[u8] {
-        find(&self.bytes, b"\r\n\r\n").map_or(&[][..], |end| &self.bytes[end + 4..])
+        find_bytes(&self.bytes, b"\r\n\r\n").map_or(&[][..], |end| &self.bytes[end + 4..])
     }
 
-    pub(crate) fn holds(&self, text: &str) -> bool {
-        find(&self.bytes, text.as_bytes()).is_some()
+    pub(crate) fn contains(&self, text: &str) -> bool {
+        find_bytes(&self.bytes, text.as_bytes()).is_some()
     }
 
     /// Returns the number of consecutive answers.
-    pub(crate) fn answers(&self) -> usize {
+    pub(crate) fn count_answers(&self) -> usize {
         self.bytes.windows(STATUS_LINE.len()).filter(|window| *window == STATUS_LINE).count()
     }
 }
 
-fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+fn find_bytes(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     bytes.windows(needle.len()).position(|window| window == needle)
 }
 

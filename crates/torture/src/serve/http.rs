@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::cases::{Case, cases};
+use super::cases::{Case, list_cases};
 use super::client::Answer;
 use super::{Program, Served};
 use crate::Report;
@@ -31,12 +31,12 @@ impl Http {
         let zvf = self.program.path()?;
         let mut report = Report { name: "http", seed: self.seed, ..Report::default() };
         let served = Served::start(&zvf, &[])?;
-        for case in cases() {
-            report.count(check(&served, &case));
+        for case in list_cases() {
+            report.count(check_case(&served, &case));
         }
         let mut random = Random::new(self.seed);
         for _ in 0..self.n {
-            let target = random_target(&mut random);
+            let target = make_random_target(&mut random);
             report.count(check_random(&served, &target));
         }
         served.stop()?;
@@ -49,7 +49,7 @@ impl Http {
     }
 }
 
-fn check(served: &Served, case: &Case) -> Result<(), String> {
+fn check_case(served: &Served, case: &Case) -> Result<(), String> {
     let shown = String::from_utf8_lossy(&case.request[..case.request.len().min(120)]).into_owned();
     let wrong = |what: String| format!("{}: {shown:?}: {what}", case.rule);
     let answer = served.send(&case.request).map_err(|error| wrong(format!("{error:#}")))?;
@@ -57,8 +57,8 @@ fn check(served: &Served, case: &Case) -> Result<(), String> {
     if found != Some(case.status) {
         return Err(wrong(format!("expected {}, found {found:?}", case.status)));
     }
-    if answer.answers() != 1 {
-        return Err(wrong(format!("{} answers", answer.answers())));
+    if answer.count_answers() != 1 {
+        return Err(wrong(format!("{} answers", answer.count_answers())));
     }
     if let Some((name, value)) = case.header
         && !answer.header(name).is_some_and(|found| found.contains(value))
@@ -90,22 +90,22 @@ fn check_answer(served: &Served, answer: &Answer, is_head: bool) -> Result<(), S
 }
 
 /// Returns a random target composed of meaningful parts.
-fn random_target(random: &mut Random) -> Vec<u8> {
+fn make_random_target(random: &mut Random) -> Vec<u8> {
     let mut target = b"/data/three".to_vec();
-    if random.below(4) == 0 {
-        target = random.one_of(&["/", "/api/three/", "/view/", "/data/"]).into();
+    if random.next_below(4) == 0 {
+        target = random.choose(&["/", "/api/three/", "/view/", "/data/"]).into();
     }
-    for _ in 0..random.below(8) {
-        let part = random.one_of(PARTS);
+    for _ in 0..random.next_below(8) {
+        let part = random.choose(PARTS);
         for byte in part.bytes() {
-            match random.below(5) {
+            match random.next_below(5) {
                 0 => target.extend(format!("%{byte:02x}").bytes()),
-                1 if random.below(8) == 0 => target.extend(format!("%25{byte:02X}").bytes()),
+                1 if random.next_below(8) == 0 => target.extend(format!("%25{byte:02X}").bytes()),
                 _ => target.push(byte),
             }
         }
-        if random.below(12) == 0 {
-            target.push(b"\x01\x7f\x80\xff?&=;:*\"<>\\^`{|}~"[random.below(20)]);
+        if random.next_below(12) == 0 {
+            target.push(b"\x01\x7f\x80\xff?&=;:*\"<>\\^`{|}~"[random.next_below(20)]);
         }
     }
     target
@@ -150,11 +150,11 @@ fn check_tokens(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
             let rule = "off loopback it needs a token, compared whole";
             let header = (status == 401).then_some(("www-authenticate", "Bearer"));
             let case = Case { rule, request: request.into_bytes(), status, header };
-            report.count(check(&served, &case));
+            report.count(check_case(&served, &case));
         }
     }
     let leak = served.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer correct-token\r\n\r\n")?;
-    report.count(if leak.holds("correct-token") {
+    report.count(if leak.contains("correct-token") {
         Err("the token is disclosed".into())
     } else {
         Ok(())
@@ -217,7 +217,7 @@ fn check_counts(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
         report.count(served.check_secrets(&answer));
         drop(clients);
         if held > 0 {
-            report.count(recovers(&served, request));
+            report.count(check_recovery(&served, request));
         }
         served.stop()?;
     }
@@ -225,7 +225,7 @@ fn check_counts(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// Checks that ended connections make room.
-fn recovers(served: &Served, request: &[u8]) -> Result<(), String> {
+fn check_recovery(served: &Served, request: &[u8]) -> Result<(), String> {
     for _ in 0..100 {
         if served.send(request).is_ok_and(|answer| answer.status() == Some(200)) {
             return Ok(());

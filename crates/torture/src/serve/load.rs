@@ -41,7 +41,7 @@ pub(super) struct Measurements {
 impl Load {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "load", seed: self.seed, ..Report::default() };
-        let served = start(&self.program.path()?, self.conns)?;
+        let served = start_server(&self.program.path()?, self.conns)?;
         let time = Duration::from_secs(self.secs);
         let start = Instant::now();
         let measured = ask_ranges(&served, self.conns, self.seed, || start.elapsed() < time);
@@ -52,21 +52,25 @@ impl Load {
         for failure in measured.failures {
             report.count(Err(failure));
         }
-        report.say(&format!(
+        report.print_note(&format!(
             "{rate:.0} answers of {RANGE_BYTES} bytes a second, p50 {:.1} ms, p99 {:.1} ms",
-            millis(percentile(&measured.times, 50)),
-            millis(p99)
+            to_millis(percentile(&measured.times, 50)),
+            to_millis(p99)
         ));
         let is_fast = rate >= self.min_rate as f64;
         report.count(if is_fast { Ok(()) } else { Err(format!("{rate:.0} answers a second")) });
         let is_even = p99 <= Duration::from_millis(self.p99_ms);
-        report.count(if is_even { Ok(()) } else { Err(format!("p99 is {:.1} ms", millis(p99))) });
+        report.count(if is_even {
+            Ok(())
+        } else {
+            Err(format!("p99 is {:.1} ms", to_millis(p99)))
+        });
         served.stop()?;
         Ok(report)
     }
 }
 
-fn start(zvf: &Path, conns: usize) -> anyhow::Result<Served> {
+fn start_server(zvf: &Path, conns: usize) -> anyhow::Result<Served> {
     let max_connections = (conns + 8).to_string();
     Served::start(
         zvf,
@@ -90,7 +94,8 @@ pub(super) fn ask_ranges(
                     let mut measured = Measurements::default();
                     let mut random = Random::new(seed.wrapping_mul(1000).wrapping_add(number));
                     let goes = || goes_on() && !has_failed.load(Ordering::Relaxed);
-                    if let Err(error) = ask_on_one(served, &mut random, goes, &mut measured) {
+                    if let Err(error) = ask_on_connection(served, &mut random, goes, &mut measured)
+                    {
                         measured.failures.push(format!("{error:#}"));
                         has_failed.store(true, Ordering::Relaxed);
                     }
@@ -108,7 +113,7 @@ pub(super) fn ask_ranges(
     all
 }
 
-fn ask_on_one(
+fn ask_on_connection(
     served: &Served,
     random: &mut Random,
     goes_on: impl Fn() -> bool,
@@ -116,7 +121,7 @@ fn ask_on_one(
 ) -> anyhow::Result<()> {
     let mut client = served.connect()?;
     while goes_on() {
-        let first = random.below(LARGE_BYTES as usize - RANGE_BYTES);
+        let first = random.next_below(LARGE_BYTES as usize - RANGE_BYTES);
         let last = first + RANGE_BYTES - 1;
         let request = format!(
             "GET /data/three/large HTTP/1.1\r\nHost: localhost\r\nRange: bytes={first}-{last}\r\n\r\n"
@@ -137,7 +142,7 @@ pub(super) fn percentile(times: &[Duration], percent: usize) -> Duration {
     times.get(at).copied().unwrap_or_default()
 }
 
-pub(super) fn millis(time: Duration) -> f64 {
+pub(super) fn to_millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 

@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use super::client::Client;
-use super::load::{ask_ranges, millis, percentile};
+use super::load::{ask_ranges, percentile, to_millis};
 use super::{Program, Served};
 use crate::Report;
 
@@ -60,7 +60,7 @@ impl Way {
         Self::Halved,
     ];
 
-    const fn start(self) -> &'static [u8] {
+    const fn first_bytes(self) -> &'static [u8] {
         match self {
             Self::Silent => b"",
             Self::Begun | Self::Halved => b"GET /healthz HTTP/1.1\r\nHost: loc",
@@ -74,7 +74,7 @@ impl Way {
     }
 
     /// Returns the time within which the server must have closed.
-    fn limit(self, times: &Times) -> Duration {
+    fn time_limit(self, times: &Times) -> Duration {
         match self {
             Self::Silent => times.short,
             Self::Begun | Self::Halved | Self::Dripped => times.short,
@@ -119,7 +119,7 @@ impl Slow {
                 let time = Duration::from_secs(self.secs);
                 ask_ranges(&served, GOOD_CLIENTS, self.seed + 1, || start.elapsed() < time)
             });
-            (be_slow(&served, self.conns, &times), good.join())
+            (run_slow_clients(&served, self.conns, &times), good.join())
         });
         for outcome in good? {
             report.count(outcome);
@@ -129,13 +129,14 @@ impl Slow {
             report.count(Err(failure));
         }
         let [before, after] = [percentile(&alone.times, 99), percentile(&with.times, 99)];
-        report.say(&format!(
+        report.print_note(&format!(
             "p99 of good clients: {:.1} ms alone, {:.1} ms",
-            millis(before),
-            millis(after)
+            to_millis(before),
+            to_millis(after)
         ));
-        let is_even = millis(after) <= millis(before) * self.factor;
-        let failure = || format!("p99 grows from {:.1} to {:.1} ms", millis(before), millis(after));
+        let is_even = to_millis(after) <= to_millis(before) * self.factor;
+        let failure =
+            || format!("p99 grows from {:.1} to {:.1} ms", to_millis(before), to_millis(after));
         report.count(if is_even { Ok(()) } else { Err(failure()) });
         served.stop()?;
         Ok(report)
@@ -143,7 +144,7 @@ impl Slow {
 }
 
 /// Opens all connections, sends byte by byte where that is the way, and waits until each is closed.
-fn be_slow(
+fn run_slow_clients(
     served: &Served,
     conns: usize,
     times: &Times,
@@ -152,7 +153,7 @@ fn be_slow(
     for number in 0..conns {
         let way = Way::ALL[number % Way::ALL.len()];
         let mut client = served.connect()?;
-        client.send(way.start())?;
+        client.send(way.first_bytes())?;
         if way == Way::Halved {
             client.end_sending()?;
         }
@@ -168,7 +169,7 @@ fn be_slow(
                 // Sending fails once the server has closed, which is expected.
                 drop(client.send(b"a"));
             }
-            let is_late = since.elapsed() > way.limit(times) + GRACE;
+            let is_late = since.elapsed() > way.time_limit(times) + GRACE;
             match (is_closed(way, &mut client, is_late), is_late) {
                 (true, _) => outcomes.push(Ok(())),
                 (false, true) => outcomes.push(Err(format!("{way:?} stays open"))),

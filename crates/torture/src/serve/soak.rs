@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::cases::{Case, cases};
+use super::cases::{Case, list_cases};
 use super::{Program, Served};
 use crate::Report;
 use crate::random::Random;
@@ -44,10 +44,10 @@ impl Soak {
                 .map(|number| {
                     let random = Random::new(self.seed.wrapping_add(number));
                     let served = &served;
-                    scope.spawn(move || ask_all(served, random, || start.elapsed() < time))
+                    scope.spawn(move || send_cases(served, random, || start.elapsed() < time))
                 })
                 .collect();
-            let samples = watch(&served, start, time);
+            let samples = collect_samples(&served, start, time);
             let clients: Vec<_> =
                 workers.into_iter().filter_map(|worker| worker.join().ok()).collect();
             (samples, clients)
@@ -58,22 +58,25 @@ impl Soak {
                 report.count(Err(failure));
             }
         }
-        self.judge(&samples?, &mut report);
+        self.check_growth(&samples?, &mut report);
         served.stop()?;
         Ok(report)
     }
 
     /// Checks that after a third of the time neither memory nor descriptors grow.
-    fn judge(&self, samples: &[Sample], report: &mut Report) {
-        let warm: Vec<Sample> =
-            samples.iter().copied().filter(|one| one.seconds * 3.0 >= self.secs as f64).collect();
+    fn check_growth(&self, samples: &[Sample], report: &mut Report) {
+        let warm: Vec<Sample> = samples
+            .iter()
+            .copied()
+            .filter(|sample| sample.seconds * 3.0 >= self.secs as f64)
+            .collect();
         let slope = slope_in_ten_minutes(&warm);
         let (first, last) = (warm.first(), warm.last());
-        let open = |one: Option<&Sample>| one.map_or(0, |one| one.descriptors);
-        report.say(&format!(
+        let open = |sample: Option<&Sample>| sample.map_or(0, |sample| sample.descriptors);
+        report.print_note(&format!(
             "{} samples, {:.0} KiB at the end, {slope:.0} KiB in ten minutes, descriptors {} to {}",
             warm.len(),
-            last.map_or(0.0, |one| one.resident_kib),
+            last.map_or(0.0, |sample| sample.resident_kib),
             open(first),
             open(last),
         ));
@@ -86,11 +89,15 @@ impl Soak {
 }
 
 /// Sends random cases, and checks that each gets its status.
-fn ask_all(served: &Served, mut random: Random, goes_on: impl Fn() -> bool) -> (u64, Vec<String>) {
-    let cases: Vec<Case> = cases();
+fn send_cases(
+    served: &Served,
+    mut random: Random,
+    goes_on: impl Fn() -> bool,
+) -> (u64, Vec<String>) {
+    let cases: Vec<Case> = list_cases();
     let (mut count, mut failures) = (0, Vec::new());
     while goes_on() && failures.len() < 5 {
-        let case = &cases[random.below(cases.len())];
+        let case = &cases[random.next_below(cases.len())];
         count += 1;
         match served.send(&case.request) {
             Ok(answer) if answer.status() == Some(case.status) => {}
@@ -103,16 +110,16 @@ fn ask_all(served: &Served, mut random: Random, goes_on: impl Fn() -> bool) -> (
 }
 
 /// Measures the server repeatedly.
-fn watch(served: &Served, start: Instant, time: Duration) -> anyhow::Result<Vec<Sample>> {
+fn collect_samples(served: &Served, start: Instant, time: Duration) -> anyhow::Result<Vec<Sample>> {
     let mut samples = Vec::new();
     while start.elapsed() < time {
         std::thread::sleep((time / 60).clamp(Duration::from_millis(100), Duration::from_secs(10)));
-        samples.push(sample(served, start)?);
+        samples.push(take_sample(served, start)?);
     }
     Ok(samples)
 }
 
-fn sample(served: &Served, start: Instant) -> anyhow::Result<Sample> {
+fn take_sample(served: &Served, start: Instant) -> anyhow::Result<Sample> {
     let process = format!("/proc/{}", served.child.id());
     let status = std::fs::read_to_string(format!("{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -128,9 +135,10 @@ fn sample(served: &Served, start: Instant) -> anyhow::Result<Sample> {
 fn slope_in_ten_minutes(samples: &[Sample]) -> f64 {
     let n = samples.len() as f64;
     let mean = |value: fn(&Sample) -> f64| samples.iter().map(value).sum::<f64>() / n;
-    let (x, y) = (mean(|one| one.seconds), mean(|one| one.resident_kib));
-    let along: f64 = samples.iter().map(|one| (one.seconds - x) * (one.resident_kib - y)).sum();
-    let across: f64 = samples.iter().map(|one| (one.seconds - x).powi(2)).sum();
+    let (x, y) = (mean(|sample| sample.seconds), mean(|sample| sample.resident_kib));
+    let along: f64 =
+        samples.iter().map(|sample| (sample.seconds - x) * (sample.resident_kib - y)).sum();
+    let across: f64 = samples.iter().map(|sample| (sample.seconds - x).powi(2)).sum();
     if across > 0.0 { along / across * 600.0 } else { 0.0 }
 }
 

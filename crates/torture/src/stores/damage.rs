@@ -44,7 +44,7 @@ pub(crate) struct Damage {
 
 impl Damage {
     /// Returns the damaged part of the store: the kind of array, or the key of a document.
-    pub(crate) fn part(&self) -> String {
+    pub(crate) fn damaged_part(&self) -> String {
         let path = self.changes.first().map_or("", |(path, _)| path.as_str());
         if self.kind == Kind::Field {
             return self.words.rsplit(' ').next().unwrap_or_default().to_owned();
@@ -62,16 +62,16 @@ impl fmt::Display for Damage {
 }
 
 /// Returns a random damage that is possible in this store.
-pub(crate) fn random(files: &[(String, Bytes)], random: &mut Random) -> Option<Damage> {
+pub(crate) fn choose_damage(files: &[(String, Bytes)], random: &mut Random) -> Option<Damage> {
     let kinds = [Kind::Byte, Kind::Field, Kind::Missing, Kind::Truncated, Kind::Swapped];
-    let kind = random.one_of(&kinds);
-    let documents: Vec<usize> = places(files, is_document);
-    let others: Vec<usize> = places(files, |path| !is_document(path));
+    let kind = random.choose(&kinds);
+    let documents: Vec<usize> = find_places(files, is_document);
+    let others: Vec<usize> = find_places(files, |path| !is_document(path));
     match kind {
-        Kind::Byte => byte(pick(files, &others, random)?, random),
-        Kind::Field => field(pick(files, &documents, random)?, random),
+        Kind::Byte => flip_bit(pick_file(files, &others, random)?, random),
+        Kind::Field => change_field(pick_file(files, &documents, random)?, random),
         Kind::Missing => {
-            let (path, _) = &files[random.below(files.len())];
+            let (path, _) = &files[random.next_below(files.len())];
             Some(Damage {
                 kind,
                 changes: vec![(path.clone(), None)],
@@ -79,16 +79,16 @@ pub(crate) fn random(files: &[(String, Bytes)], random: &mut Random) -> Option<D
             })
         }
         Kind::Truncated => {
-            let (path, bytes) = &files[random.below(files.len())];
-            let len = random.below(bytes.len().max(1));
+            let (path, bytes) = &files[random.next_below(files.len())];
+            let len = random.next_below(bytes.len().max(1));
             let changes = vec![(path.clone(), Some(bytes.slice(..len)))];
             Some(Damage { kind, changes, words: format!("{path} cut to {len} bytes") })
         }
-        Kind::Swapped => swapped(files, &others, random),
+        Kind::Swapped => swap_objects(files, &others, random),
     }
 }
 
-fn places(files: &[(String, Bytes)], is_selected: impl Fn(&str) -> bool) -> Vec<usize> {
+fn find_places(files: &[(String, Bytes)], is_selected: impl Fn(&str) -> bool) -> Vec<usize> {
     (0..files.len()).filter(|at| is_selected(&files[*at].0)).collect()
 }
 
@@ -96,32 +96,32 @@ fn is_document(path: &str) -> bool {
     path.ends_with("zarr.json")
 }
 
-fn pick<'a>(
+fn pick_file<'a>(
     files: &'a [(String, Bytes)],
     places: &[usize],
     random: &mut Random,
 ) -> Option<&'a (String, Bytes)> {
-    (!places.is_empty()).then(|| &files[places[random.below(places.len())]])
+    (!places.is_empty()).then(|| &files[places[random.next_below(places.len())]])
 }
 
-fn byte((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage> {
+fn flip_bit((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage> {
     if bytes.is_empty() {
         return None;
     }
-    let (at, mut damaged) = (random.below(bytes.len()), bytes.to_vec());
-    let bit = random.below(8);
+    let (at, mut damaged) = (random.next_below(bytes.len()), bytes.to_vec());
+    let bit = random.next_below(8);
     damaged[at] ^= 1 << bit;
     let words = format!("{path} byte {at} bit {bit}");
     Some(Damage { kind: Kind::Byte, changes: vec![(path.clone(), Some(damaged.into()))], words })
 }
 
 /// Changes one value of a document slightly, to another type, or removes it.
-fn field((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage> {
+fn change_field((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage> {
     let mut document: Value = serde_json::from_slice(bytes).ok()?;
     let mut pointers = Vec::new();
-    walk(&document, String::new(), &mut pointers);
-    let pointer = pointers[random.below(pointers.len())].clone();
-    let how = if random.below(4) == 0 {
+    collect_pointers(&document, String::new(), &mut pointers);
+    let pointer = pointers[random.next_below(pointers.len())].clone();
+    let how = if random.next_below(4) == 0 {
         let (parent, key) = pointer.rsplit_once('/')?;
         match document.pointer_mut(parent)? {
             Value::Object(object) => drop(object.remove(key)),
@@ -131,7 +131,7 @@ fn field((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage>
         "taken out"
     } else {
         let value = document.pointer_mut(&pointer)?;
-        *value = changed(value, random);
+        *value = change_value(value, random);
         "changed"
     };
     let text = serde_json::to_vec(&document).ok()?;
@@ -142,7 +142,7 @@ fn field((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage>
 }
 
 /// Collects the paths of all values except the document itself.
-fn walk(value: &Value, at: String, pointers: &mut Vec<String>) {
+fn collect_pointers(value: &Value, at: String, pointers: &mut Vec<String>) {
     if !at.is_empty() {
         pointers.push(at.clone());
     }
@@ -150,26 +150,26 @@ fn walk(value: &Value, at: String, pointers: &mut Vec<String>) {
         Value::Object(object) => {
             for (key, value) in object {
                 let key = key.replace('~', "~0").replace('/', "~1");
-                walk(value, format!("{at}/{key}"), pointers);
+                collect_pointers(value, format!("{at}/{key}"), pointers);
             }
         }
         Value::Array(items) => {
             for (i, value) in items.iter().enumerate() {
-                walk(value, format!("{at}/{i}"), pointers);
+                collect_pointers(value, format!("{at}/{i}"), pointers);
             }
         }
         _ => {}
     }
 }
 
-fn changed(value: &Value, random: &mut Random) -> Value {
+fn change_value(value: &Value, random: &mut Random) -> Value {
     match value {
-        Value::Number(number) => match random.below(3) {
+        Value::Number(number) => match random.next_below(3) {
             0 => Value::from(number.as_f64().unwrap_or(0.0) + 1.0),
             1 => Value::from(-1),
             _ => number.as_i64().map_or(Value::from(1e300), |n| Value::from(n.wrapping_add(1))),
         },
-        Value::String(text) => match random.below(2) {
+        Value::String(text) => match random.next_below(2) {
             0 => Value::from(format!("{text}x")),
             _ => Value::from(7),
         },
@@ -181,8 +181,12 @@ fn changed(value: &Value, random: &mut Random) -> Value {
 }
 
 /// Exchanges two different objects of one folder of chunks.
-fn swapped(files: &[(String, Bytes)], others: &[usize], random: &mut Random) -> Option<Damage> {
-    let (path, bytes) = pick(files, others, random)?;
+fn swap_objects(
+    files: &[(String, Bytes)],
+    others: &[usize],
+    random: &mut Random,
+) -> Option<Damage> {
+    let (path, bytes) = pick_file(files, others, random)?;
     let (array, _) = path.split_once("/c/")?;
     let start = format!("{array}/c/");
     let siblings: Vec<usize> = others
@@ -190,9 +194,9 @@ fn swapped(files: &[(String, Bytes)], others: &[usize], random: &mut Random) -> 
         .copied()
         .filter(|at| files[*at].0.starts_with(&start) && files[*at].1 != *bytes)
         .collect();
-    let (other, others_bytes) = pick(files, &siblings, random)?;
-    let words = format!("{path} and {other} swapped");
+    let (sibling, sibling_bytes) = pick_file(files, &siblings, random)?;
+    let words = format!("{path} and {sibling} swapped");
     let changes =
-        vec![(path.clone(), Some(others_bytes.clone())), (other.clone(), Some(bytes.clone()))];
+        vec![(path.clone(), Some(sibling_bytes.clone())), (sibling.clone(), Some(bytes.clone()))];
     Some(Damage { kind: Kind::Swapped, changes, words })
 }

@@ -46,7 +46,7 @@ struct Good {
     id: String,
     files: Vec<(String, Bytes)>,
     memory: InMemory,
-    known: Vec<Finding>,
+    findings: Vec<Finding>,
 }
 
 /// The results for one kind of damage.
@@ -61,25 +61,25 @@ impl Stores {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "stores", seed: self.seed, ..Report::default() };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
-        let good = self.good(&runtime)?;
+        let good = self.list_good_stores(&runtime)?;
         ensure!(!good.is_empty(), "no store of this name");
         let mut random = Random::new(self.seed);
         let mut shares: BTreeMap<Kind, Share> = BTreeMap::new();
         for n in 0..self.n {
             // A store may not support every kind of damage: another one is tried.
             let (store, damage) = loop {
-                let store = &good[random.below(good.len())];
-                if let Some(damage) = damage::random(&store.files, &mut random) {
+                let store = &good[random.next_below(good.len())];
+                if let Some(damage) = damage::choose_damage(&store.files, &mut random) {
                     break (store, damage);
                 }
             };
-            let tried = attempt(&runtime, store, &damage);
+            let tried = detect_damage(&runtime, store, &damage);
             let share = shares.entry(damage.kind).or_default();
             share.tried += 1;
             match &tried {
                 Ok(true) => share.found += 1,
                 Ok(false) => {
-                    let (n, example) = share.undetected.entry(damage.part()).or_default();
+                    let (n, example) = share.undetected.entry(damage.damaged_part()).or_default();
                     *n += 1;
                     *example = format!("{}: {damage}", store.id);
                 }
@@ -92,7 +92,7 @@ impl Stores {
         Ok(report)
     }
 
-    fn good(&self, runtime: &Runtime) -> anyhow::Result<Vec<Good>> {
+    fn list_good_stores(&self, runtime: &Runtime) -> anyhow::Result<Vec<Good>> {
         let is_selected = |id: &String| self.only.as_ref().is_none_or(|only| only == id);
         let ids = archives::ids().into_iter().filter(is_selected);
         let good = ids.map(|id| {
@@ -101,9 +101,9 @@ impl Stores {
                 .map(|(path, bytes)| (path, bytes.into()))
                 .collect();
             let memory = InMemory::new();
-            runtime.block_on(put(&memory, &files))?;
-            let known = runtime.block_on(findings(memory.fork())).context(id.clone())?;
-            Ok(Good { id, files, memory, known })
+            runtime.block_on(put_files(&memory, &files))?;
+            let findings = runtime.block_on(list_findings(memory.fork())).context(id.clone())?;
+            Ok(Good { id, files, memory, findings })
         });
         good.collect()
     }
@@ -124,7 +124,7 @@ impl Stores {
 }
 
 /// Returns whether the damage is found; an error is a panic, or a timeout.
-fn attempt(runtime: &Runtime, store: &Good, damage: &Damage) -> Result<bool, String> {
+fn detect_damage(runtime: &Runtime, store: &Good, damage: &Damage) -> Result<bool, String> {
     let looked = AssertUnwindSafe(|| {
         runtime.block_on(async {
             let memory = store.memory.fork();
@@ -135,25 +135,25 @@ fn attempt(runtime: &Runtime, store: &Good, damage: &Damage) -> Result<bool, Str
                     None => drop(memory.delete(&place).await),
                 }
             }
-            tokio::time::timeout(LONGEST, findings(memory)).await
+            tokio::time::timeout(LONGEST, list_findings(memory)).await
         })
     });
     match catch_unwind(looked) {
-        Ok(Ok(Ok(found))) => Ok(found.iter().any(|finding| !store.known.contains(finding))),
+        Ok(Ok(Ok(found))) => Ok(found.iter().any(|finding| !store.findings.contains(finding))),
         Ok(Ok(Err(error))) => Err(format!("it ended with an error: {error}")),
         Ok(Err(_)) => Err(format!("no end within {} s", LONGEST.as_secs())),
         Err(_) => Err("a panic".to_owned()),
     }
 }
 
-async fn put(memory: &InMemory, files: &[(String, Bytes)]) -> anyhow::Result<()> {
+async fn put_files(memory: &InMemory, files: &[(String, Bytes)]) -> anyhow::Result<()> {
     for (path, bytes) in files {
         memory.put(&path.as_str().into(), PutPayload::from(bytes.clone())).await?;
     }
     Ok(())
 }
 
-async fn findings(memory: InMemory) -> anyhow::Result<Vec<Finding>> {
+async fn list_findings(memory: InMemory) -> anyhow::Result<Vec<Finding>> {
     let (options, observer) = (Options::default(), Observer::default());
     let opened =
         Store::from_object_store(Arc::new(memory), &"".into(), OpenOptions::default()).await;

@@ -15,7 +15,7 @@ fn floats(values: &[f32], width: u32) -> Column {
     Column::new(Dtype::FLOAT32, width, bytes.into()).unwrap()
 }
 
-fn small(dtype: &str, width: u32, bytes: &[u8]) -> Column {
+fn small_column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
     Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
 }
 
@@ -23,13 +23,15 @@ fn small(dtype: &str, width: u32, bytes: &[u8]) -> Column {
 fn converts_every_kind_of_column() {
     let labels = Categories::new(vec![Value::from("a"), Value::from("b")], Some(9));
     let batch = Batch::new(Kind::Polyline, floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2))
-        .with_field(Field::new("n", small("uint16", 1, &[1, 0, 2, 0, 3, 0])))
+        .with_field(Field::new("n", small_column("uint16", 1, &[1, 0, 2, 0, 3, 0])))
         .unwrap()
-        .with_field(Field::new("v", small("int8", 2, &[1, 2, 3, 4, 5, 255])))
+        .with_field(Field::new("v", small_column("int8", 2, &[1, 2, 3, 4, 5, 255])))
         .unwrap()
-        .with_field(Field::new("flag", small("bool", 1, &[1, 0, 1])))
+        .with_field(Field::new("flag", small_column("bool", 1, &[1, 0, 1])))
         .unwrap()
-        .with_field(Field::new("label", small("uint8", 1, &[1, 9, 0])).with_categories(labels))
+        .with_field(
+            Field::new("label", small_column("uint8", 1, &[1, 9, 0])).with_categories(labels),
+        )
         .unwrap()
         .with_parts(Parts::new(vec![0, 1, 3], vec![ObjectId(7), ObjectId(-1)]).unwrap())
         .unwrap();
@@ -92,12 +94,12 @@ fn every_number_keeps_its_type() {
     ] {
         let size = usize::try_from(dtype.parse::<Dtype>().unwrap().size).unwrap();
         let batch = Batch::new(Kind::PointCloud, floats(&[1.0], 1))
-            .with_field(Field::new("a", small(dtype, 1, &vec![0; size])))
+            .with_field(Field::new("a", small_column(dtype, 1, &vec![0; size])))
             .unwrap();
         let rows = record_batch(&batch).unwrap();
         assert_eq!((rows.column(1).data_type(), rows.column(1).null_count()), (&expected, 0));
     }
-    let half = small("float16", 2, &[0, 0x3c, 0, 0xc0]); // 1 and -2
+    let half = small_column("float16", 2, &[0, 0x3c, 0, 0xc0]); // 1 and -2
     let rows = record_batch(&Batch::new(Kind::PointCloud, half)).unwrap();
     let list = rows.column(0).as_fixed_size_list();
     let values: Vec<f32> =
@@ -111,7 +113,7 @@ fn shares_codes_as_keys_of_a_dictionary() {
         let field = Field::new("label", codes).with_categories(Categories::new(labels, missing));
         Batch::new(Kind::PointCloud, floats(&[1.0, 2.0], 1)).with_field(field).unwrap()
     };
-    let codes = small("int8", 1, &[1, 0xff]);
+    let codes = small_column("int8", 1, &[1, 0xff]);
     let batch = labelled(codes.clone(), vec![Value::Int(10), Value::UInt(20)], Some(-1));
     let rows = record_batch(&batch).unwrap();
     let column = rows.column(1).as_dictionary::<Int8Type>();
@@ -120,32 +122,36 @@ fn shares_codes_as_keys_of_a_dictionary() {
     assert_eq!((column.is_null(0), column.is_null(1)), (false, true));
     assert!(rows.schema().field(1).is_nullable());
 
-    let batch =
-        labelled(small("int16", 1, &[1, 0, 0, 0]), vec![Value::Float(0.5), Value::Null], None);
+    let batch = labelled(
+        small_column("int16", 1, &[1, 0, 0, 0]),
+        vec![Value::Float(0.5), Value::Null],
+        None,
+    );
     let rows = record_batch(&batch).unwrap();
     let column = rows.column(1).as_dictionary::<Int16Type>();
     assert_eq!(column.values().as_primitive::<Float64Type>().value(0), 0.5);
     assert_eq!(column.logical_null_count(), 1);
 
-    let batch = labelled(small("uint8", 1, &[1, 0]), vec![Value::Int(1), Value::from("x")], None);
+    let batch =
+        labelled(small_column("uint8", 1, &[1, 0]), vec![Value::Int(1), Value::from("x")], None);
     let rows = record_batch(&batch).unwrap();
     let column = rows.column(1).as_dictionary::<UInt8Type>();
     let texts: Vec<Option<&str>> = column.values().as_string::<i32>().iter().collect();
     assert_eq!(texts, [Some("1"), Some("x")]);
     assert!(!rows.schema().field(1).is_nullable());
 
-    let batch = labelled(small("uint8", 2, &[0, 9, 9, 0]), vec![Value::from("x")], Some(9));
+    let batch = labelled(small_column("uint8", 2, &[0, 9, 9, 0]), vec![Value::from("x")], Some(9));
     let rows = record_batch(&batch).unwrap();
     let list = rows.column(1).as_fixed_size_list();
     assert_eq!((list.value_length(), list.values().null_count()), (2, 2));
 
     for (codes, message) in [
         (
-            small("uint8", 1, &[0, 2]),
+            small_column("uint8", 1, &[0, 2]),
             "cannot decode the categories of \"label\": code 2 is none of 1 categories",
         ),
         (
-            small("float32", 1, &[0; 8]),
+            small_column("float32", 1, &[0; 8]),
             "cannot decode the categories of \"label\": code -1 is none of 1 categories",
         ),
     ] {
@@ -156,7 +162,7 @@ fn shares_codes_as_keys_of_a_dictionary() {
 
 #[test]
 fn keeps_the_unit_and_description_of_an_attribute() {
-    let mut field = Field::new("v", small("uint8", 1, &[1]));
+    let mut field = Field::new("v", small_column("uint8", 1, &[1]));
     field.unit = Some("mm".into());
     field.description = Some("how far".into());
     let batch = Batch::new(Kind::PointCloud, floats(&[1.0], 1)).with_field(field).unwrap();
@@ -169,7 +175,7 @@ fn keeps_the_unit_and_description_of_an_attribute() {
 fn edges_are_rows_of_their_own() {
     let batch = Batch::new(Kind::Graph, floats(&[1.0, 2.0, 3.0], 1));
     assert!(element_record_batch(&batch, 0).unwrap().is_none());
-    let weight = Field::new("w", small("uint8", 1, &[7, 8]));
+    let weight = Field::new("w", small_column("uint8", 1, &[7, 8]));
     let edges = Elements::new(2, vec![0, 1, 1, 2]).unwrap().with_field(weight).unwrap();
     let rows = element_record_batch(&batch.with_elements(edges).unwrap(), 5).unwrap().unwrap();
     let ends = rows.column(0).as_fixed_size_list().values().as_primitive::<Int64Type>().values();

@@ -22,7 +22,7 @@ pub(super) const SPEC: Spec = Spec {
         "annot",
         "label",
     ],
-    recognizes,
+    recognizes: is_freesurfer,
     read: Some(read::surface::freesurfer::open),
     write: Some(write::freesurfer::open),
     capabilities: Capabilities {
@@ -33,7 +33,7 @@ pub(super) const SPEC: Spec = Spec {
     },
 };
 
-fn recognizes(start: &Start<'_>) -> bool {
+fn is_freesurfer(start: &Start<'_>) -> bool {
     let name = start.path.and_then(|path| path.file_name()?.to_str()).unwrap_or_default();
     if start.is_folder {
         let names = ["lh.white", "rh.white", "lh.pial", "rh.pial"];

@@ -268,7 +268,7 @@ impl Format {
     }
 
     /// Returns the names of all formats that can be read, for messages.
-    pub(crate) fn readable() -> String {
+    pub(crate) fn list_readable() -> String {
         let tokens: Vec<_> = Self::ALL.iter().filter(|f| f.is_read()).map(|f| f.token()).collect();
         tokens.join(", ")
     }

@@ -9,7 +9,7 @@ pub(super) const SPEC: Spec = Spec {
     token: "stl",
     name: "STL",
     extensions: &["stl"],
-    recognizes,
+    recognizes: is_stl,
     read: Some(read::stl::open),
     write: Some(write::stl::open),
     capabilities: Capabilities {
@@ -27,7 +27,7 @@ pub(super) const SPEC: Spec = Spec {
 };
 
 /// Returns whether it is STL: a binary file has the length that its count implies, and a text has facets.
-fn recognizes(start: &Start<'_>) -> bool {
+fn is_stl(start: &Start<'_>) -> bool {
     let count = start.bytes.get(80..84).and_then(|count| count.try_into().ok());
     let length = count.map(|count| 84 + u64::from(u32::from_le_bytes(count)) * 50);
     let head = start.bytes.get(..start.bytes.len().min(1024)).unwrap_or(start.bytes);

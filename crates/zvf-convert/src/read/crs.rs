@@ -10,7 +10,7 @@
 use serde_json::Value as Json;
 
 /// Returns the unit of the horizontal axes.
-pub(crate) fn unit(crs: &Json) -> Option<&'static str> {
+pub(crate) fn find_unit(crs: &Json) -> Option<&'static str> {
     match crs {
         Json::String(text) if text.contains('[') => wkt_unit(text),
         Json::String(text) => is_wgs84(text).then_some("degree"),
@@ -131,7 +131,7 @@ mod tests {
             (json!({"components": [projected, {}]}), Some("meter")),
             (json!("PROJCS["), None),
         ] {
-            assert_eq!(unit(&crs), expected, "{crs}");
+            assert_eq!(find_unit(&crs), expected, "{crs}");
         }
     }
 }

@@ -22,7 +22,7 @@ use super::input::Bytes;
 use super::lines::{Lines, MAX_LINE_BYTES};
 use super::record::Vertices;
 use super::roles::{AXES, MAX_AXES, OBJECT, PART, point_kind};
-use super::values::{NamedValues, Values, float};
+use super::values::{NamedValues, Values, parse_f64};
 use super::{Notes, Piece, ReadOptions, Reader, TextOptions};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -38,7 +38,7 @@ pub(crate) fn open(
     let (lines, spare) = (Lines::new(bytes), Record::default());
     let mut records = Records { lines, delimiter, comment: text.comment, spare, sizes: (0, 0) };
     let Some(first) = records.next()? else {
-        let bad = records.lines.bytes().bad(
+        let bad = records.lines.bytes().input_error(
             Class::Truncated,
             Place::Line(1),
             "names of columns",
@@ -148,7 +148,7 @@ impl Skipped {
                 ConvertError::Input(bad) => {
                     format!("{}: expected {}, found {}", bad.place, bad.expected, bad.found)
                 }
-                other => other.to_string(),
+                error => error.to_string(),
             };
             self.first.push(text);
         }
@@ -251,7 +251,7 @@ impl Rules {
         fields: impl Iterator<Item = &'v mut Values>,
     ) -> Result<Option<ObjectId>, Fault> {
         for at in &self.roles.positions {
-            let text = trim(value(*at));
+            let text = trim_blanks(value(*at));
             if self.exact_positions && !is_exact_float64(text) {
                 return Err(Fault::Rounded(*at));
             }
@@ -262,7 +262,7 @@ impl Rules {
         }
         for ((at, values), exact) in self.roles.fields.iter().zip(fields).zip(&self.exact) {
             let (dtype, text) = (values.dtype(), value(*at));
-            let text = if dtype.kind == DtypeKind::Text { text } else { trim(text) };
+            let text = if dtype.kind == DtypeKind::Text { text } else { trim_blanks(text) };
             let is_float = dtype.kind == DtypeKind::Float;
             if *exact && is_float && !is_exact_float64(text) {
                 return Err(Fault::Rounded(*at));
@@ -368,7 +368,12 @@ impl Records {
         loop {
             let Some(line) = self.lines.next()? else {
                 if quoted {
-                    let bad = self.bad(record.line, Class::Truncated, "a closing quote", "the end");
+                    let bad = self.input_error(
+                        record.line,
+                        Class::Truncated,
+                        "a closing quote",
+                        "the end",
+                    );
                     return Err(bad.into());
                 }
                 return Ok(None);
@@ -393,19 +398,21 @@ impl Records {
             }
             if record.text.len() > MAX_LINE_BYTES {
                 let expected = format!("at most {MAX_LINE_BYTES} bytes before the closing quote");
-                return Err(self.bad(record.line, Class::LimitExceeded, expected, "more").into());
+                return Err(self
+                    .input_error(record.line, Class::LimitExceeded, expected, "more")
+                    .into());
             }
         }
     }
 
-    fn bad(
+    fn input_error(
         &self,
         line: u64,
         class: Class,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> BadInput {
-        self.lines.bytes().bad(class, Place::Line(line), expected, found)
+        self.lines.bytes().input_error(class, Place::Line(line), expected, found)
     }
 
     fn bad_header(
@@ -415,7 +422,7 @@ impl Records {
         found: impl Into<String>,
     ) -> BadInput {
         let place = Place::Named("names of columns".to_owned());
-        self.lines.bytes().bad(class, place, expected, found)
+        self.lines.bytes().input_error(class, place, expected, found)
     }
 }
 
@@ -473,7 +480,7 @@ impl TypeInference<'_> {
         let rows = || sample.iter().filter(|record| record.len() == self.columns);
         let values =
             || rows().map(|record| record.value(at)).filter(|text| !text.trim().is_empty());
-        let is_number = |text: &&str| float(text.trim()).is_some();
+        let is_number = |text: &&str| parse_f64(text.trim()).is_some();
         let numbers = values().filter(is_number).count();
         if numbers * 10 >= (values().count() * 9).max(1) {
             let is_known = |text: &&str| {
@@ -491,9 +498,9 @@ impl TypeInference<'_> {
 /// Returns the type that fits all `values`.
 fn infer_type<'a>(values: impl Iterator<Item = &'a str> + Clone, marks: &[String]) -> ColumnType {
     let exactly = |dtype| ColumnType { dtype, exact: true, missing: Vec::new() };
-    let filled = || values.clone().filter(|text| !trim(text).is_empty());
+    let filled = || values.clone().filter(|text| !trim_blanks(text).is_empty());
     let mut summary = ValueSummary::default();
-    values.clone().for_each(|text| summary.add(trim(text), marks));
+    values.clone().for_each(|text| summary.add(trim_blanks(text), marks));
     if !summary.blank && !summary.not_signed {
         return exactly(Dtype::INT64);
     }
@@ -533,7 +540,7 @@ impl ValueSummary {
         if self.words {
             return; // the column is text already
         }
-        if signed || unsigned || float(text).is_some() {
+        if signed || unsigned || parse_f64(text).is_some() {
             self.numbers = true;
             return;
         }
@@ -546,7 +553,7 @@ impl ValueSummary {
 }
 
 /// Removes white space around `text`. Two visible ASCII bytes at the ends show quickly that there is none.
-fn trim(text: &str) -> &str {
+fn trim_blanks(text: &str) -> &str {
     match text.as_bytes() {
         [b'!'..=b'~'] | [b'!'..=b'~', .., b'!'..=b'~'] => text,
         _ => text.trim(),
@@ -677,7 +684,7 @@ impl Table {
             let found = record.len().to_string();
             return Err(self
                 .records
-                .bad(record.line, Class::CountMismatch, expected, found)
+                .input_error(record.line, Class::CountMismatch, expected, found)
                 .into());
         }
         let Vertices { positions, fields, .. } = &mut self.vertices;
@@ -713,7 +720,7 @@ impl Table {
         let place = Place::Column { line: record.line, column };
         let expected = "a whole number that float64 holds exactly";
         let found: String = record.value(at).trim().chars().take(MAX_SHOWN_CHARS).collect();
-        let bad = self.records.lines.bytes().bad(Class::Encoding, place, expected, found);
+        let bad = self.records.lines.bytes().input_error(Class::Encoding, place, expected, found);
         bad.with_hint(
             "the column has missing values or fractions: state its type, float64 to have it rounded, \
              int64 where none is missing, or text",
@@ -731,7 +738,8 @@ impl Table {
         let place = Place::Column { line: record.line, column };
         let found: String = record.value(at).chars().take(MAX_SHOWN_CHARS).collect();
         let bytes = self.records.lines.bytes();
-        let bad = bytes.bad(Class::Encoding, place, dtype.to_string(), format!("{found:?}"));
+        let bad =
+            bytes.input_error(Class::Encoding, place, dtype.to_string(), format!("{found:?}"));
         if is_inferred {
             bad.with_hint("its type was inferred from the first lines: state it")
         } else {

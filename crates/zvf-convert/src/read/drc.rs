@@ -7,7 +7,7 @@ use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::{Field, Kind};
 
-use super::geometry::{Geometry, WholeFile, numbers};
+use super::geometry::{Geometry, WholeFile, number_column};
 use super::input::Bytes;
 use super::{Format, ReadOptions, Reader};
 use crate::ConvertError;
@@ -16,8 +16,9 @@ use crate::draco::{self, Limits, Meaning};
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let file = WholeFile::read(bytes, options)?;
     let limits = Limits::from_memory(options.memory);
-    let stream = draco::decode(&file.bytes, &limits)
-        .map_err(|fault| file.bad_at(fault.class, fault.byte, fault.expected, fault.found))?;
+    let stream = draco::decode(&file.bytes, &limits).map_err(|fault| {
+        file.input_error_at(fault.class, fault.byte, fault.expected, fault.found)
+    })?;
     let mut positions = None;
     let mut fields: Vec<Field> = Vec::new();
     for attribute in stream.attributes {
@@ -36,7 +37,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         fields.push(Field::new(name, attribute.values));
     }
     let Some(positions) = positions else {
-        return Err(file.bad_in(
+        return Err(file.input_error_in(
             Class::NotFound,
             "the stream",
             "an attribute of positions",
@@ -48,7 +49,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     geometry.fields = fields;
     if let Some(faces) = stream.faces {
         let flat = faces.as_flattened();
-        let rows = numbers(Dtype::INT64, 3, flat, |point| i64::from(*point).to_le_bytes())?;
+        let rows = number_column(Dtype::INT64, 3, flat, |point| i64::from(*point).to_le_bytes())?;
         geometry.elements = Some((rows, Vec::new()));
     }
     if !stream.keeps_order {
@@ -63,6 +64,6 @@ mod tests {
 
     #[test]
     fn reads_golden_files() {
-        golden::check("draco");
+        golden::check_files("draco");
     }
 }

@@ -13,7 +13,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
 use super::input::Bytes;
-use super::values::no_batch;
+use super::values::batch_error;
 use super::{ElementHeader, Format, Group, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -41,7 +41,7 @@ impl WholeFile {
             if to_u64(all.len()) > options.memory {
                 let expected = format!("at most {} bytes, which are held at once", options.memory);
                 let place = Place::Byte(options.memory);
-                let bad = bytes.bad(Class::LimitExceeded, place, expected, "more");
+                let bad = bytes.input_error(Class::LimitExceeded, place, expected, "more");
                 return Err(bad.with_hint("allow more memory").into());
             }
         }
@@ -50,7 +50,7 @@ impl WholeFile {
     }
 
     /// Returns an error at an offset of the file.
-    pub(super) fn bad_at(
+    pub(super) fn input_error_at(
         &self,
         class: Class,
         byte: usize,
@@ -62,7 +62,7 @@ impl WholeFile {
     }
 
     /// Returns an error in a part of the file that has a name.
-    pub(super) fn bad_in(
+    pub(super) fn input_error_in(
         &self,
         class: Class,
         part: impl Into<String>,
@@ -76,7 +76,12 @@ impl WholeFile {
     pub(super) fn text(&self) -> Result<&str, ConvertError> {
         let bytes = self.bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.bytes);
         std::str::from_utf8(bytes).map_err(|error| {
-            self.bad_at(Class::Encoding, error.valid_up_to(), "text in UTF-8", "other bytes")
+            self.input_error_at(
+                Class::Encoding,
+                error.valid_up_to(),
+                "text in UTF-8",
+                "other bytes",
+            )
         })
     }
 }
@@ -119,7 +124,7 @@ impl Geometry {
     pub(super) fn new(kind: Kind, positions: Column) -> Self {
         Self {
             kind,
-            axes: super::roles::axes(positions.width()),
+            axes: super::roles::default_axes(positions.width()),
             unit: None,
             positions,
             fields: Vec::new(),
@@ -237,15 +242,15 @@ impl Pieces {
         let rows = std::mem::replace(&mut self.vertices, end)..end;
         let batch = Batch::new(geometry.kind, geometry.positions.slice(rows.clone()));
         let fields = slice_all(&geometry.fields, rows.clone());
-        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(no_batch)?;
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(batch_error)?;
         let batch = match &geometry.owners {
             VertexOwners::None => batch,
             VertexOwners::Each(owners) => {
                 let owners = owners.get(rows).unwrap_or_default().to_vec();
-                batch.with_vertex_objects(owners).map_err(no_batch)?
+                batch.with_vertex_objects(owners).map_err(batch_error)?
             }
             VertexOwners::Runs(parts) => {
-                batch.with_parts(slice_parts(parts, &rows)?).map_err(no_batch)?
+                batch.with_parts(slice_parts(parts, &rows)?).map_err(batch_error)?
             }
         };
         Ok(Piece::Vertices(batch))
@@ -270,7 +275,7 @@ fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts, Co
         offsets.push(end.min(rows.end) - rows.start);
         objects.push(*object);
     }
-    Parts::new(offsets, objects).map_err(no_batch)
+    Parts::new(offsets, objects).map_err(batch_error)
 }
 
 fn slice_all(fields: &[Field], rows: std::ops::Range<usize>) -> Vec<Field> {
@@ -341,19 +346,19 @@ fn categorical_field(name: &str, values: &[String]) -> Result<Field, ConvertErro
         })?;
         codes.extend_from_slice(&code.to_le_bytes());
     }
-    let column = super::values::column(INT32, 1, codes)?;
+    let column = super::values::new_column(INT32, 1, codes)?;
     let categories = Categories::new(distinct, None);
     Ok(Field::new(name, column).with_categories(categories))
 }
 
 /// Creates a column of `values`. `bytes` converts each to little-endian bytes.
-pub(super) fn numbers<const N: usize, T>(
+pub(super) fn number_column<const N: usize, T>(
     dtype: Dtype,
     width: u32,
     values: &[T],
     bytes: impl Fn(&T) -> [u8; N],
 ) -> Result<Column, ConvertError> {
-    super::values::column(dtype, width, values.iter().flat_map(bytes).collect())
+    super::values::new_column(dtype, width, values.iter().flat_map(bytes).collect())
 }
 
 /// Returns the little-endian type of `kind` with `size` bytes.

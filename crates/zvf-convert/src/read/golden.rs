@@ -16,14 +16,14 @@ pub(crate) fn folder(format: &str) -> PathBuf {
 }
 
 /// Reads the `expected.json` of `format`.
-pub(crate) fn expected(format: &str) -> Json {
+pub(crate) fn read_expected(format: &str) -> Json {
     let text = std::fs::read_to_string(folder(format).join("expected.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
 /// Reads all valid and all broken files of `format` and compares the results.
-pub(crate) fn check(format: &str) {
-    let expected = expected(format);
+pub(crate) fn check_files(format: &str) {
+    let expected = read_expected(format);
     check_good(format, &expected);
     check_broken(format, &expected, |path| {
         Collected::read(path, &ReadOptions::default()).map(drop)
@@ -190,10 +190,10 @@ pub(crate) fn is_near(found: f64, expected: f64) -> bool {
 
 impl Collected {
     pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Self, ConvertError> {
-        Self::gather(super::open(Input::path(path), None, options)?)
+        Self::from_reader(super::open(Input::path(path), None, options)?)
     }
 
-    pub(crate) fn gather(reader: Reader) -> Result<Self, ConvertError> {
+    pub(crate) fn from_reader(reader: Reader) -> Result<Self, ConvertError> {
         let header = reader.header().clone();
         let mut all = Self {
             axes: header.axes.len(),

@@ -141,7 +141,7 @@ impl Bytes {
         self.advance(found);
         if found > max_bytes {
             let expected = format!("at most {max_bytes} bytes, which have to be in memory at once");
-            let bad = self.bad(Class::LimitExceeded, Place::Byte(start), expected, "more");
+            let bad = self.input_error(Class::LimitExceeded, Place::Byte(start), expected, "more");
             return Err(bad.with_hint("raise --memory-limit").into());
         }
         Ok(all)
@@ -171,14 +171,14 @@ impl Bytes {
 
     /// Skips the next `n` bytes. Seeks in a file, reads a stream.
     pub(crate) fn seek_past(&mut self, n: u64) -> Result<(), ConvertError> {
-        let (Some(path), Some(_)) = (&self.path, self.len) else { return self.pass(n) };
+        let (Some(path), Some(_)) = (&self.path, self.len) else { return self.read_past(n) };
         self.stream = Self::open_at(path, self.at.saturating_add(n))?.stream; // if saturated, past the end of every file
         self.advance(n);
         Ok(())
     }
 
     /// Reads and drops the next `n` bytes.
-    pub(crate) fn pass(&mut self, mut n: u64) -> Result<(), ConvertError> {
+    pub(crate) fn read_past(&mut self, mut n: u64) -> Result<(), ConvertError> {
         while n > 0 {
             let shown = self.peek()?.len();
             if shown == 0 {
@@ -210,7 +210,7 @@ impl Bytes {
     }
 
     /// Returns the number of bytes taken.
-    pub(crate) const fn at(&self) -> u64 {
+    pub(crate) const fn position(&self) -> u64 {
         self.at
     }
 
@@ -260,18 +260,21 @@ impl Bytes {
             return Ok(());
         }
         let (expected, found) = (format!("{} bytes of {what}", into.len()), read.to_string());
-        Err(self.bad(Class::Truncated, Place::Byte(start), expected, found).into())
+        Err(self.input_error(Class::Truncated, Place::Byte(start), expected, found).into())
     }
 
     /// Reads the next `N` bytes.
-    pub(crate) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], ConvertError> {
+    pub(crate) fn read_array<const N: usize>(
+        &mut self,
+        what: &str,
+    ) -> Result<[u8; N], ConvertError> {
         let mut bytes = [0; N];
         self.read(&mut bytes, what)?;
         Ok(bytes)
     }
 
     /// Returns an error in these bytes.
-    pub(crate) fn bad(
+    pub(crate) fn input_error(
         &self,
         class: Class,
         place: Place,

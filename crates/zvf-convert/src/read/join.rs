@@ -7,7 +7,7 @@ use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, ObjectId, Parts};
 
-use super::values::no_batch;
+use super::values::batch_error;
 use super::{Format, Header, Input, Notes, Piece, ReadOptions, Reader, open};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -135,7 +135,7 @@ impl JoinedReader {
                 let bytes: Vec<u8> =
                     numbers.flat_map(|n| (n + self.vertices).to_le_bytes()).collect();
                 let rows = Column::new(Dtype::INT64, rows.width(), bytes.into());
-                Piece::Elements { rows: rows.map_err(super::values::no_column)?, fields }
+                Piece::Elements { rows: rows.map_err(super::values::column_error)?, fields }
             }
             Piece::Objects { ids, fields } => {
                 let ids = ids.into_iter().map(|id| self.shift_id(id)).collect::<Result<_, _>>()?;
@@ -154,13 +154,13 @@ impl JoinedReader {
         if !batch.parts().offsets().is_empty() {
             let ids: Vec<ObjectId> = batch.parts().objects().to_vec();
             let ids = ids.into_iter().map(|id| self.shift_id(id)).collect::<Result<_, _>>()?;
-            let parts = Parts::new(batch.parts().offsets().to_vec(), ids).map_err(no_batch)?;
-            return batch.with_parts(parts).map_err(no_batch);
+            let parts = Parts::new(batch.parts().offsets().to_vec(), ids).map_err(batch_error)?;
+            return batch.with_parts(parts).map_err(batch_error);
         }
         let Some(owners) = batch.vertex_objects().map(<[_]>::to_vec) else { return Ok(batch) };
         let owners = owners.into_iter().map(|owner| owner.map(|id| self.shift_id(id)).transpose());
         let owners = owners.collect::<Result<_, _>>()?;
-        batch.with_vertex_objects(owners).map_err(no_batch)
+        batch.with_vertex_objects(owners).map_err(batch_error)
     }
 }
 

@@ -25,8 +25,8 @@ use zvf_model::{Column, Field, Kind, ObjectId};
 
 use super::lines::Lines;
 use super::record::Vertices;
-use super::roles::{AXES, OBJECT, axes, describe_owner_ids};
-use super::values::{NamedValues, Values, empty_all, take_all};
+use super::roles::{AXES, OBJECT, default_axes, describe_owner_ids};
+use super::values::{NamedValues, Values, empty_fields, take_fields};
 use super::{Bytes, ElementHeader, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -56,7 +56,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let (names, width) = find_axes(&vertices, options);
     if width == 0 && !vertices.is_empty() {
         let expected = "\"position\", \"positions\" or \"x\", \"y\", \"z\"";
-        let bad = lines.lines.bytes().bad(Class::InvalidArgument, place, expected, "neither");
+        let bad =
+            lines.lines.bytes().input_error(Class::InvalidArgument, place, expected, "neither");
         return Err(bad.with_hint("name the positions with --positions").into());
     }
     let is_attribute = |name: &&String| {
@@ -72,13 +73,13 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let width = u32::try_from(width).unwrap_or(u32::MAX).max(1);
     let owned = has_objects || has_parts || kind.is_chain();
     let mut vertices = Vertices::new(kind, Values::new(position_type, width), fields, owned);
-    let axis_names = if names.is_empty() { axes(width) } else { names.clone() };
+    let axis_names = if names.is_empty() { default_axes(width) } else { names.clone() };
     let mut header: Header = vertices.header(axis_names)?;
     let corners = first_element.map(corner_count).filter(|_| kind.has_links());
     header.elements = match corners {
         Some(corners) => Some(ElementHeader {
             width: u32::try_from(corners).ok(),
-            fields: empty_all(&element_fields)?,
+            fields: empty_fields(&element_fields)?,
         }),
         None => None,
     };
@@ -236,7 +237,7 @@ fn to_text(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
         Json::String(text) => text.clone(),
-        other => other.to_string(),
+        value => value.to_string(),
     }
 }
 
@@ -262,16 +263,22 @@ impl ObjectLines {
                 Ok(object) => Ok(Some(((number, object), size))),
                 Err(error) => {
                     let found = error.to_string();
-                    Err(self.lines.bad(Class::Encoding, "a JSON object", found).into())
+                    Err(self.lines.input_error(Class::Encoding, "a JSON object", found).into())
                 }
             };
         }
     }
 
-    fn bad(&self, line: u64, name: &str, expected: impl Into<String>, found: &Json) -> BadInput {
+    fn input_error(
+        &self,
+        line: u64,
+        name: &str,
+        expected: impl Into<String>,
+        found: &Json,
+    ) -> BadInput {
         let place = Place::Column { line, column: name.to_owned() };
         let found: String = found.to_string().chars().take(40).collect();
-        self.lines.bytes().bad(Class::Encoding, place, expected, found)
+        self.lines.bytes().input_error(Class::Encoding, place, expected, found)
     }
 }
 
@@ -321,8 +328,8 @@ impl Pieces {
         let width = u32::try_from(self.corners).unwrap_or(1);
         let bytes = std::mem::take(&mut self.elements);
         let rows =
-            Column::new(Dtype::INT64, width, bytes.into()).map_err(super::values::no_column)?;
-        let fields: Vec<Field> = take_all(&mut self.element_fields)?;
+            Column::new(Dtype::INT64, width, bytes.into()).map_err(super::values::column_error)?;
+        let fields: Vec<Field> = take_fields(&mut self.element_fields)?;
         Ok(Some(Piece::Elements { rows, fields }))
     }
 
@@ -333,7 +340,7 @@ impl Pieces {
             let Some(positions) = positions.as_array() else {
                 return Err(self
                     .lines
-                    .bad(line, POSITIONS_KEY, "a list of positions", positions)
+                    .input_error(line, POSITIONS_KEY, "a list of positions", positions)
                     .into());
             };
             self.part += 1;
@@ -380,15 +387,15 @@ impl Pieces {
             id => match id.as_i64() {
                 Some(-1) if !kind.is_chain() => None,
                 Some(id) => Some(ObjectId(id)),
-                None => return Err(self.lines.bad(line, OBJECT, "int64", id).into()),
+                None => return Err(self.lines.input_error(line, OBJECT, "int64", id).into()),
             },
         };
         if owner.is_some() && !self.has_objects {
             let expected = "no object, as in the first lines";
-            return Err(self.lines.bad(line, OBJECT, expected, id).into());
+            return Err(self.lines.input_error(line, OBJECT, expected, id).into());
         }
         if owner.is_none() && self.has_objects && kind.is_chain() {
-            return Err(self.lines.bad(line, OBJECT, describe_owner_ids(kind), id).into());
+            return Err(self.lines.input_error(line, OBJECT, describe_owner_ids(kind), id).into());
         }
         Ok(owner)
     }
@@ -409,7 +416,7 @@ impl Pieces {
         match object.iter().find(|(name, _)| is_new(name)) {
             Some((name, value)) => {
                 let expected = "an attribute of the first lines";
-                let bad = self.lines.bad(line, name, expected, value);
+                let bad = self.lines.input_error(line, name, expected, value);
                 Err(bad.with_hint("add it to the first line, or choose attributes").into())
             }
             None => Ok(()),
@@ -425,14 +432,14 @@ impl Pieces {
         let width = self.vertices.positions.width() as usize;
         let Some(numbers) = position.as_array().filter(|numbers| numbers.len() == width) else {
             let expected = format!("a list of {width} numbers");
-            return Err(self.lines.bad(line, name, expected, position).into());
+            return Err(self.lines.input_error(line, name, expected, position).into());
         };
         for value in numbers {
             let text = to_text(value);
             let is_number = parse_number(value).is_some() && !value.is_null();
             if !is_number || !self.vertices.positions.push_text(&text) {
                 let expected = self.vertices.positions.dtype().to_string();
-                return Err(self.lines.bad(line, name, expected, value).into());
+                return Err(self.lines.input_error(line, name, expected, value).into());
             }
         }
         Ok(())
@@ -444,7 +451,7 @@ impl Pieces {
                 return Ok(()); // listed in `left_out`
             }
             let found = object.get(ELEMENT).unwrap_or(&Json::Null);
-            let bad = self.lines.bad(line, ELEMENT, "vertices alone in a stream", found);
+            let bad = self.lines.input_error(line, ELEMENT, "vertices alone in a stream", found);
             return Err(bad.with_hint("give the file itself").into());
         }
         self.refuse_new_attribute(line, &object, &self.element_fields)?;
@@ -452,14 +459,14 @@ impl Pieces {
         let list = vertices.as_array().filter(|list| list.len() == self.corners);
         let Some(list) = list else {
             let expected = format!("a list of {} numbers", self.corners);
-            return Err(self.lines.bad(line, ELEMENT, expected, vertices).into());
+            return Err(self.lines.input_error(line, ELEMENT, expected, vertices).into());
         };
         for corner in list {
             match corner.as_i64().filter(|corner| (0..self.count).contains(corner)) {
                 Some(corner) => self.elements.extend_from_slice(&corner.to_le_bytes()),
                 None => {
                     let expected = format!("a vertex below {}", self.count);
-                    let bad = self.lines.bad(line, ELEMENT, expected, corner);
+                    let bad = self.lines.input_error(line, ELEMENT, expected, corner);
                     return Err(BadInput { class: Class::OutOfBounds, ..bad }.into());
                 }
             }
@@ -483,7 +490,7 @@ fn push_value(
     let dtype = field.values.dtype();
     let bad_value = |found: &Json| {
         let expected = if width > 1 { format!("{width} of {dtype}") } else { dtype.to_string() };
-        let bad = lines.bad(line, &field.name, expected, found);
+        let bad = lines.input_error(line, &field.name, expected, found);
         ConvertError::from(bad.with_hint("its type was inferred from the first lines: state it"))
     };
     let nulls;

@@ -121,7 +121,7 @@ impl Lines {
                 let place = Place::Line(self.number + 1);
                 return Err(self
                     .bytes
-                    .bad(Class::LimitExceeded, place, expected, "a longer one")
+                    .input_error(Class::LimitExceeded, place, expected, "a longer one")
                     .into());
             }
         }
@@ -129,14 +129,14 @@ impl Lines {
     }
 
     /// Returns the bytes of the current line.
-    fn raw(&self) -> &[u8] {
-        raw(&self.bytes, &self.line, self.in_place, self.number)
+    fn line_bytes(&self) -> &[u8] {
+        select_line_bytes(&self.bytes, &self.line, self.in_place, self.number)
     }
 
     /// Returns the current line as text.
     fn decode(&mut self) -> Result<&str, ConvertError> {
         let Self { bytes, lenient, text, line, in_place, number, end: _ } = self;
-        let line = raw(bytes, line, *in_place, *number);
+        let line = select_line_bytes(bytes, line, *in_place, *number);
         match std::str::from_utf8(line) {
             Ok(line) => Ok(line),
             Err(_) if *lenient => {
@@ -146,7 +146,7 @@ impl Lines {
             Err(error) => {
                 let found = format!("other bytes after {} of them", error.valid_up_to());
                 let place = Place::Line(*number);
-                Err(bytes.bad(Class::Encoding, place, "text in UTF-8", found).into())
+                Err(bytes.input_error(Class::Encoding, place, "text in UTF-8", found).into())
             }
         }
     }
@@ -168,12 +168,12 @@ impl Lines {
         if self.is_continued() {
             return self.join_continued().map(|line| Some(line.as_bytes()));
         }
-        Ok(Some(self.raw()))
+        Ok(Some(self.line_bytes()))
     }
 
     /// Checks whether the current line continues in the next one.
     fn is_continued(&self) -> bool {
-        let line = self.raw();
+        let line = self.line_bytes();
         line.ends_with(b"\\") && !line.trim_ascii_start().starts_with(b"#")
     }
 
@@ -187,7 +187,9 @@ impl Lines {
             if joined.len() > MAX_LINE_BYTES {
                 let expected =
                     format!("a line of at most {MAX_LINE_BYTES} bytes with those it goes on in");
-                return Err(self.bad(Class::LimitExceeded, expected, "a longer one").into());
+                return Err(self
+                    .input_error(Class::LimitExceeded, expected, "a longer one")
+                    .into());
             }
             if ends {
                 break;
@@ -204,7 +206,7 @@ impl Lines {
 
     /// Returns the offset of the end of the current line.
     pub(super) fn position(&self) -> u64 {
-        self.bytes.at() + to_u64(self.in_place)
+        self.bytes.position() + to_u64(self.in_place)
     }
 
     /// Returns the bytes after the current line.
@@ -218,18 +220,23 @@ impl Lines {
     }
 
     /// Returns an error at the current line.
-    pub(super) fn bad(
+    pub(super) fn input_error(
         &self,
         class: Class,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> BadInput {
-        self.bytes.bad(class, Place::Line(self.number), expected, found)
+        self.bytes.input_error(class, Place::Line(self.number), expected, found)
     }
 }
 
 /// Returns a line without its end and without a byte order mark: the first `in_place` bytes of the buffer, or `copied`.
-fn raw<'a>(bytes: &'a Bytes, copied: &'a [u8], in_place: usize, number: u64) -> &'a [u8] {
+fn select_line_bytes<'a>(
+    bytes: &'a Bytes,
+    copied: &'a [u8],
+    in_place: usize,
+    number: u64,
+) -> &'a [u8] {
     let line = match in_place.checked_sub(1) {
         Some(length) => bytes.buffer().get(..length).unwrap_or_default(),
         None => copied,

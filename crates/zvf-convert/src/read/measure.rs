@@ -18,7 +18,7 @@ use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
-use super::values::column;
+use super::values::new_column;
 use super::{Measure, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -61,7 +61,7 @@ pub(super) fn add_measures(
         return Ok(reader);
     }
     let mut header = reader.header().clone();
-    let bad = |place: &str, expected: &str, found: String| {
+    let input_error = |place: &str, expected: &str, found: String| {
         BadInput::new(
             Class::InvalidArgument,
             format,
@@ -72,7 +72,9 @@ pub(super) fn add_measures(
     };
     if !header.kind.is_chain() || !header.objects {
         let expected = "lines, polylines or streamlines, whose vertices are in order";
-        return Err(bad("what is computed of objects", expected, header.kind.to_string()).into());
+        return Err(
+            input_error("what is computed of objects", expected, header.kind.to_string()).into()
+        );
     }
     let axes = header.positions.width();
     for measure in &measures {
@@ -81,10 +83,10 @@ pub(super) fn add_measures(
             if header.object_fields.iter().any(|field| &*field.name == *name) {
                 let hint = "leave out the one that is computed; the one of the file is read";
                 let found = format!("{name:?} in the file already");
-                let bad = bad("attributes of objects", "each name once", found);
+                let bad = input_error("attributes of objects", "each name once", found);
                 return Err(bad.with_hint(hint).into());
             }
-            header.object_fields.push(Field::new(*name, column(dtype, width, Vec::new())?));
+            header.object_fields.push(Field::new(*name, new_column(dtype, width, Vec::new())?));
         }
     }
     let notes = reader.notes.clone();
@@ -129,7 +131,7 @@ impl Iterator for MeasuringReader {
                 Some(self.add_vertices(&batch).map(|()| Piece::Vertices(batch)))
             }
             Some(Ok(Piece::Objects { ids, fields })) => Some(self.finish_objects(ids, fields)),
-            Some(other) => Some(other),
+            Some(piece) => Some(piece),
             None => {
                 let ids: Vec<ObjectId> =
                     self.paths.keys().take(self.batch_rows).map(|id| ObjectId(*id)).collect();
@@ -193,14 +195,18 @@ impl MeasuringReader {
             })
             .collect();
         for measure in &self.measures {
-            fields.extend(compute(*measure, &paths, self.axes)?);
+            fields.extend(compute_fields(*measure, &paths, self.axes)?);
         }
         Ok(Piece::Objects { ids, fields })
     }
 }
 
 /// Computes the attributes of a measure, one row for each path.
-fn compute(measure: Measure, paths: &[Path], axes: usize) -> Result<Vec<Field>, ConvertError> {
+fn compute_fields(
+    measure: Measure,
+    paths: &[Path],
+    axes: usize,
+) -> Result<Vec<Field>, ConvertError> {
     let floats = |values: &dyn Fn(&Path) -> Vec<f64>, name: &'static str| {
         let bytes: Vec<u8> = paths
             .iter()
@@ -208,7 +214,7 @@ fn compute(measure: Measure, paths: &[Path], axes: usize) -> Result<Vec<Field>, 
             .flat_map(|x| zvf_format::num::nearest_f32(x).to_le_bytes())
             .collect();
         let (dtype, width) = measure.shape(axes as u32);
-        Ok::<_, ConvertError>(Field::new(name, column(dtype, width, bytes)?))
+        Ok::<_, ConvertError>(Field::new(name, new_column(dtype, width, bytes)?))
     };
     match measure {
         Measure::Length => Ok(vec![floats(&|path| vec![path.length], "length")?]),
@@ -220,7 +226,7 @@ fn compute(measure: Measure, paths: &[Path], axes: usize) -> Result<Vec<Field>, 
         Measure::Tortuosity => Ok(vec![floats(&|path| vec![tortuosity(path)], "tortuosity")?]),
         Measure::VertexCount => {
             let bytes = paths.iter().flat_map(|path| path.vertices.to_le_bytes()).collect();
-            Ok(vec![Field::new("vertex_count", column(UINT32, 1, bytes)?)])
+            Ok(vec![Field::new("vertex_count", new_column(UINT32, 1, bytes)?)])
         }
     }
 }

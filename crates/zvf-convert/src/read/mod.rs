@@ -81,7 +81,7 @@ pub use join::open_all;
 pub use options::{Bounds, ColumnRoles, Measure, Polygons, ReadOptions, TextOptions};
 pub(crate) use packed::encode_base64;
 pub use piece::{ElementHeader, Group, Header, Piece, Space};
-pub(crate) use values::no_column;
+pub(crate) use values::column_error;
 
 pub use crate::format::Format;
 
@@ -131,12 +131,14 @@ pub fn open(
     if bytes.is_folder() && !format.capabilities().is_folder {
         let path = bytes.path().map(|path| path.display().to_string()).unwrap_or_default();
         let place = Place::Named(path);
-        return Err(bytes.bad(Class::InvalidArgument, place, "a file", "a folder").into());
+        return Err(bytes.input_error(Class::InvalidArgument, place, "a file", "a folder").into());
     }
     if format != Format::Precomputed && (options.lod != 0 || options.segments.is_some()) {
         let place = Place::Named("segments and levels of detail".to_owned());
         let found = format.name();
-        return Err(bytes.bad(Class::Unsupported, place, "a folder of precomputed", found).into());
+        return Err(bytes
+            .input_error(Class::Unsupported, place, "a folder of precomputed", found)
+            .into());
     }
     measure::add_measures(open(bytes, options)?, format.name(), options)
 }

@@ -23,7 +23,7 @@ use super::input::Bytes;
 use super::lines::Lines;
 use super::polygon::{Corners, Refusal};
 use super::record::Vertices;
-use super::roles::axes;
+use super::roles::default_axes;
 use super::values::{NamedValues, Values};
 use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
 use crate::ConvertError;
@@ -32,7 +32,8 @@ use crate::error::{BadInput, Place};
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let Some(path) = bytes.path().map(std::path::Path::to_owned) else {
         let place = Place::Named("the stream".to_owned());
-        let bad = bytes.bad(Class::Unsupported, place, "a file, which is read twice", "a stream");
+        let bad =
+            bytes.input_error(Class::Unsupported, place, "a file, which is read twice", "a stream");
         return Err(bad.with_hint("give the file itself").into());
     };
     let counts = LineCounts::scan(Lines::new_lossy(bytes))?;
@@ -63,7 +64,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         let fields = if has_colour { vec![colour] } else { Vec::new() };
         Vertices::new(kind, Values::new(dtype, 3), fields, kind.is_chain())
     };
-    let header = vertices().header(axes(3))?;
+    let header = vertices().header(default_axes(3))?;
     let begin = |keyword| {
         let mut bytes = Bytes::open(&path)?;
         bytes.set_format(super::Format::Obj);
@@ -197,9 +198,9 @@ impl Fault {
     /// Adds the place, the current line.
     fn into_error(self, lines: &Lines) -> ConvertError {
         match self {
-            Self::Bad(class, expected, found) => lines.bad(class, expected, found).into(),
+            Self::Bad(class, expected, found) => lines.input_error(class, expected, found).into(),
             Self::Refused(refusal, found) => {
-                refusal.into_error(|class, expected| lines.bad(class, expected, found))
+                refusal.into_error(|class, expected| lines.input_error(class, expected, found))
             }
         }
     }

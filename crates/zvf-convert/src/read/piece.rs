@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
-use super::values::no_batch;
+use super::values::batch_error;
 use crate::ConvertError;
 
 /// The contents of a file.
@@ -103,15 +103,15 @@ impl Header {
     pub(crate) fn empty_batch(&self) -> Result<Batch, ConvertError> {
         let fields = self.fields.iter().cloned();
         let batch = Batch::new(self.kind, self.positions.clone());
-        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(no_batch)?;
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(batch_error)?;
         if !self.objects {
             return Ok(batch);
         }
         if self.kind.is_chain() {
-            let parts = Parts::new(vec![0], Vec::new()).map_err(no_batch)?;
-            return batch.with_parts(parts).map_err(no_batch);
+            let parts = Parts::new(vec![0], Vec::new()).map_err(batch_error)?;
+            return batch.with_parts(parts).map_err(batch_error);
         }
-        batch.with_vertex_objects(Vec::new()).map_err(no_batch)
+        batch.with_vertex_objects(Vec::new()).map_err(batch_error)
     }
 }
 

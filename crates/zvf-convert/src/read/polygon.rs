@@ -4,7 +4,7 @@ use zvf_format::Class;
 use zvf_metadata::Dtype;
 
 use super::roles::MAX_CORNERS;
-use super::values::{NamedValues, Values, take_all};
+use super::values::{NamedValues, Values, take_fields};
 use super::{Piece, Polygons};
 use crate::ConvertError;
 use crate::error::BadInput;
@@ -28,9 +28,12 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Adds the place and what was found, with `bad`.
-    pub(super) fn into_error(self, bad: impl FnOnce(Class, String) -> BadInput) -> ConvertError {
-        let bad = bad(self.class, self.expected);
+    /// Adds the place and what was found, with `input_error`.
+    pub(super) fn into_error(
+        self,
+        input_error: impl FnOnce(Class, String) -> BadInput,
+    ) -> ConvertError {
+        let bad = input_error(self.class, self.expected);
         self.hint.map_or(bad.clone(), |hint| bad.with_hint(hint)).into()
     }
 }
@@ -126,7 +129,7 @@ impl Corners {
         self.count = 0;
         let mut rows = Values::new(Dtype::INT64, self.width.unwrap_or(1)); // any width will do without rows
         rows.push_bytes(&std::mem::take(&mut self.rows));
-        Ok(Piece::Elements { rows: rows.take()?, fields: take_all(fields)? })
+        Ok(Piece::Elements { rows: rows.take()?, fields: take_fields(fields)? })
     }
 }
 

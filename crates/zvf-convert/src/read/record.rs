@@ -2,7 +2,7 @@
 
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
-use super::values::{NamedValues, Values, empty_all, no_batch, take_all};
+use super::values::{NamedValues, Values, batch_error, empty_fields, take_fields};
 use super::{Header, Piece};
 use crate::ConvertError;
 
@@ -51,7 +51,7 @@ impl Vertices {
     /// Returns the header of a file with such vertices.
     pub(super) fn header(&mut self, axes: Vec<String>) -> Result<Header, ConvertError> {
         Ok(Header {
-            fields: empty_all(&self.fields)?,
+            fields: empty_fields(&self.fields)?,
             objects: !matches!(self.owners, Owners::None),
             ..Header::new(self.kind, axes, self.positions.take()?)
         })
@@ -108,13 +108,13 @@ impl Vertices {
     /// Takes the current batch as a piece.
     pub(super) fn take(&mut self) -> Result<Piece, ConvertError> {
         let batch = Batch::new(self.kind, self.positions.take()?);
-        let fields = take_all(&mut self.fields)?;
-        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(no_batch)?;
+        let fields = take_fields(&mut self.fields)?;
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(batch_error)?;
         let rows = std::mem::take(&mut self.rows);
         let batch = match &mut self.owners {
             Owners::None => batch,
             Owners::Each(objects) => {
-                batch.with_vertex_objects(std::mem::take(objects)).map_err(no_batch)?
+                batch.with_vertex_objects(std::mem::take(objects)).map_err(batch_error)?
             }
             Owners::Runs { offsets, objects, last } => {
                 *last = None; // a run that continues in the next batch becomes another run of its object
@@ -124,7 +124,7 @@ impl Vertices {
                     offsets.push(0);
                 }
                 let parts = Parts::new(std::mem::take(offsets), std::mem::take(objects));
-                batch.with_parts(parts.map_err(no_batch)?).map_err(no_batch)?
+                batch.with_parts(parts.map_err(batch_error)?).map_err(batch_error)?
             }
         };
         Ok(Piece::Vertices(batch))

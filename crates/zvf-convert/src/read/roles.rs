@@ -47,7 +47,7 @@ impl RecordTable {
         format: &'static str,
     ) -> Result<(Self, Vec<String>), ConvertError> {
         let roles = Roles::assign(fields, options, format)?;
-        let (vertices, axes) = roles.vertices(kind, format)?;
+        let (vertices, axes) = roles.build_vertices(kind, format)?;
         let stride = fields.iter().fold(0_usize, |sum, field| sum.saturating_add(field.size()));
         Ok((Self { stride: stride.max(1), roles, vertices, format }, axes))
     }
@@ -58,7 +58,7 @@ impl RecordTable {
     }
 
     /// Converts a block of complete records.
-    pub(super) fn piece(&mut self, records: &[u8]) -> Result<Piece, ConvertError> {
+    pub(super) fn make_piece(&mut self, records: &[u8]) -> Result<Piece, ConvertError> {
         let Self { stride, roles, vertices, format } = self;
         let gather = |field: &PlacedField| {
             let mut values = Values::new(field.field.dtype, 1);
@@ -96,7 +96,7 @@ impl RecordTable {
                 | Value::Float(_)
                 | Value::Text(_) => None,
             });
-            vertices.end_row(owner(&objects, row, kind, format)?, part.unwrap_or(0));
+            vertices.end_row(owner_at(&objects, row, kind, format)?, part.unwrap_or(0));
         }
         vertices.take()
     }
@@ -148,7 +148,7 @@ impl Roles {
         options: &ReadOptions,
         format: &'static str,
     ) -> Result<Self, ConvertError> {
-        let bad = |class, expected: &str, found: String| {
+        let input_error = |class, expected: &str, found: String| {
             bad_input(format, "the fields of a record", class, expected, found)
         };
         let placed = place_fields(fields);
@@ -160,12 +160,15 @@ impl Roles {
         for (at, placed_field) in placed.iter().enumerate() {
             if placed.iter().take(at).any(|earlier| earlier.field.name == placed_field.field.name) {
                 let found = format!("{:?} twice", placed_field.field.name);
-                return Err(bad(Class::Duplicate, "another name for each field", found).into());
+                return Err(
+                    input_error(Class::Duplicate, "another name for each field", found).into()
+                );
             }
         }
         let find = |name: &str| placed.iter().find(|place| place.field.name == name).cloned();
         let find_required = |name: &String| {
-            let missing = || bad(Class::InvalidArgument, &format!("a field {name:?}"), names());
+            let missing =
+                || input_error(Class::InvalidArgument, &format!("a field {name:?}"), names());
             find(name).ok_or_else(missing)
         };
         let columns = &options.columns;
@@ -180,7 +183,9 @@ impl Roles {
         if positions.is_empty() {
             let expected = "a field \"position\", or \"x\", \"y\", \"z\"";
             let hint = "say which fields are positions";
-            return Err(bad(Class::InvalidArgument, expected, names()).with_hint(hint).into());
+            return Err(input_error(Class::InvalidArgument, expected, names())
+                .with_hint(hint)
+                .into());
         }
         let object =
             columns.object.as_ref().map(find_required).transpose()?.or_else(|| find(OBJECT));
@@ -189,7 +194,9 @@ impl Roles {
                 || !matches!(object.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt))
         {
             let found = format!("{} x {}", object.field.dtype, object.field.width);
-            return Err(bad(Class::Unsupported, "one whole number for the object", found).into());
+            return Err(
+                input_error(Class::Unsupported, "one whole number for the object", found).into()
+            );
         }
         let is_integer = |place: &PlacedField| {
             place.field.width == 1 && place.field.dtype.kind == DtypeKind::Int && object.is_some()
@@ -209,7 +216,7 @@ impl Roles {
     }
 
     /// Creates a builder of vertices with these columns. Returns it with the names of the axes.
-    fn vertices(
+    fn build_vertices(
         &self,
         kind: Kind,
         format: &'static str,
@@ -228,7 +235,7 @@ impl Roles {
             }
         }
         let axes = match self.positions.as_slice() {
-            [_] => axes(width),
+            [_] => default_axes(width),
             several => several.iter().map(|place| place.field.name.clone()).collect(),
         };
         let fields = self.fields.iter().map(|PlacedField { field, .. }| {
@@ -278,7 +285,7 @@ pub(super) fn check_position_type(
 }
 
 /// Returns the default names of `width` axes.
-pub(super) fn axes(width: u32) -> Vec<String> {
+pub(super) fn default_axes(width: u32) -> Vec<String> {
     (0..usize_from_u32(width))
         .map(|axis| AXES.get(axis).map_or_else(|| format!("x{axis}"), |name| (*name).to_owned()))
         .collect()
@@ -296,7 +303,7 @@ fn bad_input(
 }
 
 /// Returns the object in `row` of a column of ids, if it has one.
-pub(super) fn owner(
+pub(super) fn owner_at(
     column: &Column,
     row: usize,
     kind: Kind,
@@ -353,7 +360,7 @@ mod tests {
         let ids = [7_i64, -1].map(i64::to_le_bytes).concat();
         let ids = Column::new(Dtype::INT64, 1, ids.into()).unwrap();
         let read_owner =
-            |row, kind| owner(&ids, row, kind, "npy").map_err(|error| error.to_string());
+            |row, kind| owner_at(&ids, row, kind, "npy").map_err(|error| error.to_string());
         assert_eq!(read_owner(0, Kind::PointCloud), Ok(Some(ObjectId(7))));
         assert_eq!(read_owner(1, Kind::PointCloud), Ok(None));
         assert_eq!(read_owner(2, Kind::PointCloud), Ok(None));

@@ -48,13 +48,14 @@ impl Source {
             }
             all.extend_from_slice(shown);
             bytes.take(taken);
-            if length(&all) > memory {
+            if slice_len(&all) > memory {
                 let expected = format!("a stream of at most {memory} bytes");
-                let bad = bytes.bad(Class::LimitExceeded, Place::Byte(memory), expected, "more");
+                let bad =
+                    bytes.input_error(Class::LimitExceeded, Place::Byte(memory), expected, "more");
                 return Err(bad.with_hint("write it to a file first").into());
             }
         }
-        Ok(Self { len: length(&all), backing: Backing::Memory(all), format })
+        Ok(Self { len: slice_len(&all), backing: Backing::Memory(all), format })
     }
 
     /// Returns the number of bytes.
@@ -97,7 +98,7 @@ impl Source {
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
             let expected = format!("{n} bytes of {what}");
             return Err(self
-                .bad(Class::Truncated, Place::Byte(at), expected, left.to_string())
+                .input_error(Class::Truncated, Place::Byte(at), expected, left.to_string())
                 .into());
         };
         match &mut self.backing {
@@ -115,7 +116,7 @@ impl Source {
     }
 
     /// Returns an error in these bytes.
-    pub(crate) fn bad(
+    pub(crate) fn input_error(
         &self,
         class: Class,
         place: Place,
@@ -131,7 +132,7 @@ impl Source {
 pub(crate) struct Numbers<'a>(pub(crate) &'a [u8]);
 
 impl Numbers<'_> {
-    fn array<const N: usize>(self, at: usize) -> [u8; N] {
+    fn bytes_at<const N: usize>(self, at: usize) -> [u8; N] {
         self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
     }
 
@@ -140,27 +141,27 @@ impl Numbers<'_> {
     }
 
     pub(crate) fn u16(self, at: usize) -> u16 {
-        u16::from_le_bytes(self.array(at))
+        u16::from_le_bytes(self.bytes_at(at))
     }
 
     pub(crate) fn u32(self, at: usize) -> u32 {
-        u32::from_le_bytes(self.array(at))
+        u32::from_le_bytes(self.bytes_at(at))
     }
 
     pub(crate) fn i32(self, at: usize) -> i32 {
-        i32::from_le_bytes(self.array(at))
+        i32::from_le_bytes(self.bytes_at(at))
     }
 
     pub(crate) fn u64(self, at: usize) -> u64 {
-        u64::from_le_bytes(self.array(at))
+        u64::from_le_bytes(self.bytes_at(at))
     }
 
     pub(crate) fn i64(self, at: usize) -> i64 {
-        i64::from_le_bytes(self.array(at))
+        i64::from_le_bytes(self.bytes_at(at))
     }
 
     pub(crate) fn f64(self, at: usize) -> f64 {
-        f64::from_le_bytes(self.array(at))
+        f64::from_le_bytes(self.bytes_at(at))
     }
 
     /// Returns text of at most `n` bytes, up to the first zero byte.
@@ -172,7 +173,7 @@ impl Numbers<'_> {
 }
 
 /// Returns the length of a slice.
-pub(crate) fn length(bytes: &[u8]) -> u64 {
+pub(crate) fn slice_len(bytes: &[u8]) -> u64 {
     to_u64(bytes.len())
 }
 
@@ -191,12 +192,12 @@ impl<'a> Sequence<'a> {
     }
 
     /// Returns the offset of the next byte.
-    pub(crate) fn at(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.at + to_u64(self.used)
     }
 
     /// Moves to another offset.
-    pub(crate) fn go_to(&mut self, at: u64) {
+    pub(crate) fn seek_to(&mut self, at: u64) {
         let used = at.checked_sub(self.at).and_then(|used| usize::try_from(used).ok());
         match used.filter(|used| *used < self.buffer.len()) {
             Some(used) => self.used = used,
@@ -210,7 +211,7 @@ impl<'a> Sequence<'a> {
     /// Returns the next bytes in the buffer, which is filled if it is empty. Empty at the end.
     pub(crate) fn peek(&mut self) -> Result<&[u8], ConvertError> {
         if self.used >= self.buffer.len() {
-            let at = self.at();
+            let at = self.position();
             let left = self.source.len().saturating_sub(at).min(BLOCK_BYTES);
             self.buffer = self.source.read(at, left, "the file")?;
             (self.at, self.used) = (at, 0);
@@ -224,13 +225,13 @@ impl<'a> Sequence<'a> {
     }
 
     /// Returns an error at the next byte.
-    pub(crate) fn bad(
+    pub(crate) fn input_error(
         &self,
         class: Class,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> BadInput {
-        self.source.bad(class, Place::Byte(self.at()), expected, found)
+        self.source.input_error(class, Place::Byte(self.position()), expected, found)
     }
 }
 

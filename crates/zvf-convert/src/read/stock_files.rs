@@ -31,7 +31,7 @@ pub(super) fn folder(format: &str) -> PathBuf {
 }
 
 /// Reads the `expected.json` of a format.
-pub(super) fn expected(format: &str) -> Json {
+pub(super) fn read_expected(format: &str) -> Json {
     let text = std::fs::read(folder(format).join("expected.json")).unwrap();
     serde_json::from_slice(&text).unwrap()
 }
@@ -94,7 +94,7 @@ pub(super) fn read_input(
 
 /// Compares the valid files of a format, without those in `except`, with the expected values.
 pub(super) fn check_good(format: &str, except: &[&str], options: &ReadOptions) {
-    let expected = expected(format);
+    let expected = read_expected(format);
     for (name, facts) in expected["files"].as_object().unwrap() {
         if !except.contains(&name.as_str()) {
             let all = read_all(&folder(format).join(name), options).unwrap_or_else(|error| {
@@ -155,7 +155,7 @@ pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
                         bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
                         bytes.extend_from_slice(text.as_bytes());
                     }
-                    other => panic!("{other:?} is no text"),
+                    value => panic!("{value:?} is no text"),
                 }
             }
         } else if field.categories.is_some() && dtype == "float64" {
@@ -164,7 +164,7 @@ pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
                 let number: f64 = match field.value(row, 0).unwrap() {
                     Value::Bool(flag) => f64::from(u8::from(flag)),
                     Value::Null => f64::from_bits(0x7ff8 << 48),
-                    other => panic!("{other:?} of truths"),
+                    value => panic!("{value:?} of truths"),
                 };
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
@@ -172,7 +172,7 @@ pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
             for row in 0..field.column.len() {
                 bytes.extend(match field.value(row, 0).unwrap() {
                     Value::Bool(flag) => vec![u8::from(flag)],
-                    other => panic!("{other:?} of categories"),
+                    value => panic!("{value:?} of categories"),
                 });
             }
         } else {
@@ -208,7 +208,7 @@ fn quiet_nan_bytes(column: &Column) -> Vec<u8> {
 
 /// Reads every broken file. It must be refused with one of the listed classes, or read if that is allowed.
 pub(super) fn check_broken(format: &str, options: &ReadOptions) {
-    let expected = expected(format);
+    let expected = read_expected(format);
     for (name, facts) in expected["broken"].as_object().unwrap() {
         let read = read_all(&folder(format).join(name), options);
         match read {
@@ -217,7 +217,10 @@ pub(super) fn check_broken(format: &str, options: &ReadOptions) {
                 assert_ne!(facts["expect"], "accept", "{name}: {error}");
                 let class = error.class().to_string();
                 let classes = facts["classes"].as_array().unwrap();
-                assert!(classes.iter().any(|one| *one == *class), "{name}: {error}; {classes:?}");
+                assert!(
+                    classes.iter().any(|expected| *expected == *class),
+                    "{name}: {error}; {classes:?}"
+                );
             }
         }
     }
@@ -225,7 +228,7 @@ pub(super) fn check_broken(format: &str, options: &ReadOptions) {
 
 /// Compares files of features. A file with several kinds is read as each of them.
 pub(super) fn check_features(format: &str, options: &ReadOptions) {
-    let expected = expected(format);
+    let expected = read_expected(format);
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = folder(format).join(name);
         let all = read_all(&path, options).unwrap_or_else(|error| panic!("{name}: {error}"));

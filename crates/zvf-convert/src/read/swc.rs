@@ -18,24 +18,26 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId};
 
 use super::input::Bytes;
 use super::lines::Lines;
-use super::roles::axes;
-use super::values::{Values, float, no_batch};
+use super::roles::default_axes;
+use super::values::{Values, batch_error, parse_f64};
 use super::{ElementHeader, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let kind = options.kind.unwrap_or(Kind::Skeleton);
-    let bad = |class, expected, found: String| {
+    let input_error = |class, expected, found: String| {
         BadInput::new(class, "SWC", Place::Named("the file".to_owned()), expected, found)
     };
     if !matches!(kind, Kind::Skeleton | Kind::Graph | Kind::PointCloud) {
-        let bad = bad(Class::Unsupported, "skeleton, graph or point_cloud", kind.to_string());
+        let bad =
+            input_error(Class::Unsupported, "skeleton, graph or point_cloud", kind.to_string());
         return Err(bad.into());
     }
     let dtype = options.positions.unwrap_or(Dtype::FLOAT32);
     if dtype.kind != DtypeKind::Float {
-        let bad = bad(Class::Unsupported, "a type of floats for positions", dtype.to_string());
+        let bad =
+            input_error(Class::Unsupported, "a type of floats for positions", dtype.to_string());
         return Err(bad.into());
     }
     let mut nodes = Nodes::new(dtype);
@@ -56,7 +58,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         elements: kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() }),
         vertices: u64::try_from(positions.len()).ok(),
         left_out: nodes.left_out(),
-        ..Header::new(kind, axes(3), positions.slice(0..0)).with_unit("micrometer")
+        ..Header::new(kind, default_axes(3), positions.slice(0..0)).with_unit("micrometer")
     };
     let cuts = find_cuts(&owners);
     let batch_rows = options.batch_rows.max(1);
@@ -122,7 +124,7 @@ impl Nodes {
             }
             if self.parents.len() > max_nodes {
                 let expected = format!("at most {max_nodes} nodes, for the memory allowed");
-                let bad = lines.bad(Class::LimitExceeded, expected, "more");
+                let bad = lines.input_error(Class::LimitExceeded, expected, "more");
                 return Err(bad.with_hint("allow more memory").into());
             }
         }
@@ -156,7 +158,7 @@ impl Nodes {
             return Err(Fault::bad_value("type", "a whole number of 32 bits", kind));
         }
         for (word, column) in [(x, "x"), (y, "y"), (z, "z")] {
-            let finite = float(word).is_some_and(f64::is_finite);
+            let finite = parse_f64(word).is_some_and(f64::is_finite);
             if !finite || !self.positions.push_text(word) {
                 return Err(Fault::bad_value(column, "a number", word));
             }
@@ -255,7 +257,7 @@ impl Fault {
             Some(column) => Place::Column { line, column: column.to_owned() },
             None => Place::Line(line),
         };
-        bytes.bad(self.class, place, self.expected, self.found).into()
+        bytes.input_error(self.class, place, self.expected, self.found).into()
     }
 }
 
@@ -291,18 +293,18 @@ impl Pieces {
         let mut batch = Batch::new(self.kind, self.positions.slice(rows.clone()));
         for field in &self.fields {
             let field = field.with_column(field.column.slice(rows.clone()));
-            batch = batch.with_field(field).map_err(no_batch)?;
+            batch = batch.with_field(field).map_err(batch_error)?;
         }
         if self.kind.has_links() {
             let parents = rows.clone().zip(self.parents.get(rows.clone()).unwrap_or_default());
             let edges = parents.filter_map(|(row, parent)| {
                 Some([row.checked_sub(rows.start)?, (*parent)?.checked_sub(rows.start)?])
             });
-            let edges = Elements::new(2, edges.flatten().collect()).map_err(no_batch)?;
-            batch = batch.with_elements(edges).map_err(no_batch)?;
+            let edges = Elements::new(2, edges.flatten().collect()).map_err(batch_error)?;
+            batch = batch.with_elements(edges).map_err(batch_error)?;
         }
         let owners = self.owners.get(rows).unwrap_or_default().to_vec();
-        Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(no_batch)?))
+        Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(batch_error)?))
     }
 }
 

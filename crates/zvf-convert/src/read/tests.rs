@@ -157,7 +157,7 @@ fn refuses_missing_files_and_unknown_formats() {
         format!(
             "cannot tell the format of {}: name it with --format, or end its name with one of {}",
             path.display(),
-            Format::readable()
+            Format::list_readable()
         )
     );
     assert_eq!(error.class(), Class::InvalidArgument);

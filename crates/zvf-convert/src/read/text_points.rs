@@ -18,9 +18,9 @@ use zvf_model::{Categories, Field, Kind, Value};
 use super::input::Bytes;
 use super::lines::Lines;
 use super::record::Vertices;
-use super::roles::{axes, point_kind};
+use super::roles::{default_axes, point_kind};
 use super::source::Source;
-use super::values::{NamedValues, Values, float, quote_start};
+use super::values::{NamedValues, Values, parse_f64, quote_start};
 use super::{Format, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::BadInput;
@@ -60,7 +60,7 @@ fn read(source: Source, format: Format, options: &ReadOptions) -> Result<Reader,
     }
     let owned = kind.is_chain();
     let mut vertices = Vertices::new(kind, Values::new(dtype, 3), fields, owned);
-    let header = Header { vertices: Some(summary.count), ..vertices.header(axes(3))? };
+    let header = Header { vertices: Some(summary.count), ..vertices.header(default_axes(3))? };
     let header = if has_elements { header.with_unit("angstrom") } else { header };
     let labels = Categories::new(
         summary.elements.iter().map(|text| Value::from(text.as_str())).collect(),
@@ -111,10 +111,10 @@ impl PointLines {
     fn has_names(&mut self) -> Result<bool, ConvertError> {
         let Some(line) = self.next_line()? else { return Ok(false) };
         let first =
-            split(&line).ok().and_then(|words| words.first().map(|word| (*word).to_owned()));
+            split_words(&line).ok().and_then(|words| words.first().map(|word| (*word).to_owned()));
         let is_name =
             |word: &String| word.starts_with(|c: char| c.is_alphabetic() || c == '"' || c == '_');
-        Ok(first.filter(|word| is_name(word) && float(word).is_none()).is_some())
+        Ok(first.filter(|word| is_name(word) && parse_f64(word).is_none()).is_some())
     }
 
     /// Returns the next line that is neither empty nor a comment.
@@ -135,7 +135,10 @@ impl PointLines {
         match (self.format, point_count) {
             (Format::Pts, None) => {
                 let found = format!("{line:?}");
-                return Err(self.lines.bad(Class::Encoding, "the number of points", found).into());
+                return Err(self
+                    .lines
+                    .input_error(Class::Encoding, "the number of points", found)
+                    .into());
             }
             (_, Some(count)) => {
                 self.count = Some(count);
@@ -161,11 +164,14 @@ impl PointLines {
         match (line, self.count) {
             (Some(_), Some(count)) if self.points_read == count => {
                 let expected = format!("the end after {count} points");
-                Err(self.lines.bad(Class::Trailing, expected, "one more").into())
+                Err(self.lines.input_error(Class::Trailing, expected, "one more").into())
             }
             (None, Some(count)) if self.points_read < count => {
                 let expected = format!("{count} points, as the first line counts");
-                Err(self.lines.bad(Class::Truncated, expected, self.points_read.to_string()).into())
+                Err(self
+                    .lines
+                    .input_error(Class::Truncated, expected, self.points_read.to_string())
+                    .into())
             }
             (Some(line), _) => {
                 self.points_read += 1;
@@ -177,9 +183,12 @@ impl PointLines {
 
     /// Parses the element and the numbers of a line.
     fn parse<'a>(&self, line: &'a str) -> Result<(Option<&'a str>, Vec<f64>), BadInput> {
-        let words = split(line).map_err(|found| {
-            let bad =
-                self.lines.bad(Class::Encoding, "numbers apart by blanks, or by commas", found);
+        let words = split_words(line).map_err(|found| {
+            let bad = self.lines.input_error(
+                Class::Encoding,
+                "numbers apart by blanks, or by commas",
+                found,
+            );
             bad.with_hint("decimal commas have to become points")
         })?;
         let (element, words) = match words.as_slice() {
@@ -187,15 +196,16 @@ impl PointLines {
             all => (None, all),
         };
         let number = |word: &&str| {
-            float(word)
-                .ok_or_else(|| self.lines.bad(Class::Encoding, "a number", format!("{word:?}")))
+            parse_f64(word).ok_or_else(|| {
+                self.lines.input_error(Class::Encoding, "a number", format!("{word:?}"))
+            })
         };
         Ok((element, words.iter().map(number).collect::<Result<_, _>>()?))
     }
 }
 
 /// Splits a line into words. Fails with the start of the line if it has decimal commas.
-fn split(line: &str) -> Result<Vec<&str>, String> {
+fn split_words(line: &str) -> Result<Vec<&str>, String> {
     if !line.contains([',', ';']) {
         return Ok(line.split_ascii_whitespace().collect());
     }
@@ -238,7 +248,7 @@ impl Summary {
                 let expected = format!("{} numbers, as in the first line", summary.numbers.max(3));
                 return Err(rows
                     .lines
-                    .bad(Class::BadShape, expected, numbers.len().to_string())
+                    .input_error(Class::BadShape, expected, numbers.len().to_string())
                     .into());
             }
             let flags = summary.is_integer.iter_mut().zip(&mut is_byte);
@@ -253,7 +263,7 @@ impl Summary {
             }
             if summary.elements.len() > MAX_ELEMENTS {
                 let expected = format!("at most {MAX_ELEMENTS} elements");
-                return Err(rows.lines.bad(Class::LimitExceeded, expected, "more").into());
+                return Err(rows.lines.input_error(Class::LimitExceeded, expected, "more").into());
             }
             summary.count += 1;
         }
@@ -290,12 +300,12 @@ impl Pieces {
         let plain = zvf_model::Batch::new(batch.kind(), batch.positions().clone());
         let fields = batch.fields().iter().map(|field| with_labels(field, &self.labels));
         let labelled = fields.into_iter().try_fold(plain, zvf_model::Batch::with_field);
-        let labelled = labelled.map_err(super::values::no_batch)?;
+        let labelled = labelled.map_err(super::values::batch_error)?;
         if batch.parts().offsets().is_empty() {
             return Ok(Some(Piece::Vertices(labelled)));
         }
         let labelled =
-            labelled.with_parts(batch.parts().clone()).map_err(super::values::no_batch)?;
+            labelled.with_parts(batch.parts().clone()).map_err(super::values::batch_error)?;
         Ok(Some(Piece::Vertices(labelled)))
     }
 

@@ -60,9 +60,9 @@ impl Values {
         Self::new(self.dtype, self.width)
     }
 
-    /// Adds the rows of `other`, which must have the same type and width.
-    pub(super) fn append(&mut self, other: &Self) {
-        self.bytes.extend_from_slice(&other.bytes);
+    /// Adds the rows of `more`, which must have the same type and width.
+    pub(super) fn append(&mut self, more: &Self) {
+        self.bytes.extend_from_slice(&more.bytes);
     }
 
     /// Removes everything after `rows` rows.
@@ -74,7 +74,7 @@ impl Values {
 
     /// Takes the rows so far as a column.
     pub(super) fn take(&mut self) -> Result<Column, ConvertError> {
-        column(self.dtype, self.width, std::mem::take(&mut self.bytes))
+        new_column(self.dtype, self.width, std::mem::take(&mut self.bytes))
     }
 }
 
@@ -135,31 +135,31 @@ impl NamedValues {
     }
 
     /// Returns a field without rows.
-    pub(super) fn empty(&self) -> Result<Field, ConvertError> {
+    pub(super) fn empty_field(&self) -> Result<Field, ConvertError> {
         Ok(Field::new(
             self.name.as_str(),
-            column(self.values.dtype, self.values.width, Vec::new())?,
+            new_column(self.values.dtype, self.values.width, Vec::new())?,
         ))
     }
 }
 
 /// Takes the rows of all `fields`.
-pub(super) fn take_all(fields: &mut [NamedValues]) -> Result<Vec<Field>, ConvertError> {
+pub(super) fn take_fields(fields: &mut [NamedValues]) -> Result<Vec<Field>, ConvertError> {
     fields.iter_mut().map(NamedValues::take).collect()
 }
 
 /// Returns all `fields` without rows.
-pub(super) fn empty_all(fields: &[NamedValues]) -> Result<Vec<Field>, ConvertError> {
-    fields.iter().map(NamedValues::empty).collect()
+pub(super) fn empty_fields(fields: &[NamedValues]) -> Result<Vec<Field>, ConvertError> {
+    fields.iter().map(NamedValues::empty_field).collect()
 }
 
 /// Creates a column from `bytes`.
-pub(super) fn column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column, ConvertError> {
-    Column::new(dtype, width, bytes.into()).map_err(no_column)
+pub(super) fn new_column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column, ConvertError> {
+    Column::new(dtype, width, bytes.into()).map_err(column_error)
 }
 
 /// Returns the error for a column that the model refuses.
-pub(crate) fn no_column(error: BadColumn) -> ConvertError {
+pub(crate) fn column_error(error: BadColumn) -> ConvertError {
     let advice = "choose fewer columns";
     ConvertError::NoType { format: "a column", what: error.to_string(), advice }
 }
@@ -170,7 +170,7 @@ pub(super) fn quote_start(text: &str) -> String {
 }
 
 /// Returns the error for a batch that the model refuses.
-pub(super) fn no_batch(error: BadBatch) -> ConvertError {
+pub(super) fn batch_error(error: BadBatch) -> ConvertError {
     let advice = "choose other columns";
     ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
 }
@@ -178,7 +178,7 @@ pub(super) fn no_batch(error: BadBatch) -> ConvertError {
 /// Parses `text` as a `dtype` and appends the value, little-endian. Returns `false` if it is none.
 pub(super) fn push_text(dtype: Dtype, text: &str, to: &mut Vec<u8>) -> bool {
     match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 8) => push(float(text).map(f64::to_le_bytes), to),
+        (DtypeKind::Float, 8) => push(parse_f64(text).map(f64::to_le_bytes), to),
         (DtypeKind::Float, 4) => push(parse_f32(text).map(f32::to_le_bytes), to),
         (DtypeKind::Float, _) => {
             let half = parse_f32(text).and_then(|x| {
@@ -205,7 +205,7 @@ fn push<const N: usize>(bytes: Option<[u8; N]>, to: &mut Vec<u8>) -> bool {
 }
 
 /// Parses a `float64`. Returns `None` if the text is no number or the number overflows.
-pub(super) fn float(text: &str) -> Option<f64> {
+pub(super) fn parse_f64(text: &str) -> Option<f64> {
     if let Some(x) = parse_short_decimal(text.as_bytes()) {
         return Some(x);
     }
@@ -244,7 +244,7 @@ const EXACT_DIGITS: usize = 15;
 const POWERS_OF_TEN: [f64; 15] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
 
-/// Parses a `float32`, as [`float`] does.
+/// Parses a `float32`, as [`parse_f64`] does.
 fn parse_f32(text: &str) -> Option<f32> {
     let x: f32 = text.parse().ok()?;
     (x.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(x)
@@ -304,7 +304,7 @@ mod tests {
             let column = values.take().unwrap();
             assert_eq!(column.bytes()[..], *bytes.unwrap_or_default(), "{dtype} {text}");
         }
-        assert!(float("nan").is_some_and(f64::is_nan));
+        assert!(parse_f64("nan").is_some_and(f64::is_nan));
     }
 
     /// The fast path accepts the same texts as the parser of the standard library and returns the same bits.
@@ -353,7 +353,7 @@ mod tests {
             texts.push(format!("{}.{}", &text[..at], &text[at..]));
         }
         for text in texts {
-            let found = float(&text).map(f64::to_bits);
+            let found = parse_f64(&text).map(f64::to_bits);
             assert_eq!(
                 found,
                 text.parse::<f64>()

@@ -55,17 +55,17 @@ impl<'a> Xml<'a> {
     }
 
     /// Returns the number of bytes read.
-    pub(super) fn at(&self) -> usize {
+    pub(super) fn position(&self) -> usize {
         usize::try_from(self.reader.buffer_position()).unwrap_or(usize::MAX)
     }
 
-    pub(super) fn bad(
+    pub(super) fn input_error(
         &self,
         class: Class,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> ConvertError {
-        self.file.bad_at(class, self.at(), expected, found)
+        self.file.input_error_at(class, self.position(), expected, found)
     }
 
     /// Returns the next node. Text comes in one piece, with references replaced.
@@ -93,12 +93,12 @@ impl<'a> Xml<'a> {
             match event {
                 Event::Text(part) => text.push_str(&part.xml10_content()),
                 Event::CData(part) => text.push_str(&part.xml10_content()),
-                Event::GeneralRef(reference) => text.push(self.resolve(&reference)?),
+                Event::GeneralRef(reference) => text.push(self.resolve_reference(&reference)?),
                 Event::Comment(_) | Event::PI(_) | Event::Decl(_) => {}
                 Event::DocType(kind) => {
                     if kind.contains('[') {
                         let expected = "no declarations and no entities of its own";
-                        return Err(self.bad(Class::Unsupported, expected, "a DTD"));
+                        return Err(self.input_error(Class::Unsupported, expected, "a DTD"));
                     }
                 }
                 Event::Start(start) => return self.begin_element(&start).map(Node::Start),
@@ -119,10 +119,10 @@ impl<'a> Xml<'a> {
         match self.open.last() {
             Some(name) => {
                 let expected = format!("the end of <{name}>");
-                Err(self.bad(Class::Truncated, expected, "the end of the file"))
+                Err(self.input_error(Class::Truncated, expected, "the end of the file"))
             }
             None if !self.started => {
-                Err(self.bad(Class::Truncated, "an element", "the end of the file"))
+                Err(self.input_error(Class::Truncated, "an element", "the end of the file"))
             }
             None => Ok(Node::Done),
         }
@@ -135,7 +135,7 @@ impl<'a> Xml<'a> {
             let expected = format!(
                 "at most {MAX_DEPTH} elements within each other, with names of at most {MAX_NAME_BYTES} bytes"
             );
-            return Err(self.bad(Class::LimitExceeded, expected, "more"));
+            return Err(self.input_error(Class::LimitExceeded, expected, "more"));
         }
         let mut attributes = Vec::new();
         for attribute in start.attributes() {
@@ -146,14 +146,17 @@ impl<'a> Xml<'a> {
             attributes.push((attribute.key.as_ref().to_owned(), value.into_owned()));
             if attributes.len() > MAX_ATTRIBUTES {
                 let expected = format!("at most {MAX_ATTRIBUTES} attributes of an element");
-                return Err(self.bad(Class::LimitExceeded, expected, "more"));
+                return Err(self.input_error(Class::LimitExceeded, expected, "more"));
             }
         }
         self.open.push(name.clone());
-        Ok(Element { name, attributes, at: self.at() })
+        Ok(Element { name, attributes, at: self.position() })
     }
 
-    fn resolve(&self, reference: &quick_xml::events::BytesRef<'_>) -> Result<char, ConvertError> {
+    fn resolve_reference(
+        &self,
+        reference: &quick_xml::events::BytesRef<'_>,
+    ) -> Result<char, ConvertError> {
         let number = reference.resolve_char_ref().map_err(|error| self.syntax_error(&error))?;
         let entity = || match &**reference {
             "lt" => Some('<'),
@@ -166,16 +169,16 @@ impl<'a> Xml<'a> {
         number.or_else(entity).ok_or_else(|| {
             let expected = "one of the five entities of XML";
             let name: String = reference.chars().take(40).collect();
-            self.bad(Class::Unsupported, expected, format!("{name:?}"))
+            self.input_error(Class::Unsupported, expected, format!("{name:?}"))
         })
     }
 
     fn syntax_error(&self, error: &quick_xml::Error) -> ConvertError {
-        let at_end = self.at() >= self.text.len();
+        let at_end = self.position() >= self.text.len();
         let class = if at_end { Class::Truncated } else { Class::Encoding };
         let mut found = error.to_string();
         found.truncate(found.floor_char_boundary(160));
-        self.bad(class, "well-formed XML", found)
+        self.input_error(class, "well-formed XML", found)
     }
 
     /// Returns the text of the current element and moves past its end. Text in inner elements is skipped.

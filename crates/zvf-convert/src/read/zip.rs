@@ -55,9 +55,13 @@ impl Archive {
         let end = tail.windows(END.len()).rposition(|window| window == END);
         let record = end.and_then(|end| tail.get(end..));
         let Some(record) = record.filter(|record| record.len() >= 22) else {
-            return Err(
-                bad(Class::BadMagic, "an archive", "end of central directory", "none").into()
-            );
+            return Err(input_error(
+                Class::BadMagic,
+                "an archive",
+                "end of central directory",
+                "none",
+            )
+            .into());
         };
         let (mut count, mut size, mut start) = (
             u64::from(u16_at(record, 10)),
@@ -69,19 +73,21 @@ impl Archive {
             let locator = locator.filter(|locator| locator.starts_with(LOCATOR_64));
             let Some(locator) = locator else {
                 let expected = "a 64-bit end of central directory";
-                return Err(bad(Class::BadMagic, "an archive", expected, "none").into());
+                return Err(input_error(Class::BadMagic, "an archive", expected, "none").into());
             };
             let wide = read_part(&mut file, u64_at(locator, 8), 56)?;
             if !wide.starts_with(END_64) {
                 let expected = "a 64-bit end of central directory";
-                return Err(bad(Class::BadMagic, "an archive", expected, "other bytes").into());
+                return Err(
+                    input_error(Class::BadMagic, "an archive", expected, "other bytes").into()
+                );
             }
             (count, size, start) = (u64_at(&wide, 32), u64_at(&wide, 40), u64_at(&wide, 48));
         }
         if size > MAX_DIRECTORY_BYTES || start.checked_add(size).is_none_or(|end| end > length) {
             let expected = "a directory within the file, of at most 4 MiB";
             let found = format!("{size} bytes at {start}");
-            return Err(bad(Class::OutOfBounds, "an archive", expected, found).into());
+            return Err(input_error(Class::OutOfBounds, "an archive", expected, found).into());
         }
         let directory = read_part(&mut file, start, size)?;
         Ok(Self { path: path.to_owned(), format, members: parse_members(&directory, count)? })
@@ -93,7 +99,7 @@ impl Archive {
         let local = read_part(&mut file, member.header, 30)?;
         if !local.starts_with(LOCAL) {
             let expected = "a local header";
-            return Err(bad(Class::BadMagic, &member.name, expected, "other bytes").into());
+            return Err(input_error(Class::BadMagic, &member.name, expected, "other bytes").into());
         }
         let skipped = u64::from(u16_at(&local, 26)) + u64::from(u16_at(&local, 28));
         let start = member.header.saturating_add(30).saturating_add(skipped); // a saturated offset is past the end
@@ -154,7 +160,7 @@ fn read_part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>, ConvertE
         return Ok(bytes);
     }
     let expected = format!("{size} bytes at {start}");
-    Err(bad(Class::Truncated, "an archive", expected, bytes.len().to_string()).into())
+    Err(input_error(Class::Truncated, "an archive", expected, bytes.len().to_string()).into())
 }
 
 fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertError> {
@@ -173,7 +179,9 @@ fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertErr
     let found = to_u64(members.len());
     if found != count {
         let expected = format!("{count} members");
-        return Err(bad(Class::CountMismatch, "an archive", expected, found.to_string()).into());
+        return Err(
+            input_error(Class::CountMismatch, "an archive", expected, found.to_string()).into()
+        );
     }
     Ok(members)
 }
@@ -181,19 +189,23 @@ fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertErr
 fn parse_member(entry: &[u8], name: &[u8], extra: &[u8]) -> Result<Member, ConvertError> {
     let name = String::from_utf8_lossy(name).into_owned();
     if u16_at(entry, 8) & 1 != 0 {
-        return Err(
-            bad(Class::Unsupported, &name, "a member in the clear", "an encrypted one").into()
-        );
+        return Err(input_error(
+            Class::Unsupported,
+            &name,
+            "a member in the clear",
+            "an encrypted one",
+        )
+        .into());
     }
     let deflated = match u16_at(entry, 10) {
         0 => false,
         8 => true,
         method => {
             let expected = "method 0 or 8";
-            return Err(bad(Class::Unsupported, &name, expected, method.to_string()).into());
+            return Err(input_error(Class::Unsupported, &name, expected, method.to_string()).into());
         }
     };
-    let mut wide = extra_64(extra);
+    let mut wide = zip64_values(extra);
     let mut number = |at: usize| match u32_at(entry, at) {
         u32::MAX => wide.next().unwrap_or(u32::MAX.into()), // without a 64-bit number, the 32-bit one counts
         narrow => narrow.into(),
@@ -204,7 +216,7 @@ fn parse_member(entry: &[u8], name: &[u8], extra: &[u8]) -> Result<Member, Conve
 }
 
 /// Returns the 64-bit numbers of the extra field 1, in order.
-fn extra_64(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
+fn zip64_values(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let mut numbers: &[u8] = &[];
     while let Some((head, rest)) = extra.split_at_checked(4) {
         let Some((body, after)) = rest.split_at_checked(u16_at(head, 2).into()) else { break };
@@ -222,7 +234,7 @@ fn split_field(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8]), ConvertError
     let fields = bytes.split_at_checked(length.into());
     fields.ok_or_else(|| {
         let expected = format!("{length} bytes of a name");
-        bad(Class::Truncated, "an archive", expected, bytes.len().to_string()).into()
+        input_error(Class::Truncated, "an archive", expected, bytes.len().to_string()).into()
     })
 }
 
@@ -238,7 +250,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u64::from_le_bytes(*n))
 }
 
-fn bad(
+fn input_error(
     class: Class,
     place: &str,
     expected: impl Into<String>,

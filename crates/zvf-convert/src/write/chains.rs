@@ -32,7 +32,7 @@ pub(crate) struct Chains {
 impl Chains {
     /// Returns the runs of a batch. Only the first run of a batch can continue another: two parts of an object within
     /// a batch are two streamlines.
-    pub(crate) fn runs(&mut self, batch: &Batch) -> Vec<Run> {
+    pub(crate) fn take_runs(&mut self, batch: &Batch) -> Vec<Run> {
         let mut ranges = Vec::new();
         if !batch.parts().is_empty() {
             for part in batch.parts().iter() {
@@ -116,18 +116,18 @@ impl Millimeters {
     }
 
     /// Converts a length.
-    pub(crate) const fn length(&self, x: f64) -> f64 {
+    pub(crate) const fn convert_length(&self, x: f64) -> f64 {
         x * self.factor
     }
 
     /// Returns a converted coordinate.
-    pub(crate) fn scaled(&self, positions: &Column, row: usize, axis: usize) -> f64 {
+    pub(crate) fn convert_coordinate(&self, positions: &Column, row: usize, axis: usize) -> f64 {
         positions.float(row, axis).unwrap_or(f64::NAN) * self.factor
     }
 
     /// Returns a converted coordinate, rounded to 32 bits.
-    pub(crate) fn stored(&self, positions: &Column, row: usize, axis: usize) -> f64 {
-        f64::from(nearest_f32(self.scaled(positions, row, axis)))
+    pub(crate) fn round_coordinate(&self, positions: &Column, row: usize, axis: usize) -> f64 {
+        f64::from(nearest_f32(self.convert_coordinate(positions, row, axis)))
     }
 
     /// Returns whether the conversion changes nothing.

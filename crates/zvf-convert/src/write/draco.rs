@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use zvf_draco::{Encoder, Quantization};
 
-use super::whole::{CollectedInput, to_f32};
+use super::collected_input::{CollectedInput, to_f32};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -14,7 +14,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(super::whole::open(target.into_file("Draco")?, options, "Draco", encode))
+    Ok(super::collected_input::open(target.into_file("Draco")?, options, "Draco", encode))
 }
 
 fn encode(

@@ -7,7 +7,7 @@ use std::io::Write;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
-use super::whole::{CollectedInput, format_number, format_value, format_values};
+use super::collected_input::{CollectedInput, format_number, format_value, format_values};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -15,7 +15,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(super::whole::open(target.into_file("edge list")?, options, "edge list", encode))
+    Ok(super::collected_input::open(target.into_file("edge list")?, options, "edge list", encode))
 }
 
 fn encode(

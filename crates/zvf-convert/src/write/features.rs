@@ -174,7 +174,7 @@ impl super::Writer for FeatureWriter<'_> {
 fn object_field(ids: impl Iterator<Item = i64>) -> Result<Field, ConvertError> {
     let bytes: Vec<u8> = ids.flat_map(i64::to_le_bytes).collect();
     let column = Column::new(zvf_metadata::Dtype::INT64, 1, bytes.into());
-    Ok(Field::new("object", column.map_err(crate::read::no_column)?))
+    Ok(Field::new("object", column.map_err(crate::read::column_error)?))
 }
 
 /// Returns one row of a field, or a row without a value.
@@ -189,7 +189,7 @@ fn slice_row(field: &Field, row: Option<usize>) -> Result<Field, ConvertError> {
         Some(code) => code.to_le_bytes().get(..size).unwrap_or_default().to_vec(),
         None => vec![0; size],
     };
-    let column = Column::new(dtype, width, bytes.into()).map_err(crate::read::no_column)?;
+    let column = Column::new(dtype, width, bytes.into()).map_err(crate::read::column_error)?;
     Ok(field.with_column(column))
 }
 

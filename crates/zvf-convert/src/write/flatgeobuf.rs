@@ -80,7 +80,7 @@ impl FeatureSink for Sink<'_> {
         let feature = encode_feature(shape, kind, fields, &self.columns, row)?;
         let Some(held) = &mut self.held else { return Ok(self.out.write_all(&feature)?) };
         held.features.push(Item {
-            bounds: bounds(shape),
+            bounds: compute_bounds(shape),
             at: held.bytes.len(),
             len: feature.len(),
         });
@@ -100,13 +100,13 @@ impl FeatureSink for Sink<'_> {
 
     fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
         if let Some(mut held) = self.held.take() {
-            let all = held.features.iter().map(|item| item.bounds).fold(EMPTY_BOX, union);
+            let all = held.features.iter().map(|item| item.bounds).fold(EMPTY_BOX, unite_boxes);
             // A feature without a geometry has no box, so there is no tree.
             let has_tree = held.features.iter().all(|item| item.bounds[0] <= item.bounds[2])
                 && !held.features.is_empty();
             let width = if has_tree { NODE_WIDTH } else { 0 };
             if has_tree {
-                held.features.sort_by_key(|item| hilbert(item.bounds, all));
+                held.features.sort_by_key(|item| hilbert_index(item.bounds, all));
             }
             let kind = if let [only] = held.kinds[..] { only } else { 0 };
             let count = to_u64(held.features.len());
@@ -315,11 +315,11 @@ fn encode_properties(
                 to.extend_from_slice(&number.to_le_bytes());
                 to.push(u8::from(flag));
             }
-            other if *kind == 11 => text(&other.to_string())?,
-            other => {
+            value if *kind == 11 => text(&value.to_string())?,
+            value => {
                 to.extend_from_slice(&number.to_le_bytes());
                 to.extend_from_slice(&bytes_of(
-                    &other,
+                    &value,
                     field.column.dtype(),
                     field.column.row(row),
                 ));
@@ -340,14 +340,14 @@ fn bytes_of(value: &Value, dtype: Dtype, stored: &[u8]) -> Vec<u8> {
 
 const EMPTY_BOX: [f64; 4] = [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
 
-fn union(a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
+fn unite_boxes(a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
     [a[0].min(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].max(b[3])]
 }
 
-fn bounds(shape: &Shape) -> [f64; 4] {
+fn compute_bounds(shape: &Shape) -> [f64; 4] {
     let positions = shape.positions.chunks(shape.axes.max(1));
     positions.fold(EMPTY_BOX, |all, position| match position {
-        [x, y, ..] => union(all, [*x, *y, *x, *y]),
+        [x, y, ..] => unite_boxes(all, [*x, *y, *x, *y]),
         _ => all,
     })
 }
@@ -359,7 +359,7 @@ fn bounds(shape: &Shape) -> [f64; 4] {
     clippy::cast_sign_loss,
     reason = "clamped to 16 bits"
 )]
-fn hilbert(bounds: [f64; 4], all: [f64; 4]) -> u64 {
+fn hilbert_index(bounds: [f64; 4], all: [f64; 4]) -> u64 {
     let scale = |axis: usize| {
         let (low, high) = (all[axis], all[axis + 2]);
         let middle = f64::midpoint(bounds[axis], bounds[axis + 2]);
@@ -398,7 +398,10 @@ fn encode_tree(features: &[Item]) -> Vec<u8> {
             .chunks(width)
             .zip((0_u64..).step_by(width))
             .map(|(nodes, first)| {
-                (nodes.iter().fold(EMPTY_BOX, |all, (node_box, _)| union(all, *node_box)), first)
+                (
+                    nodes.iter().fold(EMPTY_BOX, |all, (node_box, _)| unite_boxes(all, *node_box)),
+                    first,
+                )
             })
             .collect();
         let is_root = above.len() <= 1;

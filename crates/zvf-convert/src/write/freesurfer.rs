@@ -17,9 +17,9 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Field, Kind, ObjectId, Value};
 
+use super::collected_input::{CollectedInput, format_number, to_f32};
 use super::gifti::file_name;
 use super::surfaces::{Hemisphere, is_values, split_hemispheres, surface_name};
-use super::whole::{CollectedInput, format_number, to_f32};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::read::Group;
@@ -28,7 +28,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(super::whole::open(target, options, "FreeSurfer", encode))
+    Ok(super::collected_input::open(target, options, "FreeSurfer", encode))
 }
 
 fn encode(
@@ -65,7 +65,7 @@ fn encode(
             create(&path(&name), |out| write_surface(input, &hemisphere, None, out))?;
         }
         for field in &fields {
-            let hemisphere_field = hemisphere.field(field);
+            let hemisphere_field = hemisphere.slice_field(field);
             let name = file_name(&field.name)?;
             let width = usize_from_u32(field.column.width());
             let coords = name.strip_prefix("coords_").filter(|_| width == 3);
@@ -190,7 +190,7 @@ fn find_volume<'a>(
 }
 
 /// Returns the error for a volume with something else than a number.
-fn no_volume(key: &str, found: &Json) -> ConvertError {
+fn volume_error(key: &str, found: &Json) -> ConvertError {
     let what = format!("{found} in the {key} of its volume");
     ConvertError::NoType { format: "FreeSurfer", what, advice: "leave the volume out" }
 }
@@ -201,17 +201,17 @@ fn write_volume(
 ) -> Result<(), ConvertError> {
     for tag in volume.get("head").and_then(Json::as_array).into_iter().flatten() {
         let number = tag.as_u64().and_then(|tag| usize::try_from(tag).ok());
-        out.write_all(&encode_int(number.ok_or_else(|| no_volume("head", tag))?)?)?;
+        out.write_all(&encode_int(number.ok_or_else(|| volume_error("head", tag))?)?)?;
     }
     for (key, value) in volume.iter().filter(|(key, _)| *key != "head") {
         let value = match value {
             Json::Array(numbers) => numbers
                 .iter()
-                .map(|x| x.as_f64().map(format_number).ok_or_else(|| no_volume(key, x)))
+                .map(|x| x.as_f64().map(format_number).ok_or_else(|| volume_error(key, x)))
                 .collect::<Result<Vec<_>, _>>()?
                 .join(" "),
             Json::String(text) => text.clone(),
-            other => other.to_string(),
+            value => value.to_string(),
         };
         writeln!(out, "{key:6} = {value}")?;
     }
@@ -273,7 +273,7 @@ fn write_annotation(
         .iter()
         .map(|value| match value {
             Value::Text(text) => text.clone(),
-            other => format!("{other:?}"),
+            value => format!("{value:?}"),
         })
         .collect();
     let colours = choose_colours(input, &names);

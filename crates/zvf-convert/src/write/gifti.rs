@@ -18,8 +18,8 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, Value};
 
+use super::collected_input::{CollectedInput, to_f32, to_f32_bytes};
 use super::surfaces::{Hemisphere, is_values, split_hemispheres, surface_name, vertex_numbers};
-use super::whole::{CollectedInput, to_f32, to_f32_bytes};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::read::encode_base64;
@@ -28,7 +28,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(super::whole::open(target, options, "GIFTI", encode))
+    Ok(super::collected_input::open(target, options, "GIFTI", encode))
 }
 
 fn encode(
@@ -53,7 +53,7 @@ fn encode(
             }
             file.push_nodes(nodes.as_deref())?;
             for field in &fields {
-                file.push_field(&hemisphere.field(field))?;
+                file.push_field(&hemisphere.slice_field(field))?;
             }
             file.write(out)?;
         }
@@ -68,7 +68,7 @@ fn encode(
             surface.create(&folder.join(format!("{prefix}.{name}.surf.gii")))?;
         }
         for field in &fields {
-            let hemisphere_field = hemisphere.field(field);
+            let hemisphere_field = hemisphere.slice_field(field);
             let mut file = GiftiFile::default();
             let name = file_name(&field.name)?;
             let coords = name.strip_prefix("coords_").filter(|_| field.column.width() == 3);
@@ -171,7 +171,7 @@ impl GiftiFile {
             let first = self.labels.len();
             let texts = categories.values().iter().map(|value| match value {
                 Value::Text(text) => text.clone(),
-                other => format!("{other:?}"),
+                value => format!("{value:?}"),
             });
             let labels = texts.enumerate().map(|(at, text)| (first + at, text));
             self.labels.extend(labels.collect::<Vec<_>>());
@@ -242,8 +242,12 @@ impl GiftiFile {
             write!(
                 out,
                 "<Label Key=\"{key}\" Red=\"{}\" Green=\"{}\" Blue=\"0.5\" Alpha=\"1\">{}</Label>",
-                super::whole::format_number(f64::from(u8::try_from(red).unwrap_or(0)) / 15.0),
-                super::whole::format_number(f64::from(u8::try_from(green).unwrap_or(0)) / 15.0),
+                super::collected_input::format_number(
+                    f64::from(u8::try_from(red).unwrap_or(0)) / 15.0
+                ),
+                super::collected_input::format_number(
+                    f64::from(u8::try_from(green).unwrap_or(0)) / 15.0
+                ),
                 escape(name.as_str())
             )?;
         }

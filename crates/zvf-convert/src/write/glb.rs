@@ -13,7 +13,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, ObjectId, Value};
 
-use super::whole::{CollectedInput, to_f32};
+use super::collected_input::{CollectedInput, to_f32};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -21,7 +21,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(super::whole::open(target.into_file("glTF")?, options, "glTF", encode))
+    Ok(super::collected_input::open(target.into_file("glTF")?, options, "glTF", encode))
 }
 
 /// A glTF document and its buffer.
@@ -56,7 +56,7 @@ fn encode(
     for (id, part) in split_objects(input, width) {
         scene.push_object(input, id, &part, mode)?;
     }
-    let factor = input.header.unit().and_then(metres);
+    let factor = input.header.unit().and_then(metres_per_unit);
     let children: Vec<usize> = (1..scene.nodes.len()).collect();
     let mut root = json!({"name": "root"});
     if !children.is_empty() {
@@ -73,7 +73,7 @@ fn encode(
 }
 
 /// Returns a unit in metres.
-fn metres(unit: &str) -> Option<f64> {
+fn metres_per_unit(unit: &str) -> Option<f64> {
     Some(match unit {
         "meter" | "m" => 1.0,
         "centimeter" | "cm" => 1e-2,
@@ -144,7 +144,7 @@ impl Scene {
             primitive["indices"] = json!(self.push_indices(indices.collect(), rows.len())?);
         }
         let mut node = json!({"mesh": self.meshes.len(), "translation": middle});
-        let extras = extras(input, id)?;
+        let extras = collect_extras(input, id)?;
         if let Some(name) = extras.get("name").and_then(Json::as_str) {
             node["name"] = json!(name);
         }
@@ -341,7 +341,10 @@ fn attribute_name(name: &str) -> String {
 }
 
 /// Returns the id and the attributes of an object.
-fn extras(input: &CollectedInput, id: Option<ObjectId>) -> Result<Map<String, Json>, ConvertError> {
+fn collect_extras(
+    input: &CollectedInput,
+    id: Option<ObjectId>,
+) -> Result<Map<String, Json>, ConvertError> {
     let mut extras = Map::new();
     let Some(id) = id else { return Ok(extras) };
     extras.insert("object_id".to_owned(), json!(id.0));

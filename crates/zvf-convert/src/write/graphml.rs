@@ -10,7 +10,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 
-use super::whole::{CollectedInput, format_coordinate, format_value};
+use super::collected_input::{CollectedInput, format_coordinate, format_value};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -18,7 +18,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(super::whole::open(target.into_file("GraphML")?, options, "GraphML", encode))
+    Ok(super::collected_input::open(target.into_file("GraphML")?, options, "GraphML", encode))
 }
 
 /// A key of `GraphML`: one value of an attribute.

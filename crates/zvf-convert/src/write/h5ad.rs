@@ -172,7 +172,7 @@ fn add_nullable_booleans(
     }
     let truths = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
     for (name, bytes) in [("values", values), ("mask", mask)] {
-        let column = Column::new(truths, 1, bytes.into()).map_err(crate::read::no_column)?;
+        let column = Column::new(truths, 1, bytes.into()).map_err(crate::read::column_error)?;
         add_array(&mut group, name, &column);
     }
     Ok(group)

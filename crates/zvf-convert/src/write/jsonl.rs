@@ -45,7 +45,7 @@ impl<W: Write> BatchWriter for JsonlWriter<W> {
             line.insert("element".into(), self.elements.into());
             line.insert("vertices".into(), vertices.into());
             for field in fields {
-                line.insert(field.name.to_string(), entry(field, at)?);
+                line.insert(field.name.to_string(), field_to_json(field, at)?);
             }
             self.write_line(line)?;
             self.elements += 1;
@@ -122,7 +122,7 @@ impl<W: Write> JsonlWriter<W> {
                 line.insert("object".into(), table.object(row).map(|object| object.0).into());
             }
             for field in batch.fields() {
-                line.insert(field.name.to_string(), entry(field, row)?);
+                line.insert(field.name.to_string(), field_to_json(field, row)?);
             }
             self.write_line(line)?;
         }
@@ -138,7 +138,7 @@ impl<W: Write> JsonlWriter<W> {
             line.insert("positions".into(), positions);
             for field in batch.fields() {
                 let values: Result<Json, ConvertError> =
-                    rows.clone().map(|row| entry(field, row)).collect();
+                    rows.clone().map(|row| field_to_json(field, row)).collect();
                 line.insert(field.name.to_string(), values?);
             }
             self.write_line(line)?;
@@ -155,7 +155,7 @@ impl<W: Write> JsonlWriter<W> {
             let rows = rows.iter().map(|row| Json::from(self.vertices + *row));
             line.insert("vertices".into(), rows.collect());
             for field in elements.fields() {
-                line.insert(field.name.to_string(), entry(field, at)?);
+                line.insert(field.name.to_string(), field_to_json(field, at)?);
             }
             self.write_line(line)?;
             self.elements += 1;
@@ -175,7 +175,7 @@ fn row_of(column: &Column, row: usize) -> Json {
 }
 
 /// Returns the value of an attribute in a row, or the list of values where the attribute has several.
-fn entry(field: &Field, row: usize) -> Result<Json, ConvertError> {
+fn field_to_json(field: &Field, row: usize) -> Result<Json, ConvertError> {
     let value = |at| {
         let value = field.value(row, at);
         value

@@ -23,6 +23,7 @@
 pub(crate) mod arrow;
 mod chains;
 mod collect;
+mod collected_input;
 pub(crate) mod csv;
 pub(crate) mod draco;
 pub(crate) mod edges;
@@ -59,7 +60,6 @@ pub(crate) mod text_points;
 pub(crate) mod trk;
 pub(crate) mod trx;
 pub(crate) mod vtp;
-mod whole;
 mod zip;
 
 pub use collect::Collected;

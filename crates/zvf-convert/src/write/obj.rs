@@ -7,7 +7,7 @@ use std::io::Write;
 
 use zvf_model::{Elements, ObjectId};
 
-use super::whole::{CollectedInput, format_coordinate, format_number};
+use super::collected_input::{CollectedInput, format_coordinate, format_number};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -15,7 +15,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(super::whole::open(target.into_file("OBJ")?, options, "OBJ", encode))
+    Ok(super::collected_input::open(target.into_file("OBJ")?, options, "OBJ", encode))
 }
 
 fn encode(

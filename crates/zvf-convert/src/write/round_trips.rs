@@ -172,7 +172,7 @@ fn a_folder_of_surfaces_round_trips() {
         super::copy(reader.unwrap(), writer.unwrap()).unwrap();
         let read = |path: &Path, format| {
             let reader = read::open(Input::path(path), Some(format), &ReadOptions::default());
-            Collected::gather(reader.unwrap()).unwrap()
+            Collected::from_reader(reader.unwrap()).unwrap()
         };
         let (first, second) = (read(from.path(), Format::Freesurfer), read(to.path(), format));
         assert_eq!(first.positions, second.positions, "{format}");
@@ -228,7 +228,7 @@ fn each_hemisphere_keeps_its_own_volume() {
 fn skeletons_in_shards_are_read_again() {
     let tree = b"1 3 0 0 9 1 -1\n2 1 0.5 0 0 2.5 1\n3 1 7 7 7 1 -1\n4 0 8 8 8 1 3\n";
     let read = |input| read::open(input, Some(Format::Swc), &ReadOptions::default()).unwrap();
-    let first = Collected::gather(read(Input::reader(&tree[..]))).unwrap();
+    let first = Collected::from_reader(read(Input::reader(&tree[..]))).unwrap();
     for (shard_bits, files) in [(0, &["0.shard"][..]), (3, &[])] {
         let folder = tempfile::tempdir().unwrap();
         let mut options = WriteOptions::default();

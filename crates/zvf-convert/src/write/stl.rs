@@ -7,7 +7,7 @@ use std::io::Write;
 
 use zvf_model::{Field, ObjectId, Value};
 
-use super::whole::{CollectedInput, to_f32};
+use super::collected_input::{CollectedInput, to_f32};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -15,7 +15,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(super::whole::open(target.into_file("STL")?, options, "STL", encode))
+    Ok(super::collected_input::open(target.into_file("STL")?, options, "STL", encode))
 }
 
 fn encode(
@@ -121,7 +121,7 @@ fn write_facet(corners: [[f32; 3]; 3], out: &mut dyn Write) -> Result<(), Conver
 fn object_name(input: &CollectedInput, id: ObjectId) -> Option<String> {
     let field = input.object_fields.iter().find(|field| &*field.name == "name")?;
     let row = input.object_row(id)?;
-    super::whole::format_value(field, row, 0).ok()
+    super::collected_input::format_value(field, row, 0).ok()
 }
 
 fn corner_positions(input: &CollectedInput, corners: [usize; 3]) -> [[f32; 3]; 3] {

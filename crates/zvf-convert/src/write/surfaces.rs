@@ -2,7 +2,7 @@
 
 use zvf_model::{Field, Kind, ObjectId, Value};
 
-use super::whole::CollectedInput;
+use super::collected_input::CollectedInput;
 
 /// The surface of one object, or of the complete input.
 pub(crate) struct Hemisphere {
@@ -25,7 +25,7 @@ impl Hemisphere {
     }
 
     /// Returns the rows of `field` that belong to this surface.
-    pub(crate) fn field(&self, field: &Field) -> Field {
+    pub(crate) fn slice_field(&self, field: &Field) -> Field {
         let mut builder = zvf_model::ColumnBuilder::like(&field.column);
         builder.reserve(self.rows.len());
         self.rows.iter().for_each(|row| builder.push_row(&field.column, *row));
@@ -52,7 +52,7 @@ pub(crate) fn vertex_numbers(input: &CollectedInput) -> Option<Vec<i64>> {
 /// Returns the name of the surface, where there is exactly one.
 pub(crate) fn surface_name(input: &CollectedInput) -> Option<String> {
     let field = input.object_fields.iter().find(|field| &*field.name == "name")?;
-    let name = super::whole::format_value(field, 0, 0).ok()?;
+    let name = super::collected_input::format_value(field, 0, 0).ok()?;
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     let is_single = field.column.len() == 1 && !name.is_empty() && name.chars().all(is_plain);
     is_single.then_some(name)

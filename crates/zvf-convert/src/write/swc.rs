@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use super::whole::{CollectedInput, format_coordinate, format_value};
+use super::collected_input::{CollectedInput, format_coordinate, format_value};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -13,7 +13,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(super::whole::open(target.into_file("SWC")?, options, "SWC", encode))
+    Ok(super::collected_input::open(target.into_file("SWC")?, options, "SWC", encode))
 }
 
 fn encode(

@@ -66,7 +66,7 @@ impl Writer for TckWriter<'_> {
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
         match piece {
             Piece::Vertices(batch) => {
-                for run in self.chains.runs(&batch) {
+                for run in self.chains.take_runs(&batch) {
                     if !run.continues {
                         self.end_streamline();
                         self.report.objects += 1;

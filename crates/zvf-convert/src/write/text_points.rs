@@ -126,7 +126,7 @@ fn format_lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
             match value {
                 Value::Float(x) if is_narrow => write!(out, "{blank}{}", x as f32)?,
                 Value::Float(x) => write!(out, "{blank}{x}")?,
-                other => write!(out, "{blank}{other}")?,
+                value => write!(out, "{blank}{value}")?,
             }
         }
         match intensity {

@@ -131,7 +131,7 @@ impl TrkWriter<'_> {
     fn write_points(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         let fields = numeric_fields(batch.fields());
         let (mut bytes, mut scalars) = (Vec::new(), Vec::new());
-        for run in self.chains.runs(batch) {
+        for run in self.chains.take_runs(batch) {
             let before = match self.counts.last() {
                 Some((_, count)) if run.continues => *count as usize,
                 _ => 0,

@@ -104,7 +104,7 @@ impl<'a> TrxWriter<'a> {
     }
 
     fn write_vertices(&mut self, batch: &Batch) -> Result<(), ConvertError> {
-        for run in self.chains.runs(batch) {
+        for run in self.chains.take_runs(batch) {
             self.report.vertices += run.rows.len() as u64;
             match self.ends.last_mut().filter(|_| run.continues) {
                 Some(end) => *end = self.report.vertices,

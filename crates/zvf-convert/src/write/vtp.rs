@@ -9,7 +9,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
-use super::whole::{CollectedInput, format_values, to_f32_bytes};
+use super::collected_input::{CollectedInput, format_values, to_f32_bytes};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -17,7 +17,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(super::whole::open(target.into_file("VTP")?, options, "VTP", encode))
+    Ok(super::collected_input::open(target.into_file("VTP")?, options, "VTP", encode))
 }
 
 /// An array to append.
@@ -173,7 +173,7 @@ fn encode_positions(input: &CollectedInput) -> Array {
     for row in 0..column.len() {
         for x in input.point(row) {
             match is_single {
-                true => bytes.extend(super::whole::to_f32(x).to_le_bytes()),
+                true => bytes.extend(super::collected_input::to_f32(x).to_le_bytes()),
                 false => bytes.extend(x.to_le_bytes()),
             }
         }

@@ -18,7 +18,7 @@ use super::{positions, run};
 use crate::arrays::CellArray;
 use crate::indexes::open_row_column;
 use crate::journal::Journal;
-use crate::medium::wait;
+use crate::medium::block_on;
 use crate::references::read_references;
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
@@ -69,17 +69,17 @@ fn write(store: &Path, batch: &Batch, push_more: impl FnOnce(&mut Writer)) {
     let schema = Schema::new(batch.kind(), Axis::spatial(2).unwrap(), chunk).unwrap();
     let mut options = WriteOptions::default();
     options.build.sync = false;
-    let mut writer = wait(Writer::create(store.to_str().unwrap(), schema, options)).unwrap();
+    let mut writer = block_on(Writer::create(store.to_str().unwrap(), schema, options)).unwrap();
     writer.push(batch).unwrap();
     push_more(&mut writer);
-    wait(writer.finish()).unwrap();
+    block_on(writer.finish()).unwrap();
 }
 
 fn add_level(store: &Path, options: Options) {
     let method = Some(Method::Simplify);
     let options = Options { levels: Some(1), method, size: Some(3.0), chunk_scale: 1, ..options };
     let build_options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
-    let levels = wait(build(store.to_str().unwrap(), &options, &build_options, |_level| {}));
+    let levels = block_on(build(store.to_str().unwrap(), &options, &build_options, |_level| {}));
     assert_eq!(levels.unwrap().len(), 1);
 }
 
@@ -205,7 +205,7 @@ fn refuses_references_beyond_the_limits() {
 }
 
 /// Changes a document of a store.
-fn restate(store: &Path, path: &str, change: impl Fn(&mut Json)) {
+fn change_document(store: &Path, path: &str, change: impl Fn(&mut Json)) {
     let path = store.join(path).join("zarr.json");
     let mut doc: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     change(&mut doc);
@@ -213,7 +213,7 @@ fn restate(store: &Path, path: &str, change: impl Fn(&mut Json)) {
 }
 
 /// Returns the class of the error with which an edit of a store is refused.
-fn refusal(store: &Path) -> Class {
+fn refusal_class(store: &Path) -> Class {
     let before = archives::tree(store);
     let line = json!({"op": "object.remove", "objects": [0]});
     let error = run(store, &[line]).unwrap_err();
@@ -232,8 +232,8 @@ fn refuses_malformed_numbers_in_documents() {
             ("pl2_negative", "0/vertices", "chunk_grid_origin"),
         ] {
             let store = Unpacked::new(id);
-            restate(store.path(), path, |doc| doc["attributes"][name] = malformed.clone());
-            assert_eq!(refusal(store.path()), Class::Encoding, "{id} {name} {malformed}");
+            change_document(store.path(), path, |doc| doc["attributes"][name] = malformed.clone());
+            assert_eq!(refusal_class(store.path()), Class::Encoding, "{id} {name} {malformed}");
         }
     }
 }
@@ -242,8 +242,10 @@ fn refuses_malformed_numbers_in_documents() {
 fn refuses_a_malformed_next_id() {
     for malformed in [json!("7"), json!(1_u64 << 63), json!(7.5)] {
         let store = Unpacked::new("pl2_negative");
-        restate(store.path(), "", |doc| doc["attributes"]["zvf"] = json!({"next_id": malformed}));
-        assert_eq!(refusal(store.path()), Class::Encoding, "{malformed}");
+        change_document(store.path(), "", |doc| {
+            doc["attributes"]["zvf"] = json!({"next_id": malformed})
+        });
+        assert_eq!(refusal_class(store.path()), Class::Encoding, "{malformed}");
     }
 }
 
@@ -253,7 +255,7 @@ fn refuses_object_columns_with_malformed_width() {
     let path = "0/object_attributes/mass";
     for malformed in [json!([2, 1_u64 << 32]), json!([2, -1]), json!([2, 1, 1]), json!("2")] {
         let doc = |doc: &mut Json| doc["shape"] = malformed.clone();
-        restate(&store, path, doc);
+        change_document(&store, path, doc);
         let snap = snapshot(&store);
         let error = open_row_column(&snap, path, "mass").unwrap_err();
         assert_eq!(error.class, Class::BadShape, "{malformed} {error}");
@@ -263,6 +265,6 @@ fn refuses_object_columns_with_malformed_width() {
 #[test]
 fn refuses_objects_without_an_id() {
     let (_folder, store) = polylines(&[LARGE_ID, LARGE_ID + 1]);
-    restate(&store, "0/object_index/object_ids", |doc| doc["shape"] = json!([1]));
-    assert_eq!(refusal(&store), Class::CountMismatch);
+    change_document(&store, "0/object_index/object_ids", |doc| doc["shape"] = json!([1]));
+    assert_eq!(refusal_class(&store), Class::CountMismatch);
 }

@@ -13,7 +13,7 @@ use zvf_pyramid::{Method, Options, Strategy, build};
 use zvf_store::BuildOptions;
 
 use super::{axes, positions, run, tree};
-use crate::medium::wait;
+use crate::medium::block_on;
 use crate::options::{CommitOptions, Refresh};
 use crate::{Collect, Rewrite, Undo, check_journal, gc, refresh, undo};
 
@@ -81,7 +81,7 @@ fn refreshed_levels_equal_rebuilt_levels() {
         let options = Options { levels: Some(2), ..options };
         let (store, twin) = (Unpacked::new(id), Unpacked::new(id));
         let build_options = build_options();
-        let levels = wait(build(&address(store.path()), &options, &build_options, |_level| {}));
+        let levels = block_on(build(&address(store.path()), &options, &build_options, |_level| {}));
         assert!(!levels.unwrap().is_empty(), "{id}");
         edit(store.path());
         let report = refresh(store.path(), Refresh::Stale, &CommitOptions::default());
@@ -89,7 +89,7 @@ fn refreshed_levels_equal_rebuilt_levels() {
         assert_eq!(report["commits"][0]["levels_refreshed"][0], 1, "{id}: {report}");
         edit(twin.path());
         build_anew(twin.path(), |copy| {
-            wait(build(copy, &options, &build_options, |_level| {})).unwrap();
+            block_on(build(copy, &options, &build_options, |_level| {})).unwrap();
         });
         let (found, expected) = (cells(store.path()), cells(twin.path()));
         let mut keys = found.keys().chain(expected.keys());
@@ -116,12 +116,12 @@ fn check_reference_levels(content: LevelContent) {
     let factors = vec![(2.0, 2.0), (2.0, 1.0)];
     let reference = Reference { factors, seed: 3, content, ..Reference::default() };
     let (store, twin) = (Unpacked::new("pl2_negative"), Unpacked::new("pl2_negative"));
-    wait(build_reference(&address(store.path()), &reference, &build_options())).unwrap();
+    block_on(build_reference(&address(store.path()), &reference, &build_options())).unwrap();
     edit(store.path());
     refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
     edit(twin.path());
     build_anew(twin.path(), |copy| {
-        wait(build_reference(copy, &reference, &build_options())).unwrap();
+        block_on(build_reference(copy, &reference, &build_options())).unwrap();
     });
     assert_eq!(cells(store.path()), cells(twin.path()));
     let has_attributes =
@@ -150,7 +150,7 @@ fn fragments_of_coarser_levels_lose_removed_owners() {
     for id in ["gr3_links", "sk3_trees"] {
         let store = Unpacked::new(id);
         let options = Options { levels: Some(1), size: Some(80.0), ..Options::default() };
-        wait(build(&address(store.path()), &options, &build_options(), |_level| {})).unwrap();
+        block_on(build(&address(store.path()), &options, &build_options(), |_level| {})).unwrap();
         let owners = || {
             let journal =
                 std::sync::Arc::new(crate::journal::Journal::open_beside(store.path()).unwrap());
@@ -177,7 +177,7 @@ fn fragments_of_coarser_levels_lose_removed_owners() {
 fn renumbers_objects_on_all_levels_and_in_groups() {
     let store = Unpacked::new("pl2_negative");
     let options = Options { levels: Some(1), size: Some(0.5), ..Options::default() };
-    wait(build(&address(store.path()), &options, &build_options(), |_level| {})).unwrap();
+    block_on(build(&address(store.path()), &options, &build_options(), |_level| {})).unwrap();
     let ids: Vec<i64> = positions(store.path()).into_keys().flatten().collect();
     let lines = [
         json!({"op": "group.add", "name": "last", "members": [ids[ids.len() - 1]]}),

@@ -10,7 +10,7 @@ use zvf_format::Class;
 use zvf_store::OpenOptions;
 
 use crate::error::EditError;
-use crate::medium::wait;
+use crate::medium::block_on;
 use crate::options::CommitOptions;
 use crate::{Editor, Place, log};
 
@@ -18,7 +18,7 @@ use crate::{Editor, Place, log};
 fn backend() -> Arc<FaultStore> {
     let backend = Arc::new(FaultStore::new());
     for (name, bytes) in archives::files("pl2_negative") {
-        wait(backend.insert(&format!("data/a.zv/{name}"), &bytes));
+        block_on(backend.insert(&format!("data/a.zv/{name}"), &bytes));
     }
     backend
 }

@@ -56,7 +56,7 @@ fn add_rows(geometry: &mut Geometry, changes: &mut Changes) {
         for (array, size) in columns.chain([(&mut geometry.vertices, position)]) {
             let mut bytes = array.read_stored(&snap, &chunk).unwrap().unwrap().to_vec();
             bytes.extend_from_within(..size);
-            array.put(&chunk, bytes);
+            array.put_chunk(&chunk, bytes);
         }
     }
     geometry.vertices.flush(&snap, changes).unwrap();
@@ -82,7 +82,7 @@ fn remove_objects(geometry: &mut Geometry, is_sole: bool, changes: &mut Changes)
 }
 
 /// Returns the chunks with waste: a fragment without an object, or a row in no fragment.
-fn waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
+fn find_waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
     let mut found = BTreeSet::new();
     let (size, snap) = (geometry.axes * geometry.scalar.size(), std::rc::Rc::clone(&geometry.snap));
     let chunks = geometry.all_chunks();
@@ -128,7 +128,7 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
         for record in &family.records {
             let ends = record.ends.iter().map(|end| match end {
                 End::Vertex(v) => *v,
-                other => panic!("{other:?}"),
+                end => panic!("{end:?}"),
             });
             let ends: Vec<u32> = ends.collect();
             let is_kept =
@@ -162,14 +162,14 @@ fn vacuum_removes_only_waste() {
         let store = Unpacked::new(id);
         put_waste(store.path());
         let (before, linked) = (kept_positions(store.path()), links(store.path()));
-        let waste_chunks = waste(&mut begin(store.path()).kinds[0]);
+        let waste_chunks = find_waste(&mut begin(store.path()).kinds[0]);
         assert!(waste_chunks.len() > 1, "{id}: {waste_chunks:?}");
         let report = vacuum(store.path(), false).unwrap();
         assert_eq!(report["head"], 1, "{id}");
         assert!(report["commits"][0]["chunks"].as_u64() >= Some(waste_chunks.len() as u64), "{id}");
         assert_eq!(kept_positions(store.path()), before, "{id}");
         assert_eq!(links(store.path()), linked, "{id}");
-        assert_eq!(waste(&mut begin(store.path()).kinds[0]), BTreeSet::new(), "{id}");
+        assert_eq!(find_waste(&mut begin(store.path()).kinds[0]), BTreeSet::new(), "{id}");
         for (rows, declared) in counts(store.path()) {
             assert_eq!(Some(rows as u64), declared, "{id}");
         }
@@ -185,7 +185,7 @@ fn vacuum_removes_only_waste() {
 fn vacuum_rewrites_only_chunks_with_waste() {
     let store = Unpacked::new("sl3_streamlines");
     put_waste(store.path());
-    let waste_chunks = waste(&mut begin(store.path()).kinds[0]);
+    let waste_chunks = find_waste(&mut begin(store.path()).kinds[0]);
     let chunks = begin(store.path()).kinds[0].vertices.chunks();
     let cell = |chunk: &Chunk| -> Bytes {
         let transaction = begin(store.path());
@@ -224,7 +224,7 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         rows[1].insert(0, shared);
         let mut index = FragmentIndexBuilder::new();
         rows.iter().for_each(|rows| index.rows(rows).unwrap());
-        geometry.fragments.put(&key, index.encode());
+        geometry.fragments.put_chunk(&key, index.encode());
         let mut changes = Changes::new();
         geometry.fragments.flush(&snap, &mut changes).unwrap();
         let objects = geometry.objects.as_mut().unwrap();
@@ -236,7 +236,7 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         let before = kept_positions(store.path());
         assert_eq!(vacuum(store.path(), false).unwrap()["head"], 1, "{id}");
         assert_eq!(kept_positions(store.path()), before, "{id}");
-        assert_eq!(waste(&mut begin(store.path()).kinds[0]), BTreeSet::new(), "{id}");
+        assert_eq!(find_waste(&mut begin(store.path()).kinds[0]), BTreeSet::new(), "{id}");
     }
 }
 
@@ -289,7 +289,7 @@ fn divided_vacuum_equals_a_vacuum_in_one_process() {
             std::fs::write(path, bytes).unwrap();
             let put = object_store::ObjectStoreExt::put;
             let at = format!("data/a.zv/{name}");
-            crate::medium::wait(put(&*backend, &at.into(), bytes.clone().into())).unwrap();
+            crate::medium::block_on(put(&*backend, &at.into(), bytes.clone().into())).unwrap();
         }
         let undivided_report = vacuum(store.path(), false).unwrap();
         let expected = archives::tree(store.path());
@@ -316,7 +316,7 @@ fn divided_vacuum_equals_a_vacuum_in_one_process() {
             let get = object_store::ObjectStoreExt::get;
             let at = format!("data/a.zv/{name}");
             let found =
-                crate::medium::wait(async { get(&*backend, &at.into()).await?.bytes().await });
+                crate::medium::block_on(async { get(&*backend, &at.into()).await?.bytes().await });
             assert!(found.unwrap() == bytes, "{id}: {name}");
         }
     }

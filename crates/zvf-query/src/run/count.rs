@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! points without region or conditions    the fragment indexes say it; sizes of cells are compared
-//! points and chains otherwise            wave by wave, without attributes
-//! edges and faces                        wave by wave; a bit for each vertex marks those counted before
+//! points and chains otherwise            work unit by work unit, without attributes
+//! edges and faces                        work unit by work unit; a bit for each vertex marks those counted before
 //! edges and faces that a limit cuts      collected without attributes: the cut determines which of them are left
 //! ```
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use zvf_format::num::{saturating_usize, to_u64};
 
-use super::{Context, Purpose, WorkUnit, collect_all, contexts, join, waves};
+use super::{Context, Purpose, WorkUnit, collect_all, contexts, join, work_units};
 use crate::answer::Counts;
 use crate::error::QueryError;
 use crate::query::{Columns, Query};
@@ -77,14 +77,14 @@ async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts, QueryError
     Ok(counts)
 }
 
-/// Counts of one level with edges or faces, of which one wave is held at a time.
+/// Counts of one level with edges or faces, of which one work unit is held at a time.
 async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.cache.level.level(), context.kind);
     let (mut seen_vertices, mut elements) = (SeenVertices::default(), 0);
-    for wave in waves(context, Purpose::Stream).await? {
-        context.yield_before(&wave).await?;
-        for part in context.refine_wave(wave, Purpose::Stream).await? {
-            let WorkUnit::Elements(work) = part.wave else { continue }; // nothing else comes of such waves
+    for unit in work_units(context, Purpose::Stream).await? {
+        context.yield_before(&unit).await?;
+        for part in context.refine_unit(unit, Purpose::Stream).await? {
+            let WorkUnit::Elements(work) = part.unit else { continue }; // nothing else comes of such work units
             let keyed = context.keyed_elements(&work, true).await?;
             let cuts = keyed.batch.len() - keyed.places.len();
             counts.vertices += seen_vertices.insert_all(&keyed.places) + to_u64(cuts);
@@ -130,10 +130,10 @@ impl SeenVertices {
 async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.cache.level.level(), context.kind);
     let mut left = limit.map_or(usize::MAX, saturating_usize);
-    let waves = waves(context, Purpose::Stream).await?;
-    for wave in &waves {
-        context.yield_before(wave).await?;
-        let (rows, parts) = match wave {
+    let units = work_units(context, Purpose::Stream).await?;
+    for unit in &units {
+        context.yield_before(unit).await?;
+        let (rows, parts) = match unit {
             WorkUnit::Chunks(places) if context.counts_by_indexes() => {
                 (context.rows_named(places).await?, 0)
             }
@@ -141,7 +141,7 @@ async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<Count
             | WorkUnit::Objects(_)
             | WorkUnit::Elements(_)
             | WorkUnit::Several(_) => {
-                let batch = context.answer(wave, left.saturating_add(1)).await?; // no limit stays none
+                let batch = context.answer(unit, left.saturating_add(1)).await?; // no limit stays none
                 let batch = if batch.len() > left {
                     counts.truncated = true;
                     join::cut(&batch, left)?

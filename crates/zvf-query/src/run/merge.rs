@@ -1,7 +1,7 @@
-//! A collected answer with elements, assembled from bounded waves.
+//! A collected answer with elements, assembled from bounded work units.
 //!
-//! A vertex at which elements of several waves end is in each of their answers. The merged answer has it once, in
-//! storage order, and the elements in the order of an answer from a single wave.
+//! A vertex at which elements of several work units end is in each of their answers. The merged answer has it once, in
+//! storage order, and the elements in the order of an answer from a single work unit.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 use super::{Context, Purpose, WorkUnit, elements::KeyedElements, join};
 use crate::error::QueryError;
 
-/// Answers `waves` one after the other and merges their elements.
+/// Answers `units` one after the other and merges their elements.
 pub(super) async fn collect_elements(
     context: &Context,
-    waves: Vec<WorkUnit>,
+    units: Vec<WorkUnit>,
 ) -> Result<Batch, QueryError> {
     let mut all = Vec::new();
     let (mut rows, mut bytes) = (0, 0);
-    for wave in waves {
-        context.yield_before(&wave).await?;
-        for part in context.refine_wave(wave, Purpose::Collect).await? {
-            let WorkUnit::Elements(work) = part.wave else { continue }; // such waves have no other parts
+    for unit in units {
+        context.yield_before(&unit).await?;
+        for part in context.refine_unit(unit, Purpose::Collect).await? {
+            let WorkUnit::Elements(work) = part.unit else { continue }; // such work units have no other parts
             let keyed = context.keyed_elements(&work, true).await?;
             rows += to_u64(keyed.batch.len());
             bytes += join::weight(&keyed.batch);
@@ -38,35 +38,35 @@ type CellOrder = HashMap<(u64, u64), u64>;
 /// Merges answers: each stored vertex once, in storage order, and the vertices of cuts behind them.
 fn merge(
     context: &Context,
-    waves: &[KeyedElements],
+    units: &[KeyedElements],
     order: &CellOrder,
 ) -> Result<Batch, QueryError> {
-    let Some(first) = waves.first() else { return context.empty() };
+    let Some(first) = units.first() else { return context.empty() };
     let mut stored: Vec<(u64, usize, usize)> = Vec::new();
-    for (wave, keyed) in waves.iter().enumerate() {
-        stored.extend(keyed.places.iter().enumerate().map(|(row, place)| (*place, wave, row)));
+    for (unit, keyed) in units.iter().enumerate() {
+        stored.extend(keyed.places.iter().enumerate().map(|(row, place)| (*place, unit, row)));
     }
     stored.sort_unstable();
     stored.dedup_by_key(|(place, _, _)| *place);
     // Stored vertices by their places, and those of cuts behind them.
-    let mut rows: Vec<(usize, usize)> = stored.iter().map(|(_, wave, row)| (*wave, *row)).collect();
-    let mut numbers = Vec::with_capacity(waves.len());
-    for (wave, keyed) in waves.iter().enumerate() {
+    let mut rows: Vec<(usize, usize)> = stored.iter().map(|(_, unit, row)| (*unit, *row)).collect();
+    let mut numbers = Vec::with_capacity(units.len());
+    for (unit, keyed) in units.iter().enumerate() {
         let number = |place: &u64| stored.partition_point(|(other, _, _)| other < place);
-        let mut wave_numbers: Vec<usize> = keyed.places.iter().map(number).collect();
+        let mut unit_numbers: Vec<usize> = keyed.places.iter().map(number).collect();
         for cut in keyed.places.len()..keyed.batch.len() {
-            wave_numbers.push(rows.len());
-            rows.push((wave, cut));
+            unit_numbers.push(rows.len());
+            rows.push((unit, cut));
         }
-        numbers.push(wave_numbers);
+        numbers.push(unit_numbers);
     }
     let column = |get: &dyn Fn(&Batch) -> Option<Column>| {
-        let columns: Option<Vec<Column>> = waves.iter().map(|keyed| get(&keyed.batch)).collect();
+        let columns: Option<Vec<Column>> = units.iter().map(|keyed| get(&keyed.batch)).collect();
         let columns = columns?;
         let mut builder = ColumnBuilder::like(columns.first()?);
         builder.reserve(rows.len());
-        for (wave, row) in &rows {
-            builder.push_row(columns.get(*wave)?, *row);
+        for (unit, row) in &rows {
+            builder.push_row(columns.get(*unit)?, *row);
         }
         Some(builder.finish())
     };
@@ -80,59 +80,59 @@ fn merge(
         }
     }
     if first.batch.vertex_objects().is_some() {
-        let owner = |(wave, row): &(usize, usize)| {
-            let owners = waves.get(*wave).and_then(|keyed| keyed.batch.vertex_objects());
+        let owner = |(unit, row): &(usize, usize)| {
+            let owners = units.get(*unit).and_then(|keyed| keyed.batch.vertex_objects());
             owners.and_then(|owners| owners.get(*row).copied()).flatten()
         };
         batch = batch.with_vertex_objects(rows.iter().map(owner).collect())?;
     }
-    Ok(batch.with_elements(merge_elements(context, waves, &numbers, order)?)?)
+    Ok(batch.with_elements(merge_elements(context, units, &numbers, order)?)?)
 }
 
-/// Merges the elements of all waves; `numbers` are the rows of their vertices in the answer.
+/// Merges the elements of all work units; `numbers` are the rows of their vertices in the answer.
 fn merge_elements(
     context: &Context,
-    waves: &[KeyedElements],
+    units: &[KeyedElements],
     numbers: &[Vec<usize>],
     order: &CellOrder,
 ) -> Result<Elements, QueryError> {
     let none = context.no_elements()?;
-    let count = waves.iter().filter_map(|keyed| keyed.batch.elements()).map(Elements::len).sum();
-    // The order of each element, its wave and its place there: the vertices of many elements are looked up twice, because
+    let count = units.iter().filter_map(|keyed| keyed.batch.elements()).map(Elements::len).sum();
+    // The order of each element, its work unit and its place there: the vertices of many elements are looked up twice, because
     // a list for each of them would take more memory than the answer.
     let mut all: Vec<(u64, u64, usize, usize)> = Vec::with_capacity(count);
-    for (wave, keyed) in waves.iter().enumerate() {
-        let Some(wave_elements) = keyed.batch.elements() else { continue };
-        for (at, (element, key)) in wave_elements.iter().zip(&keyed.elements).enumerate() {
+    for (unit, keyed) in units.iter().enumerate() {
+        let Some(unit_elements) = keyed.batch.elements() else { continue };
+        for (at, (element, key)) in unit_elements.iter().zip(&keyed.elements).enumerate() {
             // Those of a skeleton come in the order of their children; those that are no records come behind.
             let (first, second) = if context.kind == Kind::Skeleton {
-                let child = element.first().and_then(|row| numbers.get(wave)?.get(*row));
+                let child = element.first().and_then(|row| numbers.get(unit)?.get(*row));
                 (child.map(|child| to_u64(*child)), 0)
             } else {
                 (order.get(&(key.0, key.1)).copied(), key.2)
             };
-            all.push((first.unwrap_or(u64::MAX), second, wave, at));
+            all.push((first.unwrap_or(u64::MAX), second, unit, at));
         }
     }
     all.sort_unstable();
     let width = none.width();
     let mut rows = Vec::with_capacity(count * width);
-    for (_, _, wave, at) in &all {
-        let wave_elements = waves.get(*wave).and_then(|keyed| keyed.batch.elements());
+    for (_, _, unit, at) in &all {
+        let unit_elements = units.get(*unit).and_then(|keyed| keyed.batch.elements());
         let ends =
-            wave_elements.and_then(|elements| elements.rows().get(at * width..(at + 1) * width));
+            unit_elements.and_then(|elements| elements.rows().get(at * width..(at + 1) * width));
         let ends = ends.unwrap_or_default();
-        rows.extend(ends.iter().filter_map(|row| numbers.get(*wave)?.get(*row).copied()));
+        rows.extend(ends.iter().filter_map(|row| numbers.get(*unit)?.get(*row).copied()));
     }
     let mut merged = Elements::new(width, rows)?;
     for (number, field) in none.fields().iter().enumerate() {
         let mut builder = ColumnBuilder::like(&field.column);
-        for (_, _, wave, at) in &all {
-            let wave_elements = waves.get(*wave).and_then(|keyed| keyed.batch.elements());
-            if let Some(wave_field) =
-                wave_elements.and_then(|elements| elements.fields().get(number))
+        for (_, _, unit, at) in &all {
+            let unit_elements = units.get(*unit).and_then(|keyed| keyed.batch.elements());
+            if let Some(unit_field) =
+                unit_elements.and_then(|elements| elements.fields().get(number))
             {
-                builder.push_row(&wave_field.column, *at);
+                builder.push_row(&unit_field.column, *at);
             }
         }
         merged = merged.with_field(field.with_column(builder.finish()))?;
@@ -156,7 +156,7 @@ impl Context {
         if self.cache.level.chunks().await.is_err() {
             return false; // few chunks, which were tried one by one
         }
-        let max_bytes = self.wave_bytes(Purpose::Collect);
+        let max_bytes = self.unit_bytes(Purpose::Collect);
         let bytes = |rows: u64| rows.saturating_mul(self.element_row_bytes()); // compared with a cap
         match u64::try_from(self.cache.level.node().meta().vertex_count) {
             Ok(rows @ 1..) if bytes(rows) <= max_bytes => false,

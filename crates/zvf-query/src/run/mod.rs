@@ -1,6 +1,6 @@
-//! Execution of a query on one level, wave by wave.
+//! Execution of a query on one level, work unit by work unit.
 //!
-//! A wave is a unit of work that fits in memory: some chunks, or some objects. Collecting answers the waves one
+//! A work unit fits in memory: some chunks, or some objects. Collecting answers the work units one
 //! after the other and joins them; streaming prefetches a few.
 
 mod chains;
@@ -24,7 +24,7 @@ mod runner;
 mod statistics;
 mod stream;
 mod vertices;
-mod waves;
+mod work_units;
 mod yielding;
 
 use std::collections::HashSet;
@@ -53,7 +53,7 @@ pub(crate) use numbered::numbered;
 pub use numbered::{Numbered, NumberedPart};
 pub(crate) use statistics::statistics;
 pub(crate) use stream::stream;
-use waves::waves;
+use work_units::work_units;
 
 /// The state of a query on one level.
 #[derive(Debug)]
@@ -123,12 +123,12 @@ pub(crate) enum WorkUnit {
 
 /// A unit of work, and an estimate of the bytes it takes until it is in the answer.
 #[derive(Clone, Debug)]
-pub(crate) struct SizedWave {
-    pub(crate) wave: WorkUnit,
+pub(crate) struct SizedWorkUnit {
+    pub(crate) unit: WorkUnit,
     pub(crate) bytes: u64,
 }
 
-/// The purpose of waves, which determines their size.
+/// The purpose of work units, which determines their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Collect,
@@ -265,13 +265,13 @@ impl Context {
         Ok(plan)
     }
 
-    /// Answers one wave, up to `limit` vertices.
+    /// Answers one work unit, up to `limit` vertices.
     pub(crate) async fn answer(
         self: &Arc<Self>,
-        wave: &WorkUnit,
+        unit: &WorkUnit,
         limit: usize,
     ) -> Result<Batch, QueryError> {
-        match wave {
+        match unit {
             WorkUnit::Chunks(places) => self.vertices(places, limit).await,
             WorkUnit::Objects(rows) => self.objects(rows, limit).await,
             WorkUnit::Elements(work) => self.elements(work).await,
@@ -299,14 +299,14 @@ impl Context {
         fields.fold(position, u64::saturating_add).max(1)
     }
 
-    /// What one wave may hold.
-    pub(crate) fn wave_bytes(&self, purpose: Purpose) -> u64 {
+    /// What one work unit may hold.
+    pub(crate) fn unit_bytes(&self, purpose: Purpose) -> u64 {
         let budget = self.cache.level.store().budget().max_bytes();
         match purpose {
             Purpose::Collect => budget / 2,
-            // Several waves are in progress. With links, a wave takes several times what its vertices take.
-            Purpose::Stream if self.kind.has_links() => (budget / 40).min(MAX_STREAM_WAVE_BYTES),
-            Purpose::Stream => (budget / 16).min(MAX_STREAM_WAVE_BYTES),
+            // Several work units are in progress. With links, a work unit takes several times what its vertices take.
+            Purpose::Stream if self.kind.has_links() => (budget / 40).min(MAX_STREAM_UNIT_BYTES),
+            Purpose::Stream => (budget / 16).min(MAX_STREAM_UNIT_BYTES),
         }
     }
 
@@ -419,26 +419,26 @@ fn narrow_reach(
     Ok((bbox, range))
 }
 
-/// Answers all waves one after the other and joins the answers.
+/// Answers all work units one after the other and joins the answers.
 pub(crate) async fn collect(context: &Arc<Context>) -> Result<Answer, QueryError> {
-    let waves = waves(context, Purpose::Collect).await?;
+    let units = work_units(context, Purpose::Collect).await?;
     let max_rows = context.query.limit.map_or(usize::MAX, saturating_usize);
-    let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(waves.len()), 0_usize, 0_u64);
+    let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(units.len()), 0_usize, 0_u64);
     let mut truncated = false;
-    let in_parts = waves.iter().any(|wave| matches!(wave, WorkUnit::Several(_)));
-    let waves = if in_parts {
-        let batch = merge::collect_elements(context, waves).await?;
+    let in_parts = units.iter().any(|unit| matches!(unit, WorkUnit::Several(_)));
+    let units = if in_parts {
+        let batch = merge::collect_elements(context, units).await?;
         truncated = batch.len() > max_rows;
         batches.push(if truncated { join::cut(&batch, max_rows)? } else { batch });
         Vec::new()
     } else {
-        waves
+        units
     };
-    for wave in &waves {
-        context.yield_before(wave).await?;
+    for unit in &units {
+        context.yield_before(unit).await?;
         // One row beyond the limit shows whether the answer is truncated.
         let left = max_rows - rows;
-        let batch = context.answer(wave, left.saturating_add(1)).await?; // no limit stays none
+        let batch = context.answer(unit, left.saturating_add(1)).await?; // no limit stays none
         let batch = if batch.len() > left {
             truncated = true;
             join::cut(&batch, left)?
@@ -477,8 +477,8 @@ pub(crate) async fn collect(context: &Arc<Context>) -> Result<Answer, QueryError
 const MAX_ROWS: u64 = 100_000_000;
 /// Maximum bytes of a collected answer.
 const MAX_BYTES: u64 = 4 << 30;
-/// Maximum bytes of a streamed wave: larger ones are no faster, and several are in progress.
-const MAX_STREAM_WAVE_BYTES: u64 = 4 << 20;
+/// Maximum bytes of a streamed work unit: larger ones are no faster, and several are in progress.
+const MAX_STREAM_UNIT_BYTES: u64 = 4 << 20;
 /// Cells whose indexes are read at once for a plan.
 const PLAN_BATCH_CELLS: usize = 1 << 13;
 /// Maximum bytes of a query whose cells are cached with the handle.

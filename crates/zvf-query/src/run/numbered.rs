@@ -1,14 +1,14 @@
 //! Edges and faces in bounded memory: vertices once each, numbered over the whole answer.
 //!
-//! A stream of waves gives a vertex again with each wave that has an element at it, and its elements name rows of their
-//! wave. A file of another format wants each vertex once, and elements that name rows of the file:
+//! A stream of work units gives a vertex again with each work unit that has an element at it, and its elements name rows of their
+//! work unit. A file of another format wants each vertex once, and elements that name rows of the file:
 //!
 //! ```text
-//! wave     vertices not seen before get the next numbers     elements name the numbers of their ends
+//! work unit     vertices not seen before get the next numbers     elements name the numbers of their ends
 //! ```
 //!
-//! Eight bytes are kept for each row of a chunk that was seen; everything else is that of one wave. The order is that of
-//! the waves, not that of a collected answer. Vertices of cuts belong to one wave.
+//! Eight bytes are kept for each row of a chunk that was seen; everything else is that of one work unit. The order is that of
+//! the work units, not that of a collected answer. Vertices of cuts belong to one work unit.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
 use super::elements::KeyedElements;
-use super::{Context, Purpose, WorkUnit, contexts, waves};
+use super::{Context, Purpose, WorkUnit, contexts, work_units};
 use crate::error::QueryError;
 use crate::query::Query;
 use crate::reader::Reader;
@@ -57,7 +57,7 @@ pub(crate) async fn numbered(
     if !context.is_large(&places).await {
         return Ok(None);
     }
-    let coarse = waves(&context, Purpose::Stream).await?.into();
+    let coarse = work_units(&context, Purpose::Stream).await?.into();
     let numbers = VertexNumbers::default();
     Ok(Some(Numbered { context, coarse, fine: VecDeque::new(), numbers }))
 }
@@ -71,14 +71,14 @@ impl Numbered {
     pub async fn next(&mut self) -> Result<Option<NumberedPart>, QueryError> {
         loop {
             if let Some(unit) = self.fine.pop_front() {
-                let WorkUnit::Elements(work) = unit else { continue }; // nothing else comes of such waves
+                let WorkUnit::Elements(work) = unit else { continue }; // nothing else comes of such work units
                 let keyed = self.context.keyed_elements(&work, true).await?;
                 self.context.cache.level.store().check_maps()?;
                 return self.numbers.part(&keyed).map(Some);
             }
-            let Some(wave) = self.coarse.pop_front() else { return Ok(None) };
-            let parts = self.context.refine_wave(wave, Purpose::Stream).await?;
-            self.fine = parts.into_iter().map(|part| part.wave).collect();
+            let Some(unit) = self.coarse.pop_front() else { return Ok(None) };
+            let parts = self.context.refine_unit(unit, Purpose::Stream).await?;
+            self.fine = parts.into_iter().map(|part| part.unit).collect();
         }
     }
 

@@ -158,7 +158,7 @@ mod models {
         checker.check(model);
     }
 
-    /// A budget that one wave takes all of.
+    /// A budget that one work unit takes all of.
     fn budget() -> Budget {
         let options =
             OpenOptions { budget_bytes: 1 << 10, cache_bytes: 0, ..OpenOptions::default() };
@@ -166,7 +166,7 @@ mod models {
     }
 
     #[test]
-    fn a_wave_returns_its_result() {
+    fn work_returns_its_result() {
         check(|| {
             let mut running = Running::on_thread(async { 7 }.boxed());
             let was_finished = running.is_finished();
@@ -176,7 +176,7 @@ mod models {
     }
 
     #[test]
-    fn a_wave_that_is_not_polled_releases_its_budget() {
+    fn work_that_is_not_polled_releases_its_budget() {
         check(|| {
             let budget = budget();
             let held = budget.clone();
@@ -195,7 +195,7 @@ mod models {
     }
 
     #[test]
-    fn a_stream_that_is_dropped_stops_its_waves() {
+    fn work_whose_result_is_dropped_stops() {
         check(|| {
             let budget = budget();
             let held = budget.clone();

@@ -8,7 +8,7 @@ use zvf_format::num::{f64_from_u64, to_u64, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelId, LinkRecords, Value};
 use zvf_store::Caching;
 
-use super::{Context, Purpose, waves};
+use super::{Context, Purpose, work_units};
 use crate::answer::{AttributeStatistics, Statistics, Summary};
 use crate::error::QueryError;
 use crate::level_cache::LevelCache;
@@ -36,8 +36,8 @@ pub(crate) async fn statistics(
         axes: vec![Summary::default(); usize_from_u32(empty.positions().width())],
         attributes: empty.fields().iter().map(AttributeStatistics::from_field).collect(),
     };
-    for wave in &waves(&context, Purpose::Stream).await? {
-        let batch = context.answer(wave, usize::MAX).await?;
+    for unit in &work_units(&context, Purpose::Stream).await? {
+        let batch = context.answer(unit, usize::MAX).await?;
         add(&mut all, &batch)?;
         on_progress(all.vertices);
     }

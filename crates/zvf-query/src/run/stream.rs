@@ -1,7 +1,7 @@
 //! Streams: answers batch by batch, in order, some of them prefetched.
 //!
-//! No work of a stream is left to its consumer: each wave has a task or thread of its own ([`runner`](super::runner)). A wave that is
-//! done holds its batch and nothing else.
+//! No work of a stream is left to its consumer: each work unit has a task or thread of its own
+//! ([`runner`](super::runner)). A work unit that is done holds its batch and nothing else.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use zvf_format::num::saturating_usize;
 use zvf_model::Batch;
 
 use super::runner::{Runner, Running};
-use super::{Context, Purpose, SizedWave, WorkUnit, contexts, join, waves};
+use super::{Context, Purpose, SizedWorkUnit, WorkUnit, contexts, join, work_units};
 use crate::error::QueryError;
 use crate::query::Query;
 use crate::reader::Reader;
@@ -43,28 +43,28 @@ enum State {
 
 /// Some work of one level.
 type Work = (Arc<Context>, WorkUnit);
-type SizedWork = (Arc<Context>, SizedWave);
+type SizedWork = (Arc<Context>, SizedWorkUnit);
 
-/// The waves of a stream: not started, in progress, done.
+/// The work units of a stream: not started, in progress, done.
 struct Pipeline {
     runner: Runner,
     /// The number of vertices that the limit still allows.
     left: usize,
-    /// Vertices that one wave may give: one more than the limit shows whether an object is cut off.
-    wave_limit: usize,
-    /// The maximum number of waves in progress.
+    /// Vertices that one work unit may give: one more than the limit shows whether an object is cut off.
+    unit_limit: usize,
+    /// The maximum number of work units in progress.
     ahead: usize,
-    /// The level being opened and divided into waves.
+    /// The level being opened and divided into work units.
     opening: Option<Running<Result<Vec<Work>, QueryError>>>,
-    /// Waves as divided by estimates.
+    /// Work units as divided by estimates.
     coarse: VecDeque<Work>,
-    /// A wave that is being divided by its indexes.
+    /// A work unit that is being divided by its indexes.
     dividing: Option<Running<Result<Vec<SizedWork>, QueryError>>>,
-    /// Waves of a known size, and errors of dividing.
+    /// Work units of a known size, and errors of dividing.
     fine: VecDeque<Result<SizedWork, QueryError>>,
-    /// Waves being answered, in order, each with the bytes it takes.
+    /// Work units being answered, in order, each with the bytes it takes.
     answers: VecDeque<(Running<Result<Batch, QueryError>>, u64)>,
-    /// Bytes that all waves in progress may take together; one alone may take more.
+    /// Bytes that all work units in progress may take together; one alone may take more.
     max_bytes: u64,
 }
 
@@ -76,15 +76,15 @@ impl Pipeline {
         let opening = async move {
             let mut work = Vec::new();
             for context in contexts(&reader, &query).await? {
-                let waves = waves(&context, Purpose::Stream).await?;
-                work.extend(waves.into_iter().map(|wave| (Arc::clone(&context), wave)));
+                let units = work_units(&context, Purpose::Stream).await?;
+                work.extend(units.into_iter().map(|unit| (Arc::clone(&context), unit)));
             }
             Ok(work)
         };
         Box::new(Self {
             runner,
             left,
-            wave_limit: left.saturating_add(1), // no limit stays no limit
+            unit_limit: left.saturating_add(1), // no limit stays no limit
             ahead: 1,
             opening: Some(runner.run(opening)),
             coarse: VecDeque::new(),
@@ -131,7 +131,7 @@ impl Pipeline {
         }
     }
 
-    /// Starts waves until the maximum is in progress.
+    /// Starts work units until the maximum is in progress.
     async fn start_answers(&mut self) {
         while self.answers.len() < self.ahead {
             if let Some(next) = self.fine.front() {
@@ -140,10 +140,10 @@ impl Pipeline {
                     return;
                 }
                 let Some(work) = self.fine.pop_front() else { return };
-                let limit = self.wave_limit;
+                let limit = self.unit_limit;
                 let answer = self.runner.run(async move {
                     let (context, sized) = work?;
-                    let batch = context.answer(&sized.wave, limit).await?;
+                    let batch = context.answer(&sized.unit, limit).await?;
                     context.cache.level.store().check_maps()?;
                     Ok(batch)
                 });
@@ -151,15 +151,15 @@ impl Pipeline {
                 continue;
             }
             if self.dividing.is_none()
-                && let Some((context, wave)) = self.coarse.pop_front()
+                && let Some((context, unit)) = self.coarse.pop_front()
             {
                 self.dividing = Some(self.runner.run(async move {
-                    let waves = context.refine_wave(wave, Purpose::Stream).await?;
-                    Ok(waves.into_iter().map(|sized| (Arc::clone(&context), sized)).collect())
+                    let units = context.refine_unit(unit, Purpose::Stream).await?;
+                    Ok(units.into_iter().map(|sized| (Arc::clone(&context), sized)).collect())
                 }));
             }
             let Some(dividing) = &self.dividing else { return };
-            // Dividing a wave takes a few reads of local files, but may take a round trip of a remote store: there an
+            // Dividing a work unit takes a few reads of local files, but may take a round trip of a remote store: there an
             // answer that is complete must not wait for it.
             if self.runner != Runner::Threads && !dividing.is_finished() {
                 return;
@@ -168,26 +168,26 @@ impl Pipeline {
         }
     }
 
-    /// Returns whether a wave of `bytes` bytes may be in progress beside the others.
+    /// Returns whether a work unit of `bytes` bytes may be in progress beside the others.
     fn has_room_for(&self, bytes: u64) -> bool {
         // Estimates.
         let used = self.answers.iter().fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes));
         self.answers.is_empty() || used <= self.max_bytes
     }
 
-    /// Takes over the waves that one was divided into. An error is returned in its turn.
+    /// Takes over the work units that one was divided into. An error is returned in its turn.
     async fn finish_dividing(&mut self) {
         let Some(dividing) = &mut self.dividing else { return };
-        let waves = dividing.finish().await;
+        let units = dividing.finish().await;
         self.dividing = None;
-        match waves.and_then(std::convert::identity) {
-            Ok(waves) => self.fine.extend(waves.into_iter().map(Ok)),
+        match units.and_then(std::convert::identity) {
+            Ok(units) => self.fine.extend(units.into_iter().map(Ok)),
             Err(error) => self.fine.push_back(Err(error)),
         }
     }
 }
 
-/// Waves that are prefetched.
+/// Work units that are prefetched.
 const PREFETCH_UNITS: usize = 3;
 /// The same for graphs, skeletons and meshes.
 const PREFETCH_UNITS_WITH_LINKS: usize = 2;

@@ -6,7 +6,7 @@
 //!                 ->  columns           ->  gathered
 //! ```
 //!
-//! Each arrow is one batch of reads for all chunks of the wave.
+//! Each arrow is one batch of reads for all chunks of the work unit.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Context {
             true => READ_BATCH_BYTES,
             false => FILE_READ_BATCH_BYTES,
         };
-        let max_bytes = self.wave_bytes(super::Purpose::Collect).min(batch_bytes);
+        let max_bytes = self.unit_bytes(super::Purpose::Collect).min(batch_bytes);
         let groups: Vec<&[Chunk]> = group_chunks(&chunks, self.row_bytes(), max_bytes).collect();
         if groups.is_empty() {
             return self.empty();

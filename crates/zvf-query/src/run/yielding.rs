@@ -14,9 +14,9 @@ use super::{Context, WorkUnit};
 use crate::error::QueryError;
 
 impl Context {
-    /// Yields before a wave if it and the work since the last yield exceed the limit of a poll.
-    pub(super) async fn yield_before(&self, wave: &WorkUnit) -> Result<(), QueryError> {
-        let bytes = self.estimate_bytes(wave).await?.clamp(MIN_WAVE_BYTES, MAX_POLL_BYTES + 1);
+    /// Yields before a work unit if it and the work since the last yield exceed the limit of a poll.
+    pub(super) async fn yield_before(&self, unit: &WorkUnit) -> Result<(), QueryError> {
+        let bytes = self.estimate_bytes(unit).await?.clamp(MIN_UNIT_BYTES, MAX_POLL_BYTES + 1);
         let before = self.since_yield.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) > MAX_POLL_BYTES {
             // estimates, only compared
@@ -33,8 +33,8 @@ impl Context {
         }
     }
 
-    /// Estimates the bytes that a wave processes, by averages of the level.
-    async fn estimate_bytes(&self, wave: &WorkUnit) -> Result<u64, QueryError> {
+    /// Estimates the bytes that a work unit processes, by averages of the level.
+    async fn estimate_bytes(&self, unit: &WorkUnit) -> Result<u64, QueryError> {
         let vertices = u64::try_from(self.cache.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
         // Judged, not allocated.
         let share = |items: usize, all: u64| {
@@ -43,7 +43,7 @@ impl Context {
             to_u64(items).saturating_mul(vertices_per_item)
         };
         let chunks = to_u64(self.chunks.len());
-        Ok(match wave {
+        Ok(match unit {
             WorkUnit::Chunks(places) => {
                 share(places.len(), chunks).saturating_mul(self.row_bytes())
             }
@@ -78,8 +78,8 @@ async fn yield_once() {
 
 /// Maximum number of bytes that one poll processes: they take a few milliseconds.
 const MAX_POLL_BYTES: u64 = 4 << 20;
-/// Minimum weight of a wave, so that many empty waves also yield.
-const MIN_WAVE_BYTES: u64 = 64 << 10;
+/// Minimum weight of a work unit, so that many empty work units also yield.
+const MIN_UNIT_BYTES: u64 = 64 << 10;
 /// Maximum number of chunks or objects that one poll processes.
 const MAX_POLL_ITEMS: usize = 1 << 14;
 

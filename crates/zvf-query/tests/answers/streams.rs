@@ -8,7 +8,7 @@ use zvf_store::OpenOptions;
 use crate::fixtures::{Data, Files, Fixture, store};
 use crate::modes::{Random, elements, numbers, parts, random};
 
-/// Opens the store with a budget in which a wave is one or two chunks or objects.
+/// Opens the store with a budget in which a work unit is one or two chunks or objects.
 fn low_memory_fixture(files: &Files) -> Fixture {
     let options =
         OpenOptions { budget_bytes: 24 << 10, cache_bytes: 8 << 10, ..OpenOptions::default() };
@@ -27,7 +27,7 @@ fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
     all
 }
 
-/// Vertices 0 to 2047, 8 to a chunk: enough for many waves.
+/// Vertices 0 to 2047, 8 to a chunk: enough for many work units.
 fn long_line(kind: Kind) -> Data {
     let n = 2048;
     let mut data = Data::new(kind, 8.0, (0..n).map(|i| vec![i as f32, 0.0]).collect());
@@ -66,7 +66,8 @@ fn streams_equal_collected_answers() {
             queries.push(Query::all().order(Order::Storage));
             queries.push(Query::all().limit(130));
         } else if !kind.has_links() {
-            queries.push(Query::all().limit(130));
+            // Within the first group of cells that is read, and in one of the next.
+            queries.extend([130, 1030, 1500].map(|limit| Query::all().limit(limit)));
         }
         for query in queries {
             let context = format!("{kind} {query:?}");
@@ -116,7 +117,7 @@ fn collecting_in_parts_changes_nothing() {
                 assert_eq!(counts.truncated, uncut.truncated, "{context}");
             }
             if query.region().is_some() && context.contains("Clip") {
-                // The vertices of cuts are numbered wave by wave.
+                // The vertices of cuts are numbered work unit by work unit.
                 assert_eq!(parts.batch.len(), uncut.batch.len(), "{context}");
                 assert_eq!(elements(&parts.batch).len(), elements(&uncut.batch).len(), "{context}");
                 continue;

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
-use super::{Served, impatient};
+use super::{Served, set_short_timeouts};
 
 #[test]
 fn refuses_heads_that_are_too_large() {
@@ -38,7 +38,7 @@ fn refuses_bodies_that_are_too_large_or_have_no_length() {
 
 #[test]
 fn closes_idle_connections() {
-    let served = Served::start(impatient);
+    let served = Served::start(set_short_timeouts);
     for start in [
         "",
         "GET /",

@@ -148,7 +148,7 @@ fn join_chunks(mut raw: &[u8]) -> (Vec<u8>, bool) {
 }
 
 /// Sets short timeouts.
-fn impatient(config: &mut Config) {
+fn set_short_timeouts(config: &mut Config) {
     config.limits = Limits {
         first_byte_timeout: Duration::from_millis(300),
         header_timeout: Duration::from_millis(300),

@@ -2,13 +2,13 @@
 
 use super::Served;
 
-fn served() -> Served {
+fn serve_copy() -> Served {
     Served::start(|config| config.has_precomputed = true)
 }
 
 #[test]
 fn serves_objects_whole_and_by_range() {
-    let served = served();
+    let served = serve_copy();
     let listed = served.get("/precomputed/three/", &[]).json();
     let layer = listed["layers"][0].as_str().unwrap().to_owned();
     assert_eq!(layer, "point_cloud");
@@ -37,7 +37,7 @@ fn serves_objects_whole_and_by_range() {
 
 #[test]
 fn reports_missing_objects() {
-    let served = served();
+    let served = serve_copy();
     for (target, status) in [
         ("/precomputed/four/point_cloud/info", 404),
         ("/precomputed/three/mesh/info", 404),
@@ -64,7 +64,7 @@ fn reports_missing_objects() {
 
 #[test]
 fn describes_the_view_of_the_client() {
-    let served = served();
+    let served = serve_copy();
     let description = served.server.describe();
     assert_eq!(description["stores"][0]["precomputed"], "/precomputed/three/");
     let view = description["stores"][0]["neuroglancer"].as_str().unwrap();

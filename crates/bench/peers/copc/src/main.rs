@@ -22,19 +22,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = Path::new(&folder).join("points.copc.laz");
     // Where only files that are named are decoded, there are no numbers.
     if !file.exists() && Path::new(&folder).join("positions.f32").exists() {
-        make(Path::new(&folder), &file)?;
+        write_copc(Path::new(&folder), &file)?;
     }
     for line in std::io::stdin().lines() {
         let ask: Value = serde_json::from_str(&line?)?;
         let answer =
-            answer(&ask, &file).unwrap_or_else(|error| json!({"error": error.to_string()}));
+            answer_request(&ask, &file).unwrap_or_else(|error| json!({"error": error.to_string()}));
         println!("{answer}");
         std::io::stdout().flush()?;
     }
     Ok(())
 }
 
-fn answer(ask: &Value, file: &Path) -> Result<Value, Box<dyn Error>> {
+fn answer_request(ask: &Value, file: &Path) -> Result<Value, Box<dyn Error>> {
     let boxes: Vec<[[f64; 3]; 2]> = match ask["work"].as_str() {
         Some("boxes") => serde_json::from_value(ask["boxes"].clone())?,
         Some("scan" | "decode") => Vec::new(),
@@ -45,12 +45,12 @@ fn answer(ask: &Value, file: &Path) -> Result<Value, Box<dyn Error>> {
         count = 0;
         for [low, high] in &boxes {
             let [min, max] = [low, high].map(|[x, y, z]| Vector { x: *x, y: *y, z: *z });
-            count += points(file, BoundsSelection::Within(Bounds { min, max }))?;
+            count += count_points(file, BoundsSelection::Within(Bounds { min, max }))?;
         }
         if let Some(path) = ask["from"].as_str() {
-            count = decode(Path::new(path))?;
+            count = decode_las(Path::new(path))?;
         } else if boxes.is_empty() {
-            count = points(file, BoundsSelection::All)?;
+            count = count_points(file, BoundsSelection::All)?;
         }
         times += 1;
     }
@@ -59,7 +59,7 @@ fn answer(ask: &Value, file: &Path) -> Result<Value, Box<dyn Error>> {
 }
 
 /// The places and attributes of points, as arrays.
-fn points(file: &Path, bounds: BoundsSelection) -> Result<usize, Box<dyn Error>> {
+fn count_points(file: &Path, bounds: BoundsSelection) -> Result<usize, Box<dyn Error>> {
     let mut reader = CopcReader::from_path(file)?;
     let (mut places, mut values) = (Vec::new(), Vec::new());
     for point in reader.points(LodSelection::All, bounds)? {
@@ -71,7 +71,7 @@ fn points(file: &Path, bounds: BoundsSelection) -> Result<usize, Box<dyn Error>>
 }
 
 /// The places and attributes of all points of a LAS or LAZ file, as arrays.
-fn decode(file: &Path) -> Result<usize, Box<dyn Error>> {
+fn decode_las(file: &Path) -> Result<usize, Box<dyn Error>> {
     let mut reader = las::Reader::from_path(file)?;
     let (mut places, mut values) = (Vec::new(), Vec::new());
     for point in reader.points() {
@@ -83,7 +83,7 @@ fn decode(file: &Path) -> Result<usize, Box<dyn Error>> {
     Ok(black_box(places).len())
 }
 
-fn make(folder: &Path, file: &Path) -> Result<(), Box<dyn Error>> {
+fn write_copc(folder: &Path, file: &Path) -> Result<(), Box<dyn Error>> {
     let floats = |name: &str| -> Result<Vec<f32>, Box<dyn Error>> {
         let bytes = fs::read(folder.join(name))?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())

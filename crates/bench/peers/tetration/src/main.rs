@@ -38,9 +38,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for line in std::io::stdin().lines() {
         let ask: Value = serde_json::from_str(&line?)?;
         let answer = catch_unwind(AssertUnwindSafe(|| match ask["work"].as_str() {
-            Some("write") => write(&ask),
-            Some("select") => select(&ask),
-            _ => measure(&ask, &mut open),
+            Some("write") => write_datasets(&ask),
+            Some("select") => write_selection(&ask),
+            _ => measure_query(&ask, &mut open),
         }));
         let answer = match answer {
             Ok(answer) => answer.unwrap_or_else(|error| json!({"error": error.to_string()})),
@@ -52,14 +52,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn measure(ask: &Value, open: &mut Option<(String, TetFile)>) -> Answer {
-    let path = text(ask, "file").to_owned();
+fn measure_query(ask: &Value, open: &mut Option<(String, TetFile)>) -> Answer {
+    let path = field_text(ask, "file").to_owned();
     let enough = ask["enough"].as_f64().unwrap_or(0.0);
     if open.as_ref().is_none_or(|(name, _)| *name != path) {
         *open = Some((path.clone(), TetFile::open(&path)?));
     }
     let doc = parse_query_json(&ask["query"].to_string())?;
-    let (start, used, mut times, mut count) = (Instant::now(), worked(), 0_u32, 0);
+    let (start, used, mut times, mut count) = (Instant::now(), processor_seconds(), 0_u32, 0);
     while times == 0 || start.elapsed().as_secs_f64() < enough {
         if ask["work"] == "open" {
             let file = TetFile::open(&path)?;
@@ -72,29 +72,29 @@ fn measure(ask: &Value, open: &mut Option<(String, TetFile)>) -> Answer {
         times += 1;
     }
     let mean = |seconds: f64| seconds / f64::from(times);
-    let (seconds, user) = (start.elapsed().as_secs_f64(), worked() - used);
+    let (seconds, user) = (start.elapsed().as_secs_f64(), processor_seconds() - used);
     Ok(json!({"seconds": mean(seconds), "user": mean(user), "count": count}))
 }
 
-fn select(ask: &Value) -> Answer {
-    let file = TetFile::open(text(ask, "file"))?;
+fn write_selection(ask: &Value) -> Answer {
+    let file = TetFile::open(field_text(ask, "file"))?;
     let doc = parse_query_json(&ask["query"].to_string())?;
     let outcome = materialize_query_selection(&doc, file.mmap())?;
-    fs::write(text(ask, "output"), bytes(&outcome.buffer))?;
+    fs::write(field_text(ask, "output"), to_bytes(&outcome.buffer))?;
     Ok(json!({"shape": outcome.shape}))
 }
 
-fn write(ask: &Value) -> Answer {
-    let path = Path::new(text(ask, "file"));
+fn write_datasets(ask: &Value) -> Answer {
+    let path = Path::new(field_text(ask, "file"));
     let list = ask["datasets"].as_array().map_or(&[][..], Vec::as_slice);
-    let datasets: Vec<_> = list.iter().map(dataset).collect::<Result<_, _>>()?;
+    let datasets: Vec<_> = list.iter().map(parse_dataset).collect::<Result<_, _>>()?;
     let execution = FileExecutionSettingsV1 {
-        memory_budget_percent_bps: part(ask, "percent")?,
-        memory_budget_bytes: part(ask, "bytes")?,
+        memory_budget_percent_bps: parse_field(ask, "percent")?,
+        memory_budget_bytes: parse_field(ask, "bytes")?,
     };
-    let footer: u32 = part(ask, "footer")?;
+    let footer: u32 = parse_field(ask, "footer")?;
     if footer == 0 {
-        let specs: Vec<_> = datasets.iter().map(|data| spec(data, execution)).collect();
+        let specs: Vec<_> = datasets.iter().map(|data| array_spec(data, execution)).collect();
         write_multi_raw_array_file(path, &specs)?;
         return Ok(json!({}));
     }
@@ -112,41 +112,41 @@ fn write(ask: &Value) -> Answer {
     Ok(json!({}))
 }
 
-fn spec(data: &TetDatasetWrite, execution: FileExecutionSettingsV1) -> RawArrayWrite<'_> {
+fn array_spec(data: &TetDatasetWrite, execution: FileExecutionSettingsV1) -> RawArrayWrite<'_> {
     let TetDatasetWrite { name, dtype, shape, chunk_shape, chunk_codec, data, .. } = data;
     let execution = Some(execution);
     RawArrayWrite::from_tensor(name, *dtype, shape, chunk_shape, *chunk_codec, data, execution)
 }
 
-fn dataset(about: &Value) -> Result<TetDatasetWrite, Box<dyn Error>> {
-    let coords: BTreeMap<String, Vec<String>> = part(about, "coords")?;
+fn parse_dataset(about: &Value) -> Result<TetDatasetWrite, Box<dyn Error>> {
+    let coords: BTreeMap<String, Vec<String>> = parse_field(about, "coords")?;
     let coords: BTreeMap<_, _> =
         coords.into_iter().map(|(axis, labels)| (axis, CoordAxisV1 { labels })).collect();
-    let dim_names: Vec<String> = part(about, "dim_names")?;
+    let dim_names: Vec<String> = parse_field(about, "dim_names")?;
     Ok(TetDatasetWrite {
-        name: part(about, "name")?,
-        dtype: part(about, "dtype")?,
-        shape: part(about, "shape")?,
-        chunk_shape: part(about, "chunk_shape")?,
-        chunk_codec: part(about, "codec")?,
-        data: fs::read(text(about, "items"))?,
-        attrs: part(about, "attrs")?,
+        name: parse_field(about, "name")?,
+        dtype: parse_field(about, "dtype")?,
+        shape: parse_field(about, "shape")?,
+        chunk_shape: parse_field(about, "chunk_shape")?,
+        chunk_codec: parse_field(about, "codec")?,
+        data: fs::read(field_text(about, "items"))?,
+        attrs: parse_field(about, "attrs")?,
         dim_names: Some(dim_names).filter(|names| !names.is_empty()),
         coords: Some(coords).filter(|coords| !coords.is_empty()),
     })
 }
 
 /// One part of a request; what is left out is zero or empty.
-fn part<T: DeserializeOwned + Default>(ask: &Value, key: &str) -> serde_json::Result<T> {
+fn parse_field<T: DeserializeOwned + Default>(ask: &Value, key: &str) -> serde_json::Result<T> {
     ask.get(key).map_or_else(|| Ok(T::default()), |value| serde_json::from_value(value.clone()))
 }
 
-fn text<'a>(ask: &'a Value, key: &str) -> &'a str {
+fn field_text<'a>(ask: &'a Value, key: &str) -> &'a str {
     ask[key].as_str().unwrap_or_default()
 }
 
 /// Elements as a file has them.
-fn bytes(buffer: &DenseBuffer) -> Vec<u8> {
+fn to_bytes(buffer: &DenseBuffer) -> Vec<u8> {
     match buffer {
         DenseBuffer::F32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
         DenseBuffer::F64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -162,7 +162,7 @@ fn bytes(buffer: &DenseBuffer) -> Vec<u8> {
 }
 
 /// Seconds that processors worked for the threads of this process so far, where the system says so.
-fn worked() -> f64 {
+fn processor_seconds() -> f64 {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
     let first = |text: String| text.split(' ').next().and_then(|word| word.parse::<f64>().ok());

@@ -11,9 +11,9 @@
 //! The program cannot do these, so they are left out: writing a slice that holds NaN; reading a Zarr array that has
 //! chunks beyond its edge, or lacks one.
 
-mod ours;
+mod our_files;
 mod packs;
-mod theirs;
+mod stock_files;
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use zvf_tet::TensorDtype;
 
-use super::{Effort, limited};
+use super::{Effort, command_with_timeout};
 use crate::peers::{self, Talk};
 use crate::random::Random;
 use crate::report::Report;
@@ -37,20 +37,33 @@ pub(super) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let mut stock = Stock {
-        tet: peers::tetration()?,
-        library: Talk::start(&mut limited(peers::tetration_library()?, PATIENCE))?,
+        tet: peers::build_tetration()?,
+        library: Talk::start(&mut command_with_timeout(
+            peers::build_tetration_library()?,
+            PATIENCE,
+        ))?,
     };
     let mut random = Random::new(effort.seed);
     for number in 0..effort.arrays {
         let folder = archives::scratch();
         let mut report = Report::new(format!("tet/ours/{}/{number}", effort.seed));
-        runtime.block_on(ours::traded(&mut report, folder.path(), &mut stock, &mut random))?;
+        runtime.block_on(our_files::exchange_array(
+            &mut report,
+            folder.path(),
+            &mut stock,
+            &mut random,
+        ))?;
         tally.add(report)?;
     }
     for number in 0..effort.arrays {
         let folder = archives::scratch();
         let mut report = Report::new(format!("tet/theirs/{}/{number}", effort.seed));
-        runtime.block_on(theirs::read(&mut report, folder.path(), &mut stock, &mut random))?;
+        runtime.block_on(stock_files::exchange_file(
+            &mut report,
+            folder.path(),
+            &mut stock,
+            &mut random,
+        ))?;
         tally.add(report)?;
     }
     for id in archives::ids() {
@@ -70,20 +83,20 @@ struct Stock {
 
 impl Stock {
     /// Runs the program; returns its output, or its error message.
-    fn program(&self, words: &[&str], file: &Path) -> anyhow::Result<String> {
+    fn run_program(&self, words: &[&str], file: &Path) -> anyhow::Result<String> {
         // It keeps a record of queries in the home directory by default.
-        let command: &mut Command = &mut limited(&self.tet, PATIENCE_ONCE);
-        peers::run(command.args(words).arg(file).env("TET_NO_QUERY_HISTORY", "1"))
+        let command: &mut Command = &mut command_with_timeout(&self.tet, PATIENCE_ONCE);
+        peers::run_command(command.args(words).arg(file).env("TET_NO_QUERY_HISTORY", "1"))
     }
 
     /// Checks that the program finds no fault in a file; its exit code must agree.
-    fn verifies(&self, report: &mut Report, file: &Path) {
-        let verified = self.program(&["verify", "--deep"], file);
-        report.holds("verified", verified.is_ok(), format!("{:?}", verified.err()));
+    fn check_no_faults(&self, report: &mut Report, file: &Path) {
+        let verified = self.run_program(&["verify", "--deep"], file);
+        report.check("verified", verified.is_ok(), format!("{:?}", verified.err()));
     }
 
     /// Queries a box of a dataset with the program.
-    fn queries(
+    fn check_box(
         &self,
         report: &mut Report,
         file: &Path,
@@ -97,10 +110,10 @@ impl Stock {
         let query = json!({
             "layout_version": 1, "dataset": dataset, "selection": selection, "spill": SPILL,
         });
-        match self.program(&["query", &query.to_string(), "-x", "-q", "-t"], file) {
+        match self.run_program(&["query", &query.to_string(), "-x", "-q", "-t"], file) {
             Ok(_) => {
                 let part = fs::read(file.with_file_name(SPILL)).unwrap_or_default();
-                report.holds(dataset, part == expected, "other elements");
+                report.check(dataset, part == expected, "other elements");
             }
             Err(error) if error.to_string().contains(UNSET) && has_nan(element, expected) => {
                 report.skip("tetration refuses to write slices that hold NaN");
@@ -110,7 +123,7 @@ impl Stock {
     }
 
     /// Sends a request to the library; its error message is the error.
-    fn library(&mut self, ask: &Value) -> anyhow::Result<Value> {
+    fn ask_library(&mut self, ask: &Value) -> anyhow::Result<Value> {
         let answer = self.library.ask(ask)?;
         let complaint = answer["error"].as_str();
         ensure!(complaint.is_none(), "{}", complaint.unwrap_or_default());

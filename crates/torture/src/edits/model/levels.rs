@@ -8,20 +8,20 @@ use zvf_model::Kind;
 use zvf_pyramid::{Method, Options};
 use zvf_store::BuildOptions;
 
-use super::super::{NAME, inline, tree};
+use super::super::{NAME, block_on, read_tree};
 
 /// Builds `levels` levels of a new store.
-pub(crate) fn build(store: &Path, kind: Kind, levels: u32) -> anyhow::Result<()> {
-    let own = match kind {
+pub(crate) fn build_levels(store: &Path, kind: Kind, levels: u32) -> anyhow::Result<()> {
+    let kind_options = match kind {
         Kind::Line => Options { sparsity: 1.5, ..Options::default() },
         Kind::Mesh => {
             Options { method: Some(Method::Collapse), keep: Some(0.5), ..Options::default() }
         }
         _ => Options { size: Some(6.0), ..Options::default() },
     };
-    let options = Options { levels: Some(levels), ..own };
+    let options = Options { levels: Some(levels), ..kind_options };
     let how = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
-    inline(zvf_pyramid::build(&store.to_string_lossy(), &options, &how, |_level| {}))?;
+    block_on(zvf_pyramid::build(&store.to_string_lossy(), &options, &how, |_level| {}))?;
     Ok(())
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn refresh_and_compare(store: &Path) -> Result<u64, String> {
     };
     let report = done(store, Refresh::Stale)?;
     done(&twin, Refresh::All)?;
-    let (found, expected) = (tree(store), tree(&twin));
+    let (found, expected) = (read_tree(store), read_tree(&twin));
     let odd = found.keys().chain(expected.keys()).find(|key| found.get(*key) != expected.get(*key));
     match odd {
         Some(key) => Err(format!("{key} differs from completely rebuilt levels: {report}")),

@@ -69,16 +69,16 @@ impl State {
     }
 
     /// Adds a few initial objects.
-    pub(crate) fn seed(&mut self) {
+    pub(crate) fn add_initial_objects(&mut self) {
         if !self.with_objects {
-            self.free = self.fresh(12, 40);
+            self.free = self.new_vertices(12, 40);
             return;
         }
         for id in 0..4 {
             let count = if self.kind == Kind::Line { 2 } else { 6 };
-            let mut vertices = self.fresh(count, 60);
-            self.chain(&mut vertices);
-            self.link(&vertices);
+            let mut vertices = self.new_vertices(count, 60);
+            self.set_parents(&mut vertices);
+            self.add_links(&vertices);
             self.objects.insert(id, vertices);
             self.used.insert(id);
         }
@@ -110,7 +110,7 @@ impl State {
     }
 
     /// Returns new vertices at unused positions, within `range` units.
-    fn fresh(&mut self, count: usize, range: i64) -> Vec<Vertex> {
+    fn new_vertices(&mut self, count: usize, range: i64) -> Vec<Vertex> {
         let mut made = Vec::new();
         while made.len() < count {
             self.next = self
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// Links the vertices of a skeleton: each is the child of the one before.
-    fn chain(&self, vertices: &mut [Vertex]) {
+    fn set_parents(&self, vertices: &mut [Vertex]) {
         if self.kind == Kind::Skeleton {
             for i in 1..vertices.len() {
                 vertices[i].parent = Some(vertices[i - 1].at);
@@ -136,7 +136,7 @@ impl State {
     }
 
     /// Links the vertices of a graph or mesh along the list.
-    fn link(&mut self, vertices: &[Vertex]) {
+    fn add_links(&mut self, vertices: &[Vertex]) {
         if self.has_links() {
             let width = self.width();
             self.links
@@ -168,7 +168,7 @@ impl State {
     }
 
     /// Returns an operation as a line of a script; `None` where it does not apply to this store.
-    pub(crate) fn plan(&mut self, step: Step) -> Option<Value> {
+    pub(crate) fn plan_operation(&mut self, step: Step) -> Option<Value> {
         let mut new = self.clone();
         new.planned = None;
         let mut made = Vec::new();
@@ -177,15 +177,17 @@ impl State {
         let line = match step.code % 16 {
             0 | 1 => {
                 let v = self.pick_vertex(a)?;
-                let to = new.fresh(1, if b % 4 == 0 { 300 } else { 60 })[0].at;
-                new.rename(v.at, to);
-                json!({"op": "vertex.move", "vertices": ball(v.at), "to": units(to)})
+                let to = new.new_vertices(1, if b % 4 == 0 { 300 } else { 60 })[0].at;
+                new.move_vertex(v.at, to);
+                json!({"op": "vertex.move", "vertices": ball_selector(v.at), "to": to_units(to)})
             }
             2 => {
                 let v = self.pick_vertex(a)?;
                 let tag = i64::try_from(b % 1000).unwrap_or(0);
-                new.each_mut().filter(|one| one.at == v.at).for_each(|one| one.tag = tag);
-                json!({"op": "vertex.set", "vertices": ball(v.at), "values": {"tag": tag}})
+                new.vertices_mut()
+                    .filter(|vertex| vertex.at == v.at)
+                    .for_each(|vertex| vertex.tag = tag);
+                json!({"op": "vertex.set", "vertices": ball_selector(v.at), "values": {"tag": tag}})
             }
             3 | 4 => self.plan_add(&mut new, step.choices)?,
             5 | 6 => self.plan_remove(&mut new, a)?,
@@ -195,11 +197,11 @@ impl State {
                 } else {
                     1 + usize::try_from(a % 6).unwrap_or(0)
                 };
-                let mut vertices = new.fresh(count, 120);
-                self.chain(&mut vertices);
-                new.link(&vertices);
+                let mut vertices = new.new_vertices(count, 120);
+                self.set_parents(&mut vertices);
+                new.add_links(&vertices);
                 let mut line = json!({
-                    "op": "object.add", "positions": positions(&vertices), "attributes": {"tag": vec![0; count]},
+                    "op": "object.add", "positions": to_positions(&vertices), "attributes": {"tag": vec![0; count]},
                 });
                 if self.has_links() {
                     let links: Vec<Vec<usize>> = (0..(count + 1).saturating_sub(self.width()))
@@ -233,31 +235,32 @@ impl State {
                     return None;
                 }
                 new.taken.extend(copies.iter().map(|v| v.at));
-                let own: BTreeSet<Point> = self.objects[&id].iter().map(|v| v.at).collect();
-                let inner = self.links.iter().filter(|ends| ends.iter().all(|at| own.contains(at)));
+                let points: BTreeSet<Point> = self.objects[&id].iter().map(|v| v.at).collect();
+                let inner =
+                    self.links.iter().filter(|ends| ends.iter().all(|at| points.contains(at)));
                 new.links
                     .extend(inner.map(|ends| ends.iter().map(|at| shift(*at)).collect::<Vec<_>>()));
                 made.push(copies);
-                json!({"op": "object.copy", "object": id, "by": units(by)})
+                json!({"op": "object.copy", "object": id, "by": to_units(by)})
             }
             10 if self.objects.len() > 2 && self.kind != Kind::Line => {
-                let (into, other) = (self.pick_object(a)?, self.pick_object(b)?);
-                if into == other {
+                let (into, merged) = (self.pick_object(a)?, self.pick_object(b)?);
+                if into == merged {
                     return None;
                 }
-                let mut line = json!({"op": "object.merge", "objects": [into, other]});
-                let mut taken = self.objects[&other].clone();
+                let mut line = json!({"op": "object.merge", "objects": [into, merged]});
+                let mut taken = self.objects[&merged].clone();
                 if self.kind == Kind::Skeleton {
                     let root = taken.iter_mut().find(|v| v.parent.is_none())?;
                     let parent = Self::pick(&self.objects[&into], c)?.at;
                     root.parent = Some(parent);
-                    line["child"] = ball(root.at);
-                    line["parent"] = ball(parent);
+                    line["child"] = ball_selector(root.at);
+                    line["parent"] = ball_selector(parent);
                 }
-                for group in new.groups.iter_mut().filter(|group| group.contains(&other)) {
+                for group in new.groups.iter_mut().filter(|group| group.contains(&merged)) {
                     group.insert(into);
                 }
-                new.forget(other);
+                new.remove_id(merged);
                 new.objects.entry(into).or_default().extend(taken);
                 line
             }
@@ -280,10 +283,10 @@ impl State {
                 if self.objects[&id].len() < 2 {
                     return None;
                 }
-                new.objects.get_mut(&id)?.retain(|one| one.at != v.at);
+                new.objects.get_mut(&id)?.retain(|vertex| vertex.at != v.at);
                 made.push(vec![v]);
                 groups_of = Some(id);
-                json!({"op": "object.split", "object": id, "take": ball(v.at)})
+                json!({"op": "object.split", "object": id, "take": ball_selector(v.at)})
             }
             12 if self.is_chain() || self.kind == Kind::Line => {
                 let id = self.pick_object(a)?;
@@ -301,7 +304,7 @@ impl State {
                     return None;
                 }
                 new.links.push(ends.clone());
-                let ends: Vec<Value> = ends.iter().map(|at| ball(*at)).collect();
+                let ends: Vec<Value> = ends.iter().map(|at| ball_selector(*at)).collect();
                 json!({"op": "link.add", "links": [ends]})
             }
             14 if self.has_links() => {
@@ -312,8 +315,8 @@ impl State {
                     ends.sort_unstable();
                     ends
                 };
-                new.links.retain(|other| sorted(other) != sorted(&ends));
-                let ends: Vec<Value> = ends.iter().map(|at| ball(*at)).collect();
+                new.links.retain(|link| sorted(link) != sorted(&ends));
+                let ends: Vec<Value> = ends.iter().map(|at| ball_selector(*at)).collect();
                 json!({"op": "link.remove", "links": [ends]})
             }
             15 if self.with_objects => {
@@ -344,8 +347,8 @@ impl State {
         if self.kind == Kind::Line {
             return None;
         }
-        let mut vertex = new.fresh(1, if c % 5 == 0 { 300 } else { 60 })[0];
-        let mut line = json!({"op": "vertex.add", "positions": [units(vertex.at)], "attributes": {"tag": [0]}});
+        let mut vertex = new.new_vertices(1, if c % 5 == 0 { 300 } else { 60 })[0];
+        let mut line = json!({"op": "vertex.add", "positions": [to_units(vertex.at)], "attributes": {"tag": [0]}});
         if !self.with_objects {
             new.free.push(vertex);
             return Some(line);
@@ -362,7 +365,7 @@ impl State {
             Kind::Skeleton => {
                 let parent = Self::pick(list, b)?.at;
                 vertex.parent = Some(parent);
-                line["parents"] = json!([ball(parent)]);
+                line["parents"] = json!([ball_selector(parent)]);
             }
             _ => {}
         }
@@ -378,33 +381,34 @@ impl State {
         if !self.with_objects && self.free.len() < 2 {
             return None;
         }
-        let below = self.objects.values().flatten().filter(|one| one.parent == Some(v.at)).count();
+        let below =
+            self.objects.values().flatten().filter(|vertex| vertex.parent == Some(v.at)).count();
         if v.parent.is_none() && below > 1 {
             return None; // it would leave several roots
         }
-        new.free.retain(|one| one.at != v.at);
-        for one in new.each_mut().filter(|one| one.parent == Some(v.at)) {
-            one.parent = v.parent;
+        new.free.retain(|vertex| vertex.at != v.at);
+        for vertex in new.vertices_mut().filter(|vertex| vertex.parent == Some(v.at)) {
+            vertex.parent = v.parent;
         }
         new.links.retain(|ends| !ends.contains(&v.at));
         for list in new.objects.values_mut() {
-            list.retain(|one| one.at != v.at);
+            list.retain(|vertex| vertex.at != v.at);
         }
         let empty: Vec<i64> =
             new.objects.iter().filter(|(_, list)| list.is_empty()).map(|(id, _)| *id).collect();
-        empty.into_iter().for_each(|id| new.forget(id));
-        Some(json!({"op": "vertex.remove", "vertices": ball(v.at)}))
+        empty.into_iter().for_each(|id| new.remove_id(id));
+        Some(json!({"op": "vertex.remove", "vertices": ball_selector(v.at)}))
     }
 
-    fn each_mut(&mut self) -> impl Iterator<Item = &mut Vertex> {
+    fn vertices_mut(&mut self) -> impl Iterator<Item = &mut Vertex> {
         self.objects.values_mut().flatten().chain(&mut self.free)
     }
 
     /// Moves a vertex to another position, wherever it is named.
-    fn rename(&mut self, from: Point, to: Point) {
-        for one in self.each_mut() {
-            one.at = if one.at == from { to } else { one.at };
-            one.parent = one.parent.map(|at| if at == from { to } else { at });
+    fn move_vertex(&mut self, from: Point, to: Point) {
+        for vertex in self.vertices_mut() {
+            vertex.at = if vertex.at == from { to } else { vertex.at };
+            vertex.parent = vertex.parent.map(|at| if at == from { to } else { at });
         }
         for at in self.links.iter_mut().flatten().filter(|at| **at == from) {
             *at = to;
@@ -415,11 +419,11 @@ impl State {
         let gone: BTreeSet<Point> =
             self.objects.get(&id).into_iter().flatten().map(|v| v.at).collect();
         self.links.retain(|ends| !ends.iter().any(|at| gone.contains(at)));
-        self.forget(id);
+        self.remove_id(id);
     }
 
     /// Removes an id; its vertices are in another object.
-    fn forget(&mut self, id: i64) {
+    fn remove_id(&mut self, id: i64) {
         self.objects.remove(&id);
         for group in &mut self.groups {
             group.remove(&id);
@@ -474,40 +478,42 @@ impl State {
             }
             list
         };
-        let mut wanted: BTreeMap<Option<i64>, Vec<(Point, i64)>> =
+        let mut expected: BTreeMap<Option<i64>, Vec<(Point, i64)>> =
             self.objects.iter().map(|(id, vertices)| (Some(*id), list(vertices))).collect();
         if !self.free.is_empty() {
-            wanted.insert(None, list(&self.free));
+            expected.insert(None, list(&self.free));
         }
         let mut read = found.objects.clone();
         if !ordered {
             read.values_mut().for_each(|list| list.sort_unstable());
         }
-        if wanted != read {
-            let odd = wanted.keys().chain(read.keys()).find(|id| wanted.get(id) != read.get(id));
+        if expected != read {
+            let odd =
+                expected.keys().chain(read.keys()).find(|id| expected.get(id) != read.get(id));
             let id = odd.copied().flatten();
             return Err(format!(
                 "object {id:?} is {:?}, expected {:?}",
                 read.get(&id),
-                wanted.get(&id)
+                expected.get(&id)
             ));
         }
         let sorted = |links: &[Vec<Point>]| {
-            let mut links: Vec<Vec<Point>> = links.iter().map(|ends| self.turned(ends)).collect();
+            let mut links: Vec<Vec<Point>> =
+                links.iter().map(|ends| self.canonical_ends(ends)).collect();
             links.sort_unstable();
             links
         };
-        let (wanted, read) = (sorted(&self.stored_links()), sorted(&found.links));
-        if wanted != read {
-            let missing: Vec<_> = wanted.iter().filter(|ends| !read.contains(ends)).collect();
-            let extra: Vec<_> = read.iter().filter(|ends| !wanted.contains(ends)).collect();
+        let (expected, read) = (sorted(&self.stored_links()), sorted(&found.links));
+        if expected != read {
+            let missing: Vec<_> = expected.iter().filter(|ends| !read.contains(ends)).collect();
+            let extra: Vec<_> = read.iter().filter(|ends| !expected.contains(ends)).collect();
             return Err(format!("links: {missing:?} are missing, {extra:?} are too many"));
         }
         Ok(())
     }
 
     /// Returns the ends of a link in a canonical order.
-    fn turned(&self, ends: &[Point]) -> Vec<Point> {
+    fn canonical_ends(&self, ends: &[Point]) -> Vec<Point> {
         let mut ends = ends.to_vec();
         match self.kind {
             Kind::Mesh => {
@@ -521,15 +527,15 @@ impl State {
     }
 }
 
-fn units(at: Point) -> [f64; 2] {
+fn to_units(at: Point) -> [f64; 2] {
     at.map(|x| x as f64 / 4.0)
 }
 
-fn positions(vertices: &[Vertex]) -> Vec<[f64; 2]> {
-    vertices.iter().map(|v| units(v.at)).collect()
+fn to_positions(vertices: &[Vertex]) -> Vec<[f64; 2]> {
+    vertices.iter().map(|v| to_units(v.at)).collect()
 }
 
 /// Returns a selector of the vertex at a position.
-fn ball(at: Point) -> Value {
-    json!({"ball": {"center": units(at), "radius": 0.05}, "count": 1})
+fn ball_selector(at: Point) -> Value {
+    json!({"ball": {"center": to_units(at), "radius": 0.05}, "count": 1})
 }

@@ -47,17 +47,17 @@ pub(super) fn read_cell(array: &ArrayRef, row: usize) -> Cell<'_> {
     }
     match array.data_type() {
         DataType::Boolean => Cell::Bool(array.as_boolean().value(row)),
-        DataType::Int8 => Cell::Int(value::<Int8Type>(array, row).into()),
-        DataType::Int16 => Cell::Int(value::<Int16Type>(array, row).into()),
-        DataType::Int32 => Cell::Int(value::<Int32Type>(array, row).into()),
-        DataType::Int64 => Cell::Int(value::<Int64Type>(array, row)),
-        DataType::UInt8 => Cell::UInt(value::<UInt8Type>(array, row).into()),
-        DataType::UInt16 => Cell::UInt(value::<UInt16Type>(array, row).into()),
-        DataType::UInt32 => Cell::UInt(value::<UInt32Type>(array, row).into()),
-        DataType::UInt64 => Cell::UInt(value::<UInt64Type>(array, row)),
-        DataType::Float16 => Cell::Float(value::<Float16Type>(array, row).to_f64()),
-        DataType::Float32 => Cell::Float(value::<Float32Type>(array, row).into()),
-        DataType::Float64 => Cell::Float(value::<Float64Type>(array, row)),
+        DataType::Int8 => Cell::Int(primitive_value::<Int8Type>(array, row).into()),
+        DataType::Int16 => Cell::Int(primitive_value::<Int16Type>(array, row).into()),
+        DataType::Int32 => Cell::Int(primitive_value::<Int32Type>(array, row).into()),
+        DataType::Int64 => Cell::Int(primitive_value::<Int64Type>(array, row)),
+        DataType::UInt8 => Cell::UInt(primitive_value::<UInt8Type>(array, row).into()),
+        DataType::UInt16 => Cell::UInt(primitive_value::<UInt16Type>(array, row).into()),
+        DataType::UInt32 => Cell::UInt(primitive_value::<UInt32Type>(array, row).into()),
+        DataType::UInt64 => Cell::UInt(primitive_value::<UInt64Type>(array, row)),
+        DataType::Float16 => Cell::Float(primitive_value::<Float16Type>(array, row).to_f64()),
+        DataType::Float32 => Cell::Float(primitive_value::<Float32Type>(array, row).into()),
+        DataType::Float64 => Cell::Float(primitive_value::<Float64Type>(array, row)),
         DataType::Utf8 => Cell::Text(array.as_string::<i32>().value(row).into()),
         DataType::LargeUtf8 => Cell::Text(array.as_string::<i64>().value(row).into()),
         DataType::Utf8View => Cell::Text(array.as_string_view().value(row).into()),
@@ -67,22 +67,29 @@ pub(super) fn read_cell(array: &ArrayRef, row: usize) -> Cell<'_> {
                 .filter(|key| *key < dictionary.values().len());
             key.map_or(Cell::Missing, |key| read_cell(dictionary.values(), key))
         }
-        DataType::Date32 => {
-            time_text(i128::from(value::<Date32Type>(array, row)) * DAY_NANOSECONDS, false)
-        }
+        DataType::Date32 => time_text(
+            i128::from(primitive_value::<Date32Type>(array, row)) * DAY_NANOSECONDS,
+            false,
+        ),
         DataType::Date64 => {
-            time_text(i128::from(value::<Date64Type>(array, row)) * 1_000_000, false)
+            time_text(i128::from(primitive_value::<Date64Type>(array, row)) * 1_000_000, false)
         }
         DataType::Timestamp(unit, zone) => {
             let (count, unit_nanoseconds) = match unit {
-                TimeUnit::Second => (value::<TimestampSecondType>(array, row), 1_000_000_000),
-                TimeUnit::Millisecond => (value::<TimestampMillisecondType>(array, row), 1_000_000),
-                TimeUnit::Microsecond => (value::<TimestampMicrosecondType>(array, row), 1_000),
-                TimeUnit::Nanosecond => (value::<TimestampNanosecondType>(array, row), 1),
+                TimeUnit::Second => {
+                    (primitive_value::<TimestampSecondType>(array, row), 1_000_000_000)
+                }
+                TimeUnit::Millisecond => {
+                    (primitive_value::<TimestampMillisecondType>(array, row), 1_000_000)
+                }
+                TimeUnit::Microsecond => {
+                    (primitive_value::<TimestampMicrosecondType>(array, row), 1_000)
+                }
+                TimeUnit::Nanosecond => (primitive_value::<TimestampNanosecondType>(array, row), 1),
             };
             match time_text(i128::from(count) * unit_nanoseconds, true) {
                 Cell::Text(text) if zone.is_some() => Cell::Text(format!("{text}Z").into()),
-                other => other,
+                cell => cell,
             }
         }
         _ => Cell::Missing,
@@ -104,7 +111,7 @@ fn dictionary_key(keys: &dyn Array, row: usize) -> Option<usize> {
     }
 }
 
-fn value<T: ArrowPrimitiveType>(array: &ArrayRef, row: usize) -> T::Native {
+fn primitive_value<T: ArrowPrimitiveType>(array: &ArrayRef, row: usize) -> T::Native {
     array.as_primitive::<T>().value(row)
 }
 

@@ -12,13 +12,13 @@ use crate::error::Place;
 use crate::read::flatgeobuf::buffer::{StrayOffset, Table};
 use crate::read::source::{Numbers, Source};
 
-fn bad(source: &Source, at: u64, expected: &str, found: String) -> ConvertError {
-    source.bad(Class::Truncated, Place::Byte(at), expected, found).into()
+fn input_error(source: &Source, at: u64, expected: &str, found: String) -> ConvertError {
+    source.input_error(Class::Truncated, Place::Byte(at), expected, found).into()
 }
 
 fn stray_offset(source: &Source, at: u64, StrayOffset(inner): StrayOffset) -> ConvertError {
     let found = format!("one beyond it, {inner} bytes in");
-    source.bad(Class::OutOfBounds, Place::Byte(at), "offsets in a FlatBuffer", found).into()
+    source.input_error(Class::OutOfBounds, Place::Byte(at), "offsets in a FlatBuffer", found).into()
 }
 
 /// Checks the messages of a stream.
@@ -40,12 +40,17 @@ pub(super) fn check_stream(source: &mut Source) -> Result<(), ConvertError> {
 /// Checks a message and its body. Returns the offset of the next message.
 fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, ConvertError> {
     let raw = source.read(at, size, "the metadata of a message")?;
-    let message = Table::root(&raw).map_err(|fault| stray_offset(source, at, fault))?;
+    let message = Table::from_buffer(&raw).map_err(|fault| stray_offset(source, at, fault))?;
     let body = message.u64(3).map_err(|fault| stray_offset(source, at, fault))?;
     let start = at + size;
     let end = start.checked_add(body).filter(|end| *end <= source.len());
     let Some(end) = end else {
-        return Err(bad(source, at, "the body of a message", format!("{body} bytes claimed")));
+        return Err(input_error(
+            source,
+            at,
+            "the body of a message",
+            format!("{body} bytes claimed"),
+        ));
     };
     let mut batch = message.table(2).map_err(|fault| stray_offset(source, at, fault))?;
     let kind = message.u8(1).map_err(|fault| stray_offset(source, at, fault))?;
@@ -60,7 +65,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, Convert
     for buffer in buffers.chunks_exact(16) {
         let (offset, len) = (Numbers(buffer).u64(0), Numbers(buffer).u64(8));
         if offset.checked_add(len).is_none_or(|last| last > body) {
-            return Err(bad(
+            return Err(input_error(
                 source,
                 at,
                 "buffers in the body of a message",
@@ -73,7 +78,8 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, Convert
             if claimed > MAX_BUFFER_BYTES {
                 let expected = format!("buffers of at most {MAX_BUFFER_BYTES} bytes");
                 let place = Place::Byte(start + offset);
-                let fault = source.bad(Class::LimitExceeded, place, expected, claimed.to_string());
+                let fault =
+                    source.input_error(Class::LimitExceeded, place, expected, claimed.to_string());
                 return Err(fault.into());
             }
         }
@@ -86,10 +92,15 @@ pub(super) fn check_file(source: &mut Source) -> Result<(), ConvertError> {
     let end = source.len().saturating_sub(10);
     let size = u64::from(Numbers(&source.read(end, 4, "the size of the footer")?).u32(0));
     let Some(at) = end.checked_sub(size) else {
-        return Err(bad(source, end, "a footer in the file", format!("{size} bytes claimed")));
+        return Err(input_error(
+            source,
+            end,
+            "a footer in the file",
+            format!("{size} bytes claimed"),
+        ));
     };
     let raw = source.read(at, size, "the footer")?;
-    let footer = Table::root(&raw).map_err(|fault| stray_offset(source, at, fault))?;
+    let footer = Table::from_buffer(&raw).map_err(|fault| stray_offset(source, at, fault))?;
     for list in [2, 3] {
         let blocks = footer.items(list, 24).map_err(|fault| stray_offset(source, at, fault))?;
         for block in blocks.map(|(_, bytes)| bytes).unwrap_or_default().chunks_exact(24) {
@@ -98,7 +109,7 @@ pub(super) fn check_file(source: &mut Source) -> Result<(), ConvertError> {
             let last = offset.checked_add(meta).and_then(|last| last.checked_add(body));
             if meta < 8 || last.is_none_or(|last| last > source.len()) {
                 let found = format!("{meta} and {body} bytes from {offset}");
-                return Err(bad(source, at, "blocks in the file", found));
+                return Err(input_error(source, at, "blocks in the file", found));
             }
             let head = source.read(offset, 8, "a message")?;
             let has_marker = head.starts_with(&[0xff; 4]);

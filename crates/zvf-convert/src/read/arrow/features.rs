@@ -5,13 +5,13 @@ use zvf_format::Class;
 
 use super::cells::{read_cell, stored_type};
 use super::geometry::{self, GeometryColumn};
-use super::{BatchIter, Batches, bad};
+use super::{BatchIter, Batches, input_error};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape};
 use crate::read::geojson::with_units;
-use crate::read::roles::axes;
-use crate::read::values::column;
+use crate::read::roles::default_axes;
+use crate::read::values::new_column;
 use crate::read::{Header, Piece, ReadOptions, Reader, crs};
 
 pub(super) fn open(
@@ -22,7 +22,7 @@ pub(super) fn open(
     let mut first = FirstPass::new(&batches, &geometry, options)?;
     let selected = select_columns(&first.attributes, &geometry);
     for batch in batches.read(&selected)? {
-        let batch = batch.map_err(|error| batches.bad("a row group", error))?;
+        let batch = batch.map_err(|error| batches.input_error("a row group", error))?;
         first.add(&batches, &geometry, &batch)?;
     }
     let notes = first.columns.choose_types();
@@ -39,7 +39,7 @@ pub(super) fn open(
         left_out.push(format!("{count} features have no place: objects without vertices"));
     }
     let mut columns = first.columns;
-    let unit = geometry.crs.as_ref().and_then(crs::unit);
+    let unit = geometry.crs.as_ref().and_then(crs::find_unit);
     let header = Header {
         objects: true,
         object_fields: columns.take(0)?,
@@ -48,7 +48,7 @@ pub(super) fn open(
         crs: geometry.crs.clone(),
         records: vec![("geo".to_owned(), geometry.record.clone())],
         left_out,
-        ..Header::new(kind, axes(width), column(FLOAT64, width, Vec::new())?)
+        ..Header::new(kind, default_axes(width), new_column(FLOAT64, width, Vec::new())?)
     };
     let rows = FeatureBatcher::new(kind, axis_count, columns, options.batch_rows.max(1));
     let iter = batches.read(&selected)?;
@@ -191,7 +191,7 @@ impl Pieces {
                 self.rows.end_batch()?;
                 return Ok(self.rows.pop());
             };
-            let batch = batch.map_err(|error| bad(self.format, "a row group", error))?;
+            let batch = batch.map_err(|error| input_error(self.format, "a row group", error))?;
             self.add(&batch)?;
         }
     }

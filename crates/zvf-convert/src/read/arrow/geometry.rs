@@ -161,7 +161,7 @@ pub(super) fn read(
                 DataType::Binary => array.as_binary::<i32>().value(row),
                 DataType::LargeBinary => array.as_binary::<i64>().value(row),
                 DataType::BinaryView => array.as_binary_view().value(row),
-                other => return Err(unexpected_type("binary", other)),
+                found => return Err(unexpected_type("binary", found)),
             };
             wkb::parse(bytes, shape).map(drop)
         }
@@ -202,7 +202,7 @@ fn walk_lists(
             let offset = |end: i64| usize::try_from(end).unwrap_or(0);
             (list.values(), ends.map_or(0..0, |ends| offset(ends[0])..offset(ends[1])))
         }
-        other => return Err(unexpected_type("a list", other)),
+        found => return Err(unexpected_type("a list", found)),
     };
     if depth == 1 && kind != PartKind::Point {
         let len = push_positions(values, rows, shape)?;
@@ -248,7 +248,7 @@ fn push_positions(
             }
             axes
         }
-        other => return Err(unexpected_type("coordinates", other)),
+        found => return Err(unexpected_type("coordinates", found)),
     };
     if !(2..=3).contains(&axes) || (shape.axes != 0 && shape.axes != axes) {
         return Err(unexpected_type("positions of 2 or 3 numbers", array.data_type()));

@@ -82,12 +82,16 @@ fn check_magic(source: &mut Source, form: Form) -> Result<(), ConvertError> {
     let start = source.read(0, size.min(source.len()), "the magic")?;
     let show = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
     if start != magic {
-        return Err(source.bad(Class::BadMagic, Place::Byte(0), expected, show(&start)).into());
+        return Err(source
+            .input_error(Class::BadMagic, Place::Byte(0), expected, show(&start))
+            .into());
     }
     let at = source.len().saturating_sub(size);
     let end = source.read(at, size.min(source.len()), "the magic at the end")?;
     if end != magic {
-        return Err(source.bad(Class::Truncated, Place::Byte(at), expected, show(&end)).into());
+        return Err(source
+            .input_error(Class::Truncated, Place::Byte(at), expected, show(&end))
+            .into());
     }
     Ok(())
 }
@@ -156,26 +160,28 @@ impl Batches {
     }
 
     /// Returns an error of the file.
-    fn bad(&self, place: &str, error: impl std::fmt::Display) -> ConvertError {
-        bad(self.format, place, error)
+    fn input_error(&self, place: &str, error: impl std::fmt::Display) -> ConvertError {
+        input_error(self.format, place, error)
     }
 
     fn open_parquet(&self) -> Result<ParquetBuilder, ConvertError> {
         let builder = match &self.bytes {
             FileBytes::File(file) => {
                 let file = file.try_clone().map_err(ConvertError::Read)?;
-                let builder = isolate::catch(|| ParquetRecordBatchReaderBuilder::try_new(file));
+                let builder =
+                    isolate::catch_panic(|| ParquetRecordBatchReaderBuilder::try_new(file));
                 builder.map(|builder| builder.map(ParquetBuilder::File))
             }
             FileBytes::Memory(memory) => {
                 let memory = memory.clone();
-                let builder = isolate::catch(|| ParquetRecordBatchReaderBuilder::try_new(memory));
+                let builder =
+                    isolate::catch_panic(|| ParquetRecordBatchReaderBuilder::try_new(memory));
                 builder.map(|builder| builder.map(ParquetBuilder::Memory))
             }
         };
         builder
-            .map_err(|panic| self.bad("the footer", panic))?
-            .map_err(|error| self.bad("the footer", error))
+            .map_err(|panic| self.input_error("the footer", panic))?
+            .map_err(|error| self.input_error("the footer", error))
     }
 
     fn open_ipc(
@@ -191,7 +197,7 @@ impl Batches {
             FileBytes::Memory(memory) => Box::new(Cursor::new(memory.clone())),
         };
         let form = self.form;
-        let opened = isolate::catch(|| -> Result<(BatchIter, SchemaRef), ArrowError> {
+        let opened = isolate::catch_panic(|| -> Result<(BatchIter, SchemaRef), ArrowError> {
             if form == Form::Stream {
                 let reader = StreamReader::try_new(stream, columns)?;
                 let schema = reader.schema();
@@ -202,8 +208,8 @@ impl Batches {
             Ok((Box::new(reader), schema))
         });
         opened
-            .map_err(|panic| self.bad("the schema", panic))?
-            .map_err(|error| self.bad("the schema", error))
+            .map_err(|panic| self.input_error("the schema", panic))?
+            .map_err(|error| self.input_error("the schema", error))
     }
 
     /// Reads the batches of these columns.
@@ -214,11 +220,11 @@ impl Batches {
                 let builder = self.open_parquet()?;
                 if !has_valid_counts(builder.metadata()) {
                     let found = "numbers of rows that are negative or do not add up";
-                    return Err(self.bad("the row groups", found));
+                    return Err(self.input_error("the row groups", found));
                 }
-                isolate::catch(|| builder.build(columns, rows))
-                    .map_err(|panic| self.bad("the row groups", panic))?
-                    .map_err(|error| self.bad("the row groups", error))?
+                isolate::catch_panic(|| builder.build(columns, rows))
+                    .map_err(|panic| self.input_error("the row groups", panic))?
+                    .map_err(|error| self.input_error("the row groups", error))?
             }
             Form::File | Form::Stream => self.open_ipc(Some(columns.to_vec()))?.0,
         };
@@ -233,7 +239,7 @@ fn has_valid_counts(metadata: &parquet::file::metadata::ParquetMetaData) -> bool
     total.is_none_or(|total| total.is_some_and(|total| i64::try_from(total).is_ok()))
 }
 
-fn bad(format: &'static str, place: &str, error: impl std::fmt::Display) -> ConvertError {
+fn input_error(format: &'static str, place: &str, error: impl std::fmt::Display) -> ConvertError {
     let place = Place::Named(place.to_owned());
     let found = error.to_string();
     crate::BadInput::new(Class::Codec, format, place, "what the format says", found).into()
@@ -298,7 +304,7 @@ impl Iterator for PanicGuard {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batches = &mut self.batches;
-        isolate::catch(|| batches.next())
+        isolate::catch_panic(|| batches.next())
             .unwrap_or_else(|panic| Some(Err(ArrowError::ParquetError(panic))))
     }
 }

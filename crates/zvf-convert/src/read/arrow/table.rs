@@ -13,14 +13,15 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 use super::cells::{read_cell, stored_type};
-use super::{BatchIter, Batches, bad};
+use super::{BatchIter, Batches, input_error};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::features::{Cell, Columns};
 use crate::read::roles::{
-    AXES, OBJECT, PART, POSITIONS, axes, check_position_type, describe_owner_ids, point_kind,
+    AXES, OBJECT, PART, POSITIONS, check_position_type, default_axes, describe_owner_ids,
+    point_kind,
 };
-use crate::read::values::{column, no_batch};
+use crate::read::values::{batch_error, new_column};
 use crate::read::{Header, Piece, ReadOptions, Reader};
 
 pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, ConvertError> {
@@ -35,7 +36,7 @@ pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, Co
         objects: table.object.is_some() || kind.is_chain(),
         vertices: batches.rows,
         left_out: left_out.into_iter().chain(notes).collect(),
-        ..Header::new(kind, names, column(table.dtype, table.width, Vec::new())?)
+        ..Header::new(kind, names, new_column(table.dtype, table.width, Vec::new())?)
     };
     let iter = batches.read(&table.selected_columns())?;
     Ok(Reader::new(header, Pieces { iter, table }))
@@ -79,7 +80,7 @@ fn number_type(data_type: &DataType) -> Option<(Dtype, u32)> {
             Some((dtype, u32::try_from(*width).ok()?))
         }
         DataType::Dictionary(..) => None,
-        other => stored_type(other).flatten().map(|dtype| (dtype, 1)),
+        number => stored_type(number).flatten().map(|dtype| (dtype, 1)),
     }
 }
 
@@ -127,7 +128,7 @@ impl Table {
             if types.len() == 1 { width } else { u32::try_from(types.len()).unwrap_or(u32::MAX) };
         check_position_type(dtype, width, batches.format)?;
         let names = match positions.as_slice() {
-            [_] if is_fixed_size_list(fields.get(positions[0])) => axes(width),
+            [_] if is_fixed_size_list(fields.get(positions[0])) => default_axes(width),
             columns => columns
                 .iter()
                 .filter_map(|at| fields.get(*at))
@@ -204,7 +205,7 @@ impl Table {
         }
         let selected: Vec<usize> = inferred.iter().map(|(column, _)| *column).collect();
         for batch in batches.read(&selected)? {
-            let batch = batch.map_err(|error| batches.bad("a row group", error))?;
+            let batch = batch.map_err(|error| batches.input_error("a row group", error))?;
             for (array, (_, at)) in batch.columns().iter().zip(&inferred) {
                 let is_text = stored_type(array.data_type()) == Some(None);
                 if is_text || array.logical_null_count() > 0 {
@@ -243,7 +244,7 @@ impl Table {
             self.attributes.iter().filter_map(|attribute| array(attribute.column)).collect();
         let mut batch = Batch::new(self.kind, positions);
         for field in self.make_attributes(&attributes, rows.num_rows())? {
-            batch = batch.with_field(field).map_err(no_batch)?;
+            batch = batch.with_field(field).map_err(batch_error)?;
         }
         let objects = self.object.and_then(&array);
         let parts = self.part.and_then(&array);
@@ -252,7 +253,7 @@ impl Table {
         }
         let owners = self.read_owners(objects.as_ref(), rows.num_rows())?;
         if !self.kind.is_chain() {
-            return batch.with_vertex_objects(owners).map_err(no_batch);
+            return batch.with_vertex_objects(owners).map_err(batch_error);
         }
         let (mut offsets, mut ids, mut last) = (Vec::new(), Vec::new(), None);
         for (row, owner) in owners.into_iter().enumerate() {
@@ -272,7 +273,7 @@ impl Table {
             return Ok(batch);
         }
         offsets.push(rows.num_rows());
-        batch.with_parts(Parts::new(offsets, ids).map_err(no_batch)?).map_err(no_batch)
+        batch.with_parts(Parts::new(offsets, ids).map_err(batch_error)?).map_err(batch_error)
     }
 
     /// Returns the object of each row.
@@ -313,7 +314,7 @@ impl Table {
             return Err(bad.into());
         }
         if let [only] = arrays {
-            return column(self.dtype, self.width, number_bytes(only, self.dtype, self.width));
+            return new_column(self.dtype, self.width, number_bytes(only, self.dtype, self.width));
         }
         let size = usize::try_from(self.dtype.size).unwrap_or(8);
         let columns: Vec<Vec<u8>> =
@@ -326,7 +327,7 @@ impl Table {
                 );
             }
         }
-        column(self.dtype, self.width, bytes)
+        new_column(self.dtype, self.width, bytes)
     }
 
     /// Returns the attributes of `rows` rows, in the order of `self.attributes`. `arrays` is empty for no rows.
@@ -352,7 +353,7 @@ impl Table {
                     let bytes = arrays.get(number).map(|array| number_bytes(array, dtype, width));
                     Field::new(
                         attribute.name.as_str(),
-                        column(dtype, width, bytes.unwrap_or_default())?,
+                        new_column(dtype, width, bytes.unwrap_or_default())?,
                     )
                 }
             });
@@ -404,7 +405,7 @@ impl Iterator for Pieces {
         let format = self.table.format;
         let rows = match self.iter.next()? {
             Ok(rows) => rows,
-            Err(error) => return Some(Err(bad(format, "a row group", error))),
+            Err(error) => return Some(Err(input_error(format, "a row group", error))),
         };
         Some(self.table.make_batch(&rows).map(Piece::Vertices))
     }

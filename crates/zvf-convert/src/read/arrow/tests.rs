@@ -20,19 +20,21 @@ fn broken_files_are_refused() {
     check_broken("geoparquet", &ReadOptions::default());
 }
 
-fn small(dtype: &str, width: u32, bytes: &[u8]) -> Column {
+fn small_column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
     Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
 }
 
 fn table() -> Batch {
     let labels = Categories::new(vec![Value::from("a"), Value::from("b")], Some(-1));
     let points = [1.5_f32, 2.0, 3.0, 4.0, 5.0, 6.0].map(f32::to_le_bytes).concat();
-    Batch::new(Kind::Polyline, small("float32", 2, &points))
-        .with_field(Field::new("pair", small("uint8", 2, &[1, 2, 3, 4, 5, 6])))
+    Batch::new(Kind::Polyline, small_column("float32", 2, &points))
+        .with_field(Field::new("pair", small_column("uint8", 2, &[1, 2, 3, 4, 5, 6])))
         .unwrap()
-        .with_field(Field::new("flag", small("bool", 1, &[1, 0, 1])))
+        .with_field(Field::new("flag", small_column("bool", 1, &[1, 0, 1])))
         .unwrap()
-        .with_field(Field::new("label", small("int8", 1, &[1, 0xff, 0])).with_categories(labels))
+        .with_field(
+            Field::new("label", small_column("int8", 1, &[1, 0xff, 0])).with_categories(labels),
+        )
         .unwrap()
         .with_parts(Parts::new(vec![0, 2, 3], vec![ObjectId(7), ObjectId(9)]).unwrap())
         .unwrap()
@@ -72,7 +74,7 @@ fn reads_what_it_writes() {
 
 #[test]
 fn refuses_tables_without_positions() {
-    let batch = Batch::new(Kind::PointCloud, small("uint8", 1, &[1]));
+    let batch = Batch::new(Kind::PointCloud, small_column("uint8", 1, &[1]));
     let mut writer = ParquetWriter::new(Vec::new(), "length");
     writer.write(&batch).unwrap();
     let bytes = writer.finish().unwrap();
@@ -234,7 +236,7 @@ fn reads_features_whose_geometry_is_not_the_last_column() {
         ] {
             let input = Input::reader(std::io::Cursor::new(bytes));
             let reader = open(input, Some(format), &ReadOptions::default()).unwrap();
-            let read = Collected::gather(reader).unwrap();
+            let read = Collected::from_reader(reader).unwrap();
             let bytes = |name: &str| {
                 read.object_fields.iter().find(|field| field.name == name).unwrap().bytes.clone()
             };

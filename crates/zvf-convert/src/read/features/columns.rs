@@ -16,7 +16,7 @@ use zvf_model::{Categories, Field, Value};
 
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
-use crate::read::values::column;
+use crate::read::values::new_column;
 
 /// The value of an attribute of a feature.
 #[derive(Clone, Debug, PartialEq)]
@@ -327,17 +327,22 @@ impl AttributeBuilder {
                 Cell::Bool(flag) => u8::from(*flag),
                 _ => u8::MAX,
             }),
-            Some(StorageType::Int) => self.bytes.extend_from_slice(&int(cell).to_le_bytes()),
+            Some(StorageType::Int) => {
+                self.bytes.extend_from_slice(&cell_to_int(cell).to_le_bytes())
+            }
             Some(StorageType::UInt) => {
-                let n = if let Cell::UInt(n) = cell { *n } else { int(cell).cast_unsigned() };
+                let n =
+                    if let Cell::UInt(n) = cell { *n } else { cell_to_int(cell).cast_unsigned() };
                 self.bytes.extend_from_slice(&n.to_le_bytes());
             }
-            Some(StorageType::Float) => self.bytes.extend_from_slice(&float(cell).to_le_bytes()),
+            Some(StorageType::Float) => {
+                self.bytes.extend_from_slice(&cell_to_float(cell).to_le_bytes())
+            }
             Some(StorageType::Declared(dtype)) => push_number(dtype, cell, &mut self.bytes),
             Some(StorageType::Labels) | None => {
                 let code = match cell {
                     Cell::Text(text) => self.labels.get(&**text).copied(),
-                    other => other.to_text().and_then(|text| self.labels.get(&text).copied()),
+                    cell => cell.to_text().and_then(|text| self.labels.get(&text).copied()),
                 };
                 self.bytes.extend_from_slice(&code.unwrap_or(-1).to_le_bytes());
             }
@@ -363,7 +368,7 @@ impl AttributeBuilder {
                 (number(DtypeKind::Int, 4), Some(self.order.clone()))
             }
         };
-        let field = Field::new(self.name.as_str(), column(dtype, 1, bytes)?);
+        let field = Field::new(self.name.as_str(), new_column(dtype, 1, bytes)?);
         Ok(match labels {
             Some(labels) => field.with_categories(Categories::new(labels, Some(-1))),
             None => field,
@@ -380,16 +385,16 @@ impl AttributeBuilder {
 fn push_number(dtype: Dtype, cell: &Cell<'_>, to: &mut Vec<u8>) {
     let size = usize::try_from(dtype.size).unwrap_or(8);
     match (dtype.kind, size) {
-        (DtypeKind::Float, 8) => to.extend_from_slice(&float(cell).to_le_bytes()),
-        (DtypeKind::Float, 4) => to.extend_from_slice(&(float(cell) as f32).to_le_bytes()),
+        (DtypeKind::Float, 8) => to.extend_from_slice(&cell_to_float(cell).to_le_bytes()),
+        (DtypeKind::Float, 4) => to.extend_from_slice(&(cell_to_float(cell) as f32).to_le_bytes()),
         (DtypeKind::Float, _) => {
-            to.extend_from_slice(&half::f16::from_f64(float(cell)).to_le_bytes())
+            to.extend_from_slice(&half::f16::from_f64(cell_to_float(cell)).to_le_bytes())
         }
-        _ => to.extend_from_slice(int(cell).to_le_bytes().get(..size).unwrap_or_default()),
+        _ => to.extend_from_slice(cell_to_int(cell).to_le_bytes().get(..size).unwrap_or_default()),
     }
 }
 
-fn int(cell: &Cell<'_>) -> i64 {
+fn cell_to_int(cell: &Cell<'_>) -> i64 {
     match cell {
         Cell::Int(n) => *n,
         Cell::UInt(n) => n.cast_signed(),
@@ -398,7 +403,7 @@ fn int(cell: &Cell<'_>) -> i64 {
 }
 
 #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "the column is float64")]
-fn float(cell: &Cell<'_>) -> f64 {
+fn cell_to_float(cell: &Cell<'_>) -> f64 {
     match cell {
         Cell::Int(n) => *n as f64,
         Cell::UInt(n) => *n as f64,

@@ -8,7 +8,7 @@ use zvf_model::{Batch, Kind, ObjectId, Parts};
 use super::{Columns, PartKind, Shape};
 use crate::ConvertError;
 use crate::read::Piece;
-use crate::read::values::{column, no_batch};
+use crate::read::values::{batch_error, new_column};
 
 /// Collects features and cuts them into pieces.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl FeatureBatcher {
     pub(crate) fn end_batch(&mut self) -> Result<(), ConvertError> {
         let axes = u32::try_from(self.axes).unwrap_or(u32::MAX);
         let rows = std::mem::take(&mut self.vertices);
-        let positions = column(FLOAT64, axes, std::mem::take(&mut self.positions))?;
+        let positions = new_column(FLOAT64, axes, std::mem::take(&mut self.positions))?;
         let batch = Batch::new(self.kind, positions);
         if rows > 0 {
             let batch = if self.kind.is_chain() {
@@ -96,9 +96,9 @@ impl FeatureBatcher {
                     std::mem::take(&mut self.offsets),
                     std::mem::take(&mut self.part_objects),
                 );
-                batch.with_parts(parts.map_err(no_batch)?).map_err(no_batch)?
+                batch.with_parts(parts.map_err(batch_error)?).map_err(batch_error)?
             } else {
-                batch.with_vertex_objects(std::mem::take(&mut self.owners)).map_err(no_batch)?
+                batch.with_vertex_objects(std::mem::take(&mut self.owners)).map_err(batch_error)?
             };
             self.ready.push_back(Piece::Vertices(batch));
         }

@@ -89,14 +89,14 @@ impl GeometrySummary {
         options: &ReadOptions,
         format: &'static str,
     ) -> Result<(Kind, Vec<Kind>), ConvertError> {
-        let bad = |expected: &str, found: String, hint| {
+        let input_error = |expected: &str, found: String, hint| {
             let place = Place::Named("the geometry".to_owned());
             let bad = BadInput::new(Class::Unsupported, format, place, expected, found);
             ConvertError::from(bad.with_hint(hint))
         };
         if self.rings && options.polygons != Polygons::Rings {
             let hint = "ask for the rings of polygons as closed polylines with --rings";
-            return Err(bad("points and lines", "polygons".to_owned(), hint));
+            return Err(input_error("points and lines", "polygons".to_owned(), hint));
         }
         let chains = self.lines || self.rings;
         let mut kinds = Vec::new();
@@ -115,10 +115,11 @@ impl GeometrySummary {
             Some(kind) => {
                 let names: Vec<String> = kinds.iter().map(ToString::to_string).collect();
                 let hint = "ask for a kind that is there";
-                return Err(bad(&names.join(" or "), format!("a wish for {kind}"), hint));
+                return Err(input_error(&names.join(" or "), format!("a wish for {kind}"), hint));
             }
         };
-        let left_out = kinds.into_iter().filter(|other| other.is_chain() != kind.is_chain());
+        let left_out =
+            kinds.into_iter().filter(|left_kind| left_kind.is_chain() != kind.is_chain());
         Ok((kind, left_out.collect()))
     }
 }

@@ -49,18 +49,28 @@ pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, BadWkb> {
             4..=7 => {
                 if open.len() >= MAX_DEPTH {
                     let expected = format!("collections at most {MAX_DEPTH} deep");
-                    return Err(reader.bad(Class::LimitExceeded, expected, "deeper ones"));
+                    return Err(reader.wkb_error(Class::LimitExceeded, expected, "deeper ones"));
                 }
                 open.push(reader.read_count(5)?);
             }
-            kind => return Err(reader.bad(Class::BadTag, "a type from 1 to 7", kind.to_string())),
+            kind => {
+                return Err(reader.wkb_error(
+                    Class::BadTag,
+                    "a type from 1 to 7",
+                    kind.to_string(),
+                ));
+            }
         }
         loop {
             match open.last_mut() {
                 None if reader.at == bytes.len() => return Ok(has_measure),
                 None => {
                     let found = format!("{} bytes more", bytes.len() - reader.at);
-                    return Err(reader.bad(Class::Trailing, "the end of the geometry", found));
+                    return Err(reader.wkb_error(
+                        Class::Trailing,
+                        "the end of the geometry",
+                        found,
+                    ));
                 }
                 Some(0) => {
                     open.pop();
@@ -89,14 +99,23 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn bad(&self, class: Class, expected: impl Into<String>, found: impl Into<String>) -> BadWkb {
+    fn wkb_error(
+        &self,
+        class: Class,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> BadWkb {
         BadWkb { class, at: self.at, expected: expected.into(), found: found.into() }
     }
 
     fn read_array<const N: usize>(&mut self) -> Result<[u8; N], BadWkb> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some(bytes) = rest.first_chunk::<N>() else {
-            return Err(self.bad(Class::Truncated, format!("{N} bytes"), rest.len().to_string()));
+            return Err(self.wkb_error(
+                Class::Truncated,
+                format!("{N} bytes"),
+                rest.len().to_string(),
+            ));
         };
         let mut bytes = *bytes;
         if self.big_endian {
@@ -110,9 +129,13 @@ impl Reader<'_> {
         self.big_endian = match self.read_array::<1>()? {
             [0] => true,
             [1] => false,
-            [other] => {
+            [byte_order] => {
                 self.at -= 1;
-                return Err(self.bad(Class::BadTag, "byte order 0 or 1", other.to_string()));
+                return Err(self.wkb_error(
+                    Class::BadTag,
+                    "byte order 0 or 1",
+                    byte_order.to_string(),
+                ));
             }
         };
         let kind = u32::from_le_bytes(self.read_array()?);
@@ -123,7 +146,7 @@ impl Reader<'_> {
         let iso = code / 1000;
         if iso > 3 || bits & 1 != 0 {
             self.at -= 4;
-            return Err(self.bad(Class::BadTag, "a type of geometry", kind.to_string()));
+            return Err(self.wkb_error(Class::BadTag, "a type of geometry", kind.to_string()));
         }
         let height = bits & 8 != 0 || matches!(iso, 1 | 3);
         let measure = bits & 4 != 0 || matches!(iso, 2 | 3);
@@ -137,7 +160,7 @@ impl Reader<'_> {
         let needed = usize::try_from(count).ok().and_then(|count| count.checked_mul(bytes));
         if needed.is_none_or(|needed| needed > bytes_left) {
             let expected = format!("{count} of {bytes} bytes or more");
-            return Err(self.bad(Class::Truncated, expected, format!("{bytes_left} bytes")));
+            return Err(self.wkb_error(Class::Truncated, expected, format!("{bytes_left} bytes")));
         }
         Ok(count)
     }
@@ -173,7 +196,7 @@ impl Reader<'_> {
         }
         if shape.axes != 0 && shape.axes != axes {
             let expected = format!("{} axes, as before", shape.axes);
-            return Err(self.bad(Class::BadShape, expected, axes.to_string()));
+            return Err(self.wkb_error(Class::BadShape, expected, axes.to_string()));
         }
         shape.axes = axes;
         shape.positions.extend_from_slice(position);

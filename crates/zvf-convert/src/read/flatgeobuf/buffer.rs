@@ -39,7 +39,7 @@ fn u16_at(buffer: &[u8], at: usize) -> TableResult<usize> {
 
 impl<'a> Table<'a> {
     /// Returns the first table of a buffer.
-    pub(crate) fn root(buffer: &'a [u8]) -> TableResult<Self> {
+    pub(crate) fn from_buffer(buffer: &'a [u8]) -> TableResult<Self> {
         Self::from_offset(buffer, u32_at(buffer, 0)?)
     }
 
@@ -55,7 +55,7 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the offset of a field, if it is present.
-    fn field(&self, number: usize) -> TableResult<Option<usize>> {
+    fn field_offset(&self, number: usize) -> TableResult<Option<usize>> {
         let place = 4 + number * 2;
         if place + 2 > self.vtable_len {
             return Ok(None);
@@ -64,29 +64,29 @@ impl<'a> Table<'a> {
         Ok(Some(self.at + offset).filter(|_| offset > 0))
     }
 
-    fn number<const N: usize>(&self, number: usize) -> TableResult<Option<[u8; N]>> {
-        self.field(number)?.map(|at| read_array(self.buffer, at)).transpose()
+    fn scalar_bytes<const N: usize>(&self, number: usize) -> TableResult<Option<[u8; N]>> {
+        self.field_offset(number)?.map(|at| read_array(self.buffer, at)).transpose()
     }
 
     pub(crate) fn u8(&self, number: usize) -> TableResult<u8> {
-        Ok(self.number::<1>(number)?.map_or(0, |[byte]| byte))
+        Ok(self.scalar_bytes::<1>(number)?.map_or(0, |[byte]| byte))
     }
 
     pub(crate) fn u16(&self, number: usize, default: u16) -> TableResult<u16> {
-        Ok(self.number(number)?.map_or(default, u16::from_le_bytes))
+        Ok(self.scalar_bytes(number)?.map_or(default, u16::from_le_bytes))
     }
 
     pub(crate) fn i32(&self, number: usize) -> TableResult<i32> {
-        Ok(self.number(number)?.map_or(0, i32::from_le_bytes))
+        Ok(self.scalar_bytes(number)?.map_or(0, i32::from_le_bytes))
     }
 
     pub(crate) fn u64(&self, number: usize) -> TableResult<u64> {
-        Ok(self.number(number)?.map_or(0, u64::from_le_bytes))
+        Ok(self.scalar_bytes(number)?.map_or(0, u64::from_le_bytes))
     }
 
     /// Returns the table that a field refers to.
     pub(crate) fn table(&self, number: usize) -> TableResult<Option<Self>> {
-        let Some(at) = self.field(number)? else { return Ok(None) };
+        let Some(at) = self.field_offset(number)? else { return Ok(None) };
         let to = at.checked_add(u32_at(self.buffer, at)?).ok_or(StrayOffset(at))?;
         Self::from_offset(self.buffer, to).map(Some)
     }
@@ -97,7 +97,7 @@ impl<'a> Table<'a> {
         number: usize,
         size: usize,
     ) -> TableResult<Option<(usize, &'a [u8])>> {
-        let Some(at) = self.field(number)? else { return Ok(None) };
+        let Some(at) = self.field_offset(number)? else { return Ok(None) };
         let to = at.checked_add(u32_at(self.buffer, at)?).ok_or(StrayOffset(at))?;
         let bytes = u32_at(self.buffer, to)?.checked_mul(size).ok_or(StrayOffset(to))?;
         let start = to.checked_add(4).ok_or(StrayOffset(to))?;
@@ -156,13 +156,13 @@ mod tests {
         // A root, a list of one field, a table with that field: a vector of one byte.
         let good: [u8; 25] =
             [10, 0, 0, 0, 6, 0, 8, 0, 4, 0, 6, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c'];
-        let table = Table::root(&good).unwrap();
+        let table = Table::from_buffer(&good).unwrap();
         assert_eq!(table.text(0), Ok(Some("abc".to_owned())));
         assert_eq!((table.text(1), table.u8(7)), (Ok(None), Ok(0)));
         for (at, value) in [(0, 250), (4, 255), (10, 200), (14, 250), (18, 4)] {
             let mut bad = good;
             bad[at] = value;
-            let read = Table::root(&bad).and_then(|table| table.text(0));
+            let read = Table::from_buffer(&bad).and_then(|table| table.text(0));
             assert!(read.is_err(), "{at}: {read:?}");
         }
     }

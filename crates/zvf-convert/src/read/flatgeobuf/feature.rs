@@ -22,7 +22,11 @@ impl From<StrayOffset> for BadFeature {
     }
 }
 
-fn bad(class: Class, expected: impl Into<String>, found: impl Into<String>) -> BadFeature {
+fn feature_error(
+    class: Class,
+    expected: impl Into<String>,
+    found: impl Into<String>,
+) -> BadFeature {
     BadFeature { class, at: 0, expected: expected.into(), found: found.into() }
 }
 
@@ -67,7 +71,7 @@ pub(super) fn read_shape(
     while let Some((geometry, kind, depth)) = waiting.pop() {
         let kind = if kind == 0 { geometry.u8(6)? } else { kind };
         if depth > MAX_DEPTH {
-            return Err(bad(
+            return Err(feature_error(
                 Class::LimitExceeded,
                 format!("geometries at most {MAX_DEPTH} deep"),
                 "deeper ones",
@@ -81,7 +85,7 @@ pub(super) fn read_shape(
                 let inner = if kind == 6 { 3 } else { 0 };
                 let parts: Vec<_> = geometry.tables(7)?.collect::<Result<_, _>>()?;
                 if shape.parts.len() + waiting.len() + parts.len() > MAX_PARTS {
-                    return Err(bad(
+                    return Err(feature_error(
                         Class::LimitExceeded,
                         format!("at most {MAX_PARTS} parts"),
                         "more",
@@ -89,11 +93,11 @@ pub(super) fn read_shape(
                 }
                 waiting.extend(parts.into_iter().rev().map(|part| (part, inner, depth + 1)));
             }
-            other => {
-                return Err(bad(
+            kind => {
+                return Err(feature_error(
                     Class::Unsupported,
                     "points, lines, polygons or collections",
-                    format!("type {other}"),
+                    format!("type {kind}"),
                 ));
             }
         }
@@ -108,7 +112,7 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     let axes = if z.len() > 0 { 3 } else { 2 };
     if xy.len() % 2 != 0 || (axes == 3 && z.len() != count) {
         let found = format!("{} numbers and {} heights", xy.len(), z.len());
-        return Err(bad(
+        return Err(feature_error(
             Class::CountMismatch,
             "two numbers a position, and a height or none",
             found,
@@ -118,7 +122,7 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
         return Ok(());
     }
     if shape.axes != 0 && shape.axes != axes {
-        return Err(bad(
+        return Err(feature_error(
             Class::BadShape,
             format!("{} axes, as before", shape.axes),
             axes.to_string(),
@@ -144,7 +148,7 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     for end in geometry.numbers(0)? {
         let end = usize::try_from(end).unwrap_or(usize::MAX);
         if end < start || end > count {
-            return Err(bad(
+            return Err(feature_error(
                 Class::NotMonotonic,
                 format!("ends of parts from {start} to {count}"),
                 end.to_string(),
@@ -156,7 +160,7 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     if start == 0 {
         shape.end_part(kind, count);
     } else if start != count {
-        return Err(bad(
+        return Err(feature_error(
             Class::CountMismatch,
             format!("parts of {count} positions"),
             start.to_string(),
@@ -177,10 +181,10 @@ pub(super) fn read_cells<'a>(
         let number = usize::from(u16::from_le_bytes(take(&mut rest)?));
         let Some(column) = columns.get(number) else {
             let expected = format!("one of {} columns", columns.len());
-            return Err(bad(Class::OutOfBounds, expected, number.to_string()));
+            return Err(feature_error(Class::OutOfBounds, expected, number.to_string()));
         };
         if is_set.get_mut(number).is_some_and(|is_set| std::mem::replace(is_set, true)) {
-            return Err(bad(
+            return Err(feature_error(
                 Class::Duplicate,
                 "each column once",
                 format!("{:?} twice", column.name),
@@ -202,7 +206,7 @@ pub(super) fn read_cells<'a>(
                 let len =
                     usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX);
                 let Some((value_bytes, after)) = rest.split_at_checked(len) else {
-                    return Err(bad(
+                    return Err(feature_error(
                         Class::Truncated,
                         format!("{len} bytes of {:?}", column.name),
                         rest.len().to_string(),
@@ -213,7 +217,7 @@ pub(super) fn read_cells<'a>(
                     _ if column.kind == 14 => continue,
                     Ok(text) => Cell::Text(text.into()),
                     Err(_) => {
-                        return Err(bad(
+                        return Err(feature_error(
                             Class::Encoding,
                             format!("UTF-8 in {:?}", column.name),
                             "other bytes",
@@ -221,7 +225,9 @@ pub(super) fn read_cells<'a>(
                     }
                 }
             }
-            other => return Err(bad(Class::BadTag, "a type from 0 to 14", other.to_string())),
+            kind => {
+                return Err(feature_error(Class::BadTag, "a type from 0 to 14", kind.to_string()));
+            }
         };
         cell(number, value)?;
     }
@@ -231,7 +237,11 @@ pub(super) fn read_cells<'a>(
 /// Takes the next `N` bytes.
 fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], BadFeature> {
     let Some((value_bytes, after)) = rest.split_first_chunk::<N>() else {
-        return Err(bad(Class::Truncated, format!("{N} bytes of a value"), rest.len().to_string()));
+        return Err(feature_error(
+            Class::Truncated,
+            format!("{N} bytes of a value"),
+            rest.len().to_string(),
+        ));
     };
     *rest = after;
     Ok(*value_bytes)

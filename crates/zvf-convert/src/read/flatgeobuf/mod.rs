@@ -24,9 +24,9 @@ use super::crs;
 use super::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape};
 use super::geojson::with_units;
 use super::input::Bytes;
-use super::roles::axes;
+use super::roles::default_axes;
 use super::source::{Numbers, Source};
-use super::values::column;
+use super::values::new_column;
 use super::{Bounds, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::Place;
@@ -36,7 +36,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let file_header = FgbHeader::read(&mut source)?;
     let offsets = match &options.bounds {
         Some(bounds) if file_header.node_width > 0 && file_header.count > 0 => {
-            Some(file_header.search(&mut source, bounds)?)
+            Some(file_header.search_tree(&mut source, bounds)?)
         }
         _ => None,
     };
@@ -63,7 +63,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         crs: file_header.crs.clone(),
         records: vec![("geo".to_owned(), file_header.record.clone())],
         left_out,
-        ..Header::new(kind, axes(width), column(FLOAT64, width, Vec::new())?)
+        ..Header::new(kind, default_axes(width), new_column(FLOAT64, width, Vec::new())?)
     };
     let rows = FeatureBatcher::new(kind, axis_count, columns, options.batch_rows.max(1));
     let bounds = options.bounds.clone();
@@ -96,12 +96,12 @@ impl FgbHeader {
             [b'f', b'g', b'b', 3, b'f', b'g', b'b', _] => {}
             [b'f', b'g', b'b', 0..=31, b'f', b'g', b'b', _] => {
                 return Err(source
-                    .bad(Class::UnsupportedVersion, Place::Byte(3), "version 3", show())
+                    .input_error(Class::UnsupportedVersion, Place::Byte(3), "version 3", show())
                     .into());
             }
             _ => {
                 return Err(source
-                    .bad(Class::BadMagic, Place::Byte(0), "fgb, 3, fgb", show())
+                    .input_error(Class::BadMagic, Place::Byte(0), "fgb, 3, fgb", show())
                     .into());
             }
         }
@@ -109,16 +109,16 @@ impl FgbHeader {
         if size > MAX_HEADER_BYTES {
             let expected = format!("a header of at most {MAX_HEADER_BYTES} bytes");
             return Err(source
-                .bad(Class::LimitExceeded, Place::Byte(8), expected, size.to_string())
+                .input_error(Class::LimitExceeded, Place::Byte(8), expected, size.to_string())
                 .into());
         }
         let raw = source.read(12, size, "the header")?;
-        let header = Self::parse(&raw).map_err(|bad| fault(source, 12, bad))?;
+        let header = Self::parse(&raw).map_err(|bad| convert_error(source, 12, bad))?;
         header.locate_features(source, size + 12)
     }
 
     fn parse(raw: &[u8]) -> Result<Self, BadFeature> {
-        let root = Table::root(raw)?;
+        let root = Table::from_buffer(raw)?;
         let mut columns = Vec::new();
         for column in root.tables(7)? {
             let column = column?;
@@ -155,11 +155,11 @@ impl FgbHeader {
 
     /// Sets the offsets of the tree, which is `at`, and of the features.
     fn locate_features(self, source: &Source, at: u64) -> Result<Self, ConvertError> {
-        let bad = |class, expected: String, found: String| {
-            Err(source.bad(class, Place::Byte(12), expected, found).into())
+        let input_error = |class, expected: String, found: String| {
+            Err(source.input_error(class, Place::Byte(12), expected, found).into())
         };
         if self.node_width == 1 {
-            return bad(
+            return input_error(
                 Class::OutOfBounds,
                 "nodes of 0, or of 2 or more".to_owned(),
                 "1".to_owned(),
@@ -176,7 +176,7 @@ impl FgbHeader {
             }
             _ => {
                 let expected = format!("{} features and the tree over them", self.count);
-                bad(Class::Truncated, expected, format!("{} bytes", source.len()))
+                input_error(Class::Truncated, expected, format!("{} bytes", source.len()))
             }
         }
     }
@@ -198,12 +198,12 @@ impl FgbHeader {
     }
 
     fn unit(&self) -> Option<&'static str> {
-        let by_text = self.wkt.as_ref().and_then(|wkt| crs::unit(&Json::from(wkt.as_str())));
-        by_text.or_else(|| self.crs.as_ref().and_then(crs::unit))
+        let by_text = self.wkt.as_ref().and_then(|wkt| crs::find_unit(&Json::from(wkt.as_str())));
+        by_text.or_else(|| self.crs.as_ref().and_then(crs::find_unit))
     }
 
     /// Searches the tree for features that intersect the box. Returns their offsets in order.
-    fn search(&self, source: &mut Source, bounds: &Bounds) -> Result<Vec<u64>, ConvertError> {
+    fn search_tree(&self, source: &mut Source, bounds: &Bounds) -> Result<Vec<u64>, ConvertError> {
         let levels = self.levels();
         let mut starts = vec![0; levels.len()]; // first node of each level; the root is node 0
         let mut start = 0;
@@ -235,7 +235,7 @@ impl FgbHeader {
                 if level == 0 {
                     let offset = self.features_at.checked_add(to).filter(|at| *at < source.len());
                     let Some(offset) = offset else {
-                        let bad = source.bad(
+                        let bad = source.input_error(
                             Class::OutOfBounds,
                             place(),
                             "a feature in the file",
@@ -254,11 +254,11 @@ impl FgbHeader {
                 else {
                     let expected = "a node of the next level";
                     return Err(source
-                        .bad(Class::OutOfBounds, place(), expected, to.to_string())
+                        .input_error(Class::OutOfBounds, place(), expected, to.to_string())
                         .into());
                 };
                 if open.len() > MAX_OPEN_NODES {
-                    let bad = source.bad(
+                    let bad = source.input_error(
                         Class::LimitExceeded,
                         place(),
                         "a tree",
@@ -273,7 +273,7 @@ impl FgbHeader {
         let before = offsets.len();
         offsets.dedup();
         if offsets.len() != before {
-            let bad = source.bad(
+            let bad = source.input_error(
                 Class::Duplicate,
                 Place::Byte(self.tree_at),
                 "each feature once",
@@ -285,9 +285,9 @@ impl FgbHeader {
     }
 }
 
-fn fault(source: &Source, at: u64, bad: BadFeature) -> ConvertError {
+fn convert_error(source: &Source, at: u64, bad: BadFeature) -> ConvertError {
     let place = Place::Byte(at.saturating_add(to_u64(bad.at)));
-    source.bad(bad.class, place, bad.expected, bad.found).into()
+    source.input_error(bad.class, place, bad.expected, bad.found).into()
 }
 
 /// A cursor over the features of a file.
@@ -316,13 +316,15 @@ impl FeatureCursor {
                 let expected = format!("{} features", header.count);
                 let found = self.number.to_string();
                 return Err(source
-                    .bad(Class::Truncated, Place::Byte(self.at), expected, found)
+                    .input_error(Class::Truncated, Place::Byte(self.at), expected, found)
                     .into());
             }
             return Ok(None);
         } else if header.count != 0 && self.number == header.count {
             let expected = format!("the end after {} features", header.count);
-            return Err(source.bad(Class::Trailing, Place::Byte(self.at), expected, "more").into());
+            return Err(source
+                .input_error(Class::Trailing, Place::Byte(self.at), expected, "more")
+                .into());
         }
         let size = u64::from(Numbers(&source.read(self.at, 4, "the size of a feature")?).u32(0));
         let at = self.at + 4;
@@ -363,15 +365,16 @@ fn run_first_pass(
     let (mut summary, mut shape) = (GeometrySummary::default(), Shape::default());
     let mut empty_features = 0_u64;
     while let Some((at, raw)) = cursor.next(source, header)? {
-        let root = Table::root(&raw).map_err(|stray| fault(source, at, stray.into()))?;
-        read_shape(&root, header.kind, &mut shape).map_err(|bad| fault(source, at, bad))?;
+        let root =
+            Table::from_buffer(&raw).map_err(|stray| convert_error(source, at, stray.into()))?;
+        read_shape(&root, header.kind, &mut shape).map_err(|bad| convert_error(source, at, bad))?;
         if !intersects_bounds(&shape, options.bounds.as_ref()) {
             continue;
         }
         if !summary.add(&shape) {
             let expected = format!("positions of {} numbers, as before", summary.axes);
             return Err(source
-                .bad(Class::BadShape, Place::Byte(at), expected, shape.axes.to_string())
+                .input_error(Class::BadShape, Place::Byte(at), expected, shape.axes.to_string())
                 .into());
         }
         empty_features += u64::from(shape.parts.is_empty());
@@ -382,7 +385,7 @@ fn run_first_pass(
             }
             Ok(())
         });
-        cells.map_err(|bad| fault(source, at, bad))?;
+        cells.map_err(|bad| convert_error(source, at, bad))?;
         noted?;
         columns.end_row();
     }
@@ -427,9 +430,10 @@ impl Pieces {
                 self.rows.end_batch()?;
                 return Ok(self.rows.pop());
             };
-            let root = Table::root(&raw).map_err(|stray| fault(&self.source, at, stray.into()))?;
+            let root = Table::from_buffer(&raw)
+                .map_err(|stray| convert_error(&self.source, at, stray.into()))?;
             read_shape(&root, self.file_header.kind, &mut self.shape)
-                .map_err(|bad| fault(&self.source, at, bad))?;
+                .map_err(|bad| convert_error(&self.source, at, bad))?;
             if !intersects_bounds(&self.shape, self.bounds.as_ref()) {
                 continue;
             }
@@ -441,7 +445,7 @@ impl Pieces {
                 }
                 Ok(())
             });
-            cells.map_err(|bad| fault(&self.source, at, bad))?;
+            cells.map_err(|bad| convert_error(&self.source, at, bad))?;
             self.rows.push(&self.shape)?;
         }
     }

@@ -36,8 +36,11 @@ impl<'a> Feature<'a> {
                 }
             };
             if slot.replace(start).is_some() {
-                let twice =
-                    start.bad(Class::Duplicate, "each member once", format!("{key:?} twice"));
+                let twice = start.input_error(
+                    Class::Duplicate,
+                    "each member once",
+                    format!("{key:?} twice"),
+                );
                 return Err(twice.into());
             }
             text.read_value()?;
@@ -52,7 +55,7 @@ impl<'a> Feature<'a> {
             found => {
                 let found = found.map_or_else(|| "none".to_owned(), |kind| format!("{kind:?}"));
                 let expected = "the type Feature, FeatureCollection or a geometry";
-                Err(object.bad(Class::BadTag, expected, found).into())
+                Err(object.input_error(Class::BadTag, expected, found).into())
             }
         }
     }
@@ -146,12 +149,12 @@ fn read_geometry<'a>(
         return Ok(inner);
     }
     let Some((part, depth)) = part_kind_and_depth(&kind) else {
-        let bad = object.bad(Class::BadTag, "a type of geometry", format!("{kind:?}"));
+        let bad = object.input_error(Class::BadTag, "a type of geometry", format!("{kind:?}"));
         return Err(bad.into());
     };
     let Some(mut coordinates) = coordinates else {
         let expected = format!("the coordinates of a {kind}");
-        return Err(object.bad(Class::NotFound, expected, "none").into());
+        return Err(object.input_error(Class::NotFound, expected, "none").into());
     };
     read_positions(&mut coordinates, part, depth, shape, has_extra_numbers)?;
     Ok(Vec::new())
@@ -175,7 +178,9 @@ fn read_positions(
             let mut len = 0;
             text.read_items(|text| {
                 if !read_position(text, shape, has_extra_numbers)? {
-                    return Err(text.bad(Class::BadShape, "a position", "an empty one").into());
+                    return Err(text
+                        .input_error(Class::BadShape, "a position", "an empty one")
+                        .into());
                 }
                 len += 1;
                 Ok(())
@@ -199,17 +204,19 @@ fn read_position(
     let mut numbers = 0;
     if text.peek() != b'[' {
         return Err(text
-            .bad(Class::BadShape, "a position: an array of numbers", "another value")
+            .input_error(Class::BadShape, "a position: an array of numbers", "another value")
             .into());
     }
     text.read_items(|text| {
         let place = *text;
         if !matches!(text.peek(), b'-' | b'0'..=b'9') {
-            return Err(place.bad(Class::BadShape, "a number", "another value").into());
+            return Err(place.input_error(Class::BadShape, "a number", "another value").into());
         }
         let number: Option<f64> = text.read_number()?.parse().ok().filter(|x: &f64| x.is_finite());
         let Some(number) = number else {
-            return Err(place.bad(Class::Overflow, "a number of float64", "a larger one").into());
+            return Err(place
+                .input_error(Class::Overflow, "a number of float64", "a larger one")
+                .into());
         };
         numbers += 1;
         if numbers <= 3 {
@@ -228,7 +235,7 @@ fn read_position(
             0 => "positions of 2 or 3 numbers".to_owned(),
             axes => format!("positions of {axes} numbers, as before"),
         };
-        return Err(start.bad(Class::BadShape, expected, numbers.to_string()).into());
+        return Err(start.input_error(Class::BadShape, expected, numbers.to_string()).into());
     }
     shape.axes = axes;
     Ok(true)
@@ -245,7 +252,11 @@ fn read_cell<'a>(text: &mut Text<'a>) -> Result<Cell<'a>, BadInput> {
         _ => {
             let start = *text;
             parse_number(text.read_number()?).ok_or_else(|| {
-                start.bad(Class::Overflow, "a number of float64", format!("a larger one in {NAME}"))
+                start.input_error(
+                    Class::Overflow,
+                    "a number of float64",
+                    format!("a larger one in {NAME}"),
+                )
             })?
         }
     })

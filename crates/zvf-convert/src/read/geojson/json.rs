@@ -23,7 +23,9 @@ pub(super) fn take_value(
     loop {
         let shown = from.peek()?;
         if shown.is_empty() {
-            return Err(from.bad(Class::Truncated, "the rest of a value", "the end").into());
+            return Err(from
+                .input_error(Class::Truncated, "the rest of a value", "the end")
+                .into());
         }
         let mut taken = 0;
         let mut ended = false;
@@ -65,11 +67,11 @@ pub(super) fn take_value(
         from.take(taken);
         if depth > MAX_DEPTH {
             let expected = format!("values at most {MAX_DEPTH} deep");
-            return Err(from.bad(Class::LimitExceeded, expected, "deeper ones").into());
+            return Err(from.input_error(Class::LimitExceeded, expected, "deeper ones").into());
         }
         if u64::try_from(into.len()).is_ok_and(|len| len > max_bytes) {
             let expected = format!("a value of at most {max_bytes} bytes");
-            let bad = from.bad(Class::LimitExceeded, expected, "a larger one");
+            let bad = from.input_error(Class::LimitExceeded, expected, "a larger one");
             return Err(bad.with_hint("raise --memory-limit").into());
         }
         if ended {
@@ -105,9 +107,9 @@ pub(super) fn take_byte(from: &mut Sequence<'_>, byte: u8) -> Result<(), Convert
         }
         Some(next) => {
             let found = format!("{:?}", char::from(next));
-            Err(from.bad(Class::Encoding, expected, found).into())
+            Err(from.input_error(Class::Encoding, expected, found).into())
         }
-        None => Err(from.bad(Class::Truncated, expected, "the end").into()),
+        None => Err(from.input_error(Class::Truncated, expected, "the end").into()),
     }
 }
 
@@ -138,7 +140,7 @@ impl<'a> Text<'a> {
     }
 
     /// Returns an error at the next byte.
-    pub(super) fn bad(
+    pub(super) fn input_error(
         &self,
         class: Class,
         expected: impl Into<String>,
@@ -165,25 +167,31 @@ impl<'a> Text<'a> {
     }
 
     /// Takes the next byte, which must be `byte`.
-    pub(super) fn expect(&mut self, byte: u8) -> Result<(), BadInput> {
+    pub(super) fn expect_byte(&mut self, byte: u8) -> Result<(), BadInput> {
         if self.take_if(byte) {
             return Ok(());
         }
         let found = self.peek();
-        Err(self.bad(Class::Encoding, format!("{:?}", char::from(byte)), show(found)))
+        Err(self.input_error(
+            Class::Encoding,
+            format!("{:?}", char::from(byte)),
+            format_byte(found),
+        ))
     }
 
     /// Checks that nothing follows.
     pub(super) fn expect_end(&mut self) -> Result<(), BadInput> {
         match self.peek() {
             0 => Ok(()),
-            found => Err(self.bad(Class::Encoding, "the end of a value", show(found))),
+            found => {
+                Err(self.input_error(Class::Encoding, "the end of a value", format_byte(found)))
+            }
         }
     }
 
     /// Reads a string.
     pub(super) fn read_string(&mut self) -> Result<Cow<'a, str>, BadInput> {
-        self.expect(b'"')?;
+        self.expect_byte(b'"')?;
         let rest = self.text.get(self.used..).unwrap_or_default();
         let mut escaped = false;
         let mut plain = true;
@@ -194,19 +202,22 @@ impl<'a> Text<'a> {
             quote
         });
         let Some(end) = end else {
-            return Err(self.bad(Class::Truncated, "the end of a text", "the end of the value"));
+            return Err(self.input_error(
+                Class::Truncated,
+                "the end of a text",
+                "the end of the value",
+            ));
         };
         let inner = rest.get(..end).unwrap_or_default();
-        let text =
-            if plain {
-                Cow::Borrowed(inner)
-            } else {
-                let quoted = self.text.get(self.used - 1..self.used + end + 1).unwrap_or_default();
-                let text: Result<String, _> = serde_json::from_str(quoted);
-                Cow::Owned(text.map_err(|_escape| {
-                    self.bad(Class::Encoding, "a text", "an escape that is none")
-                })?)
-            };
+        let text = if plain {
+            Cow::Borrowed(inner)
+        } else {
+            let quoted = self.text.get(self.used - 1..self.used + end + 1).unwrap_or_default();
+            let text: Result<String, _> = serde_json::from_str(quoted);
+            Cow::Owned(text.map_err(|_escape| {
+                self.input_error(Class::Encoding, "a text", "an escape that is none")
+            })?)
+        };
         self.used += end + 1;
         Ok(text)
     }
@@ -221,7 +232,7 @@ impl<'a> Text<'a> {
         let number = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         if !is_number(number.as_bytes()) {
             let found: String = rest.chars().take(12).collect();
-            return Err(self.bad(Class::Encoding, "a number", format!("{found:?}")));
+            return Err(self.input_error(Class::Encoding, "a number", format!("{found:?}")));
         }
         self.used += number.len();
         Ok(number)
@@ -276,7 +287,7 @@ impl<'a> Text<'a> {
                     break;
                 }
                 let close = if *inner == b'{' { b'}' } else { b']' };
-                self.expect(close)?;
+                self.expect_byte(close)?;
                 open.pop();
             }
         }
@@ -285,7 +296,7 @@ impl<'a> Text<'a> {
     /// Reads the name of a member and its colon.
     pub(super) fn read_key(&mut self) -> Result<Cow<'a, str>, BadInput> {
         let key = self.read_string()?;
-        self.expect(b':')?;
+        self.expect_byte(b':')?;
         Ok(key)
     }
 
@@ -294,7 +305,7 @@ impl<'a> Text<'a> {
         &mut self,
         mut member: impl FnMut(Cow<'a, str>, &mut Self) -> Result<(), ConvertError>,
     ) -> Result<(), ConvertError> {
-        self.expect(b'{')?;
+        self.expect_byte(b'{')?;
         if self.take_if(b'}') {
             return Ok(());
         }
@@ -302,7 +313,7 @@ impl<'a> Text<'a> {
             let key = self.read_key()?;
             member(key, self)?;
             if !self.take_if(b',') {
-                return Ok(self.expect(b'}')?);
+                return Ok(self.expect_byte(b'}')?);
             }
         }
     }
@@ -312,20 +323,20 @@ impl<'a> Text<'a> {
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<(), ConvertError>,
     ) -> Result<(), ConvertError> {
-        self.expect(b'[')?;
+        self.expect_byte(b'[')?;
         if self.take_if(b']') {
             return Ok(());
         }
         loop {
             item(self)?;
             if !self.take_if(b',') {
-                return Ok(self.expect(b']')?);
+                return Ok(self.expect_byte(b']')?);
             }
         }
     }
 }
 
-fn show(byte: u8) -> String {
+fn format_byte(byte: u8) -> String {
     if byte == 0 { "the end".to_owned() } else { format!("{:?}", char::from(byte)) }
 }
 

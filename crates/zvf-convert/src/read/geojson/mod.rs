@@ -22,9 +22,9 @@ use self::json::{NAME, Text, next_byte, take_byte, take_value};
 use super::crs;
 use super::features::{Cell, Columns, FeatureBatcher, GeometrySummary, Shape};
 use super::input::Bytes;
-use super::roles::axes;
+use super::roles::default_axes;
 use super::source::{Sequence, Source};
-use super::values::column;
+use super::values::new_column;
 use super::{Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 
@@ -40,7 +40,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let axis_count = first.summary.axes.max(2);
     let width = u32::try_from(axis_count).unwrap_or(2);
     let crs = info.crs.clone().unwrap_or_else(|| Json::from("OGC:CRS84"));
-    let unit = crs::unit(&crs).or_else(|| crs.as_str().and_then(unit_of_code));
+    let unit = crs::find_unit(&crs).or_else(|| crs.as_str().and_then(unit_of_code));
     let mut columns = first.columns;
     let header = Header {
         objects: true,
@@ -49,7 +49,11 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         vertices: Some(first.summary.vertices),
         left_out: first.notes,
         records: vec![("geo".to_owned(), info.record())],
-        ..Header::new(kind, axes(width), column(super::features::FLOAT64, width, Vec::new())?)
+        ..Header::new(
+            kind,
+            default_axes(width),
+            new_column(super::features::FLOAT64, width, Vec::new())?,
+        )
     };
     let header = with_units(Header { crs: Some(crs), ..header }, unit);
     let rows = FeatureBatcher::new(kind, axis_count, columns, options.batch_rows.max(1));
@@ -121,7 +125,8 @@ impl FirstPass {
         if !self.summary.add(&self.shape) {
             let expected = format!("positions of {} numbers, as before", self.summary.axes);
             let found = self.shape.axes.to_string();
-            let bad = feature.geometry.map(|text| text.bad(Class::BadShape, expected, found));
+            let bad =
+                feature.geometry.map(|text| text.input_error(Class::BadShape, expected, found));
             return Err(bad.map_or_else(|| ConvertError::NoFormat { path: None }, Into::into));
         }
         if self.shape.parts.is_empty() {
@@ -133,7 +138,7 @@ impl FirstPass {
             let at = columns.find_or_add(name)?;
             if set_columns.contains(&at) {
                 let found = format!("{name:?} twice");
-                return Err(text.bad(Class::Duplicate, "each member once", found).into());
+                return Err(text.input_error(Class::Duplicate, "each member once", found).into());
             }
             set_columns.push(at);
             columns.record_form(at, &cell)
@@ -188,7 +193,7 @@ impl FeatureCursor {
     ) -> Result<Option<u64>, ConvertError> {
         let mut from = Sequence::new(source, self.at);
         let feature = self.step(&mut from, raw, memory);
-        self.at = from.at();
+        self.at = from.position();
         feature
     }
 
@@ -209,27 +214,27 @@ impl FeatureCursor {
                         continue;
                     }
                     Some(_) if !self.has_item => {}
-                    Some(other) => {
-                        let found = format!("{:?}", char::from(other));
+                    Some(byte) => {
+                        let found = format!("{:?}", char::from(byte));
                         return Err(from
-                            .bad(Class::Encoding, "a comma or the end of the list", found)
+                            .input_error(Class::Encoding, "a comma or the end of the list", found)
                             .into());
                     }
                     None => {
                         return Err(from
-                            .bad(Class::Truncated, "the rest of the features", "the end")
+                            .input_error(Class::Truncated, "the rest of the features", "the end")
                             .into());
                     }
                 }
                 self.has_item = true;
                 next_byte(from)?;
-                let at = from.at();
+                let at = from.position();
                 take_value(from, raw, memory)?;
                 return Ok(Some(at));
             }
             match next_byte(from)? {
                 None => return Ok(None),
-                Some(0xef) if from.at() == 0 && from.peek()?.starts_with(b"\xef\xbb\xbf") => {
+                Some(0xef) if from.position() == 0 && from.peek()?.starts_with(b"\xef\xbb\xbf") => {
                     from.take(3)
                 }
                 Some(b'{') => {
@@ -237,9 +242,9 @@ impl FeatureCursor {
                         return Ok(Some(at));
                     }
                 }
-                Some(other) => {
-                    let found = format!("{:?}", char::from(other));
-                    return Err(from.bad(Class::Encoding, "an object", found).into());
+                Some(byte) => {
+                    let found = format!("{:?}", char::from(byte));
+                    return Err(from.input_error(Class::Encoding, "an object", found).into());
                 }
             }
         }
@@ -252,20 +257,22 @@ impl FeatureCursor {
         raw: &mut Vec<u8>,
         memory: u64,
     ) -> Result<Option<u64>, ConvertError> {
-        let start = from.at();
+        let start = from.position();
         take_byte(from, b'{')?;
         (self.kind, self.has_list) = (None, false);
         if next_byte(from)? == Some(b'}') {
-            return Err(from.bad(Class::NotFound, "a type", "an empty object").into());
+            return Err(from.input_error(Class::NotFound, "a type", "an empty object").into());
         }
         loop {
-            let at = from.at();
+            let at = from.position();
             take_value(from, raw, memory)?;
             let key = Text::new(raw, at)?.read_string()?.into_owned();
             take_byte(from, b':')?;
             if key == "features" && next_byte(from)? == Some(b'[') {
                 if std::mem::replace(&mut self.has_list, true) {
-                    return Err(from.bad(Class::Duplicate, "one list of features", "two").into());
+                    return Err(from
+                        .input_error(Class::Duplicate, "one list of features", "two")
+                        .into());
                 }
                 from.take(1);
                 (self.in_list, self.has_item) = (true, false);
@@ -298,7 +305,7 @@ impl FeatureCursor {
             return Ok(false);
         }
         next_byte(from)?;
-        let at = from.at();
+        let at = from.position();
         take_value(from, raw, memory)?;
         let mut text = Text::new(raw, at)?;
         match key {
@@ -309,7 +316,9 @@ impl FeatureCursor {
                     && !feature::is_geometry(&kind);
                 if is_unknown {
                     let expected = "the type Feature, FeatureCollection or a geometry";
-                    return Err(from.bad(Class::BadTag, expected, format!("{kind:?}")).into());
+                    return Err(from
+                        .input_error(Class::BadTag, expected, format!("{kind:?}"))
+                        .into());
                 }
                 self.kind = Some(kind);
                 return Ok(is_collection);
@@ -339,13 +348,13 @@ impl FeatureCursor {
         while next_byte(from)? == Some(b',') {
             from.take(1);
             next_byte(from)?;
-            let at = from.at();
+            let at = from.position();
             take_value(from, raw, memory)?;
             let key = Text::new(raw, at)?.read_string()?.into_owned();
             take_byte(from, b':')?;
             if key == "features" || !self.read_member(&key, from, raw, memory)? {
                 let expected = "the other members of a FeatureCollection";
-                return Err(from.bad(Class::BadTag, expected, format!("{key:?}")).into());
+                return Err(from.input_error(Class::BadTag, expected, format!("{key:?}")).into());
             }
         }
         take_byte(from, b'}')?;
@@ -358,7 +367,7 @@ impl FeatureCursor {
             return Ok(());
         }
         let found = if self.has_list { "features without that type" } else { "no features" };
-        Err(from.bad(Class::BadTag, "a FeatureCollection with features", found).into())
+        Err(from.input_error(Class::BadTag, "a FeatureCollection with features", found).into())
     }
 
     /// Reads the object at `start` into `raw`.
@@ -369,7 +378,7 @@ impl FeatureCursor {
         memory: u64,
         start: u64,
     ) -> Result<Option<u64>, ConvertError> {
-        from.go_to(start);
+        from.seek_to(start);
         take_value(from, raw, memory)?;
         Ok(Some(start))
     }

@@ -9,7 +9,7 @@ use crate::ConvertError;
 use crate::read::ReadOptions;
 use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, open_companion};
 use crate::read::packed::decode_base64;
-use crate::read::values::column;
+use crate::read::values::new_column;
 
 /// A document with its buffers.
 pub(super) struct Document<'a> {
@@ -43,10 +43,15 @@ impl<'a> Document<'a> {
         let json: Json = serde_json::from_slice(text).map_err(|error| {
             let mut found = error.to_string();
             found.truncate(found.floor_char_boundary(160));
-            file.bad_in(Class::Encoding, "the JSON", "a JSON object", found)
+            file.input_error_in(Class::Encoding, "the JSON", "a JSON object", found)
         })?;
         if !json.is_object() {
-            return Err(file.bad_in(Class::Encoding, "the JSON", "a JSON object", "another value"));
+            return Err(file.input_error_in(
+                Class::Encoding,
+                "the JSON",
+                "a JSON object",
+                "another value",
+            ));
         }
         check_extensions(file, &json)?;
         let max_zero_bytes = file.bytes.len().saturating_mul(16).saturating_add(1 << 20);
@@ -57,7 +62,7 @@ impl<'a> Document<'a> {
         if !version.starts_with("2.") {
             let found = format!("{version:?}");
             let place = "asset.version";
-            return Err(file.bad_in(Class::UnsupportedVersion, place, "version 2", found));
+            return Err(file.input_error_in(Class::UnsupportedVersion, place, "version 2", found));
         }
         let count = document.array("buffers").len();
         for at in 0..count {
@@ -83,7 +88,7 @@ impl<'a> Document<'a> {
         let length = buffer["byteLength"].as_u64().and_then(|length| usize::try_from(length).ok());
         let Some(length) = length else {
             let found = buffer["byteLength"].to_string();
-            return Err(self.file.bad_in(Class::BadShape, place(), "a byteLength", found));
+            return Err(self.file.input_error_in(Class::BadShape, place(), "a byteLength", found));
         };
         let mut bytes = match (buffer["uri"].as_str(), binary) {
             (None, Some(binary)) => binary.get(..length).map(<[u8]>::to_vec).unwrap_or_default(),
@@ -91,7 +96,7 @@ impl<'a> Document<'a> {
             (Some(uri), _) if uri.starts_with("data:") => {
                 let (_, text) = uri.split_once(";base64,").unwrap_or((uri, ""));
                 decode_base64(text.as_bytes()).map_err(|fault| {
-                    self.file.bad_in(fault.class, place(), fault.expected, fault.found)
+                    self.file.input_error_in(fault.class, place(), fault.expected, fault.found)
                 })?
             }
             (Some(uri), _) => {
@@ -104,7 +109,7 @@ impl<'a> Document<'a> {
         if bytes.len() < length {
             let expected = format!("{length} bytes");
             let found = bytes.len().to_string();
-            return Err(self.file.bad_in(Class::Truncated, place(), expected, found));
+            return Err(self.file.input_error_in(Class::Truncated, place(), expected, found));
         }
         bytes.truncate(length);
         Ok(bytes)
@@ -116,7 +121,12 @@ impl<'a> Document<'a> {
         let view = as_index(index).and_then(|at| views.get(at));
         let Some(view) = view else {
             let expected = format!("a bufferView below {}", views.len());
-            return Err(self.file.bad_in(Class::OutOfBounds, place, expected, index.to_string()));
+            return Err(self.file.input_error_in(
+                Class::OutOfBounds,
+                place,
+                expected,
+                index.to_string(),
+            ));
         };
         let buffer = as_index(&view["buffer"]).and_then(|at| self.buffers.get(at));
         let start = view.get("byteOffset").map_or(Some(0), as_index);
@@ -132,7 +142,7 @@ impl<'a> Document<'a> {
             let place = format!("bufferViews[{index}]");
             let mut found = view.to_string();
             found.truncate(found.floor_char_boundary(120));
-            return Err(self.file.bad_in(Class::OutOfBounds, place, expected, found));
+            return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, found));
         };
         Ok((bytes, view.get("byteStride").and_then(as_index)))
     }
@@ -143,15 +153,20 @@ impl<'a> Document<'a> {
         let accessor = as_index(index).and_then(|at| accessors.get(at));
         let Some(accessor) = accessor else {
             let expected = format!("an accessor below {}", accessors.len());
-            return Err(self.file.bad_in(Class::OutOfBounds, place, expected, index.to_string()));
+            return Err(self.file.input_error_in(
+                Class::OutOfBounds,
+                place,
+                expected,
+                index.to_string(),
+            ));
         };
         let place = format!("accessors[{index}]");
-        let bad = |class, expected: &str, found: String| {
-            self.file.bad_in(class, place.clone(), expected, found)
+        let input_error = |class, expected: &str, found: String| {
+            self.file.input_error_in(class, place.clone(), expected, found)
         };
         let kind = &accessor["componentType"];
         let Some(dtype) = component_type(kind) else {
-            return Err(bad(Class::BadTag, "componentType 5120 to 5126", kind.to_string()));
+            return Err(input_error(Class::BadTag, "componentType 5120 to 5126", kind.to_string()));
         };
         let width = match accessor["type"].as_str() {
             Some("SCALAR") => 1,
@@ -160,11 +175,11 @@ impl<'a> Document<'a> {
             Some("VEC4") => 4,
             _ => {
                 let found = accessor["type"].to_string();
-                return Err(bad(Class::BadTag, "SCALAR or VEC2 to VEC4", found));
+                return Err(input_error(Class::BadTag, "SCALAR or VEC2 to VEC4", found));
             }
         };
         let Some(count) = as_index(&accessor["count"]) else {
-            return Err(bad(Class::BadShape, "a count", accessor["count"].to_string()));
+            return Err(input_error(Class::BadShape, "a count", accessor["count"].to_string()));
         };
         let size = usize::try_from(dtype.size).unwrap_or(1) * width;
         let mut bytes = match accessor.get("bufferView") {
@@ -173,7 +188,11 @@ impl<'a> Document<'a> {
                 let total = count.checked_mul(size).filter(|total| *total <= self.max_zero_bytes);
                 let Some(total) = total else {
                     let expected = format!("at most {} bytes of zeros", self.max_zero_bytes);
-                    return Err(bad(Class::LimitExceeded, &expected, format!("{count} values")));
+                    return Err(input_error(
+                        Class::LimitExceeded,
+                        &expected,
+                        format!("{count} values"),
+                    ));
                 };
                 vec![0; total]
             }
@@ -181,7 +200,7 @@ impl<'a> Document<'a> {
         if accessor["sparse"].is_object() {
             self.replace_sparse(&accessor["sparse"], &mut bytes, size, &place)?;
         }
-        column(dtype, u32::try_from(width).unwrap_or(1), bytes)
+        new_column(dtype, u32::try_from(width).unwrap_or(1), bytes)
     }
 
     fn read_rows(
@@ -204,7 +223,7 @@ impl<'a> Document<'a> {
         if !is_within || stride < size {
             let expected = format!("{count} values of {size} bytes, {stride} apart, from {start}");
             let found = format!("a view of {} bytes", bytes.len());
-            return Err(self.file.bad_in(Class::OutOfBounds, place, expected, found));
+            return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, found));
         }
         let rest = bytes.get(start..).unwrap_or_default();
         if stride == size {
@@ -224,17 +243,17 @@ impl<'a> Document<'a> {
         size: usize,
         place: &str,
     ) -> Result<(), ConvertError> {
-        let bad = |class, expected: &str, found: String| {
-            self.file.bad_in(class, format!("{place}.sparse"), expected, found)
+        let input_error = |class, expected: &str, found: String| {
+            self.file.input_error_in(class, format!("{place}.sparse"), expected, found)
         };
         let Some(count) = as_index(&sparse["count"]) else {
-            return Err(bad(Class::BadShape, "a count", sparse["count"].to_string()));
+            return Err(input_error(Class::BadShape, "a count", sparse["count"].to_string()));
         };
         let indices = &sparse["indices"];
         let dtype = component_type(&indices["componentType"]);
         let Some(dtype) = dtype.filter(|dtype| dtype.kind == DtypeKind::UInt) else {
             let found = indices["componentType"].to_string();
-            return Err(bad(Class::BadTag, "unsigned indices", found));
+            return Err(input_error(Class::BadTag, "unsigned indices", found));
         };
         let width = usize::try_from(dtype.size).unwrap_or(1);
         let rows = self.read_rows(&indices["bufferView"], indices, count, width, place)?;
@@ -244,7 +263,11 @@ impl<'a> Document<'a> {
             let row = row.iter().rev().fold(0_usize, |sum, byte| (sum << 8) | usize::from(*byte));
             let target = row.checked_mul(size).and_then(|at| bytes.get_mut(at..at + size));
             let Some(target) = target else {
-                return Err(bad(Class::OutOfBounds, "an index of a value", row.to_string()));
+                return Err(input_error(
+                    Class::OutOfBounds,
+                    "an index of a value",
+                    row.to_string(),
+                ));
             };
             target.copy_from_slice(value);
         }
@@ -254,19 +277,19 @@ impl<'a> Document<'a> {
     /// Reads vertex indices. The largest value of the type, the primitive restart of WebGL, is refused.
     pub(super) fn read_indices(&self, index: &Json, place: &str) -> Result<Vec<u32>, ConvertError> {
         let values = self.read_accessor(index, place)?;
-        let bad = |class, expected: &str, found: String| {
-            self.file.bad_in(class, format!("accessors[{index}]"), expected, found)
+        let input_error = |class, expected: &str, found: String| {
+            self.file.input_error_in(class, format!("accessors[{index}]"), expected, found)
         };
         if values.dtype().kind != DtypeKind::UInt || values.width() != 1 {
             let found = format!("{} of {}", values.width(), values.dtype());
-            return Err(bad(Class::BadTag, "unsigned scalars", found));
+            return Err(input_error(Class::BadTag, "unsigned scalars", found));
         }
         let restart = u32::MAX >> (32 - 8 * values.dtype().size.min(4));
         let from_le =
             |row: &[u8]| row.iter().rev().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte));
         let all: Vec<u32> = values.rows().map(from_le).collect();
         if all.contains(&restart) {
-            return Err(bad(
+            return Err(input_error(
                 Class::OutOfBounds,
                 "indices that are not all ones",
                 restart.to_string(),
@@ -284,7 +307,12 @@ impl<'a> Document<'a> {
         let (bytes, _) = self.view(&extension["bufferView"], place)?;
         let limits = crate::draco::Limits::from_memory(self.max_draco_bytes);
         let stream = crate::draco::decode(bytes, &limits).map_err(|fault| {
-            self.file.bad_in(fault.class, format!("{place}, Draco"), fault.expected, fault.found)
+            self.file.input_error_in(
+                fault.class,
+                format!("{place}, Draco"),
+                fault.expected,
+                fault.found,
+            )
         })?;
         let mut attributes = Vec::new();
         for (name, id) in extension["attributes"].as_object().into_iter().flatten() {
@@ -297,7 +325,7 @@ impl<'a> Document<'a> {
             let Some(found) = found else {
                 let expected = format!("attribute {id} in the stream");
                 let place = format!("{place}, Draco");
-                return Err(self.file.bad_in(Class::NotFound, place, expected, "none"));
+                return Err(self.file.input_error_in(Class::NotFound, place, expected, "none"));
             };
             attributes.push((name.clone(), found.values.clone()));
         }
@@ -319,33 +347,33 @@ fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>), ConvertError> {
     };
     if !bytes.starts_with(b"glTF") {
         let found = format!("{:02x?}", bytes.get(..4).unwrap_or(bytes));
-        return Err(file.bad_at(Class::BadMagic, 0, "glTF, or a JSON object", found));
+        return Err(file.input_error_at(Class::BadMagic, 0, "glTF, or a JSON object", found));
     }
     let (Some(version), Some(length)) = (word(4), word(8)) else {
         let found = bytes.len().to_string();
-        return Err(file.bad_at(Class::Truncated, 4, "12 bytes of header", found));
+        return Err(file.input_error_at(Class::Truncated, 4, "12 bytes of header", found));
     };
     if version != 2 {
         let found = version.to_string();
-        return Err(file.bad_at(Class::UnsupportedVersion, 4, "version 2", found));
+        return Err(file.input_error_at(Class::UnsupportedVersion, 4, "version 2", found));
     }
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     if length != bytes.len() {
         let class = if length > bytes.len() { Class::Truncated } else { Class::Trailing };
         let expected = format!("{length} bytes");
-        return Err(file.bad_at(class, 8, expected, bytes.len().to_string()));
+        return Err(file.input_error_at(class, 8, expected, bytes.len().to_string()));
     }
     let (mut at, mut json, mut binary) = (12, None, None);
     while at < length {
         let (Some(size), Some(kind)) = (word(at), word(at + 4)) else {
-            return Err(file.bad_at(Class::Truncated, at, "8 bytes of a chunk", "fewer"));
+            return Err(file.input_error_at(Class::Truncated, at, "8 bytes of a chunk", "fewer"));
         };
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let end = (at + 8).checked_add(size);
         let Some(chunk) = end.and_then(|end| bytes.get(at + 8..end)) else {
             let expected = format!("{size} bytes of a chunk");
             let found = (length - at).saturating_sub(8).to_string();
-            return Err(file.bad_at(Class::Truncated, at, expected, found));
+            return Err(file.input_error_at(Class::Truncated, at, expected, found));
         };
         match kind {
             JSON_CHUNK if json.is_none() => json = Some(chunk),
@@ -355,7 +383,7 @@ fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>), ConvertError> {
         at += 8 + size;
     }
     let Some(json) = json else {
-        return Err(file.bad_at(Class::Truncated, 12, "a chunk of JSON", "none"));
+        return Err(file.input_error_at(Class::Truncated, 12, "a chunk of JSON", "none"));
     };
     Ok((json, binary))
 }
@@ -369,7 +397,12 @@ fn check_extensions(file: &WholeFile, json: &Json) -> Result<(), ConvertError> {
         if !is_supported {
             let expected = "extensions that are known";
             let found = format!("{name:?}");
-            return Err(file.bad_in(Class::Unsupported, "extensionsRequired", expected, found));
+            return Err(file.input_error_in(
+                Class::Unsupported,
+                "extensionsRequired",
+                expected,
+                found,
+            ));
         }
     }
     Ok(())

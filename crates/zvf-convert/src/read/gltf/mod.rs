@@ -23,9 +23,9 @@ use zvf_model::{Column, Field, Kind, ObjectId};
 
 use self::accessor::Document;
 use self::scene::{IDENTITY, Matrix, MeshNode};
-use super::geometry::{FLOAT64, Geometry, VertexOwners, WholeFile, numbers, text_field};
+use super::geometry::{FLOAT64, Geometry, VertexOwners, WholeFile, number_column, text_field};
 use super::input::Bytes;
-use super::values::column;
+use super::values::new_column;
 use super::{Format, ReadOptions, Reader};
 use crate::ConvertError;
 
@@ -65,12 +65,12 @@ fn read_primitive(
     primitive: &Json,
 ) -> Result<Primitive, ConvertError> {
     let place = || format!("meshes[{mesh}].primitives[{at}]");
-    let bad = |class, expected: &str, found: String| {
-        document.file.bad_in(class, place(), expected, found)
+    let input_error = |class, expected: &str, found: String| {
+        document.file.input_error_in(class, place(), expected, found)
     };
     let mode = primitive.get("mode").map_or(Some(4), Json::as_u64);
     let Some(mode) = mode.filter(|mode| *mode <= 6) else {
-        return Err(bad(Class::BadTag, "mode 0 to 6", primitive["mode"].to_string()));
+        return Err(input_error(Class::BadTag, "mode 0 to 6", primitive["mode"].to_string()));
     };
     let compressed = &primitive["extensions"]["KHR_draco_mesh_compression"];
     let draco = match compressed.is_object() {
@@ -95,17 +95,17 @@ fn read_primitive(
         }
     }
     let Some(positions) = positions else {
-        return Err(bad(Class::NotFound, "an attribute POSITION", "none".to_owned()));
+        return Err(input_error(Class::NotFound, "an attribute POSITION", "none".to_owned()));
     };
     if positions.width() != 3 {
         let found = positions.width().to_string();
-        return Err(bad(Class::BadShape, "positions of three numbers", found));
+        return Err(input_error(Class::BadShape, "positions of three numbers", found));
     }
     for (name, values) in &attributes {
         if values.len() != positions.len() {
             let found = format!("{} values of {name}", values.len());
             let expected = format!("{} as there are positions", positions.len());
-            return Err(bad(Class::CountMismatch, &expected, found));
+            return Err(input_error(Class::CountMismatch, &expected, found));
         }
     }
     let indices = match (draco, primitive.get("indices")) {
@@ -114,7 +114,7 @@ fn read_primitive(
         (None, None) => {
             let count = u32::try_from(positions.len()).map_err(|_too_many| {
                 let expected = format!("at most {} positions", u32::MAX);
-                bad(Class::LimitExceeded, &expected, positions.len().to_string())
+                input_error(Class::LimitExceeded, &expected, positions.len().to_string())
             })?;
             (0..count).collect()
         }
@@ -123,12 +123,12 @@ fn read_primitive(
         indices.iter().find(|index| usize::try_from(**index).is_ok_and(|i| i >= positions.len()))
     {
         let expected = format!("indices below {}", positions.len());
-        return Err(bad(Class::OutOfBounds, &expected, outside.to_string()));
+        return Err(input_error(Class::OutOfBounds, &expected, outside.to_string()));
     }
     let (width, elements) = expand_indices(mode, &indices);
     let Some(elements) = elements else {
         let expected = format!("a multiple of {width} indices for mode {mode}");
-        return Err(bad(Class::BadShape, &expected, indices.len().to_string()));
+        return Err(input_error(Class::BadShape, &expected, indices.len().to_string()));
     };
     Ok(Primitive { mode, positions, attributes, elements, width })
 }
@@ -189,7 +189,7 @@ fn build_geometry(
         else {
             let expected = format!("a mesh below {}", meshes.len());
             let found = node.mesh.to_string();
-            return Err(document.file.bad_in(Class::OutOfBounds, "nodes", expected, found));
+            return Err(document.file.input_error_in(Class::OutOfBounds, "nodes", expected, found));
         };
         if let Some(slot) = read.get_mut(node.mesh)
             && slot.is_none()
@@ -216,7 +216,12 @@ fn build_geometry(
     if !kinds.is_empty() && !kinds.contains(&read_kind) && read_kind != Kind::PointCloud {
         let found = kinds.iter().map(|kind| kind.token()).collect::<Vec<_>>().join(", ");
         let expected = format!("a {kind}");
-        return Err(document.file.bad_in(Class::InvalidArgument, "the scene", expected, found));
+        return Err(document.file.input_error_in(
+            Class::InvalidArgument,
+            "the scene",
+            expected,
+            found,
+        ));
     }
     instances.retain(|instance| instance.primitive.kind() == read_kind || kinds.len() == 1);
     let mut geometry = join_instances(document, &instances, read_kind, options)?;
@@ -254,10 +259,10 @@ fn build_object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>, Convert
         let texts: Option<Vec<String>> =
             values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
         if let Some(integers) = integers {
-            let column = numbers(Dtype::INT64, 1, &integers, |n| n.to_le_bytes())?;
+            let column = number_column(Dtype::INT64, 1, &integers, |n| n.to_le_bytes())?;
             fields.push(Field::new(key.as_str(), column));
         } else if let Some(floats) = floats {
-            let column = numbers(FLOAT64, 1, &floats, |x| x.to_le_bytes())?;
+            let column = number_column(FLOAT64, 1, &floats, |x| x.to_le_bytes())?;
             fields.push(Field::new(key.as_str(), column));
         } else if let Some(texts) = texts {
             fields.push(text_field(key, &texts)?);
@@ -297,7 +302,12 @@ fn join_instances(
     if to_u64(bytes) > options.memory {
         let expected = format!("at most {} bytes of geometry", options.memory);
         let found = format!("{vertices} vertices");
-        return Err(document.file.bad_in(Class::LimitExceeded, "the scene", expected, found));
+        return Err(document.file.input_error_in(
+            Class::LimitExceeded,
+            "the scene",
+            expected,
+            found,
+        ));
     }
     let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
     let mut first = 0_i64;
@@ -325,14 +335,14 @@ fn join_instances(
         first += i64::try_from(points.len()).unwrap_or(i64::MAX);
     }
     let dtype = if keeps_bytes { Dtype::FLOAT32 } else { FLOAT64 };
-    let mut geometry = Geometry::new(kind, column(dtype, 3, positions)?);
+    let mut geometry = Geometry::new(kind, new_column(dtype, 3, positions)?);
     geometry.unit = Some("meter");
     geometry.owners = VertexOwners::Each(owners);
     join_attributes(instances, &mut geometry)?;
     if kind != Kind::PointCloud {
         let width = if kind == Kind::Mesh { 3 } else { 2 };
         geometry.elements =
-            Some((numbers(Dtype::INT64, width, &rows, |row| row.to_le_bytes())?, Vec::new()));
+            Some((number_column(Dtype::INT64, width, &rows, |row| row.to_le_bytes())?, Vec::new()));
     }
     geometry.objects = instances.iter().map(|instance| ObjectId(instance.id)).collect();
     geometry.object_fields = build_object_fields(instances)?;
@@ -385,7 +395,7 @@ fn join_attributes(
             let note = format!("{name} of {mismatch_count} objects where it has another type");
             geometry.left_out.push(note);
         }
-        geometry.fields.push(Field::new(name, column(first.dtype(), first.width(), bytes)?));
+        geometry.fields.push(Field::new(name, new_column(first.dtype(), first.width(), bytes)?));
     }
     Ok(())
 }

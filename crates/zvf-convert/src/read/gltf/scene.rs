@@ -50,11 +50,11 @@ impl Matrix {
         Self(rows)
     }
 
-    fn multiply(&self, other: &Self) -> Self {
+    fn multiply(&self, right: &Self) -> Self {
         let mut rows = [[0.0; 4]; 4];
         for (row, own_row) in rows.iter_mut().zip(&self.0) {
             for (column, value) in row.iter_mut().enumerate() {
-                *value = own_row.iter().zip(&other.0).map(|(x, cells)| x * cells[column]).sum();
+                *value = own_row.iter().zip(&right.0).map(|(x, cells)| x * cells[column]).sum();
             }
         }
         Self(rows)
@@ -96,7 +96,8 @@ impl Document<'_> {
             notes.push(format!("{} nodes of no scene", with_mesh - mesh_nodes.len()));
         }
         let primitives = self.array("meshes").iter().flat_map(|mesh| mesh["primitives"].as_array());
-        let morphs = primitives.flatten().filter(|one| one.get("targets").is_some()).count();
+        let morphs =
+            primitives.flatten().filter(|primitive| primitive.get("targets").is_some()).count();
         if morphs > 0 {
             notes.push(format!("morph targets of {morphs} primitives"));
         }
@@ -109,15 +110,19 @@ pub(super) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>, 
     let nodes = document.array("nodes");
     let scene = document.json.get("scene").map_or(Some(0), as_index);
     let scenes = document.array("scenes");
-    let bad = |class, expected: String, found: String| {
-        document.file.bad_in(class, "nodes", expected, found)
+    let input_error = |class, expected: String, found: String| {
+        document.file.input_error_in(class, "nodes", expected, found)
     };
     let scene = match scene.and_then(|at| scenes.get(at)) {
         Some(scene) => scene,
         None if document.json.get("scene").is_none() => return Ok(Vec::new()),
         None => {
             let expected = format!("a scene below {}", scenes.len());
-            return Err(bad(Class::OutOfBounds, expected, document.json["scene"].to_string()));
+            return Err(input_error(
+                Class::OutOfBounds,
+                expected,
+                document.json["scene"].to_string(),
+            ));
         }
     };
     let mut is_visited = vec![false; nodes.len()];
@@ -128,18 +133,18 @@ pub(super) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>, 
         let found = as_index(&index).and_then(|at| Some((at, nodes.get(at)?)));
         let Some((at, node)) = found else {
             let expected = format!("a node below {}", nodes.len());
-            return Err(bad(Class::OutOfBounds, expected, index.to_string()));
+            return Err(input_error(Class::OutOfBounds, expected, index.to_string()));
         };
         if let Some(flag) = is_visited.get_mut(at)
             && std::mem::replace(flag, true)
         {
             let expected = "nodes with one parent each".to_owned();
-            return Err(bad(Class::Duplicate, expected, format!("node {at} twice")));
+            return Err(input_error(Class::Duplicate, expected, format!("node {at} twice")));
         }
         let matrix = parent_matrix.multiply(&Matrix::from_node(node));
         if let Some(mesh) = node.get("mesh") {
             let Some(mesh) = as_index(mesh) else {
-                return Err(bad(Class::OutOfBounds, "a mesh".to_owned(), mesh.to_string()));
+                return Err(input_error(Class::OutOfBounds, "a mesh".to_owned(), mesh.to_string()));
             };
             let name = node["name"].as_str().unwrap_or_default().to_owned();
             mesh_nodes.push(MeshNode { name, mesh, matrix, extras: node["extras"].clone() });

@@ -5,7 +5,7 @@ use crate::read::golden;
 
 #[test]
 fn reads_golden_files() {
-    let expected = golden::expected("gltf");
+    let expected = golden::read_expected("gltf");
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = golden::folder("gltf").join(name);
         let mut bytes = Bytes::open(&path).unwrap();
@@ -68,7 +68,7 @@ fn compare(name: &str, document: &Document<'_>, nodes: &[MeshNode], facts: &Json
 
 #[test]
 fn restores_the_winding_of_mirrored_nodes() {
-    let expected = golden::expected("gltf");
+    let expected = golden::read_expected("gltf");
     for name in
         ["nodes.gltf", "scene.glb", "parts.gltf", "interleaved.glb", "quantized.glb", "draco.glb"]
     {

@@ -19,7 +19,7 @@ use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::geometry::{WholeFile, open_companion};
 use crate::read::input::Bytes;
-use crate::read::values::float;
+use crate::read::values::parse_f64;
 use crate::read::{Format, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
@@ -82,12 +82,12 @@ pub(super) fn parse(
     let rows = graph.resolve_edges().map_err(|(edge, name)| {
         let line = lines.get(edge).copied().unwrap_or(0);
         let shown: String = name.chars().take(60).collect();
-        bad(Class::NotFound, line, "a node of the table of nodes", format!("{shown:?}"))
+        input_error(Class::NotFound, line, "a node of the table of nodes", format!("{shown:?}"))
     })?;
     Ok((graph, rows))
 }
 
-fn bad(class: Class, line: u64, expected: &str, found: impl Into<String>) -> ConvertError {
+fn input_error(class: Class, line: u64, expected: &str, found: impl Into<String>) -> ConvertError {
     BadInput::new(class, "edge list", Place::Line(line), expected, found).into()
 }
 
@@ -132,7 +132,7 @@ impl TextTable {
                 };
                 let kind = match () {
                     () if all(|text| text.parse::<i64>().is_ok()) => ValueKind::Int64,
-                    () if all(|text| float(text).is_some()) => ValueKind::Float64,
+                    () if all(|text| parse_f64(text).is_some()) => ValueKind::Float64,
                     () if all(|text| matches!(text, "True" | "False" | "true" | "false")) => {
                         ValueKind::Bool
                     }
@@ -169,27 +169,27 @@ fn read_list(
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
         let [source, target, values @ ..] = &words[..] else {
             let found = format!("{} names", words.len());
-            return Err(bad(Class::BadShape, number, "two names", found));
+            return Err(input_error(Class::BadShape, number, "two names", found));
         };
         let shape = (values.len(), dictionary.is_some());
         let first_shape = *first.get_or_insert(shape);
         if shape != first_shape {
             let expected = "as many values as in the first line";
             let found = format!("{} instead of {}", shape.0, first_shape.0);
-            return Err(bad(Class::BadShape, number, expected, found));
+            return Err(input_error(Class::BadShape, number, expected, found));
         }
         let row = graph.ends.len();
         for (at, value) in values.iter().enumerate() {
-            if float(value).is_none() {
+            if parse_f64(value).is_none() {
                 let shown: String = value.chars().take(40).collect();
-                return Err(bad(Class::Encoding, number, "a number", format!("{shown:?}")));
+                return Err(input_error(Class::Encoding, number, "a number", format!("{shown:?}")));
             }
             let name = if at == 0 { "weight".to_owned() } else { format!("value_{at}") };
             table.set_value(&name, row, Some((*value).to_owned()));
         }
         if let Some(dictionary) = dictionary {
             let pairs = parse_dictionary(dictionary).ok_or_else(|| {
-                bad(Class::Encoding, number, "a dictionary of Python", "other text")
+                input_error(Class::Encoding, number, "a dictionary of Python", "other text")
             })?;
             for (key, value) in pairs {
                 table.set_value(&key, row, value);
@@ -273,7 +273,7 @@ fn take_literal(text: &str, end: char) -> Option<(Option<String>, &str)> {
                         digits.iter().try_fold(0, |code, c| Some(code * 16 + c.to_digit(16)?))?;
                     char::from_u32(code)?
                 }
-                other => other,
+                character => character,
             }),
             c if c == quote => return Some((Some(value), text.get(at + 1..)?)),
             c => value.push(c),
@@ -291,7 +291,12 @@ fn read_csv_edges(
     let Some((header, rows)) = rows.split_first() else { return Ok(()) };
     let find = |name: &str| header.1.iter().position(|column_name| column_name == name);
     let (Some(source), Some(target)) = (find("source"), find("target")) else {
-        return Err(bad(Class::BadShape, 1, "columns source and target", header.1.join(",")));
+        return Err(input_error(
+            Class::BadShape,
+            1,
+            "columns source and target",
+            header.1.join(","),
+        ));
     };
     let attribute_columns: Vec<usize> =
         (0..header.1.len()).filter(|at| *at != source && *at != target).collect();
@@ -317,13 +322,18 @@ fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<(), ConvertError> {
     let Some((header, rows)) = rows.split_first() else { return Ok(()) };
     let id = ["node_id", "id"].iter().find_map(|name| header.1.iter().position(|h| h == name));
     let Some(id) = id else {
-        return Err(bad(Class::BadShape, 1, "a column node_id", header.1.join(",")));
+        return Err(input_error(Class::BadShape, 1, "a column node_id", header.1.join(",")));
     };
     let mut table = TextTable::new(header.1.clone());
     for (line, cells) in rows {
         let name = cells.get(id).map(String::as_str).unwrap_or_default();
         if !graph.push_node(name) {
-            return Err(bad(Class::Duplicate, *line, "each node once", format!("{name:?} twice")));
+            return Err(input_error(
+                Class::Duplicate,
+                *line,
+                "each node once",
+                format!("{name:?} twice"),
+            ));
         }
         for (column, cell) in table.columns.iter_mut().zip(cells) {
             column.push(Some(cell.clone()).filter(|cell| !cell.is_empty()));
@@ -335,10 +345,10 @@ fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<(), ConvertError> {
     for attribute in &mut graph.nodes.columns {
         let is_axis = ["x", "y", "z"].contains(&attribute.name.as_str());
         if is_axis && attribute.kind == ValueKind::Text {
-            let at = attribute.texts.iter().position(|text| float(text.trim()).is_none());
+            let at = attribute.texts.iter().position(|text| parse_f64(text.trim()).is_none());
             let line = at.and_then(|at| rows.get(at)).map_or(1, |(line, _)| *line);
             let found = at.and_then(|at| attribute.texts.get(at)).cloned().unwrap_or_default();
-            return Err(bad(Class::Encoding, line, "a number", format!("{found:?}")));
+            return Err(input_error(Class::Encoding, line, "a number", format!("{found:?}")));
         }
     }
     graph.nodes.rows = count;
@@ -368,14 +378,19 @@ fn read_csv(file: &WholeFile) -> Result<Vec<(u64, Vec<String>)>, ConvertError> {
             && first.len() != cells.len()
         {
             let found = format!("{} cells", cells.len());
-            return Err(bad(Class::BadShape, start, &format!("{} cells", first.len()), found));
+            return Err(input_error(
+                Class::BadShape,
+                start,
+                &format!("{} cells", first.len()),
+                found,
+            ));
         }
         rows.push((start, cells));
     }
     if text.is_empty() {
         return Ok(rows);
     }
-    Err(bad(Class::Truncated, start, "a quote that ends", "the end of the file"))
+    Err(input_error(Class::Truncated, start, "a quote that ends", "the end of the file"))
 }
 
 fn split_csv(line: &str) -> Vec<String> {

@@ -16,7 +16,7 @@ use super::{Attribute, Graph, ValueKind};
 use crate::ConvertError;
 use crate::read::geometry::{Geometry, WholeFile, text_field};
 use crate::read::input::Bytes;
-use crate::read::values::column;
+use crate::read::values::new_column;
 use crate::read::xml::{Element, Node, Xml};
 use crate::read::{Format, ReadOptions, Reader};
 use zvf_metadata::DtypeKind;
@@ -67,13 +67,22 @@ pub(super) fn parse(file: &WholeFile) -> Result<GraphDocument, ConvertError> {
                 ("graphml", false) => is_inside = true,
                 (name, false) => {
                     let found = format!("<{name}>");
-                    return Err(file.bad_at(Class::BadMagic, element.at, "<graphml>", found));
+                    return Err(file.input_error_at(
+                        Class::BadMagic,
+                        element.at,
+                        "<graphml>",
+                        found,
+                    ));
                 }
                 ("key", _) => document.read_key(&mut xml, &element)?,
                 ("graph", _) => {
                     graph_count += 1;
                     if graph_count > 1 {
-                        return Err(xml.bad(Class::Unsupported, "one graph", "a second one"));
+                        return Err(xml.input_error(
+                            Class::Unsupported,
+                            "one graph",
+                            "a second one",
+                        ));
                     }
                     document.is_directed = element.get("edgedefault") == Some("directed");
                 }
@@ -81,7 +90,11 @@ pub(super) fn parse(file: &WholeFile) -> Result<GraphDocument, ConvertError> {
                 ("edge", _) => document.read_edge(&mut xml, &element)?,
                 ("data", _) => document.read_graph_data(&mut xml, &element)?,
                 ("hyperedge", _) => {
-                    return Err(xml.bad(Class::Unsupported, "edges of two nodes", "a hyperedge"));
+                    return Err(xml.input_error(
+                        Class::Unsupported,
+                        "edges of two nodes",
+                        "a hyperedge",
+                    ));
                 }
                 _ => xml.skip_element()?,
             },
@@ -107,13 +120,13 @@ impl GraphDocument {
             Some("float") => ValueKind::Float32,
             Some("double") => ValueKind::Float64,
             Some("string") | None => ValueKind::Text,
-            Some(other) => {
+            Some(kind) => {
                 let expected = "boolean, int, long, float, double or string";
-                return Err(xml.bad(Class::BadTag, expected, format!("{other:?}")));
+                return Err(xml.input_error(Class::BadTag, expected, format!("{kind:?}")));
             }
         };
         if self.keys.iter().any(|key| key.id == id) {
-            return Err(xml.bad(
+            return Err(xml.input_error(
                 Class::Duplicate,
                 "keys of different ids",
                 format!("{id:?} twice"),
@@ -146,11 +159,15 @@ impl GraphDocument {
 
     fn read_node(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<(), ConvertError> {
         let Some(id) = element.get("id") else {
-            return Err(xml.bad(Class::NotFound, "the id of a node", "none"));
+            return Err(xml.input_error(Class::NotFound, "the id of a node", "none"));
         };
         if !self.graph.push_node(id) {
             let shown: String = id.chars().take(60).collect();
-            return Err(xml.bad(Class::Duplicate, "each node once", format!("{shown:?} twice")));
+            return Err(xml.input_error(
+                Class::Duplicate,
+                "each node once",
+                format!("{shown:?} twice"),
+            ));
         }
         self.read_data(xml, "node", Owner::Node)?;
         self.graph.nodes.end_row().map_err(|value| bad_value(xml, value))
@@ -158,7 +175,11 @@ impl GraphDocument {
 
     fn read_edge(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<(), ConvertError> {
         let (Some(source), Some(target)) = (element.get("source"), element.get("target")) else {
-            return Err(xml.bad(Class::NotFound, "source and target of an edge", "one of them"));
+            return Err(xml.input_error(
+                Class::NotFound,
+                "source and target of an edge",
+                "one of them",
+            ));
         };
         let ends = [self.graph.intern(source), self.graph.intern(target)];
         self.graph.ends.push(ends);
@@ -166,8 +187,12 @@ impl GraphDocument {
         self.directions.push(match element.get("directed") {
             Some("true" | "1") => true,
             Some("false" | "0") => false,
-            Some(other) => {
-                return Err(xml.bad(Class::Encoding, "true or false", format!("{other:?}")));
+            Some(found) => {
+                return Err(xml.input_error(
+                    Class::Encoding,
+                    "true or false",
+                    format!("{found:?}"),
+                ));
             }
             None => self.is_directed,
         });
@@ -188,7 +213,11 @@ impl GraphDocument {
                     "data" => self.read_value(xml, &inner, owner)?,
                     "graph" => {
                         let expected = "nodes without graphs inside";
-                        return Err(xml.bad(Class::Unsupported, expected, "a nested graph"));
+                        return Err(xml.input_error(
+                            Class::Unsupported,
+                            expected,
+                            "a nested graph",
+                        ));
                     }
                     _ => xml.skip_element()?,
                 },
@@ -217,7 +246,7 @@ impl GraphDocument {
         let Some(key) = self.keys.iter().find(|key| key.id == id) else {
             let shown: String = id.chars().take(60).collect();
             let expected = "a key that is declared";
-            return Err(xml.bad(Class::NotFound, expected, format!("{shown:?}")));
+            return Err(xml.input_error(Class::NotFound, expected, format!("{shown:?}")));
         };
         let value = xml.text_of_element()?;
         let attribute = match owner {
@@ -232,11 +261,11 @@ impl GraphDocument {
         };
         let Some(attribute) = attribute else {
             let found = format!("the key {:?} of something else", key.name);
-            return Err(xml.bad(Class::BadTag, format!("a key for a {owner:?}"), found));
+            return Err(xml.input_error(Class::BadTag, format!("a key for a {owner:?}"), found));
         };
         if attribute.pending.replace(value).is_some() {
             let found = format!("{:?} twice", key.name);
-            return Err(xml.bad(Class::Duplicate, "each key once", found));
+            return Err(xml.input_error(Class::Duplicate, "each key once", found));
         }
         Ok(())
     }
@@ -257,7 +286,7 @@ impl GraphDocument {
             if self.directions.iter().any(|directed| *directed != self.is_directed) {
                 let flags = self.directions.iter().map(|directed| u8::from(*directed)).collect();
                 let bool = crate::read::dtype(DtypeKind::Bool, 1);
-                fields.push(Field::new("directed", column(bool, 1, flags)?));
+                fields.push(Field::new("directed", new_column(bool, 1, flags)?));
             }
         }
         let record = json!({"directed": self.is_directed, "data": self.record});
@@ -270,7 +299,12 @@ impl GraphDocument {
         self.graph.resolve_edges().map_err(|(edge, name)| {
             let shown: String = name.chars().take(60).collect();
             let place = format!("edge {edge}");
-            file.bad_in(Class::NotFound, place, "a node that is there", format!("{shown:?}"))
+            file.input_error_in(
+                Class::NotFound,
+                place,
+                "a node that is there",
+                format!("{shown:?}"),
+            )
         })
     }
 }
@@ -278,5 +312,5 @@ impl GraphDocument {
 fn bad_value(xml: &Xml<'_>, (name, kind, text): (String, ValueKind, String)) -> ConvertError {
     let shown: String = text.chars().take(40).collect();
     let expected = format!("{} for {name:?}", kind.dtype());
-    xml.bad(Class::Encoding, expected, format!("{shown:?}"))
+    xml.input_error(Class::Encoding, expected, format!("{shown:?}"))
 }

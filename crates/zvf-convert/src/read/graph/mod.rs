@@ -16,8 +16,8 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind};
 
 use super::ReadOptions;
-use super::geometry::{FLOAT64, Geometry, dtype, numbers, text_field};
-use super::values::{Values, column};
+use super::geometry::{FLOAT64, Geometry, dtype, number_column, text_field};
+use super::values::{Values, new_column};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
@@ -121,7 +121,7 @@ impl Attribute {
         if !is_partial || matches!(self.kind, ValueKind::Float32 | ValueKind::Float64) {
             return Ok(vec![field]);
         }
-        let present = column(dtype(DtypeKind::Bool, 1), 1, self.present)?;
+        let present = new_column(dtype(DtypeKind::Bool, 1), 1, self.present)?;
         Ok(vec![field, Field::new(format!("{}_present", self.name), present)])
     }
 }
@@ -201,7 +201,7 @@ impl Graph {
             fields.insert(0, name_field(name, &self.node_names)?);
         }
         geometry.fields = fields;
-        let elements = numbers(Dtype::INT64, 2, rows, |row| row.to_le_bytes())?;
+        let elements = number_column(Dtype::INT64, 2, rows, |row| row.to_le_bytes())?;
         geometry.elements = Some((elements, self.edges.into_fields()?));
         Ok(geometry)
     }
@@ -227,8 +227,8 @@ impl Graph {
             }
         }
         if axes.is_empty() && self.node_names.is_empty() {
-            let empty = column(FLOAT64, 3, Vec::new())?;
-            return Ok((super::roles::axes(3), empty));
+            let empty = new_column(FLOAT64, 3, Vec::new())?;
+            return Ok((super::roles::default_axes(3), empty));
         }
         if axes.is_empty() {
             return Err(self.missing_position("x", format));
@@ -254,7 +254,7 @@ impl Graph {
         let position_dtype = if is_float32 { Dtype::FLOAT32 } else { FLOAT64 };
         let width = u32::try_from(axes.len()).unwrap_or(1);
         let names = axes.into_iter().map(|(name, _)| name).collect();
-        Ok((names, column(position_dtype, width, bytes)?))
+        Ok((names, new_column(position_dtype, width, bytes)?))
     }
 
     fn missing_position(&self, name: &str, format: &'static str) -> ConvertError {
@@ -287,7 +287,7 @@ fn name_field(name: &str, names: &[String]) -> Result<Field, ConvertError> {
     let integers: Option<Vec<i64>> = names.iter().map(parse_canonical).collect();
     match integers.filter(|integers| !integers.is_empty()) {
         Some(integers) => {
-            Ok(Field::new(name, numbers(Dtype::INT64, 1, &integers, |id| id.to_le_bytes())?))
+            Ok(Field::new(name, number_column(Dtype::INT64, 1, &integers, |id| id.to_le_bytes())?))
         }
         None => text_field(name, names),
     }

@@ -40,7 +40,7 @@ fn compare(name: &str, graph: Graph, rows: &[i64], facts: &Json) {
 
 #[test]
 fn reads_golden_files_of_graphml() {
-    let expected = golden::expected("graphml");
+    let expected = golden::read_expected("graphml");
     let read = |path: &std::path::Path| {
         let file = read_file(path, Format::Graphml)?;
         let document = graphml::parse(&file)?;
@@ -62,7 +62,7 @@ fn reads_golden_files_of_graphml() {
 
 #[test]
 fn reads_golden_files_of_edge_lists() {
-    let expected = golden::expected("edgelist");
+    let expected = golden::read_expected("edgelist");
     let read = |path: &std::path::Path| {
         let file = read_file(path, Format::Edgelist)?;
         let name = path.file_name().unwrap().to_str().unwrap();

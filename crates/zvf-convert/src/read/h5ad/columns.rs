@@ -16,7 +16,7 @@ use zvf_model::{Categories, Field, Value};
 use super::file::{H5, Node};
 use crate::ConvertError;
 use crate::read::features::{Cell, Columns};
-use crate::read::values::column;
+use crate::read::values::new_column;
 
 /// Reads the column under `path`, and returns it with a note. Returns `None` if its encoding is unknown.
 pub(super) fn read_column(
@@ -27,7 +27,7 @@ pub(super) fn read_column(
     memory: &mut u64,
 ) -> Result<Option<(Field, Option<String>)>, ConvertError> {
     match file.find_node(path)? {
-        Node::Missing => Err(file.bad(
+        Node::Missing => Err(file.input_error(
             Class::NotFound,
             path,
             "the column that column-order names",
@@ -57,7 +57,7 @@ fn check_rows(file: &H5, path: &str, rows: usize) -> Result<(), ConvertError> {
         return Ok(());
     }
     let expected = format!("{rows} rows, as obs has");
-    Err(file.bad(Class::CountMismatch, path, &expected, format!("{shape:?}")))
+    Err(file.input_error(Class::CountMismatch, path, &expected, format!("{shape:?}")))
 }
 
 fn read_array(
@@ -69,7 +69,7 @@ fn read_array(
 ) -> Result<Option<(Field, Option<String>)>, ConvertError> {
     check_rows(file, path, rows)?;
     if let Some(dtype) = file.number_type(path)? {
-        let field = Field::new(name, column(dtype, 1, file.read_bytes(path, dtype, memory)?)?);
+        let field = Field::new(name, new_column(dtype, 1, file.read_bytes(path, dtype, memory)?)?);
         return Ok(Some((field, None)));
     }
     if !matches!(file.dtype(path)?, DType::String | DType::VariableLengthString) {
@@ -121,17 +121,17 @@ fn read_categories(
     check_rows(file, &codes, rows)?;
     let is_integer = |dtype: &Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt);
     let Some(dtype) = file.number_type(&codes)?.filter(is_integer) else {
-        return Err(file.bad(
+        return Err(file.input_error(
             Class::Unsupported,
             &codes,
             "whole numbers",
             "another type".to_owned(),
         ));
     };
-    let values = column(dtype, 1, file.read_bytes(&codes, dtype, memory)?)?;
+    let values = new_column(dtype, 1, file.read_bytes(&codes, dtype, memory)?)?;
     let labels: Vec<Value> = match file.number_type(&categories)? {
         Some(dtype) => {
-            let labels = column(dtype, 1, file.read_bytes(&categories, dtype, memory)?)?;
+            let labels = new_column(dtype, 1, file.read_bytes(&categories, dtype, memory)?)?;
             (0..labels.len()).map(|row| labels.value(row, 0)).collect()
         }
         None => {
@@ -141,7 +141,7 @@ fn read_categories(
     };
     let categories = Categories::new(labels, Some(-1));
     if let Err(stray) = categories.check(&values) {
-        return Err(file.bad(
+        return Err(file.input_error(
             Class::OutOfBounds,
             &codes,
             "codes of categories, or -1",
@@ -163,10 +163,15 @@ fn read_nullable(
     check_rows(file, &mask, rows)?;
     let bool_type = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
     let Some(dtype) = file.number_type(&values)? else {
-        return Err(file.bad(Class::Unsupported, &values, "numbers", "another type".to_owned()));
+        return Err(file.input_error(
+            Class::Unsupported,
+            &values,
+            "numbers",
+            "another type".to_owned(),
+        ));
     };
     let is_missing = file.read_bytes(&mask, bool_type, memory)?;
-    let numbers = column(dtype, 1, file.read_bytes(&values, dtype, memory)?)?;
+    let numbers = new_column(dtype, 1, file.read_bytes(&values, dtype, memory)?)?;
     let cells = is_missing.iter().enumerate().map(|(row, flag)| match numbers.value(row, 0) {
         _ if *flag != 0 => Cell::Missing,
         Value::Bool(value) => Cell::Bool(value),

@@ -28,7 +28,7 @@ pub(super) enum Node {
     Dataset,
 }
 
-fn bad(class: Class, path: &str, expected: &str, found: impl Into<String>) -> ConvertError {
+fn input_error(class: Class, path: &str, expected: &str, found: impl Into<String>) -> ConvertError {
     BadInput::new(class, NAME, Place::Named(path.to_owned()), expected, found).into()
 }
 
@@ -39,13 +39,17 @@ impl H5 {
         let mut source = Source::open(bytes, memory)?;
         check_superblock(&mut source)?;
         let file = match (source.into_parts(), path) {
-            (Ok(_), Some(path)) => isolate::catch(|| File::open_streaming(path)),
-            (Ok(_), None) => return Err(bad(Class::NotFound, "the file", "a path", "none")),
-            (Err(memory), _) => isolate::catch(|| File::from_bytes(memory)),
+            (Ok(_), Some(path)) => isolate::catch_panic(|| File::open_streaming(path)),
+            (Ok(_), None) => {
+                return Err(input_error(Class::NotFound, "the file", "a path", "none"));
+            }
+            (Err(memory), _) => isolate::catch_panic(|| File::from_bytes(memory)),
         };
-        let file = file.map_err(|panic| bad(Class::Codec, "the superblock", "HDF5", panic))?;
         let file =
-            file.map_err(|error| bad(Class::Codec, "the superblock", "HDF5", error.to_string()))?;
+            file.map_err(|panic| input_error(Class::Codec, "the superblock", "HDF5", panic))?;
+        let file = file.map_err(|error| {
+            input_error(Class::Codec, "the superblock", "HDF5", error.to_string())
+        })?;
         Ok(Self { file, path: own_path })
     }
 
@@ -67,14 +71,14 @@ impl H5 {
         }
     }
 
-    pub(super) fn bad(
+    pub(super) fn input_error(
         &self,
         class: Class,
         path: &str,
         expected: &str,
         found: String,
     ) -> ConvertError {
-        bad(class, path, expected, found)
+        input_error(class, path, expected, found)
     }
 
     /// Calls `read` with the file, and reports an error or a panic for `path`.
@@ -84,11 +88,11 @@ impl H5 {
         read: impl FnOnce(&File) -> Result<T, hdf5_pure::Error>,
     ) -> Result<T, ConvertError> {
         let file = &self.file;
-        let result = isolate::catch(|| read(file))
-            .map_err(|panic| bad(Class::Codec, path, "HDF5", panic))?;
+        let result = isolate::catch_panic(|| read(file))
+            .map_err(|panic| input_error(Class::Codec, path, "HDF5", panic))?;
         result.map_err(|error| {
             let text = error.to_string();
-            bad(classify_error(&text), path, "an object of this file", text)
+            input_error(classify_error(&text), path, "an object of this file", text)
         })
     }
 
@@ -111,20 +115,20 @@ impl H5 {
     /// Returns the type of the object under a path. Any error but a missing object is returned.
     pub(super) fn find_node(&self, path: &str) -> Result<Node, ConvertError> {
         let file = &self.file;
-        let found = isolate::catch(|| {
+        let found = isolate::catch_panic(|| {
             if file.dataset(path).is_ok() {
                 return Ok(Node::Dataset);
             }
             file.group(path).map(|_| Node::Group)
         });
-        let found = found.map_err(|panic| bad(Class::Codec, path, "HDF5", panic))?;
+        let found = found.map_err(|panic| input_error(Class::Codec, path, "HDF5", panic))?;
         match found {
             Ok(node) => Ok(node),
             Err(error) => {
                 let text = error.to_string();
                 match classify_error(&text) {
                     Class::NotFound => Ok(Node::Missing),
-                    class => Err(bad(class, path, "an object of this file", text)),
+                    class => Err(input_error(class, path, "an object of this file", text)),
                 }
             }
         }
@@ -214,7 +218,7 @@ impl H5 {
         let size = usize::try_from(dtype.size).unwrap_or(1);
         if bytes.len() != count.saturating_mul(size) {
             let expected = format!("{count} values");
-            return Err(bad(
+            return Err(input_error(
                 Class::CountMismatch,
                 path,
                 &expected,
@@ -253,11 +257,11 @@ impl H5 {
                     let bytes = self.read_bytes(path, dtype, memory)?;
                     let size = usize::try_from(dtype.size).unwrap_or(1);
                     let columns = zvf_model::Column::new(dtype, 1, bytes.into());
-                    let columns = columns.map_err(crate::read::no_column)?;
+                    let columns = columns.map_err(crate::read::column_error)?;
                     debug_assert!(size > 0, "of a type");
                     Ok((0..columns.len()).map(|row| columns.value(row, 0).to_string()).collect())
                 }
-                None => Err(bad(Class::Unsupported, path, "text", "another type")),
+                None => Err(input_error(Class::Unsupported, path, "text", "another type")),
             },
         }
     }
@@ -274,13 +278,18 @@ impl H5 {
         let bytes = count.and_then(|count| count.checked_mul(size));
         let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| bytes <= memory)) else {
             let expected = format!("at most {memory} bytes, which have to be in memory at once");
-            let fault =
-                bad(Class::LimitExceeded, path, &expected, format!("an array of {shape:?}"));
+            let fault = input_error(
+                Class::LimitExceeded,
+                path,
+                &expected,
+                format!("an array of {shape:?}"),
+            );
             return Err(fault);
         };
         *memory -= bytes;
-        usize::try_from(count)
-            .map_err(|_overflow| bad(Class::LimitExceeded, path, "fewer values", count.to_string()))
+        usize::try_from(count).map_err(|_overflow| {
+            input_error(Class::LimitExceeded, path, "fewer values", count.to_string())
+        })
     }
 
     /// Returns a text attribute of a group.
@@ -368,7 +377,7 @@ fn check_superblock(source: &mut Source) -> Result<(), ConvertError> {
     if !superblock.starts_with(b"\x89HDF\r\n\x1a\n") {
         let found = format!("{:02x?}", superblock.get(..8).unwrap_or(&superblock));
         return Err(source
-            .bad(Class::BadMagic, Place::Byte(0), "the signature of HDF5", found)
+            .input_error(Class::BadMagic, Place::Byte(0), "the signature of HDF5", found)
             .into());
     }
     let n = Numbers(&superblock);
@@ -382,7 +391,7 @@ fn check_superblock(source: &mut Source) -> Result<(), ConvertError> {
         if end > len {
             let expected = format!("{end} bytes, as the superblock says");
             return Err(source
-                .bad(Class::Truncated, Place::Byte(at as u64), expected, len.to_string())
+                .input_error(Class::Truncated, Place::Byte(at as u64), expected, len.to_string())
                 .into());
         }
     }

@@ -26,8 +26,8 @@ use zvf_model::{Batch, Column, Field, Kind};
 use self::columns::read_column;
 use self::file::{H5, Node};
 use super::input::Bytes;
-use super::roles::{axes, point_kind};
-use super::values::{column, no_batch};
+use super::roles::{default_axes, point_kind};
+use super::values::{batch_error, new_column};
 use super::{Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 
@@ -35,7 +35,12 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let file = H5::open(bytes, options.memory)?;
     let kind = point_kind(options, NAME)?;
     if kind != Kind::PointCloud {
-        return Err(file.bad(Class::Unsupported, "obsm", "a point_cloud", kind.to_string()));
+        return Err(file.input_error(
+            Class::Unsupported,
+            "obsm",
+            "a point_cloud",
+            kind.to_string(),
+        ));
     }
     let mut memory = options.memory;
     let obs = Obs::read(&file, &mut memory)?;
@@ -43,7 +48,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let mut left_out = Vec::new();
     let mut fields = Vec::new();
     for name in &obs.columns {
-        if options.columns.fields.as_ref().is_some_and(|wanted| !wanted.contains(name)) {
+        if options.columns.fields.as_ref().is_some_and(|names| !names.contains(name)) {
             continue;
         }
         match read_column(&file, &format!("obs/{name}"), name, obs.rows, &mut memory)? {
@@ -59,7 +64,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let adds_obs_row = options.columns.fields.is_none()
         && fields.iter().all(|field: &Field| *field.name != *"obs_row");
     if adds_obs_row {
-        fields.push(Field::new("obs_row", column(UINT32, 1, row_numbers.collect())?));
+        fields.push(Field::new("obs_row", new_column(UINT32, 1, row_numbers.collect())?));
     }
     left_out.extend(list_left_out(&file, &positions, &key));
     let width = positions.width();
@@ -68,7 +73,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         vertices: u64::try_from(obs.rows).ok(),
         records: vec![("h5ad".to_owned(), obs.to_record(&key))],
         left_out,
-        ..Header::new(kind, axes(width), positions.slice(0..0))
+        ..Header::new(kind, default_axes(width), positions.slice(0..0))
     };
     let batch_rows = options.batch_rows.max(1);
     Ok(Reader::new(header, Pieces { positions, fields, row: 0, batch_rows }))
@@ -87,7 +92,7 @@ impl Obs {
             Node::Group => {}
             Node::Dataset => {
                 let bad = "one array of records, as anndata before 0.7 wrote it".to_owned();
-                return Err(file.bad(
+                return Err(file.input_error(
                     Class::Unsupported,
                     "obs",
                     "a group; read and write it with a newer anndata",
@@ -95,7 +100,7 @@ impl Obs {
                 ));
             }
             Node::Missing => {
-                return Err(file.bad(
+                return Err(file.input_error(
                     Class::NotFound,
                     "obs",
                     "a table of cells",
@@ -125,9 +130,9 @@ fn read_positions(
     memory: &mut u64,
 ) -> Result<(Column, String), ConvertError> {
     let keys = file.members("obsm")?;
-    let wanted = options.columns.positions.first();
-    let names: Vec<&str> = match wanted {
-        Some(wanted) => vec![wanted.as_str()],
+    let requested = options.columns.positions.first();
+    let names: Vec<&str> = match requested {
+        Some(requested) => vec![requested.as_str()],
         None => SPATIAL_KEYS.to_vec(),
     };
     // `members` omits external links, so each name is looked up.
@@ -142,14 +147,19 @@ fn read_positions(
             if let Some(target) = file.find_external_link(name)? {
                 let expected = "positions in this file; links out of it are not followed";
                 let found = format!("a link to {target:?}");
-                return Err(file.bad(Class::Unsupported, &format!("obsm/{name}"), expected, found));
+                return Err(file.input_error(
+                    Class::Unsupported,
+                    &format!("obsm/{name}"),
+                    expected,
+                    found,
+                ));
             }
         }
-        let expected = match wanted {
-            Some(wanted) => format!("obsm/{wanted}"),
+        let expected = match requested {
+            Some(requested) => format!("obsm/{requested}"),
             None => "obsm/spatial; name another one as the column of positions".to_owned(),
         };
-        return Err(file.bad(Class::NotFound, "obsm", &expected, keys.join(", ")));
+        return Err(file.input_error(Class::NotFound, "obsm", &expected, keys.join(", ")));
     };
     let path = format!("obsm/{key}");
     if file.find_node(&path)? == Node::Group {
@@ -158,7 +168,7 @@ fn read_positions(
     }
     let shape = file.shape(&path)?;
     let [row_count, width] = shape.as_slice() else {
-        return Err(file.bad(
+        return Err(file.input_error(
             Class::BadShape,
             &path,
             "an array of two dimensions",
@@ -167,17 +177,27 @@ fn read_positions(
     };
     if *width == 0 || *width > MAX_AXES {
         let expected = format!("from 1 to {MAX_AXES} axes");
-        return Err(file.bad(Class::BadShape, &path, &expected, width.to_string()));
+        return Err(file.input_error(Class::BadShape, &path, &expected, width.to_string()));
     }
     if usize::try_from(*row_count) != Ok(rows) {
         let expected = format!("{rows} rows, as obs has");
-        return Err(file.bad(Class::CountMismatch, &path, &expected, row_count.to_string()));
+        return Err(file.input_error(
+            Class::CountMismatch,
+            &path,
+            &expected,
+            row_count.to_string(),
+        ));
     }
     let Some(dtype) = file.number_type(&path)?.filter(|dtype| dtype.kind != DtypeKind::Bool) else {
-        return Err(file.bad(Class::Unsupported, &path, "numbers", "another type".to_owned()));
+        return Err(file.input_error(
+            Class::Unsupported,
+            &path,
+            "numbers",
+            "another type".to_owned(),
+        ));
     };
     let bytes = file.read_bytes(&path, dtype, memory)?;
-    Ok((column(dtype, u32::try_from(*width).unwrap_or(0), bytes)?, key.clone()))
+    Ok((new_column(dtype, u32::try_from(*width).unwrap_or(0), bytes)?, key.clone()))
 }
 
 /// Reads positions from a data frame with a column for each axis.
@@ -194,7 +214,7 @@ fn read_frame(
         match read_column(file, &inner, name, rows, memory)? {
             Some((field, _)) if field.categories.is_none() => columns.push(field.column),
             _ => {
-                return Err(file.bad(
+                return Err(file.input_error(
                     Class::Unsupported,
                     &inner,
                     "numbers",
@@ -204,18 +224,23 @@ fn read_frame(
         }
     }
     let Some(dtype) = columns.first().map(Column::dtype) else {
-        return Err(file.bad(Class::BadShape, path, "columns of positions", "none".to_owned()));
+        return Err(file.input_error(
+            Class::BadShape,
+            path,
+            "columns of positions",
+            "none".to_owned(),
+        ));
     };
     if columns.len() > usize::try_from(MAX_AXES).unwrap_or(8)
-        || columns.iter().any(|one| one.dtype() != dtype)
+        || columns.iter().any(|column| column.dtype() != dtype)
     {
         let expected = format!("up to {MAX_AXES} columns of one type");
-        return Err(file.bad(Class::BadShape, path, &expected, names.join(", ")));
+        return Err(file.input_error(Class::BadShape, path, &expected, names.join(", ")));
     }
     let bytes = (0..rows)
-        .flat_map(|row| columns.iter().flat_map(move |one| one.row(row).to_vec()))
+        .flat_map(|row| columns.iter().flat_map(move |column| column.row(row).to_vec()))
         .collect();
-    column(dtype, u32::try_from(columns.len()).unwrap_or(0), bytes)
+    new_column(dtype, u32::try_from(columns.len()).unwrap_or(0), bytes)
 }
 
 /// Lists what the file holds and the reader drops.
@@ -270,7 +295,7 @@ fn describe_other_positions(
 ) -> Option<String> {
     match members {
         Ok(mut members) => {
-            members.retain(|other| other != key);
+            members.retain(|member| member != key);
             (!members.is_empty()).then(|| format!("obsm: {}", members.join(", ")))
         }
         Err(error) => Some(format!("obsm: other positions, which cannot be listed: {error}")),
@@ -299,7 +324,7 @@ impl Iterator for Pieces {
         let fields =
             self.fields.iter().map(|field| field.with_column(field.column.slice(rows.clone())));
         let batch = fields.into_iter().try_fold(batch, Batch::with_field);
-        Some(batch.map(Piece::Vertices).map_err(no_batch))
+        Some(batch.map(Piece::Vertices).map_err(batch_error))
     }
 }
 

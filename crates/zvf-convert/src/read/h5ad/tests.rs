@@ -1,11 +1,13 @@
 //! Tests of h5ad files: valid and broken.
 
-use super::super::stock_files::{check_broken, check_one, expected, folder, read_all, read_input};
+use super::super::stock_files::{
+    check_broken, check_one, folder, read_all, read_expected, read_input,
+};
 use crate::read::{ColumnRoles, Input, ReadOptions};
 
 #[test]
 fn reads_files_of_anndata() {
-    for (name, facts) in expected("h5ad")["files"].as_object().unwrap() {
+    for (name, facts) in read_expected("h5ad")["files"].as_object().unwrap() {
         let options = ReadOptions { batch_rows: 7, ..ReadOptions::default() };
         let all = read_all(&folder("h5ad").join(name), &options)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -84,8 +86,8 @@ fn notes_unreadable_data_as_left_out() {
     }
     let names = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect());
     assert_eq!(describe_other_positions(names(&["spatial"]), "spatial"), None);
-    let other = Some("obsm: X_pca".to_owned());
-    assert_eq!(describe_other_positions(names(&["X_pca", "spatial"]), "spatial"), other);
+    let note_of_other = Some("obsm: X_pca".to_owned());
+    assert_eq!(describe_other_positions(names(&["X_pca", "spatial"]), "spatial"), note_of_other);
     let found = describe_other_positions(Err(fault()), "spatial").unwrap();
     assert!(found.starts_with("obsm: other positions, which cannot be listed: "), "{found}");
 }

@@ -22,7 +22,7 @@ use super::header::LasHeader;
 use crate::ConvertError;
 use crate::error::Place;
 use crate::isolate;
-use crate::read::source::{Numbers, Source, length};
+use crate::read::source::{Numbers, Source, slice_len};
 
 /// The location of a chunk, and its count of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,19 +47,20 @@ impl Compression {
         let Some(record) = header.record("laszip encoded", 22204) else {
             let found = "compressed points without it";
             return Err(source
-                .bad(Class::NotFound, place(), "how points are compressed", found)
+                .input_error(Class::NotFound, place(), "how points are compressed", found)
                 .into());
         };
         let (at, len) = (record.at, record.len);
         let raw = source.read(at, len, "the record of LASzip")?;
         let items = u64::from(Numbers(&raw).u16(32));
-        if length(&raw) != items * 6 + 34 {
+        if slice_len(&raw) != items * 6 + 34 {
             let expected = format!("{items} items of 6 bytes after 34");
             let found = format!("{} bytes", raw.len());
-            return Err(source.bad(Class::CountMismatch, place(), expected, found).into());
+            return Err(source.input_error(Class::CountMismatch, place(), expected, found).into());
         }
-        let bad = |found: String| source.bad(Class::Codec, place(), "a known compression", found);
-        let vlr = LazVlr::from_buffer(&raw).map_err(|error| bad(error.to_string()))?;
+        let input_error =
+            |found: String| source.input_error(Class::Codec, place(), "a known compression", found);
+        let vlr = LazVlr::from_buffer(&raw).map_err(|error| input_error(error.to_string()))?;
         let kind = Numbers(&raw).u16(0);
         let record_bytes = usize::from(header.record_bytes);
         let sizes = vlr.items().iter().map(item_size).sum::<usize>();
@@ -68,7 +69,7 @@ impl Compression {
         {
             let expected = format!("items of {record_bytes} bytes together");
             return Err(source
-                .bad(Class::CountMismatch, place(), expected, sizes.to_string())
+                .input_error(Class::CountMismatch, place(), expected, sizes.to_string())
                 .into());
         }
         let is_layered = vlr.items().iter().any(|item| item.version() > 2);
@@ -77,7 +78,7 @@ impl Compression {
         if vlr.items().is_empty() || !is_known || !has_chunk_size {
             let found =
                 format!("compressor {kind}, chunks of {}, {:?}", vlr.chunk_size(), vlr.items());
-            return Err(bad(found).into());
+            return Err(input_error(found).into());
         }
         Ok(Self { vlr, kind, record_bytes })
     }
@@ -97,7 +98,9 @@ impl Compression {
             let expected =
                 format!("at most {MAX_POINTS_PER_BYTE} points for each byte of the file");
             let found = header.count.to_string();
-            return Err(source.bad(Class::LimitExceeded, Place::Byte(107), expected, found).into());
+            return Err(source
+                .input_error(Class::LimitExceeded, Place::Byte(107), expected, found)
+                .into());
         }
         if self.kind == 1 {
             let bytes = end.saturating_sub(start);
@@ -115,7 +118,7 @@ impl Compression {
         let Some(table_at) = table_at_inside else {
             let expected = format!("a chunk table from byte {first} to {end}");
             return Err(source
-                .bad(Class::Truncated, Place::Byte(start), expected, table_at.to_string())
+                .input_error(Class::Truncated, Place::Byte(start), expected, table_at.to_string())
                 .into());
         };
         self.read_table(header, source, first, table_at)
@@ -136,32 +139,40 @@ impl Compression {
         if count > data / min_chunk_bytes {
             let expected = format!("chunks in {data} bytes");
             return Err(source
-                .bad(Class::CountMismatch, place, expected, count.to_string())
+                .input_error(Class::CountMismatch, place, expected, count.to_string())
                 .into());
         }
         let remaining_bytes = source.len() - table_at;
         let size = (count * 16 + 64).min(remaining_bytes);
         let raw = source.read(table_at, size, "the chunk table")?;
         let is_variable = self.vlr.uses_variable_size_chunks();
-        let table = isolate::catch(|| ChunkTable::read(&mut Cursor::new(raw), is_variable));
+        let table = isolate::catch_panic(|| ChunkTable::read(&mut Cursor::new(raw), is_variable));
         let table = table.and_then(|table| table.map_err(|error| error.to_string()));
-        let bad = |class, expected: &str, found: String| {
-            ConvertError::from(source.bad(class, Place::Byte(table_at), expected, found))
+        let input_error = |class, expected: &str, found: String| {
+            ConvertError::from(source.input_error(class, Place::Byte(table_at), expected, found))
         };
-        let table = table.map_err(|found| bad(Class::Codec, "a chunk table", found))?;
+        let table = table.map_err(|found| input_error(Class::Codec, "a chunk table", found))?;
         let mut chunks = Vec::new();
         let (mut at, mut remaining) = (first, header.count);
         for entry in &table {
             let end = at.checked_add(entry.byte_count).filter(|end| *end <= table_at);
             let Some(end) = end else {
                 let found = format!("{} bytes from {at}", entry.byte_count);
-                return Err(bad(Class::OutOfBounds, "chunks that end at the chunk table", found));
+                return Err(input_error(
+                    Class::OutOfBounds,
+                    "chunks that end at the chunk table",
+                    found,
+                ));
             };
             let fixed = u64::from(self.vlr.chunk_size()).min(remaining);
             let points = if is_variable { entry.point_count } else { fixed };
             if points > remaining {
                 let found = format!("{points} more than {remaining}");
-                return Err(bad(Class::CountMismatch, "points as the header counts", found));
+                return Err(input_error(
+                    Class::CountMismatch,
+                    "points as the header counts",
+                    found,
+                ));
             }
             chunks.push(Chunk { at, bytes: entry.byte_count, points });
             remaining -= points;
@@ -170,7 +181,7 @@ impl Compression {
         if remaining > 0 {
             let expected = format!("chunks of {} points", header.count);
             let found = format!("{remaining} less");
-            return Err(bad(Class::CountMismatch, &expected, found));
+            return Err(input_error(Class::CountMismatch, &expected, found));
         }
         Ok(chunks)
     }
@@ -198,7 +209,7 @@ impl Compression {
         }
         let items = self.vlr.items();
         let is_layered = self.kind == 3;
-        let decoder = isolate::catch(|| {
+        let decoder = isolate::catch_panic(|| {
             let input = Cursor::new(raw);
             let mut decoder: Decoder = if is_layered {
                 Box::new(LayeredPointRecordDecompressor::new(input))
@@ -208,7 +219,7 @@ impl Compression {
             decoder.set_fields_from(items).map_err(|error| error.to_string()).map(|()| decoder)
         });
         let decoder = decoder.and_then(|decoder| decoder).map_err(|found| {
-            source.bad(Class::Codec, Place::Byte(chunk.at), "items that go together", found)
+            source.input_error(Class::Codec, Place::Byte(chunk.at), "items that go together", found)
         })?;
         let (at, remaining, record_bytes) = (chunk.at, chunk.points, self.record_bytes);
         Ok(ChunkDecoder { decoder, at, remaining, record_bytes })
@@ -220,13 +231,13 @@ impl Compression {
         chunk: Chunk,
         n: Numbers<'_>,
     ) -> Result<(), ConvertError> {
-        let bad = |class, expected: String, found: String| {
-            Err(source.bad(class, Place::Byte(chunk.at), expected, found).into())
+        let input_error = |class, expected: String, found: String| {
+            Err(source.input_error(class, Place::Byte(chunk.at), expected, found).into())
         };
         let count = u64::from(n.u32(self.record_bytes));
         if count != chunk.points {
             let expected = format!("a chunk of {} points", chunk.points);
-            return bad(Class::CountMismatch, expected, count.to_string());
+            return input_error(Class::CountMismatch, expected, count.to_string());
         }
         let sizes_at = self.record_bytes + 4;
         let data_at = sizes_at + self.count_layers() * 4;
@@ -234,7 +245,7 @@ impl Compression {
         let sum = layers.sum::<u64>();
         let layer_bytes = chunk.bytes.saturating_sub(to_u64(data_at));
         if sum > layer_bytes {
-            return bad(
+            return input_error(
                 Class::Truncated,
                 format!("layers of {sum} bytes"),
                 layer_bytes.to_string(),
@@ -264,11 +275,11 @@ impl ChunkDecoder {
         let rows = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rows);
         let mut points = vec![0; rows * self.record_bytes];
         let decoder = &mut self.decoder;
-        let result = isolate::catch(|| decoder.decompress_many(&mut points));
+        let result = isolate::catch_panic(|| decoder.decompress_many(&mut points));
         let result = result.and_then(|result| result.map_err(|error| error.to_string()));
         result.map_err(|found| {
             let expected = format!("{rows} compressed points");
-            source.bad(Class::Codec, Place::Byte(self.at), expected, found)
+            source.input_error(Class::Codec, Place::Byte(self.at), expected, found)
         })?;
         self.remaining -= to_u64(rows);
         Ok(points)

@@ -34,7 +34,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     if reads_all && sum != las.count {
         let place = Place::Named("EVLR copc 1000".to_owned());
         let expected = format!("nodes of {} points, as the header counts", las.count);
-        return Err(source.bad(Class::CountMismatch, place, expected, sum.to_string()).into());
+        return Err(source
+            .input_error(Class::CountMismatch, place, expected, sum.to_string())
+            .into());
     }
     let points = PointReader::from_chunks(compression, nodes);
     let file = LasFile::new(las, source, points, options)?;
@@ -61,12 +63,15 @@ impl Octree {
         let first = las.records.first().filter(|record| record.user == "copc" && record.id == 1);
         let Some((at, len)) = first.map(|record| (record.at, record.len)) else {
             let hint = "read it as LAZ";
-            let bad = source.bad(Class::NotFound, place(), "the record of COPC first", "another");
+            let bad =
+                source.input_error(Class::NotFound, place(), "the record of COPC first", "another");
             return Err(bad.with_hint(hint).into());
         };
         if len < INFO_BYTES {
             let expected = format!("{INFO_BYTES} bytes");
-            return Err(source.bad(Class::Truncated, place(), expected, len.to_string()).into());
+            return Err(source
+                .input_error(Class::Truncated, place(), expected, len.to_string())
+                .into());
         }
         let raw = source.read(at, INFO_BYTES, "the record of COPC")?;
         let n = Numbers(&raw);
@@ -75,7 +80,7 @@ impl Octree {
         if !is_cube || !spacing.is_finite() || spacing <= 0.0 {
             let found = format!("centre {centre:?}, half side {half}, spacing {spacing}");
             return Err(source
-                .bad(Class::OutOfBounds, place(), "a cube and a spacing", found)
+                .input_error(Class::OutOfBounds, place(), "a cube and a spacing", found)
                 .into());
         }
         let corner = centre.map(|x| x - half);
@@ -118,18 +123,18 @@ impl Octree {
         let deepest = self.deepest_level(options);
         let bounds = options.bounds.as_ref();
         while let Some((at, len)) = pages.pop() {
-            let bad = |class, expected: String, found: String| {
-                ConvertError::from(source.bad(class, Place::Byte(at), expected, found))
+            let input_error = |class, expected: String, found: String| {
+                ConvertError::from(source.input_error(class, Place::Byte(at), expected, found))
             };
             if !visited_pages.insert(at) {
-                return Err(bad(
+                return Err(input_error(
                     Class::Duplicate,
                     "each page of the octree once".into(),
                     "one twice".into(),
                 ));
             }
             if at.checked_add(len).is_none_or(|end| end > source.len()) {
-                return Err(bad(
+                return Err(input_error(
                     Class::Truncated,
                     format!("a page of {len} bytes"),
                     "the end".into(),
@@ -137,7 +142,7 @@ impl Octree {
             }
             if len % ENTRY_BYTES != 0 {
                 let expected = format!("a page of entries of {ENTRY_BYTES} bytes");
-                return Err(bad(Class::Misaligned, expected, len.to_string()));
+                return Err(input_error(Class::Misaligned, expected, len.to_string()));
             }
             let raw = source.read(at, len, "a page of the octree")?;
             for (number, entry) in (0..).zip(raw.chunks_exact(32)) {
@@ -152,7 +157,9 @@ impl Octree {
                 entry.check(source, &place)?;
                 if entry.points >= 0 && !keys.insert(entry.key) {
                     let found = format!("{} twice", entry.name());
-                    return Err(source.bad(Class::Duplicate, place, "each key once", found).into());
+                    return Err(source
+                        .input_error(Class::Duplicate, place, "each key once", found)
+                        .into());
                 }
                 if !self.is_selected(entry.key, deepest, bounds) {
                     continue;
@@ -186,23 +193,23 @@ impl PageEntry {
     }
 
     fn check(&self, source: &Source, place: &Place) -> Result<(), ConvertError> {
-        let bad = |class, expected: &str, found: String| {
-            Err(source.bad(class, place.clone(), expected, found).into())
+        let input_error = |class, expected: &str, found: String| {
+            Err(source.input_error(class, place.clone(), expected, found).into())
         };
         let [level, cells @ ..] = self.key;
         let side = if (0..=MAX_LEVEL).contains(&level) { 1_i64 << level } else { 0 };
         if cells.iter().any(|cell| !(0..side).contains(&i64::from(*cell))) {
-            return bad(Class::OutOfBounds, "a cell of the level", self.name());
+            return input_error(Class::OutOfBounds, "a cell of the level", self.name());
         }
         if self.points < -1 || (self.points != 0 && self.bytes < 0) {
             let found = format!("{} points in {} bytes", self.points, self.bytes);
-            return bad(Class::Negative, "counts of 0 or more, or -1 for a page", found);
+            return input_error(Class::Negative, "counts of 0 or more, or -1 for a page", found);
         }
         let bytes = u64::try_from(self.bytes).unwrap_or(0);
         let end = self.at.checked_add(bytes);
         if self.points != 0 && end.is_none_or(|end| end > source.len()) {
             let found = format!("{bytes} bytes from {}", self.at);
-            return bad(Class::OutOfBounds, "a node in the file", found);
+            return input_error(Class::OutOfBounds, "a node in the file", found);
         }
         Ok(())
     }
@@ -214,7 +221,7 @@ const MAX_LEVEL: i32 = 30;
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::stock_files::{check_good, expected, folder, read_all};
+    use super::super::super::stock_files::{check_good, folder, read_all, read_expected};
     use crate::read::{Bounds, Input, ReadOptions};
     use crate::{Format, read};
 
@@ -225,7 +232,7 @@ mod tests {
 
     #[test]
     fn refuses_broken_files() {
-        for (name, facts) in expected("copc")["broken"].as_object().unwrap() {
+        for (name, facts) in read_expected("copc")["broken"].as_object().unwrap() {
             let path = folder("copc").join(name);
             let reader = read::open(Input::path(path), Some(Format::Copc), &ReadOptions::default());
             let error = reader.and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
@@ -240,7 +247,7 @@ mod tests {
 
     #[test]
     fn filters_nodes_by_box_and_spacing() {
-        for (name, facts) in expected("copc")["files"].as_object().unwrap() {
+        for (name, facts) in read_expected("copc")["files"].as_object().unwrap() {
             let numbers = |side: &str| serde_json::from_value(facts["box"][side].clone()).unwrap();
             let bounds = Some(Bounds { min: numbers("min"), max: numbers("max") });
             let options = ReadOptions { bounds, ..ReadOptions::default() };

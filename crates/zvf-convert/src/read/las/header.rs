@@ -57,14 +57,18 @@ impl LasHeader {
         let start = source.read(0, source.len().min(4), "the magic")?;
         if start != MAGIC {
             let found = format!("{start:02x?}");
-            return Err(source.bad(Class::BadMagic, Place::Byte(0), "LASF", found).into());
+            return Err(source.input_error(Class::BadMagic, Place::Byte(0), "LASF", found).into());
         }
         let raw = source.read(0, MIN_HEADER_BYTES, "the header")?;
         let (major, minor) = (Numbers(&raw).u8(24), Numbers(&raw).u8(25));
         if major != 1 || minor > 4 {
             let found = format!("{major}.{minor}");
-            let bad =
-                source.bad(Class::UnsupportedVersion, Place::Byte(24), "version 1.0 to 1.4", found);
+            let bad = source.input_error(
+                Class::UnsupportedVersion,
+                Place::Byte(24),
+                "version 1.0 to 1.4",
+                found,
+            );
             return Err(bad.into());
         }
         let needed = match minor {
@@ -76,7 +80,7 @@ impl LasHeader {
         if size < needed {
             let expected = format!("a header of {needed} bytes or more");
             return Err(source
-                .bad(Class::BadShape, Place::Byte(94), expected, size.to_string())
+                .input_error(Class::BadShape, Place::Byte(94), expected, size.to_string())
                 .into());
         }
         let raw = source.read(0, size, "the header")?;
@@ -115,26 +119,30 @@ impl LasHeader {
         }
         let expected = format!("points from byte {size} to {}", source.len());
         let found = self.points_at.to_string();
-        Err(source.bad(Class::OutOfBounds, Place::Byte(96), expected, found).into())
+        Err(source.input_error(Class::OutOfBounds, Place::Byte(96), expected, found).into())
     }
 
     fn check_format(&self, source: &Source) -> Result<(), ConvertError> {
         let Some(size) = RECORD_BYTES.get(usize::from(self.point_format)) else {
             let found = self.point_format.to_string();
             return Err(source
-                .bad(Class::Unsupported, Place::Byte(104), "point format 0 to 10", found)
+                .input_error(Class::Unsupported, Place::Byte(104), "point format 0 to 10", found)
                 .into());
         };
         if self.point_format > 5 && self.minor < 4 {
             let found = format!("format {} in version 1.{}", self.point_format, self.minor);
             let expected = "point formats 6 to 10 in version 1.4 only";
-            return Err(source.bad(Class::Unsupported, Place::Byte(104), expected, found).into());
+            return Err(source
+                .input_error(Class::Unsupported, Place::Byte(104), expected, found)
+                .into());
         }
         if self.record_bytes < *size {
             let expected =
                 format!("points of {size} bytes or more in format {}", self.point_format);
             let found = self.record_bytes.to_string();
-            return Err(source.bad(Class::BadShape, Place::Byte(105), expected, found).into());
+            return Err(source
+                .input_error(Class::BadShape, Place::Byte(105), expected, found)
+                .into());
         }
         Ok(())
     }
@@ -144,11 +152,14 @@ impl LasHeader {
         if !self.scales.iter().all(is_valid) {
             let found = format!("{:?}", self.scales);
             let expected = "finite scales other than 0";
-            return Err(source.bad(Class::OutOfBounds, Place::Byte(131), expected, found).into());
+            return Err(source
+                .input_error(Class::OutOfBounds, Place::Byte(131), expected, found)
+                .into());
         }
         if !self.offsets.iter().all(|offset| offset.is_finite()) {
             let found = format!("{:?}", self.offsets);
-            let bad = source.bad(Class::OutOfBounds, Place::Byte(155), "finite offsets", found);
+            let bad =
+                source.input_error(Class::OutOfBounds, Place::Byte(155), "finite offsets", found);
             return Err(bad.into());
         }
         Ok(())
@@ -161,7 +172,8 @@ impl LasHeader {
             if legacy_count != 0 && legacy_count != self.count {
                 let expected = format!("0 or {} points, as byte 247 says", self.count);
                 let found = legacy_count.to_string();
-                let bad = source.bad(Class::CountMismatch, Place::Byte(107), expected, found);
+                let bad =
+                    source.input_error(Class::CountMismatch, Place::Byte(107), expected, found);
                 return Err(bad.into());
             }
         }
@@ -174,7 +186,9 @@ impl LasHeader {
             let at = if self.minor == 4 { 247 } else { 107 };
             let expected = format!("{} points of {} bytes", self.count, self.record_bytes);
             let found = format!("{remaining_bytes} bytes from byte {}", self.points_at);
-            return Err(source.bad(Class::Truncated, Place::Byte(at), expected, found).into());
+            return Err(source
+                .input_error(Class::Truncated, Place::Byte(at), expected, found)
+                .into());
         }
         Ok(())
     }
@@ -188,8 +202,12 @@ impl LasHeader {
         let available_bytes = self.points_at.saturating_sub(at);
         if u64::from(count) > available_bytes / VLR_BYTES {
             let expected = format!("records in {available_bytes} bytes before the points");
-            let bad =
-                source.bad(Class::CountMismatch, Place::Byte(100), expected, count.to_string());
+            let bad = source.input_error(
+                Class::CountMismatch,
+                Place::Byte(100),
+                expected,
+                count.to_string(),
+            );
             return Err(bad.into());
         }
         for _ in 0..count {
@@ -221,13 +239,17 @@ impl LasHeader {
         if at < self.points_at || at > source.len() {
             let expected = format!("EVLRs from byte {} to {}", self.points_at, source.len());
             return Err(source
-                .bad(Class::OutOfBounds, Place::Byte(235), expected, at.to_string())
+                .input_error(Class::OutOfBounds, Place::Byte(235), expected, at.to_string())
                 .into());
         }
         if u64::from(count) > available_bytes / EVLR_BYTES {
             let expected = format!("EVLRs in {available_bytes} bytes");
-            let bad =
-                source.bad(Class::CountMismatch, Place::Byte(243), expected, count.to_string());
+            let bad = source.input_error(
+                Class::CountMismatch,
+                Place::Byte(243),
+                expected,
+                count.to_string(),
+            );
             return Err(bad.into());
         }
         for _ in 0..count {
@@ -260,7 +282,9 @@ impl LasHeader {
             let expected =
                 format!("a record {:?} {} that ends by byte {end}", record.user, record.id);
             let found = format!("{} bytes from {}", record.len, record.at);
-            return Err(source.bad(Class::Truncated, Place::Byte(at), expected, found).into());
+            return Err(source
+                .input_error(Class::Truncated, Place::Byte(at), expected, found)
+                .into());
         };
         self.records.push(record);
         Ok(next)

@@ -144,7 +144,7 @@ pub(crate) fn read_fields(
         if raw.len() % EXTRA_BYTES != 0 {
             let expected = format!("descriptions of {EXTRA_BYTES} bytes");
             let found = format!("{} bytes", raw.len());
-            return Err(source.bad(Class::Misaligned, place(), expected, found).into());
+            return Err(source.input_error(Class::Misaligned, place(), expected, found).into());
         }
         for description in raw.chunks_exact(EXTRA_BYTES) {
             let Some(field) = parse_extra_field(Numbers(description), at) else {
@@ -158,7 +158,9 @@ pub(crate) fn read_fields(
             if at > end {
                 let expected = format!("extra bytes that fit a point of {end} bytes");
                 let found = format!("{:?} up to byte {at}", field.name);
-                return Err(source.bad(Class::CountMismatch, place(), expected, found).into());
+                return Err(source
+                    .input_error(Class::CountMismatch, place(), expected, found)
+                    .into());
             }
             if field.size() > 0 {
                 fields.push(field);

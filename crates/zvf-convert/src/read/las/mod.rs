@@ -32,9 +32,9 @@ use super::crs;
 use super::geojson::with_units;
 use super::input::Bytes;
 use super::record::block_rows;
-use super::roles::{OBJECT, axes, point_kind};
+use super::roles::{OBJECT, default_axes, point_kind};
 use super::source::{Numbers, Source};
-use super::values::column;
+use super::values::new_column;
 use super::{Bounds, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::Place;
@@ -109,7 +109,7 @@ fn choose_columns(
         let names = || fields.iter().map(|field| format!("{:?}", field.name)).collect::<Vec<_>>();
         let missing = || {
             let place = Place::Named("the attributes of a point".to_owned());
-            source.bad(
+            source.input_error(
                 Class::InvalidArgument,
                 place,
                 format!("one called {name:?}"),
@@ -137,7 +137,7 @@ fn choose_columns(
     let kind = point_kind(options, source.format())?;
     if kind != Kind::PointCloud {
         let place = Place::Named("the file".to_owned());
-        let bad = source.bad(Class::Unsupported, place, "a point_cloud", kind.to_string());
+        let bad = source.input_error(Class::Unsupported, place, "a point_cloud", kind.to_string());
         return Err(bad.into());
     }
     Ok(PointSchema {
@@ -158,7 +158,7 @@ fn build_header(
     mut left_out: Vec<String>,
 ) -> Result<Header, ConvertError> {
     let fields = schema.fields.iter().map(|field| {
-        let empty = column(field.dtype(), field.width, Vec::new())?;
+        let empty = new_column(field.dtype(), field.width, Vec::new())?;
         Ok(field_with_description(field, empty))
     });
     let fields = fields.collect::<Result<_, ConvertError>>()?;
@@ -167,7 +167,7 @@ fn build_header(
     }
     let record = record::read_record(las, source, &mut left_out)?;
     let crs = find_crs(las, source)?;
-    let unit = crs.as_ref().and_then(crs::unit);
+    let unit = crs.as_ref().and_then(crs::find_unit);
     let header = Header {
         fields,
         crs,
@@ -175,7 +175,7 @@ fn build_header(
         objects: schema.object.is_some(),
         vertices: Some(las.count),
         left_out,
-        ..Header::new(schema.kind, axes(3), column(FLOAT64, 3, Vec::new())?)
+        ..Header::new(schema.kind, default_axes(3), new_column(FLOAT64, 3, Vec::new())?)
     };
     Ok(with_units(header, unit))
 }

@@ -8,9 +8,9 @@ use super::chunks::{Chunk, ChunkDecoder, Compression};
 use super::header::LasHeader;
 use super::layout::{FLOAT64, Form, LasField};
 use crate::ConvertError;
-use crate::read::roles::owner;
+use crate::read::roles::owner_at;
 use crate::read::source::{Numbers, Source};
-use crate::read::values::{column, no_batch};
+use crate::read::values::{batch_error, new_column};
 
 /// The remaining points of a file.
 pub(super) enum PointReader {
@@ -84,15 +84,16 @@ pub(super) struct PointSchema {
 impl PointSchema {
     /// Decodes whole records into a batch.
     pub(super) fn decode_batch(&self, records: &[u8]) -> Result<Batch, ConvertError> {
-        let mut batch = Batch::new(self.kind, column(FLOAT64, 3, self.decode_positions(records))?);
+        let mut batch =
+            Batch::new(self.kind, new_column(FLOAT64, 3, self.decode_positions(records))?);
         for field in &self.fields {
-            batch = batch.with_field(self.decode_field(field, records)?).map_err(no_batch)?;
+            batch = batch.with_field(self.decode_field(field, records)?).map_err(batch_error)?;
         }
         let Some(object) = &self.object else { return Ok(batch) };
         let ids = self.decode_field(object, records)?.column;
         let owners: Result<Vec<Option<ObjectId>>, _> =
-            (0..ids.len()).map(|row| owner(&ids, row, self.kind, "LAS")).collect();
-        batch.with_vertex_objects(owners?).map_err(no_batch)
+            (0..ids.len()).map(|row| owner_at(&ids, row, self.kind, "LAS")).collect();
+        batch.with_vertex_objects(owners?).map_err(batch_error)
     }
 
     /// Returns the scaled position of a record.
@@ -133,7 +134,7 @@ impl PointSchema {
                 .flat_map(f64::to_le_bytes)
                 .collect(),
         };
-        Ok(field_with_description(field, column(field.dtype(), field.width, bytes)?))
+        Ok(field_with_description(field, new_column(field.dtype(), field.width, bytes)?))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tests of files of laspy and `LASzip`: valid and broken.
 
-use super::super::stock_files::{check_broken, check_good, expected, folder, hash, read_input};
+use super::super::stock_files::{
+    check_broken, check_good, folder, hash, read_expected, read_input,
+};
 use crate::read::{ColumnRoles, Input, ReadOptions};
 
 #[test]
@@ -10,7 +12,7 @@ fn reads_stock_files() {
 
 #[test]
 fn reads_equal_points_in_small_batches() {
-    let expected = expected("las");
+    let expected = read_expected("las");
     for name in ["chunks.laz", "extra7.laz", "f5.las"] {
         let options = ReadOptions { batch_rows: 7, ..ReadOptions::default() };
         let bytes = std::fs::read(folder("las").join(name)).unwrap();

@@ -36,9 +36,9 @@ impl Array {
         reopen: Option<&Reopen<'_>>,
     ) -> Result<Self, ConvertError> {
         let header = ArrayHeader::read(&mut bytes)?;
-        let start = bytes.at();
-        let bad = |class, expected: &str, found: String| {
-            bytes.bad(class, Place::Named("shape".to_owned()), expected, found)
+        let start = bytes.position();
+        let input_error = |class, expected: &str, found: String| {
+            bytes.input_error(class, Place::Named("shape".to_owned()), expected, found)
         };
         let is_plain = matches!(header.fields.as_slice(), [only] if only.name.is_empty());
         let (rows, width) = match header.shape.as_slice() {
@@ -47,7 +47,7 @@ impl Array {
             _ => {
                 let expected = if is_plain { "one or two axes" } else { "one axis of records" };
                 let hint = "reshape the array: one row a vertex";
-                let bad = bad(Class::BadShape, expected, format!("{:?}", header.shape));
+                let bad = input_error(Class::BadShape, expected, format!("{:?}", header.shape));
                 return Err(bad.with_hint(hint).into());
             }
         };
@@ -58,14 +58,16 @@ impl Array {
         let stride = fields.iter().fold(0_usize, |sum, field| sum.saturating_add(field.size()));
         if width == 0 || width > MAX_ROW_VALUES || !(1..=MAX_ROW_BYTES).contains(&stride) {
             let expected = "rows of 1 byte to 1 MiB";
-            return Err(bad(Class::BadShape, expected, format!("{:?}", header.shape)).into());
+            return Err(
+                input_error(Class::BadShape, expected, format!("{:?}", header.shape)).into()
+            );
         }
         let claimed = header
             .element_count()
             .and_then(|_| rows.checked_mul(u64::try_from(stride).ok()?)?.checked_add(start));
         let Some(claimed) = claimed else {
             let found = format!("{:?}", header.shape);
-            return Err(bad(Class::Overflow, "fewer than 2^64 bytes", found).into());
+            return Err(input_error(Class::Overflow, "fewer than 2^64 bytes", found).into());
         };
         let source = match header.fortran_order && width > 1 && rows > 1 {
             true => RowSource::open_columns(&bytes, reopen, [rows, width, start], stride)?,
@@ -146,7 +148,7 @@ impl RowSource {
     ) -> Result<Self, ConvertError> {
         let Some(reopen) = reopen else {
             let place = Place::Named("fortran_order".to_owned());
-            let bad = bytes.bad(Class::Unsupported, place, "False in a stream", "True");
+            let bad = bytes.input_error(Class::Unsupported, place, "False in a stream", "True");
             let hint = "give the file itself, or write it with np.ascontiguousarray()";
             return Err(bad.with_hint(hint).into());
         };
@@ -165,7 +167,7 @@ impl RowSource {
             let place = Place::Named("shape".to_owned());
             let expected = format!("at most {MAX_COLUMNS} columns in Fortran order");
             let hint = "write it with np.ascontiguousarray()";
-            let bad = bytes.bad(Class::LimitExceeded, place, expected, width.to_string());
+            let bad = bytes.input_error(Class::LimitExceeded, place, expected, width.to_string());
             return Err(bad.with_hint(hint).into());
         }
         Ok(Self::Columns(columns, size))
@@ -183,9 +185,10 @@ impl RowSource {
         if last.peek()?.is_empty() {
             return Ok(());
         }
-        let place = Place::Byte(last.at());
+        let place = Place::Byte(last.position());
         let hint = "several arrays in one file are not read: write them one by one, or as npz";
-        let bad = last.bad(Class::Trailing, place, "the end after the last row", "more bytes");
+        let bad =
+            last.input_error(Class::Trailing, place, "the end after the last row", "more bytes");
         Err(bad.with_hint(hint).into())
     }
 }
@@ -198,7 +201,7 @@ fn check_length(bytes: &Bytes, claimed: u64) -> Result<(), ConvertError> {
         let place = Place::Named("shape".to_owned());
         let expected = format!("a file of {claimed} bytes");
         let found = metadata.len().to_string();
-        return Err(bytes.bad(Class::Truncated, place, expected, found).into());
+        return Err(bytes.input_error(Class::Truncated, place, expected, found).into());
     }
     Ok(())
 }

@@ -31,30 +31,34 @@ pub(in crate::read) struct ArrayHeader {
 impl ArrayHeader {
     /// Reads the header at the start of `bytes`.
     pub(in crate::read) fn read(bytes: &mut Bytes) -> Result<Self, ConvertError> {
-        let start = bytes.at();
-        let magic: [u8; 8] = bytes.array("the magic and version")?;
+        let start = bytes.position();
+        let magic: [u8; 8] = bytes.read_array("the magic and version")?;
         let [b @ .., major, minor] = magic;
         if b != *b"\x93NUMPY" {
             let found = format!("{b:02x?}");
-            return Err(bytes.bad(Class::BadMagic, Place::Byte(start), "93 NUMPY", found).into());
+            return Err(bytes
+                .input_error(Class::BadMagic, Place::Byte(start), "93 NUMPY", found)
+                .into());
         }
         let length = match (major, minor) {
-            (1, 0) => u16::from_le_bytes(bytes.array("the length of the header")?).into(),
-            (2 | 3, 0) => u32::from_le_bytes(bytes.array("the length of the header")?),
+            (1, 0) => u16::from_le_bytes(bytes.read_array("the length of the header")?).into(),
+            (2 | 3, 0) => u32::from_le_bytes(bytes.read_array("the length of the header")?),
             _ => {
                 let place = Place::Byte(start.saturating_add(6));
                 let found = format!("{major}.{minor}");
                 let expected = "version 1.0, 2.0 or 3.0";
-                return Err(bytes.bad(Class::UnsupportedVersion, place, expected, found).into());
+                return Err(bytes
+                    .input_error(Class::UnsupportedVersion, place, expected, found)
+                    .into());
             }
         };
-        let at = bytes.at();
-        let bad = |class, expected: &str, found: String| {
-            ConvertError::from(bytes.bad(class, Place::Byte(at), expected, found))
+        let at = bytes.position();
+        let input_error = |class, expected: &str, found: String| {
+            ConvertError::from(bytes.input_error(class, Place::Byte(at), expected, found))
         };
         let length = usize::try_from(length).ok().filter(|length| *length <= MAX_HEADER_BYTES);
         let Some(length) = length else {
-            return Err(bad(
+            return Err(input_error(
                 Class::LimitExceeded,
                 "a header of at most 1 MiB",
                 "a longer one".into(),
@@ -64,7 +68,7 @@ impl ArrayHeader {
         bytes.read(&mut text, "the header")?;
         let to_error = |fault: Fault| {
             let place = Place::Byte(at.saturating_add(to_u64(fault.at)));
-            let bad = bytes.bad(fault.class, place, fault.expected, fault.found);
+            let bad = bytes.input_error(fault.class, place, fault.expected, fault.found);
             fault.hint.map_or(bad.clone(), |hint| bad.with_hint(hint))
         };
         Ok(Parser { text: &text, at: 0 }.parse_header().map_err(|fault| to_error(*fault))?)
@@ -108,7 +112,7 @@ impl Parser<'_> {
                 "shape" => shape = Some(self.parse_numbers()?),
                 _ => {
                     let expected = "descr, fortran_order or shape";
-                    return Err(fault(Class::BadTag, start, expected, format!("{key:?}")));
+                    return Err(new_fault(Class::BadTag, start, expected, format!("{key:?}")));
                 }
             }
             if !self.accept(b',') {
@@ -116,7 +120,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        let missing = |name| fault(Class::Truncated, self.at, name, "none".into());
+        let missing = |name| new_fault(Class::Truncated, self.at, name, "none".into());
         Ok(ArrayHeader {
             fields: fields.ok_or_else(|| missing("the key descr"))?,
             fortran_order: fortran_order.ok_or_else(|| missing("the key fortran_order"))?,
@@ -151,7 +155,7 @@ impl Parser<'_> {
                 u32::try_from(width).ok().filter(|width| (1..=MAX_FIELD_VALUES).contains(width));
             let width = width.ok_or_else(|| {
                 let expected = "from 1 to 4096 values in a field";
-                fault(Class::BadShape, start, expected, "another number".into())
+                new_fault(Class::BadShape, start, expected, "another number".into())
             })?;
             fields.push(RecordField { name, dtype, width });
             if !self.accept(b',') {
@@ -160,7 +164,7 @@ impl Parser<'_> {
             }
         }
         if fields.is_empty() {
-            return Err(fault(Class::BadShape, self.at, "a field", "none".into()));
+            return Err(new_fault(Class::BadShape, self.at, "a field", "none".into()));
         }
         Ok(fields)
     }
@@ -182,7 +186,7 @@ impl Parser<'_> {
         let word = self.parse_string("a type")?;
         word.parse::<Dtype>().map_err(|_no_such_type| {
             let expected = "a type of numbers, booleans or text such as '<f4'";
-            let mut fault = fault(Class::Unsupported, start, expected, format!("{word:?}"));
+            let mut fault = new_fault(Class::Unsupported, start, expected, format!("{word:?}"));
             fault.hint = Some("convert the array with astype() first");
             fault
         })
@@ -237,7 +241,7 @@ impl Parser<'_> {
                 byte if *byte == quote => {
                     self.at = start + consumed;
                     return String::from_utf8(bytes).map_err(|_no_text| {
-                        fault(Class::Encoding, start, "text in UTF-8", "other bytes".into())
+                        new_fault(Class::Encoding, start, "text in UTF-8", "other bytes".into())
                     });
                 }
                 b'\\' => {
@@ -247,7 +251,7 @@ impl Parser<'_> {
                 byte => bytes.push(*byte),
             }
         }
-        Err(fault(Class::Truncated, start, "a closing quote", "the end".into()))
+        Err(new_fault(Class::Truncated, start, "a closing quote", "the end".into()))
     }
 
     fn expect_byte(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
@@ -277,11 +281,11 @@ impl Parser<'_> {
             Some(byte) => format!("{:?}", char::from(*byte)),
             None => "the end".to_owned(),
         };
-        fault(Class::Encoding, self.at, expected, found)
+        new_fault(Class::Encoding, self.at, expected, found)
     }
 }
 
-fn fault(class: Class, at: usize, expected: &'static str, found: String) -> Box<Fault> {
+fn new_fault(class: Class, at: usize, expected: &'static str, found: String) -> Box<Fault> {
     Box::new(Fault { class, at, expected, found, hint: None })
 }
 

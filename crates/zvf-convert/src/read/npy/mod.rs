@@ -46,7 +46,7 @@ impl Iterator for Pieces {
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.array.read_rows(self.piece_rows) {
-            Ok(Some(records)) => Some(self.table.piece(&records)),
+            Ok(Some(records)) => Some(self.table.make_piece(&records)),
             Ok(None) => None,
             Err(error) => Some(Err(error)),
         }

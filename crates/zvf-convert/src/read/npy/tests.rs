@@ -61,7 +61,7 @@ fn skips_pieces_without_reading_them() {
         let rest = |reader: Reader| -> Vec<Vec<u8>> {
             let batch = |piece| match piece {
                 Ok(Piece::Vertices(batch)) => batch.positions().bytes().to_vec(),
-                other => panic!("{other:?}"),
+                piece => panic!("{piece:?}"),
             };
             reader.map(batch).collect()
         };

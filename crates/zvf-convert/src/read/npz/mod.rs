@@ -23,9 +23,9 @@ use super::input::Bytes;
 use super::npy::Array;
 use super::record::{Vertices, block_rows};
 use super::roles::{
-    AXES, MAX_CORNERS, OBJECT, POSITIONS, RecordField, axes, check_position_type, owner,
+    AXES, MAX_CORNERS, OBJECT, POSITIONS, RecordField, check_position_type, default_axes, owner_at,
 };
-use super::values::{NamedValues, Values, column};
+use super::values::{NamedValues, Values, new_column};
 use super::zip::Archive;
 use super::{ElementHeader, Format, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
@@ -34,7 +34,7 @@ use crate::error::{BadInput, Place};
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let Some(path) = bytes.path() else {
         let hint = "give the file itself";
-        let bad = bad(Class::Unsupported, "the archive", "a file", "a stream");
+        let bad = input_error(Class::Unsupported, "the archive", "a file", "a stream");
         return Err(bad.with_hint(hint).into());
     };
     let archive = Archive::open(path, Format::Npz)?;
@@ -56,7 +56,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             let expected = format!("{rows} rows, as many as there are positions");
             let found = named.array.rows().to_string();
             let hint = "say which arrays are wanted";
-            return Err(bad(Class::CountMismatch, &named.name, expected, found)
+            return Err(input_error(Class::CountMismatch, &named.name, expected, found)
                 .with_hint(hint)
                 .into());
         }
@@ -68,7 +68,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         if named.field().dtype != dtype {
             let (expected, found) = (dtype.to_string(), named.field().dtype.to_string());
             let hint = "convert the arrays with astype() first";
-            return Err(bad(Class::Unsupported, &named.name, expected, found)
+            return Err(input_error(Class::Unsupported, &named.name, expected, found)
                 .with_hint(hint)
                 .into());
         }
@@ -76,11 +76,11 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     for named in object.iter().chain(&elements) {
         if !matches!(named.field().dtype.kind, DtypeKind::Int | DtypeKind::UInt) {
             let found = named.field().dtype.to_string();
-            return Err(bad(Class::Unsupported, &named.name, "whole numbers", found).into());
+            return Err(input_error(Class::Unsupported, &named.name, "whole numbers", found).into());
         }
     }
     let axes = match positions.as_slice() {
-        [_] => axes(width),
+        [_] => default_axes(width),
         several => several.iter().map(|named| named.name.clone()).collect(),
     };
     let columns = fields.iter().map(|array| {
@@ -108,13 +108,13 @@ fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<K
         Some(width) => {
             let expected = format!("from 2 to {MAX_CORNERS} vertices a row");
             let name = elements.map_or("", |named| named.name.as_str());
-            return Err(bad(Class::BadShape, name, expected, width.to_string()).into());
+            return Err(input_error(Class::BadShape, name, expected, width.to_string()).into());
         }
     };
     let kind = options.kind.unwrap_or(inferred);
     if kind.has_links() && elements.is_none() {
         let expected = format!("an array of edges or faces of a {kind}");
-        return Err(bad(Class::InvalidArgument, "the archive", expected, "none").into());
+        return Err(input_error(Class::InvalidArgument, "the archive", expected, "none").into());
     }
     Ok(kind)
 }
@@ -145,7 +145,7 @@ impl<'a> MemberArrays<'a> {
             Some(member) => {
                 let reopen = |at| {
                     let mut bytes = self.archive.read(member)?;
-                    bytes.pass(at)?;
+                    bytes.read_past(at)?;
                     Ok(bytes)
                 };
                 let array = Array::open(self.archive.read(member)?, Some(&reopen))?;
@@ -153,7 +153,7 @@ impl<'a> MemberArrays<'a> {
                     [only] if only.name.is_empty() => Ok(array),
                     _ => {
                         let found = "records with fields";
-                        Err(bad(Class::Unsupported, name, "plain values", found).into())
+                        Err(input_error(Class::Unsupported, name, "plain values", found).into())
                     }
                 }
             }
@@ -161,7 +161,8 @@ impl<'a> MemberArrays<'a> {
                 let listed: Vec<String> =
                     self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
                 let expected = format!("an array {name:?}");
-                Err(bad(Class::InvalidArgument, "the archive", expected, listed.join(", ")).into())
+                Err(input_error(Class::InvalidArgument, "the archive", expected, listed.join(", "))
+                    .into())
             }
         }
     }
@@ -179,7 +180,8 @@ impl<'a> MemberArrays<'a> {
             let expected = "an array \"positions\", or \"x\", \"y\", \"z\"";
             let names: Vec<String> =
                 self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
-            let bad = bad(Class::InvalidArgument, "the archive", expected, names.join(", "));
+            let bad =
+                input_error(Class::InvalidArgument, "the archive", expected, names.join(", "));
             return Err(bad.with_hint("say which arrays are positions").into());
         }
         let object = options.columns.object.clone().or_else(|| find_name(OBJECT));
@@ -250,7 +252,7 @@ impl Pieces {
         let owners = match &mut self.object {
             Some(named) => {
                 let dtype = named.field().dtype;
-                named.array.read_rows(rows)?.map(|block| column(dtype, 1, block)).transpose()?
+                named.array.read_rows(rows)?.map(|block| new_column(dtype, 1, block)).transpose()?
             }
             None => None,
         };
@@ -267,7 +269,7 @@ impl Pieces {
                 self.vertices.positions.push_bytes(value);
             }
             let object =
-                owners.as_ref().map(|owners| owner(owners, row, kind, "npz")).transpose()?;
+                owners.as_ref().map(|owners| owner_at(owners, row, kind, "npz")).transpose()?;
             self.vertices.end_row(object.flatten().or(kind.is_chain().then_some(ObjectId(0))), 0);
         }
         self.vertices.take().map(Some)
@@ -278,7 +280,7 @@ impl Pieces {
         let field = named.field();
         let rows = block_rows(named.array.stride(), self.batch_rows);
         let Some(bytes) = named.array.read_rows(rows)? else { return Ok(None) };
-        let stored = column(field.dtype, field.width, bytes)?;
+        let stored = new_column(field.dtype, field.width, bytes)?;
         let width = usize_from_u32(field.width);
         let mut vertices = Values::new(Dtype::INT64, field.width);
         for row in 0..stored.len() {
@@ -293,7 +295,7 @@ impl Pieces {
                     vertex.and_then(|vertex| i64::try_from(vertex).ok()).ok_or_else(|| {
                         let expected = format!("a vertex below {}", self.vertex_count);
                         let found = stored.value(row, corner).to_string();
-                        bad(Class::OutOfBounds, &named.name, expected, found)
+                        input_error(Class::OutOfBounds, &named.name, expected, found)
                     })?;
                 vertices.push_bytes(&vertex.to_le_bytes());
             }
@@ -302,7 +304,7 @@ impl Pieces {
     }
 }
 
-fn bad(
+fn input_error(
     class: Class,
     name: &str,
     expected: impl Into<String>,

@@ -116,12 +116,12 @@ fn reads_arrays_in_step() {
         types: vec![],
     };
     let chains = ReadOptions { columns, kind: Some(Kind::Polyline), ..ReadOptions::default() };
-    let one = |bytes: &[u8]| array("|u1", "(2,)", bytes);
+    let two_rows = |bytes: &[u8]| array("|u1", "(2,)", bytes);
     let members = [
-        ("x.npy", one(&[1, 2])),
-        ("y.npy", one(&[3, 4])),
-        ("t.npy", one(&[5, 5])),
-        ("q", one(&[0, 0])),
+        ("x.npy", two_rows(&[1, 2])),
+        ("y.npy", two_rows(&[3, 4])),
+        ("t.npy", two_rows(&[5, 5])),
+        ("q", two_rows(&[0, 0])),
     ];
     assert_eq!(
         dump_file(Format::Npz, &archive(&members, true, false), &chains).unwrap(),

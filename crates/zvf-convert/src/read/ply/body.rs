@@ -58,7 +58,7 @@ impl Body {
         property: &Property,
         to: &mut Vec<u8>,
     ) -> Result<(), ConvertError> {
-        self.start = self.bytes.at();
+        self.start = self.bytes.position();
         if self.encoding != Encoding::Text {
             let end = to.len();
             to.resize(end + value_size(property.dtype), 0);
@@ -70,7 +70,9 @@ impl Body {
             return Ok(());
         }
         let found = format!("{:?}", self.word);
-        Err(self.bad(Class::Encoding, &property.name, property.dtype.to_string(), found).into())
+        Err(self
+            .input_error(Class::Encoding, &property.name, property.dtype.to_string(), found)
+            .into())
     }
 
     /// Reads the next value, of the integer type `dtype`.
@@ -79,10 +81,10 @@ impl Body {
             self.read_word(name)?;
             return self.word.parse().map_err(|_no_number| {
                 let found = format!("{:?}", self.word);
-                self.bad(Class::Encoding, name, "a whole number", found).into()
+                self.input_error(Class::Encoding, name, "a whole number", found).into()
             });
         }
-        self.start = self.bytes.at();
+        self.start = self.bytes.position();
         let mut bytes = [0; 8];
         let slot = bytes.get_mut(..value_size(dtype)).unwrap_or_default();
         self.bytes.read(slot, name)?;
@@ -101,7 +103,8 @@ impl Body {
     pub(super) fn read_length(&mut self, count: Dtype, name: &str) -> Result<u64, ConvertError> {
         let length = self.read_integer(count, name)?;
         u64::try_from(length).map_err(|_negative| {
-            self.bad(Class::Negative, name, "a length of 0 or more", length.to_string()).into()
+            self.input_error(Class::Negative, name, "a length of 0 or more", length.to_string())
+                .into()
         })
     }
 
@@ -164,16 +167,16 @@ impl Body {
             }
             let blanks = buffer.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             if blanks == 0 {
-                self.start = self.bytes.at();
+                self.start = self.bytes.position();
                 let expected = "the end after the last element";
-                return Err(self.bad(Class::Trailing, "the end", expected, "more").into());
+                return Err(self.input_error(Class::Trailing, "the end", expected, "more").into());
             }
             self.bytes.take(blanks);
         }
     }
 
     /// Returns an error in the last value, which is of `property`.
-    pub(super) fn bad(
+    pub(super) fn input_error(
         &self,
         class: Class,
         property: &str,
@@ -184,7 +187,7 @@ impl Body {
             Encoding::Text => Place::Column { line: self.line, column: property.to_owned() },
             Encoding::LittleEndian | Encoding::BigEndian => Place::Byte(self.start),
         };
-        self.bytes.bad(class, place, expected, found)
+        self.bytes.input_error(class, place, expected, found)
     }
 
     /// Reads the next word into [`Self::word`].
@@ -194,7 +197,7 @@ impl Body {
             let buffer = self.bytes.peek()?;
             if buffer.is_empty() {
                 if self.word.is_empty() {
-                    let bad = self.bad(Class::Truncated, property, "a value", "the end");
+                    let bad = self.input_error(Class::Truncated, property, "a value", "the end");
                     return Err(bad.into());
                 }
                 return Ok(());
@@ -217,7 +220,8 @@ impl Body {
             self.bytes.take(blank_count + word_bytes);
             if self.word.len() > MAX_WORD_BYTES {
                 let expected = format!("a value of at most {MAX_WORD_BYTES} bytes");
-                let bad = self.bad(Class::LimitExceeded, property, expected, "a longer one");
+                let bad =
+                    self.input_error(Class::LimitExceeded, property, expected, "a longer one");
                 return Err(bad.into());
             }
             if is_complete && !self.word.is_empty() {

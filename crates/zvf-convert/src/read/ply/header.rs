@@ -56,11 +56,11 @@ impl PlyHeader {
         let mut encoding = None;
         let mut elements: Vec<PlyElement> = Vec::new();
         if lines.next()?.map(str::trim_end) != Some("ply") {
-            return Err(lines.bad(Class::BadMagic, "ply", "another first line").into());
+            return Err(lines.input_error(Class::BadMagic, "ply", "another first line").into());
         }
         loop {
             let Some(line) = lines.next()? else {
-                return Err(lines.bad(Class::Truncated, "end_header", "the end").into());
+                return Err(lines.input_error(Class::Truncated, "end_header", "the end").into());
             };
             let line = line.to_owned();
             let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
@@ -74,24 +74,34 @@ impl PlyHeader {
                         "binary_big_endian" => Encoding::BigEndian,
                         _ => {
                             let expected = "ascii, binary_little_endian or binary_big_endian";
-                            return Err(bad(lines, Class::Unsupported, expected, word).into());
+                            return Err(
+                                input_error(lines, Class::Unsupported, expected, word).into()
+                            );
                         }
                     });
                 }
                 ["format", _, version] => {
-                    return Err(
-                        bad(lines, Class::UnsupportedVersion, "version 1.0", version).into()
-                    );
+                    return Err(input_error(
+                        lines,
+                        Class::UnsupportedVersion,
+                        "version 1.0",
+                        version,
+                    )
+                    .into());
                 }
                 ["element", name, count] => {
                     let count = count.parse().ok();
                     let count = count.ok_or_else(|| {
-                        bad(lines, Class::Encoding, "a number of elements", &line)
+                        input_error(lines, Class::Encoding, "a number of elements", &line)
                     })?;
                     if elements.len() >= MAX_HEADER_ITEMS {
-                        return Err(
-                            bad(lines, Class::LimitExceeded, "at most 256 elements", name).into()
-                        );
+                        return Err(input_error(
+                            lines,
+                            Class::LimitExceeded,
+                            "at most 256 elements",
+                            name,
+                        )
+                        .into());
                     }
                     let name = (*name).to_owned();
                     elements.push(PlyElement { name, count, properties: Vec::new() });
@@ -101,27 +111,35 @@ impl PlyHeader {
                     let property = parse_property(lines, &words, &line, big_endian)?;
                     let properties = elements.last_mut().map(|element| &mut element.properties);
                     let Some(properties) = properties else {
-                        return Err(bad(lines, Class::Encoding, "an element first", &line).into());
+                        return Err(
+                            input_error(lines, Class::Encoding, "an element first", &line).into()
+                        );
                     };
                     if properties.iter().any(|existing| existing.name == property.name) {
                         let expected = "another name for each property";
-                        return Err(bad(lines, Class::Duplicate, expected, &property.name).into());
+                        return Err(
+                            input_error(lines, Class::Duplicate, expected, &property.name).into()
+                        );
                     }
                     if properties.len() >= MAX_HEADER_ITEMS {
                         let expected = "at most 256 properties of an element";
-                        return Err(
-                            bad(lines, Class::LimitExceeded, expected, &property.name).into()
-                        );
+                        return Err(input_error(
+                            lines,
+                            Class::LimitExceeded,
+                            expected,
+                            &property.name,
+                        )
+                        .into());
                     }
                     properties.push(property);
                 }
                 _ => {
                     let expected = "format, element, property, comment or end_header";
-                    return Err(bad(lines, Class::BadTag, expected, &line).into());
+                    return Err(input_error(lines, Class::BadTag, expected, &line).into());
                 }
             }
         }
-        let missing = || lines.bad(Class::Truncated, "a line with the format", "none");
+        let missing = || lines.input_error(Class::Truncated, "a line with the format", "none");
         Ok(Self { encoding: encoding.ok_or_else(missing)?, elements })
     }
 }
@@ -134,8 +152,9 @@ fn parse_property(
 ) -> Result<Property, ConvertError> {
     let dtype = |word: &str| {
         let entry = TYPES.iter().find(|(names, ..)| names.contains(&word));
-        let (_, kind, size) = entry
-            .ok_or_else(|| bad(lines, Class::BadTag, "a type such as float or uchar", word))?;
+        let (_, kind, size) = entry.ok_or_else(|| {
+            input_error(lines, Class::BadTag, "a type such as float or uchar", word)
+        })?;
         Ok::<_, ConvertError>(Dtype {
             kind: *kind,
             size: *size,
@@ -146,20 +165,26 @@ fn parse_property(
         ["property", "list", count, item, name] => {
             let count = dtype(count)?;
             if count.kind == DtypeKind::Float {
-                return Err(bad(lines, Class::BadTag, "a whole number to count with", line).into());
+                return Err(input_error(
+                    lines,
+                    Class::BadTag,
+                    "a whole number to count with",
+                    line,
+                )
+                .into());
             }
             Ok(Property { name: (*name).to_owned(), dtype: dtype(item)?, list: Some(count) })
         }
         ["property", kind, name] if *kind != "list" => {
             Ok(Property { name: (*name).to_owned(), dtype: dtype(kind)?, list: None })
         }
-        _ => Err(bad(lines, Class::Encoding, "a type and a name", line).into()),
+        _ => Err(input_error(lines, Class::Encoding, "a type and a name", line).into()),
     }
 }
 
-fn bad(lines: &Lines, class: Class, expected: &str, found: &str) -> BadInput {
+fn input_error(lines: &Lines, class: Class, expected: &str, found: &str) -> BadInput {
     let found: String = found.chars().take(MAX_SHOWN_CHARS).collect();
-    lines.bad(class, expected, format!("{found:?}"))
+    lines.input_error(class, expected, format!("{found:?}"))
 }
 
 #[rustfmt::skip]

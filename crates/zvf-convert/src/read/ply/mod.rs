@@ -20,7 +20,7 @@ use super::lines::Lines;
 use super::polygon::Corners;
 use super::record::block_rows;
 use super::roles::{MAX_CORNERS, RecordField, RecordTable};
-use super::values::{NamedValues, empty_all};
+use super::values::{NamedValues, empty_fields};
 use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::Place;
@@ -31,7 +31,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let PlyHeader { encoding, elements } = PlyHeader::read(&mut lines)?;
     let header_error = |class, expected: &str, found: &str| {
         let place = Place::Named("header".to_owned());
-        lines.bytes().bad(class, place, expected, found)
+        lines.bytes().input_error(class, place, expected, found)
     };
     let find_element = |name: &str| elements.iter().position(|element| element.name == name);
     let vertices = find_element("vertex");
@@ -80,7 +80,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         Some(connectivity) => {
             let first = connectivity.locate_first_face(&elements, encoding, lines.position());
             let width = connectivity.find_width(options, path.as_deref(), first)?;
-            (width, empty_all(&connectivity.fields)?)
+            (width, empty_fields(&connectivity.fields)?)
         }
         None => (None, Vec::new()),
     };
@@ -114,7 +114,7 @@ fn record_field(property: &Property) -> Option<RecordField> {
 
 fn list_left_out(elements: &[PlyElement], connectivity: Option<&Connectivity>) -> Vec<String> {
     let is_read = |index: usize, element: &PlyElement| {
-        element.name == "vertex" || connectivity.is_some_and(|one| one.index == index)
+        element.name == "vertex" || connectivity.is_some_and(|element| element.index == index)
     };
     let left_out = elements
         .iter()
@@ -292,7 +292,7 @@ impl Pieces {
                 let rows = usize::try_from(remaining).unwrap_or(usize::MAX).min(max_rows);
                 self.rows_read += to_u64(rows);
                 let records = self.body.read_records(element, rows)?;
-                return self.table.piece(&records).map(Some);
+                return self.table.make_piece(&records).map(Some);
             }
             if !element.properties.is_empty() {
                 for _ in 0..remaining {
@@ -312,7 +312,10 @@ impl Pieces {
         let (Some(element), Some(connectivity)) =
             (self.elements.get(self.element_index), &mut self.connectivity)
         else {
-            return Err(self.body.bad(Class::BadTag, "header", "an element", "none").into());
+            return Err(self
+                .body
+                .input_error(Class::BadTag, "header", "an element", "none")
+                .into());
         };
         let body = &mut self.body;
         let mut values: Vec<u8> = Vec::new(); // of the fields of one element
@@ -338,16 +341,17 @@ impl Pieces {
                 match (connectivity.corners, list) {
                     (CornerProperties::List(list), Some(count)) if list == at => {
                         let length = body.read_length(*count, name)?;
-                        let bad =
-                            |class, expected| body.bad(class, name, expected, length.to_string());
+                        let input_error = |class, expected| {
+                            body.input_error(class, name, expected, length.to_string())
+                        };
                         self.corners
                             .check_face(length)
-                            .map_err(|refusal| refusal.into_error(bad))?;
+                            .map_err(|refusal| refusal.into_error(input_error))?;
                         for _ in 0..length {
                             let vertex = body.read_integer(*dtype, name)?;
                             self.corners.push(vertex, self.vertex_count).map_err(|refusal| {
                                 refusal.into_error(|class, expected| {
-                                    body.bad(class, name, expected, vertex.to_string())
+                                    body.input_error(class, name, expected, vertex.to_string())
                                 })
                             })?;
                         }
@@ -365,10 +369,15 @@ impl Pieces {
             if let CornerProperties::Pair(_) = connectivity.corners {
                 for vertex in ends {
                     self.corners.push(vertex, self.vertex_count).map_err(|refusal| {
-                        let bad = |class, expected| {
-                            body.bad(class, "vertex1, vertex2", expected, vertex.to_string())
+                        let input_error = |class, expected| {
+                            body.input_error(
+                                class,
+                                "vertex1, vertex2",
+                                expected,
+                                vertex.to_string(),
+                            )
                         };
-                        refusal.into_error(bad)
+                        refusal.into_error(input_error)
                     })?;
                 }
             }

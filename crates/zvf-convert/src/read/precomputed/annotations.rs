@@ -18,12 +18,12 @@ use zvf_format::num::nearest_f32;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Field, Kind, ObjectId, Parts, Value};
 
-use super::folder::{Folder, bad};
+use super::folder::{Folder, input_error};
 use super::properties::parse_property_type;
 use super::shards::{Sharding, u64_at};
 use super::{Objects, push_record, u32_at};
 use crate::ConvertError;
-use crate::read::values::{column, no_batch};
+use crate::read::values::{batch_error, new_column};
 use crate::read::{Group, Header, Piece, ReadOptions, Reader};
 
 /// The layout of a record.
@@ -82,7 +82,9 @@ pub(super) fn open(
         if !spatial.is_empty() && cells.len() != annotations.len() {
             let expected = format!("{} annotations, as by_id has", annotations.len());
             let found = cells.len().to_string();
-            return Err(bad(Class::CountMismatch, "the spatial index", expected, found).into());
+            return Err(
+                input_error(Class::CountMismatch, "the spatial index", expected, found).into()
+            );
         }
     }
     if annotations.is_empty() {
@@ -98,10 +100,13 @@ pub(super) fn open(
         ) => Kind::PointCloud,
         (_, Some(kind)) => {
             let expected = "the kind of the annotations";
-            return Err(bad(Class::Unsupported, "the folder", expected, kind.to_string()).into());
+            return Err(
+                input_error(Class::Unsupported, "the folder", expected, kind.to_string()).into()
+            );
         }
     };
-    let mut header = Header::new(kind, axes, column(Dtype::FLOAT32, rank(&layout), Vec::new())?);
+    let mut header =
+        Header::new(kind, axes, new_column(Dtype::FLOAT32, rank(&layout), Vec::new())?);
     header.units = units;
     push_record(&mut header, Some(info));
     let (objects, groups) = layout.describe_objects(&annotations, &mut header)?;
@@ -121,21 +126,29 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError>
     let dimensions = info.get("dimensions").and_then(Json::as_object);
     let Some(dimensions) = dimensions.filter(|all| !all.is_empty() && all.len() <= 16) else {
         let expected = "1 to 16 axes with scale and unit";
-        return Err(bad(Class::BadShape, "info dimensions", expected, "others").into());
+        return Err(input_error(Class::BadShape, "info dimensions", expected, "others").into());
     };
     let (mut axes, mut units, mut scales) = (Vec::new(), Vec::new(), Vec::new());
     for (name, json) in dimensions {
         let place = format!("info dimensions.{name}");
         let scale = json.get(0).and_then(Json::as_f64).filter(|s| s.is_finite() && *s > 0.0);
         let (Some(scale), Some(unit)) = (scale, json.get(1).and_then(Json::as_str)) else {
-            return Err(bad(Class::BadShape, &place, "[scale, unit]", json.to_string()).into());
+            return Err(
+                input_error(Class::BadShape, &place, "[scale, unit]", json.to_string()).into()
+            );
         };
         let (factor, unit) = match unit {
             "m" => (1e9, Some("nanometer")),
             "s" => (1.0, Some("second")),
             "" => (1.0, None),
-            other => {
-                return Err(bad(Class::BadTag, &place, "m, s or none", format!("{other:?}")).into());
+            unit => {
+                return Err(input_error(
+                    Class::BadTag,
+                    &place,
+                    "m, s or none",
+                    format!("{unit:?}"),
+                )
+                .into());
             }
         };
         let scale = scale * factor;
@@ -156,7 +169,7 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError>
         _ => {
             let expected = "point, line, axis_aligned_bounding_box, ellipsoid or polyline";
             let found = format!("{type_name:?}");
-            return Err(bad(Class::BadTag, "info annotation_type", expected, found).into());
+            return Err(input_error(Class::BadTag, "info annotation_type", expected, found).into());
         }
     };
     let mut properties: Vec<Property> = Vec::new();
@@ -167,10 +180,18 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError>
         let type_name = json.get("type").and_then(Json::as_str).unwrap_or_default();
         let Some((dtype, width)) = parse_property_type(type_name) else {
             let expected = "rgb, rgba, uint8 to int32, or float32";
-            return Err(bad(Class::BadTag, &place, expected, format!("{type_name:?}")).into());
+            return Err(
+                input_error(Class::BadTag, &place, expected, format!("{type_name:?}")).into()
+            );
         };
         if properties.iter().any(|property| property.name == name) {
-            return Err(bad(Class::Duplicate, &place, "each name once", format!("{name:?}")).into());
+            return Err(input_error(
+                Class::Duplicate,
+                &place,
+                "each name once",
+                format!("{name:?}"),
+            )
+            .into());
         }
         properties.push(Property { name, dtype, width, categories: parse_categories(json) });
     }
@@ -201,7 +222,7 @@ fn open_index(
     place: &str,
 ) -> Result<(Folder, Option<Sharding>), ConvertError> {
     let Some(key) = json.get("key").and_then(Json::as_str) else {
-        return Err(bad(Class::NotFound, &format!("{place}.key"), "a key", "none").into());
+        return Err(input_error(Class::NotFound, &format!("{place}.key"), "a key", "none").into());
     };
     Ok((root.subfolder(key)?, Sharding::parse(json.get("sharding"), place)?))
 }
@@ -254,7 +275,12 @@ impl Layout {
     fn parse_record(&self, place: &str, bytes: &[u8]) -> Result<(Annotation, usize), ConvertError> {
         let too_short = |min_bytes: usize| {
             let expected = format!("a record of at least {min_bytes} bytes");
-            ConvertError::from(bad(Class::Truncated, place, expected, bytes.len().to_string()))
+            ConvertError::from(input_error(
+                Class::Truncated,
+                place,
+                expected,
+                bytes.len().to_string(),
+            ))
         };
         let (start, number_count) = match self.geometry {
             AnnotationType::Polyline => {
@@ -289,9 +315,13 @@ impl Layout {
         let padding = bytes.get(at..end).ok_or_else(|| too_short(end))?;
         if padding.iter().any(|byte| *byte != 0) {
             let found = format!("{padding:02x?}");
-            return Err(
-                bad(Class::CountMismatch, place, "zeros after the properties", found).into()
-            );
+            return Err(input_error(
+                Class::CountMismatch,
+                place,
+                "zeros after the properties",
+                found,
+            )
+            .into());
         }
         let annotation = Annotation {
             positions: positions.to_vec(),
@@ -308,12 +338,12 @@ impl Layout {
         for name in &self.relationships {
             let place = format!("{place}, relationship {name:?}");
             let rest = bytes.get(at + 4..).ok_or_else(|| {
-                bad(Class::Truncated, &place, "a count of 32 bits", "the end of the file")
+                input_error(Class::Truncated, &place, "a count of 32 bits", "the end of the file")
             })?;
             let count = u32_at(bytes, at) as usize;
             if rest.len() / 8 < count {
                 let expected = format!("{count} ids");
-                return Err(bad(
+                return Err(input_error(
                     Class::Truncated,
                     &place,
                     expected,
@@ -326,7 +356,7 @@ impl Layout {
         }
         if at != bytes.len() {
             let found = format!("{} bytes more", bytes.len() - at);
-            return Err(bad(Class::Trailing, place, "the end of the file", found).into());
+            return Err(input_error(Class::Trailing, place, "the end of the file", found).into());
         }
         Ok(annotation)
     }
@@ -339,17 +369,19 @@ impl Layout {
     ) -> Result<Vec<(u64, Annotation)>, ConvertError> {
         if bytes.len() < 8 {
             let found = bytes.len().to_string();
-            return Err(bad(Class::Truncated, place, "a count of 64 bits", found).into());
+            return Err(input_error(Class::Truncated, place, "a count of 64 bits", found).into());
         }
         let (count, rest) = (u64_at(bytes, 0), &bytes[8..]);
         let min_bytes = self.geometry_len() * 4 + 8; // of a record with its id
         let max_count = rest.len() / min_bytes;
         let Some(count) = usize::try_from(count).ok().filter(|n| *n <= max_count) else {
             let expected = format!("at most {max_count} annotations in {} bytes", rest.len());
-            return Err(bad(Class::CountMismatch, place, expected, count.to_string()).into());
+            return Err(
+                input_error(Class::CountMismatch, place, expected, count.to_string()).into()
+            );
         };
         let Some(records_len) = rest.len().checked_sub(count * 8) else {
-            return Err(bad(Class::Truncated, place, "an id for each", "fewer").into());
+            return Err(input_error(Class::Truncated, place, "an id for each", "fewer").into());
         };
         let (mut records, ids) = rest.split_at(records_len);
         let mut annotations = Vec::with_capacity(count);
@@ -361,7 +393,13 @@ impl Layout {
         }
         if !records.is_empty() {
             let expected = format!("{} bytes for {count} annotations", bytes.len() - records.len());
-            return Err(bad(Class::CountMismatch, place, expected, bytes.len().to_string()).into());
+            return Err(input_error(
+                Class::CountMismatch,
+                place,
+                expected,
+                bytes.len().to_string(),
+            )
+            .into());
         }
         Ok(annotations)
     }
@@ -378,7 +416,7 @@ impl Layout {
     ) -> Result<(Piece, Option<Piece>), ConvertError> {
         let ids: Vec<u8> = annotations.keys().flat_map(|id| id.to_le_bytes()).collect();
         let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
-        let mut fields = vec![Field::new("annotation_id", column(unsigned, 1, ids)?)];
+        let mut fields = vec![Field::new("annotation_id", new_column(unsigned, 1, ids)?)];
         let extra = match self.geometry {
             AnnotationType::Box => Some("upper_corner"),
             AnnotationType::Ellipsoid => Some("radii"),
@@ -389,13 +427,15 @@ impl Layout {
                 annotation.extra.iter().enumerate().map(|(axis, x)| self.scale_length(*x, axis))
             });
             let bytes = numbers.flat_map(f32::to_le_bytes).collect();
-            fields.push(Field::new(name, column(Dtype::FLOAT32, rank(self), bytes)?));
+            fields.push(Field::new(name, new_column(Dtype::FLOAT32, rank(self), bytes)?));
         }
         for (at, property) in self.properties.iter().enumerate() {
             let values = annotations.values();
             let bytes = values.flat_map(|annotation| annotation.properties[at].clone()).collect();
-            let field =
-                Field::new(property.name.as_str(), column(property.dtype, property.width, bytes)?);
+            let field = Field::new(
+                property.name.as_str(),
+                new_column(property.dtype, property.width, bytes)?,
+            );
             fields.push(match &property.categories {
                 Some(categories) => field.with_categories(categories.clone()),
                 None => field,
@@ -426,7 +466,7 @@ impl Layout {
             if related().all(|ids| ids.len() == 1) {
                 let bytes = related().flatten().flat_map(|id| id.to_le_bytes()).collect();
                 let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
-                fields.push(Field::new(name.as_str(), column(unsigned, 1, bytes)?));
+                fields.push(Field::new(name.as_str(), new_column(unsigned, 1, bytes)?));
                 continue;
             }
             let mut members: BTreeMap<u64, Vec<ObjectId>> = BTreeMap::new();
@@ -469,13 +509,13 @@ impl Layout {
                 let object = number * batch_rows + at;
                 objects.push(ObjectId(i64::try_from(object).unwrap_or(i64::MAX)));
             }
-            let batch = Batch::new(kind, column(Dtype::FLOAT32, rank(self), bytes)?);
+            let batch = Batch::new(kind, new_column(Dtype::FLOAT32, rank(self), bytes)?);
             let batch = if kind.is_chain() {
-                batch.with_parts(Parts::new(ends, objects).map_err(no_batch)?)
+                batch.with_parts(Parts::new(ends, objects).map_err(batch_error)?)
             } else {
                 batch.with_vertex_objects(objects.into_iter().map(Some).collect())
             };
-            pieces.push(Piece::Vertices(batch.map_err(no_batch)?));
+            pieces.push(Piece::Vertices(batch.map_err(batch_error)?));
         }
         Ok(pieces)
     }

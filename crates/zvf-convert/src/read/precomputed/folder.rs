@@ -51,7 +51,9 @@ impl Folder {
             && parts().all(|part| part != ".." && part != "." && !part.is_empty());
         if !is_below {
             let expected = "a key below the folder";
-            return Err(bad(Class::InvalidKey, "a key", expected, format!("{key:?}")).into());
+            return Err(
+                input_error(Class::InvalidKey, "a key", expected, format!("{key:?}")).into()
+            );
         }
         Ok(parts().fold(self.root.clone(), |path, part| path.join(part)))
     }
@@ -76,16 +78,22 @@ impl Folder {
         size: u64,
     ) -> Result<Vec<u8>, ConvertError> {
         let Some(OpenFile { mut file, len, is_gzip }) = self.open(key)? else {
-            return Err(bad(Class::NotFound, key, "a file", "none").into());
+            return Err(input_error(Class::NotFound, key, "a file", "none").into());
         };
         if is_gzip {
             let found = "a compressed one";
-            return Err(bad(Class::Unsupported, key, "a file that is read in parts", found).into());
+            return Err(input_error(
+                Class::Unsupported,
+                key,
+                "a file that is read in parts",
+                found,
+            )
+            .into());
         }
         if start.checked_add(size).is_none_or(|end| end > len) {
             let found = format!("{size} bytes at {start}");
             let expected = format!("a range within {len} bytes");
-            return Err(bad(Class::OutOfBounds, key, expected, found).into());
+            return Err(input_error(Class::OutOfBounds, key, expected, found).into());
         }
         self.check_memory(key, size)?;
         file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
@@ -111,7 +119,7 @@ impl Folder {
             Err(error) => return Err(ConvertError::Read(error)),
             Ok(metadata) if !metadata.is_file() => {
                 let found = "a link or a folder";
-                return Err(bad(Class::Unsupported, key, "a file", found).into());
+                return Err(input_error(Class::Unsupported, key, "a file", found).into());
             }
             Ok(_) => {}
         }
@@ -125,7 +133,7 @@ impl Folder {
             return Ok(());
         }
         let expected = format!("at most {} bytes, which have to be in memory at once", self.memory);
-        let bad = bad(Class::LimitExceeded, key, expected, bytes.to_string());
+        let bad = input_error(Class::LimitExceeded, key, expected, bytes.to_string());
         Err(bad.with_hint("raise --memory-limit").into())
     }
 
@@ -141,7 +149,13 @@ impl Folder {
             let Ok(name) = entry.file_name().into_string() else { continue };
             if name.ends_with(".br") || name.ends_with(".zstd") {
                 let expected = "files as they are, or compressed with gzip";
-                return Err(bad(Class::Unsupported, &name, expected, "another compression").into());
+                return Err(input_error(
+                    Class::Unsupported,
+                    &name,
+                    expected,
+                    "another compression",
+                )
+                .into());
             }
             names.push(name.strip_suffix(".gz").map(str::to_owned).unwrap_or(name));
         }
@@ -184,15 +198,15 @@ pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>,
     let mut decoder = MultiGzDecoder::new(bytes).take(max_bytes.saturating_add(1));
     decoder
         .read_to_end(&mut inflated)
-        .map_err(|error| bad(Class::Codec, key, "a gzip stream", error.to_string()))?;
+        .map_err(|error| input_error(Class::Codec, key, "a gzip stream", error.to_string()))?;
     if inflated.len() as u64 > max_bytes {
         let expected = format!("at most {max_bytes} bytes");
-        return Err(bad(Class::LimitExceeded, key, expected, "more").into());
+        return Err(input_error(Class::LimitExceeded, key, expected, "more").into());
     }
     Ok(inflated)
 }
 
-pub(super) fn bad(
+pub(super) fn input_error(
     class: Class,
     place: &str,
     expected: impl Into<String>,

@@ -4,9 +4,9 @@ use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Kind, ObjectId};
 
-use super::folder::bad;
+use super::folder::input_error;
 use crate::ConvertError;
-use crate::read::values::{column, no_batch};
+use crate::read::values::{batch_error, new_column};
 use crate::read::{Header, Piece, Reader};
 
 /// A source of objects in fragments.
@@ -81,15 +81,17 @@ impl<F: Fragments> Pieces<F> {
             if corner as usize >= vertices {
                 let place = format!("{name}, face {}", at / 3);
                 let expected = format!("a vertex below {vertices}");
-                return Err(bad(Class::OutOfBounds, &place, expected, corner.to_string()).into());
+                return Err(
+                    input_error(Class::OutOfBounds, &place, expected, corner.to_string()).into()
+                );
             }
             rows.extend_from_slice(&(u64::from(corner) + self.vertex_count).to_le_bytes());
         }
         self.vertex_count += vertices as u64;
         self.faces =
-            Some(Piece::Elements { rows: column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
+            Some(Piece::Elements { rows: new_column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
         let owners = vec![Some(self.object); vertices];
         let batch = Batch::new(Kind::Mesh, positions);
-        Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(no_batch)?))
+        Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(batch_error)?))
     }
 }

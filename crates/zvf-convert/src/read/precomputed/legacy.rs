@@ -10,12 +10,12 @@ use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use super::folder::{Folder, bad};
+use super::folder::{Folder, input_error};
 use super::fragments::{Fragment, Fragments, read_all};
 use super::{check_segments, describe_objects, push_record, u32_at};
 use crate::ConvertError;
-use crate::read::roles::axes;
-use crate::read::values::column;
+use crate::read::roles::default_axes;
+use crate::read::values::new_column;
 use crate::read::{ElementHeader, Header, ReadOptions, Reader};
 
 pub(super) fn open(
@@ -26,18 +26,23 @@ pub(super) fn open(
 ) -> Result<Reader, ConvertError> {
     let mut ids = folder.list_ids(":0")?;
     if ids.is_empty() && info.is_none() {
-        return Err(
-            bad(Class::NotFound, "the folder", "a file info, or files ID:0", "neither").into()
-        );
+        return Err(input_error(
+            Class::NotFound,
+            "the folder",
+            "a file info, or files ID:0",
+            "neither",
+        )
+        .into());
     }
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
-        return Err(bad(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
+        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
     }
     if let Some(segments) = &options.segments {
         check_segments(segments, &ids)?;
         ids.retain(|id| segments.contains(id));
     }
-    let mut header = Header::new(Kind::Mesh, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
+    let mut header =
+        Header::new(Kind::Mesh, default_axes(3), new_column(Dtype::FLOAT32, 3, Vec::new())?);
     header = header.with_unit("nanometer");
     header.elements = Some(ElementHeader { width: Some(3), fields: Vec::new() });
     push_record(&mut header, info);
@@ -63,29 +68,37 @@ impl Fragments for Legacy {
             .and_then(|names| names.iter().map(|name| Some(name.as_str()?.to_owned())).collect());
         if names.is_none() {
             let expected = "fragments, a list of names";
-            return Err(bad(Class::BadTag, &key, expected, "something else").into());
+            return Err(input_error(Class::BadTag, &key, expected, "something else").into());
         }
         Ok(names)
     }
 
     fn read(&self, name: &String) -> Result<Fragment, ConvertError> {
         let Some(bytes) = self.folder.read(name)? else {
-            return Err(
-                bad(Class::NotFound, name, "a fragment that the list names", "no file").into()
-            );
+            return Err(input_error(
+                Class::NotFound,
+                name,
+                "a fragment that the list names",
+                "no file",
+            )
+            .into());
         };
         let vertices = u64::from(u32_at(&bytes, 0));
         let min_bytes = vertices * 12 + 4;
         let Some(rest) = (bytes.len() as u64).checked_sub(min_bytes) else {
             let expected = format!("{min_bytes} bytes for {vertices} vertices");
-            return Err(bad(Class::Truncated, name, expected, bytes.len().to_string()).into());
+            return Err(
+                input_error(Class::Truncated, name, expected, bytes.len().to_string()).into()
+            );
         };
         if rest % 12 != 0 {
             let expected = "triangles of 12 bytes after the positions";
-            return Err(bad(Class::Misaligned, name, expected, format!("{rest} bytes")).into());
+            return Err(
+                input_error(Class::Misaligned, name, expected, format!("{rest} bytes")).into()
+            );
         }
         let (positions, faces) = bytes[4..].split_at(vertices as usize * 12);
-        let positions = column(Dtype::FLOAT32, 3, positions.to_vec())?;
+        let positions = new_column(Dtype::FLOAT32, 3, positions.to_vec())?;
         let corners = faces.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
         Ok(Fragment { name: name.clone(), positions, corners: corners.collect() })
     }

@@ -26,17 +26,21 @@ use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::{Field, ObjectId};
 
-use self::folder::{Folder, bad};
+use self::folder::{Folder, input_error};
 use self::shards::{ShardEntry, Sharding};
-use super::values::column;
+use super::values::new_column;
 use super::{Bytes, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let Some(path) = bytes.path().filter(|_| bytes.is_folder()) else {
-        return Err(
-            bad(Class::Unsupported, "the input", "a folder with a file info", "a file").into()
-        );
+        return Err(input_error(
+            Class::Unsupported,
+            "the input",
+            "a folder with a file info",
+            "a file",
+        )
+        .into());
     };
     let root = Folder::new(path.to_owned(), options.memory);
     let Some(info) = root.read_json("info")? else {
@@ -46,7 +50,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     match text("@type") {
         Some("neuroglancer_annotations_v1") if options.segments.is_some() => {
             let found = "annotations";
-            Err(bad(Class::Unsupported, "segments", "skeletons or meshes", found).into())
+            Err(input_error(Class::Unsupported, "segments", "skeletons or meshes", found).into())
         }
         Some("neuroglancer_annotations_v1") => annotations::open(&root, &info, options),
         Some("neuroglancer_skeletons") => {
@@ -62,10 +66,10 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             multilod::open(&root, &info, properties.as_ref(), options)
         }
         None | Some("neuroglancer_multiscale_volume") => open_volume(&root, &info, options),
-        Some(other) => {
+        Some(kind) => {
             let expected = "annotations_v1, skeletons, legacy_mesh, multilod_draco or \
                             multiscale_volume of neuroglancer";
-            Err(bad(Class::BadTag, "info @type", expected, format!("{other:?}")).into())
+            Err(input_error(Class::BadTag, "info @type", expected, format!("{kind:?}")).into())
         }
     }
 }
@@ -99,7 +103,9 @@ fn open_volume(
     if let Some(key) = text("skeletons").filter(|_| !wants_mesh || text("mesh").is_none()) {
         let folder = root.subfolder(key)?;
         let Some(info) = folder.read_json("info")? else {
-            return Err(bad(Class::NotFound, &format!("{key}/info"), "a file", "none").into());
+            return Err(
+                input_error(Class::NotFound, &format!("{key}/info"), "a file", "none").into()
+            );
         };
         let properties = find_properties(&folder, Some(&info))?;
         return skeletons::open(&folder, &info, properties.as_ref(), options);
@@ -117,15 +123,15 @@ fn open_volume(
             (Some("neuroglancer_multilod_draco"), Some(info)) => {
                 multilod::open(&folder, info, properties, options)
             }
-            (Some(other), _) => {
+            (Some(kind), _) => {
                 let expected = "neuroglancer_legacy_mesh or neuroglancer_multilod_draco";
                 let place = format!("{key}/info @type");
-                Err(bad(Class::BadTag, &place, expected, format!("{other:?}")).into())
+                Err(input_error(Class::BadTag, &place, expected, format!("{kind:?}")).into())
             }
         };
     }
     let expected = "@type, or a key \"skeletons\" or \"mesh\"";
-    Err(bad(Class::NotFound, "info", expected, "neither").into())
+    Err(input_error(Class::NotFound, "info", expected, "neither").into())
 }
 
 /// The location of an object.
@@ -173,7 +179,8 @@ impl Objects {
         let (name, bytes) = match (location, &self.sharding) {
             (Location::File(key), _) => {
                 let bytes = self.folder.read(key)?;
-                let missing = || bad(Class::NotFound, key, "the file that was listed", "none");
+                let missing =
+                    || input_error(Class::NotFound, key, "the file that was listed", "none");
                 (key.clone(), bytes.ok_or_else(missing)?)
             }
             (Location::Shard(entry), Some(sharding)) => {
@@ -194,7 +201,7 @@ fn check_segments(ids: &[u64], folder_ids: &[u64]) -> Result<(), ConvertError> {
     match ids.iter().find(|id| folder_ids.binary_search(id).is_err()) {
         Some(id) => {
             let expected = format!("one of the {} segments of the folder", folder_ids.len());
-            Err(bad(Class::NotFound, "segments", expected, id.to_string()).into())
+            Err(input_error(Class::NotFound, "segments", expected, id.to_string()).into())
         }
         None => Ok(()),
     }
@@ -209,7 +216,7 @@ fn describe_objects(
 ) -> Result<Piece, ConvertError> {
     let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
     let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
-    let mut fields = vec![Field::new(name, column(unsigned, 1, bytes)?)];
+    let mut fields = vec![Field::new(name, new_column(unsigned, 1, bytes)?)];
     if let Some(properties) = properties {
         fields.extend(properties::build_segment_fields(ids, properties, header)?);
     }

@@ -19,14 +19,14 @@ use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use super::folder::{Folder, bad};
+use super::folder::{Folder, input_error};
 use super::fragments::{Fragment, Fragments, read_all};
 use super::shards::Sharding;
 use super::{Location, Objects, describe_objects, push_record, skeletons, u32_at};
 use crate::ConvertError;
 use crate::draco::{Limits, Meaning, decode};
-use crate::read::roles::axes;
-use crate::read::values::column;
+use crate::read::roles::default_axes;
+use crate::read::values::new_column;
 use crate::read::{ElementHeader, Header, Notes, ReadOptions, Reader, Space};
 
 pub(super) fn open(
@@ -36,12 +36,12 @@ pub(super) fn open(
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
-        return Err(bad(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
+        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
     }
     let bits = info.get("vertex_quantization_bits").and_then(Json::as_u64).unwrap_or(0);
     if !matches!(bits, 10 | 16) {
         let place = "info vertex_quantization_bits";
-        return Err(bad(Class::OutOfBounds, place, "10 or 16", bits.to_string()).into());
+        return Err(input_error(Class::OutOfBounds, place, "10 or 16", bits.to_string()).into());
     }
     let transform = skeletons::parse_transform(info)?.unwrap_or(skeletons::IDENTITY);
     let objects = match Sharding::parse(info.get("sharding"), "info")? {
@@ -53,7 +53,8 @@ pub(super) fn open(
         }
     };
     let objects = objects.select(options.segments.as_deref())?;
-    let mut header = Header::new(Kind::Mesh, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
+    let mut header =
+        Header::new(Kind::Mesh, default_axes(3), new_column(Dtype::FLOAT32, 3, Vec::new())?);
     if options.apply_space || transform == skeletons::IDENTITY {
         header = header.with_unit("nanometer");
     }
@@ -94,7 +95,12 @@ impl Manifest {
         let head = 28 + u128::from(lods) * 20;
         let too_short = |min_bytes: u128| {
             let expected = format!("at least {min_bytes} bytes");
-            ConvertError::from(bad(Class::Truncated, name, expected, bytes.len().to_string()))
+            ConvertError::from(input_error(
+                Class::Truncated,
+                name,
+                expected,
+                bytes.len().to_string(),
+            ))
         };
         if bytes.len() < 28 || head > bytes.len() as u128 {
             return Err(too_short(head.max(28)));
@@ -124,7 +130,9 @@ impl Manifest {
         }
         if at != bytes.len() {
             let expected = format!("{at} bytes");
-            return Err(bad(Class::Trailing, name, expected, bytes.len().to_string()).into());
+            return Err(
+                input_error(Class::Trailing, name, expected, bytes.len().to_string()).into()
+            );
         }
         let scale = 2_f64.powi(i32::try_from(selected).unwrap_or(i32::MAX));
         let (chunk_shape, mut origin) = (triple(0).map(|side| side * scale), triple(12));
@@ -171,7 +179,7 @@ impl Fragments for MultiLod {
                 let Some(start) = start else {
                     let expected = format!("{} bytes before the manifest", manifest.data_size);
                     let found = entry.start.to_string();
-                    return Err(bad(Class::OutOfBounds, &name, expected, found).into());
+                    return Err(input_error(Class::OutOfBounds, &name, expected, found).into());
                 };
                 (entry.key.clone(), start)
             }
@@ -180,7 +188,7 @@ impl Fragments for MultiLod {
         let size = self.objects.folder.size(&key)?.unwrap_or(0); // a missing file counts as empty
         if start.checked_add(manifest.data_size).is_none_or(|end| end > size) {
             let expected = format!("{} bytes of fragments", manifest.data_size);
-            return Err(bad(Class::Truncated, &key, expected, size.to_string()).into());
+            return Err(input_error(Class::Truncated, &key, expected, size.to_string()).into());
         }
         start += manifest.finer_bytes;
         let mut fragments = Vec::new();
@@ -204,16 +212,18 @@ impl Fragments for MultiLod {
         let limits = Limits::from_memory(self.objects.folder.memory());
         let stream = decode(&bytes, &limits).map_err(|error| {
             let expected = format!("a Draco stream: {}", error.expected);
-            bad(error.class, &format!("{name}, byte {}", error.byte), expected, error.found)
+            input_error(error.class, &format!("{name}, byte {}", error.byte), expected, error.found)
         })?;
         let mut attributes = stream.attributes.into_iter();
         let Some(positions) = attributes.find(|a| a.meaning == Meaning::Position) else {
-            return Err(bad(Class::NotFound, &name, "positions", "none").into());
+            return Err(input_error(Class::NotFound, &name, "positions", "none").into());
         };
         let values = positions.values;
         if values.width() != 3 {
             let found = values.width().to_string();
-            return Err(bad(Class::BadShape, &name, "positions of three numbers", found).into());
+            return Err(
+                input_error(Class::BadShape, &name, "positions of three numbers", found).into()
+            );
         }
         let mut bytes = Vec::with_capacity(values.len() * 12);
         for row in 0..values.len() {
@@ -226,7 +236,7 @@ impl Fragments for MultiLod {
                 bytes.extend_from_slice(&nearest_f32(x).to_le_bytes());
             }
         }
-        let positions = column(Dtype::FLOAT32, 3, bytes)?;
+        let positions = new_column(Dtype::FLOAT32, 3, bytes)?;
         let corners = stream.faces.unwrap_or_default().into_iter().flatten().collect();
         Ok(Fragment { name, positions, corners })
     }

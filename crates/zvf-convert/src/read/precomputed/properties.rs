@@ -7,10 +7,10 @@ use zvf_format::{Class, num};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
-use super::folder::{bad, parse_id};
+use super::folder::{input_error, parse_id};
 use crate::ConvertError;
 use crate::read::Header;
-use crate::read::values::column;
+use crate::read::values::new_column;
 
 /// Builds a field for each property, with one row for each of `ids`.
 pub(super) fn build_segment_fields(
@@ -28,7 +28,7 @@ pub(super) fn build_segment_fields(
     for (row, id) in property_ids.iter().enumerate() {
         let Some(id) = id.as_str().and_then(parse_id) else {
             let expected = "ids as decimal texts";
-            return Err(bad(Class::Encoding, place, expected, id.to_string()).into());
+            return Err(input_error(Class::Encoding, place, expected, id.to_string()).into());
         };
         row_of.insert(id, row);
     }
@@ -42,9 +42,13 @@ pub(super) fn build_segment_fields(
         let values = property.get("values").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
         if values.len() != property_ids.len() {
             let expected = format!("{} values", property_ids.len());
-            return Err(
-                bad(Class::CountMismatch, &place, expected, values.len().to_string()).into()
-            );
+            return Err(input_error(
+                Class::CountMismatch,
+                &place,
+                expected,
+                values.len().to_string(),
+            )
+            .into());
         }
         let value = |row: &Option<usize>| row.and_then(|row| values.get(row));
         match text("type") {
@@ -68,12 +72,14 @@ pub(super) fn build_segment_fields(
                     };
                     let bytes = rows.iter().map(|row| u8::from(has(value(row)))).collect();
                     let flag = Dtype { kind: DtypeKind::Bool, size: 1, ..Dtype::INT64 };
-                    fields.push(Field::new(name, column(flag, 1, bytes)?));
+                    fields.push(Field::new(name, new_column(flag, 1, bytes)?));
                 }
             }
-            other => {
+            kind => {
                 let expected = "label, description, string, tags or number";
-                return Err(bad(Class::BadTag, &place, expected, format!("{other:?}")).into());
+                return Err(
+                    input_error(Class::BadTag, &place, expected, format!("{kind:?}")).into()
+                );
             }
         }
     }
@@ -98,7 +104,7 @@ fn text_field<'a>(
         codes.extend(code.to_le_bytes());
     }
     let dtype = Dtype { size: 4, ..Dtype::INT64 };
-    let field = Field::new(name, column(dtype, 1, codes)?);
+    let field = Field::new(name, new_column(dtype, 1, codes)?);
     Ok(field.with_categories(Categories::new(values, Some(-1))))
 }
 
@@ -111,14 +117,14 @@ fn number_field<'a>(
     let data_type = property.get("data_type").and_then(Json::as_str).unwrap_or_default();
     let Some(dtype) = parse_property_type(data_type).map(|(dtype, _)| dtype) else {
         let expected = "uint8 to int32, or float32";
-        return Err(bad(Class::BadTag, place, expected, format!("{data_type:?}")).into());
+        return Err(input_error(Class::BadTag, place, expected, format!("{data_type:?}")).into());
     };
     let mut bytes = Vec::new();
     for value in values {
         match value.filter(|value| !value.is_null()) {
             None => push_fill_value(dtype, &mut bytes),
             Some(value) => push_number(dtype, value, &mut bytes).ok_or_else(|| {
-                bad(
+                input_error(
                     Class::OutOfBounds,
                     place,
                     format!("a number of {data_type}"),
@@ -127,7 +133,7 @@ fn number_field<'a>(
             })?,
         }
     }
-    Ok(Field::new(name, column(dtype, 1, bytes)?))
+    Ok(Field::new(name, new_column(dtype, 1, bytes)?))
 }
 
 /// Appends a number. Returns `None` if it does not fit the type.

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 
-use super::folder::{Folder, bad, gunzip};
+use super::folder::{Folder, gunzip, input_error};
 use crate::ConvertError;
 
 /// The mapping of ids to shards.
@@ -73,7 +73,7 @@ impl Sharding {
             bits.filter(|bits| *bits <= 64).and_then(|bits| u32::try_from(bits).ok()).ok_or_else(
                 || {
                     let found = value.get(key).map_or_else(|| "none".to_owned(), Json::to_string);
-                    ConvertError::from(bad(
+                    ConvertError::from(input_error(
                         Class::OutOfBounds,
                         &format!("{place}.{key}"),
                         "0 to 64",
@@ -85,27 +85,29 @@ impl Sharding {
         if text("@type") != Some("neuroglancer_uint64_sharded_v1") {
             let found = value.get("@type").map_or_else(|| "none".to_owned(), Json::to_string);
             let expected = "neuroglancer_uint64_sharded_v1";
-            return Err(bad(Class::BadTag, &place, expected, found).into());
+            return Err(input_error(Class::BadTag, &place, expected, found).into());
         }
         let is_hashed = match text("hash") {
             Some("identity") => false,
             Some("murmurhash3_x86_128") => true,
-            other => {
+            hash => {
                 let expected = "identity or murmurhash3_x86_128";
-                let found = format!("{other:?}");
-                return Err(bad(Class::BadTag, &format!("{place}.hash"), expected, found).into());
+                let found = format!("{hash:?}");
+                return Err(
+                    input_error(Class::BadTag, &format!("{place}.hash"), expected, found).into()
+                );
             }
         };
         let is_gzip = |key: &str| match text(key) {
             None | Some("raw") => Ok(false),
             Some("gzip") => Ok(true),
-            Some(other) => {
+            Some(encoding) => {
                 let place = format!("{place}.{key}");
-                Err(ConvertError::from(bad(
+                Err(ConvertError::from(input_error(
                     Class::BadTag,
                     &place,
                     "raw or gzip",
-                    format!("{other:?}"),
+                    format!("{encoding:?}"),
                 )))
             }
         };
@@ -120,7 +122,7 @@ impl Sharding {
         if sharding.minishard_bits > 32 || sharding.minishard_bits + sharding.shard_bits > 64 {
             let expected = "at most 32 bits for minishards, and 64 with those of shards";
             let found = format!("{} and {}", sharding.minishard_bits, sharding.shard_bits);
-            return Err(bad(Class::OutOfBounds, &place, expected, found).into());
+            return Err(input_error(Class::OutOfBounds, &place, expected, found).into());
         }
         Ok(Some(sharding))
     }
@@ -153,15 +155,19 @@ impl Sharding {
             let Ok(shard) = u64::from_str_radix(hex, 16) else { continue };
             if self.file_name(shard) != name {
                 let expected = "a name in the digits of shard_bits";
-                return Err(bad(Class::InvalidKey, &name, expected, "another").into());
+                return Err(input_error(Class::InvalidKey, &name, expected, "another").into());
             }
             self.list_shard(folder, &name, shard, &mut entries)?;
         }
         entries.sort_by_key(|entry: &ShardEntry| entry.id);
         if let Some([_, entry]) = entries.array_windows().find(|[a, b]| a.id == b.id) {
-            return Err(
-                bad(Class::Duplicate, &entry.key, "each id once", entry.id.to_string()).into()
-            );
+            return Err(input_error(
+                Class::Duplicate,
+                &entry.key,
+                "each id once",
+                entry.id.to_string(),
+            )
+            .into());
         }
         Ok(entries)
     }
@@ -177,7 +183,7 @@ impl Sharding {
         let table_size = 16_u64 << self.minishard_bits;
         if table_size > size {
             let expected = format!("a table of {table_size} bytes");
-            return Err(bad(Class::Truncated, name, expected, size.to_string()).into());
+            return Err(input_error(Class::Truncated, name, expected, size.to_string()).into());
         }
         let table = folder.read_range(name, 0, table_size)?;
         for (minishard, pair) in (0_u64..).zip(table.chunks_exact(16)) {
@@ -191,9 +197,13 @@ impl Sharding {
                 range.filter(|(at, len)| at.checked_add(*len).is_some_and(|e| e <= size))
             else {
                 let expected = format!("an index within {size} bytes");
-                return Err(
-                    bad(Class::OutOfBounds, &place, expected, format!("{start} to {end}")).into()
-                );
+                return Err(input_error(
+                    Class::OutOfBounds,
+                    &place,
+                    expected,
+                    format!("{start} to {end}"),
+                )
+                .into());
             };
             let mut index = folder.read_range(name, at, len)?;
             if self.index_is_gzip {
@@ -201,7 +211,9 @@ impl Sharding {
             }
             if index.len() % 24 != 0 {
                 let found = format!("{} bytes", index.len());
-                return Err(bad(Class::Truncated, &place, "three u64 for each id", found).into());
+                return Err(
+                    input_error(Class::Truncated, &place, "three u64 for each id", found).into()
+                );
             }
             let n = index.len() / 24;
             let (mut id, mut next) = (0_u64, table_size);
@@ -213,13 +225,15 @@ impl Sharding {
                 let (Some(begin), Some(end)) = (begin, end) else {
                     let expected = format!("data within {size} bytes");
                     let found = format!("{len} bytes of id {id}");
-                    return Err(bad(Class::OutOfBounds, &place, expected, found).into());
+                    return Err(input_error(Class::OutOfBounds, &place, expected, found).into());
                 };
                 next = end;
                 if self.locate(id) != (shard, minishard) {
                     let (shard, minishard) = self.locate(id);
                     let expected = format!("ids of it; {id} is of {shard}, minishard {minishard}");
-                    return Err(bad(Class::InvalidKey, &place, expected, id.to_string()).into());
+                    return Err(
+                        input_error(Class::InvalidKey, &place, expected, id.to_string()).into()
+                    );
                 }
                 to.push(ShardEntry { id, key: name.to_owned(), start: begin, size: len });
             }

@@ -13,13 +13,13 @@ use zvf_format::num::nearest_f32;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
 
-use super::folder::{Folder, bad};
+use super::folder::{Folder, input_error};
 use super::properties::parse_property_type;
 use super::shards::Sharding;
 use super::{Objects, describe_objects, push_record, u32_at};
 use crate::ConvertError;
-use crate::read::roles::axes;
-use crate::read::values::{column, no_batch};
+use crate::read::roles::default_axes;
+use crate::read::values::{batch_error, new_column};
 use crate::read::{ElementHeader, Header, Piece, ReadOptions, Reader, Space};
 
 /// An attribute of vertices.
@@ -38,7 +38,9 @@ pub(super) fn open(
 ) -> Result<Reader, ConvertError> {
     if info.contains_key("annotation_type") {
         let found = "that of skeletons beside an annotation_type";
-        return Err(bad(Class::BadTag, "info @type", "neuroglancer_annotations_v1", found).into());
+        return Err(
+            input_error(Class::BadTag, "info @type", "neuroglancer_annotations_v1", found).into()
+        );
     }
     let attributes = parse_attributes(info)?;
     let transform = parse_transform(info)?;
@@ -52,16 +54,18 @@ pub(super) fn open(
         Some(kind @ (Kind::Graph | Kind::Skeleton | Kind::PointCloud)) => kind,
         Some(kind) => {
             let expected = "skeleton, graph or point_cloud";
-            return Err(bad(Class::Unsupported, "the folder", expected, kind.to_string()).into());
+            return Err(
+                input_error(Class::Unsupported, "the folder", expected, kind.to_string()).into()
+            );
         }
         None => layout.infer_kind(&objects)?,
     };
-    let mut header = Header::new(kind, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
+    let mut header = Header::new(kind, default_axes(3), new_column(Dtype::FLOAT32, 3, Vec::new())?);
     if is_applied || declared_transform == IDENTITY {
         header = header.with_unit("nanometer");
     }
     let fields = layout.attributes.iter().map(|attribute| {
-        let empty = column(attribute.dtype, attribute.width, Vec::new())?;
+        let empty = new_column(attribute.dtype, attribute.width, Vec::new())?;
         Ok(Field::new(attribute.name.as_str(), empty))
     });
     header.fields = fields.collect::<Result<_, ConvertError>>()?;
@@ -90,16 +94,26 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertE
         let type_name = json.get("data_type").and_then(Json::as_str).unwrap_or_default();
         let Some((dtype, 1)) = parse_property_type(type_name) else {
             let expected = "float32, or a whole number of at most 32 bits";
-            return Err(bad(Class::BadTag, &place, expected, format!("{type_name:?}")).into());
+            return Err(
+                input_error(Class::BadTag, &place, expected, format!("{type_name:?}")).into()
+            );
         };
         let width = json.get("num_components").and_then(Json::as_u64).unwrap_or(0);
         let Some(width) = u32::try_from(width).ok().filter(|w| (1..=MAX_COMPONENTS).contains(w))
         else {
             let expected = format!("1 to {MAX_COMPONENTS} components");
-            return Err(bad(Class::LimitExceeded, &place, expected, width.to_string()).into());
+            return Err(
+                input_error(Class::LimitExceeded, &place, expected, width.to_string()).into()
+            );
         };
         if attributes.iter().any(|attribute| attribute.name == name) {
-            return Err(bad(Class::Duplicate, &place, "each name once", format!("{name:?}")).into());
+            return Err(input_error(
+                Class::Duplicate,
+                &place,
+                "each name once",
+                format!("{name:?}"),
+            )
+            .into());
         }
         attributes.push(Attribute { name, dtype, width });
     }
@@ -118,7 +132,7 @@ pub(super) fn parse_transform(
     let rows = rows.and_then(|numbers| <[[f64; 4]; 3]>::try_from(numbers.as_chunks::<4>().0).ok());
     rows.map(Some).ok_or_else(|| {
         let found: String = json.to_string().chars().take(60).collect();
-        bad(Class::BadShape, "info transform", "12 numbers", found).into()
+        input_error(Class::BadShape, "info transform", "12 numbers", found).into()
     })
 }
 
@@ -141,7 +155,9 @@ impl SkeletonLayout {
     fn parse<'a>(&self, name: &str, bytes: &'a [u8]) -> Result<Skeleton<'a>, ConvertError> {
         if bytes.len() < 8 {
             let expected = "two counts of 32 bits";
-            return Err(bad(Class::Truncated, name, expected, bytes.len().to_string()).into());
+            return Err(
+                input_error(Class::Truncated, name, expected, bytes.len().to_string()).into()
+            );
         }
         let (vertices, edges) = (u64::from(u32_at(bytes, 0)), u64::from(u32_at(bytes, 4)));
         let strides = self.attributes.iter().map(|a| u64::from(a.width) * a.dtype.size);
@@ -150,7 +166,7 @@ impl SkeletonLayout {
         if len != bytes.len() as u128 {
             let class = if len > bytes.len() as u128 { Class::Truncated } else { Class::Trailing };
             let expected = format!("{len} bytes for {vertices} vertices and {edges} edges");
-            return Err(bad(class, name, expected, bytes.len().to_string()).into());
+            return Err(input_error(class, name, expected, bytes.len().to_string()).into());
         }
         let (vertices, edges) = (vertices as usize, edges as usize);
         let (positions, rest) = bytes[8..].split_at(vertices * 12);
@@ -161,7 +177,9 @@ impl SkeletonLayout {
             if let Some(beyond) = pair.iter().find(|end| **end >= vertices) {
                 let place = format!("{name}, edge {at}");
                 let expected = format!("a vertex below {vertices}");
-                return Err(bad(Class::OutOfBounds, &place, expected, beyond.to_string()).into());
+                return Err(
+                    input_error(Class::OutOfBounds, &place, expected, beyond.to_string()).into()
+                );
             }
             pairs.push(pair);
         }
@@ -261,7 +279,8 @@ impl Pieces {
                 Kind::Skeleton => find_flipped_edges(&skeleton).ok_or_else(|| {
                     let found =
                         format!("{} edges of {} vertices", skeleton.edges.len(), skeleton.vertices);
-                    let bad = bad(Class::Unsupported, &name, format!("one tree of {id}"), found);
+                    let bad =
+                        input_error(Class::Unsupported, &name, format!("one tree of {id}"), found);
                     bad.with_hint("read it with --kind graph")
                 })?,
                 _ => vec![false; skeleton.edges.len()],
@@ -293,16 +312,16 @@ impl Pieces {
         if owners.is_empty() {
             return Ok(self.last.take());
         }
-        let mut batch = Batch::new(self.kind, column(Dtype::FLOAT32, 3, positions)?);
+        let mut batch = Batch::new(self.kind, new_column(Dtype::FLOAT32, 3, positions)?);
         for (attribute, bytes) in self.layout.attributes.iter().zip(values) {
-            let column = column(attribute.dtype, attribute.width, bytes)?;
+            let column = new_column(attribute.dtype, attribute.width, bytes)?;
             let field = Field::new(attribute.name.as_str(), column);
-            batch = batch.with_field(field).map_err(no_batch)?;
+            batch = batch.with_field(field).map_err(batch_error)?;
         }
-        batch = batch.with_vertex_objects(owners).map_err(no_batch)?;
+        batch = batch.with_vertex_objects(owners).map_err(batch_error)?;
         if self.kind.has_links() {
-            let elements = Elements::new(2, rows).map_err(no_batch)?;
-            batch = batch.with_elements(elements).map_err(no_batch)?;
+            let elements = Elements::new(2, rows).map_err(batch_error)?;
+            batch = batch.with_elements(elements).map_err(batch_error)?;
         }
         Ok(Some(Piece::Vertices(batch)))
     }

@@ -55,7 +55,9 @@ impl Facets {
         let Some(count) = count else {
             let expected = "84 bytes of header and count, or the word solid";
             let found = length.to_string();
-            return Err(bytes.bad(Class::Truncated, Place::Byte(length), expected, found).into());
+            return Err(bytes
+                .input_error(Class::Truncated, Place::Byte(length), expected, found)
+                .into());
         };
         if !is_binary {
             let available = length.saturating_sub(HEADER_BYTES) / FACET_BYTES;
@@ -65,7 +67,7 @@ impl Facets {
             };
             let expected = format!("{} bytes of {count} triangles", u64::from(count) * FACET_BYTES);
             let found = format!("{} bytes", length.saturating_sub(HEADER_BYTES));
-            return Err(bytes.bad(class, Place::Byte(80), expected, found).into());
+            return Err(bytes.input_error(class, Place::Byte(80), expected, found).into());
         }
         let mut header = [0; 84];
         bytes.read(&mut header, "the header")?;
@@ -96,14 +98,14 @@ impl Facets {
 }
 
 fn read_facet(bytes: &mut Bytes) -> Result<Facet, ConvertError> {
-    let start = bytes.at();
+    let start = bytes.position();
     let record: [u8; 50] = match bytes.peek()?.first_chunk() {
         Some(record) => {
             let record = *record;
             bytes.take(record.len());
             record
         }
-        None => bytes.array("a triangle")?,
+        None => bytes.read_array("a triangle")?,
     };
     let (floats, rest) = record.as_chunks::<4>();
     let mut floats = floats.iter().map(|bytes| f32::from_le_bytes(*bytes));
@@ -114,7 +116,9 @@ fn read_facet(bytes: &mut Bytes) -> Result<Facet, ConvertError> {
         let at = to_u64(at) * 4;
         let found = "NaN or infinity";
         let place = Place::Byte(start + 12 + at);
-        return Err(bytes.bad(Class::OutOfBounds, place, "a finite coordinate", found).into());
+        return Err(bytes
+            .input_error(Class::OutOfBounds, place, "a finite coordinate", found)
+            .into());
     }
     let attribute = rest.try_into().map_or(0, u16::from_le_bytes);
     Ok(Facet { normal, corners, attribute, solid: 0 })
@@ -145,7 +149,7 @@ impl TextFacets {
                 if !self.advance()? {
                     return Ok(None);
                 }
-                self.expect("solid", Class::Encoding)?;
+                self.expect_word("solid", Class::Encoding)?;
                 let name = self.take_rest_of_line();
                 self.names.push(name);
                 self.in_solid = true;
@@ -160,25 +164,25 @@ impl TextFacets {
     }
 
     fn parse_facet(&mut self) -> Result<Facet, ConvertError> {
-        self.expect("facet", Class::Encoding)?;
-        self.expect("normal", Class::Encoding)?;
+        self.expect_word("facet", Class::Encoding)?;
+        self.expect_word("normal", Class::Encoding)?;
         let mut normal = [f32::NAN; 3];
         for x in &mut normal {
             let word = self.next_word()?;
             // Normals are only compared, so an invalid one is ignored.
             *x = self.line.get(word).and_then(|word| word.parse().ok()).unwrap_or(f32::NAN);
         }
-        self.expect("outer", Class::Encoding)?;
-        self.expect("loop", Class::Encoding)?;
+        self.expect_word("outer", Class::Encoding)?;
+        self.expect_word("loop", Class::Encoding)?;
         let mut corners = [[0.0_f32; 3]; 3];
         for corner in &mut corners {
-            self.expect("vertex", Class::BadShape)?;
+            self.expect_word("vertex", Class::BadShape)?;
             for x in corner {
                 *x = self.parse_coordinate()?;
             }
         }
-        self.expect("endloop", Class::BadShape)?;
-        self.expect("endfacet", Class::Encoding)?;
+        self.expect_word("endloop", Class::BadShape)?;
+        self.expect_word("endfacet", Class::Encoding)?;
         let solid = self.names.len().saturating_sub(1);
         Ok(Facet { normal, corners, attribute: 0, solid })
     }
@@ -191,11 +195,11 @@ impl TextFacets {
             Ok(_) => (Class::OutOfBounds, format!("{word:?}")),
             Err(_) => (Class::Encoding, quote_start(word)),
         };
-        Err(self.lines.bad(class, "a finite coordinate", found).into())
+        Err(self.lines.input_error(class, "a finite coordinate", found).into())
     }
 
     /// Takes the word `expected`, in any case, or fails with an error of `class`.
-    fn expect(&mut self, expected: &str, class: Class) -> Result<(), ConvertError> {
+    fn expect_word(&mut self, expected: &str, class: Class) -> Result<(), ConvertError> {
         let word = self.next_word()?;
         let word = self.line.get(word).unwrap_or_default();
         if word.eq_ignore_ascii_case(expected) {
@@ -205,15 +209,15 @@ impl TextFacets {
             expected.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         let found = quote_start(word);
         if is_prefix && !self.advance()? {
-            return Err(self.truncated());
+            return Err(self.truncated_error());
         }
-        Err(self.lines.bad(class, format!("the word {expected}"), found).into())
+        Err(self.lines.input_error(class, format!("the word {expected}"), found).into())
     }
 
     /// Takes the next word where it is `expected`, and returns whether it was.
     fn take_word(&mut self, expected: &str) -> Result<bool, ConvertError> {
         if !self.advance()? {
-            return Err(self.truncated());
+            return Err(self.truncated_error());
         }
         let rest = self.line.get(self.at..).unwrap_or_default();
         let word = rest.split_ascii_whitespace().next().unwrap_or_default();
@@ -227,7 +231,7 @@ impl TextFacets {
     /// Takes the next word, and returns its range in the line.
     fn next_word(&mut self) -> Result<std::ops::Range<usize>, ConvertError> {
         if !self.advance()? {
-            return Err(self.truncated());
+            return Err(self.truncated_error());
         }
         let rest = self.line.get(self.at..).unwrap_or_default();
         let length = rest.bytes().position(|byte| byte.is_ascii_whitespace());
@@ -258,8 +262,10 @@ impl TextFacets {
         }
     }
 
-    fn truncated(&self) -> ConvertError {
-        self.lines.bad(Class::Truncated, "the end of the solid", "the end of the file").into()
+    fn truncated_error(&self) -> ConvertError {
+        self.lines
+            .input_error(Class::Truncated, "the end of the solid", "the end of the file")
+            .into()
     }
 }
 

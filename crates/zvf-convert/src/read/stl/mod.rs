@@ -27,8 +27,8 @@ use super::geometry::{UINT16, WholeFile, text_field};
 use super::input::Bytes;
 use super::polygon::Corners;
 use super::record::Vertices;
-use super::roles::axes;
-use super::values::{NamedValues, Values, empty_all};
+use super::roles::default_axes;
+use super::values::{NamedValues, Values, empty_fields};
 use super::{ElementHeader, Format, Header, Piece, Polygons, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -38,7 +38,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     if !matches!(kind, Kind::Mesh | Kind::PointCloud) {
         let place = Place::Named("the file".to_owned());
         let found = kind.to_string();
-        let bad = bytes.bad(Class::InvalidArgument, place, "mesh or point_cloud", found);
+        let bad = bytes.input_error(Class::InvalidArgument, place, "mesh or point_cloud", found);
         return Err(bad.into());
     }
     let source = Source::new(bytes, options)?;
@@ -53,10 +53,10 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let header = Header {
         object_fields: vec![names.with_column(names.column.slice(0..0))],
         elements: (kind == Kind::Mesh)
-            .then(|| empty_all(&fields).map(|fields| ElementHeader { width: Some(3), fields }))
+            .then(|| empty_fields(&fields).map(|fields| ElementHeader { width: Some(3), fields }))
             .transpose()?,
         left_out: summary.list_left_out(kind),
-        ..vertices.header(axes(3))?
+        ..vertices.header(default_axes(3))?
     };
     let mut pieces = Pieces {
         facets: source.open()?,
@@ -206,7 +206,8 @@ impl Pieces {
     fn find_vertex(&mut self, corner: [f32; 3]) -> Result<KeyedVertex, ConvertError> {
         let bits = corner.map(|x| if x == 0.0 { 0 } else { x.to_bits() });
         if let Some(vertex_by_bits) = &mut self.vertex_by_bits {
-            if let Some(vertex) = self.last_facet.iter().find(|(other, _)| *other == bits) {
+            if let Some(vertex) = self.last_facet.iter().find(|(known_bits, _)| *known_bits == bits)
+            {
                 return Ok(*vertex);
             }
             if let Some(vertex) = vertex_by_bits.get(&bits) {
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn golden_files() {
-        golden::check("stl");
+        golden::check_files("stl");
     }
 
     #[test]

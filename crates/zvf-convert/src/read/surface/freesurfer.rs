@@ -19,9 +19,9 @@ use zvf_model::{Categories, Field, Value};
 
 use super::{SurfaceFile, SurfaceValues, join_files, list_folder};
 use crate::ConvertError;
-use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, dtype, numbers};
+use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, dtype, number_column};
 use crate::read::input::Bytes;
-use crate::read::values::{Values, column, float};
+use crate::read::values::{Values, new_column, parse_f64};
 use crate::read::{Format, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
@@ -68,9 +68,14 @@ pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
         Some(_) if VALUE_EXTENSIONS.iter().any(|end| name.ends_with(end)) => read_old_values(file),
         Some(found) => {
             let expected = "ff ff fe or ff ff ff";
-            Err(file.bad_at(Class::BadMagic, 0, expected, format!("{found:02x?}")))
+            Err(file.input_error_at(Class::BadMagic, 0, expected, format!("{found:02x?}")))
         }
-        None => Err(file.bad_at(Class::Truncated, 0, "3 bytes of magic", bytes.len().to_string())),
+        None => Err(file.input_error_at(
+            Class::Truncated,
+            0,
+            "3 bytes of magic",
+            bytes.len().to_string(),
+        )),
     }
 }
 
@@ -103,7 +108,12 @@ impl<'a> Cursor<'a> {
             }
             None => {
                 let expected = format!("{size} bytes of {what}");
-                Err(self.file.bad_at(Class::Truncated, self.at, expected, rest.len().to_string()))
+                Err(self.file.input_error_at(
+                    Class::Truncated,
+                    self.at,
+                    expected,
+                    rest.len().to_string(),
+                ))
             }
         }
     }
@@ -119,7 +129,7 @@ impl<'a> Cursor<'a> {
         let count = self.read_int(what)?;
         usize::try_from(count).map_err(|_negative| {
             let expected = format!("a count of {what}");
-            self.file.bad_at(Class::Negative, start, expected, count.to_string())
+            self.file.input_error_at(Class::Negative, start, expected, count.to_string())
         })
     }
 
@@ -142,7 +152,7 @@ impl<'a> Cursor<'a> {
         Ok(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    fn rest(&self) -> &'a [u8] {
+    fn remaining_bytes(&self) -> &'a [u8] {
         self.file.bytes.get(self.at..).unwrap_or_default()
     }
 }
@@ -150,11 +160,11 @@ impl<'a> Cursor<'a> {
 fn read_surface(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 3 };
-    let head = bytes.rest();
+    let head = bytes.remaining_bytes();
     let head = head.get(..head.len().min(MAX_NOTE_BYTES)).unwrap_or(head);
     let Some(end) = head.windows(2).position(|pair| pair == b"\n\n") else {
         let expected = format!("a note that ends with two line feeds, in {MAX_NOTE_BYTES} bytes");
-        return Err(file.bad_at(Class::LimitExceeded, 3, expected, "none"));
+        return Err(file.input_error_at(Class::LimitExceeded, 3, expected, "none"));
     };
     let note = bytes.take(end, "the note")?;
     let created = String::from_utf8_lossy(note).into_owned();
@@ -163,7 +173,7 @@ fn read_surface(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let faces = bytes.read_count("faces")?;
     let points = bytes.take_items(vertices, 12, "positions")?;
     let float32 = Dtype { big_endian: true, ..Dtype::FLOAT32 };
-    surface.point_sets.push((None, column(float32, 3, points.to_vec())?));
+    surface.point_sets.push((None, new_column(float32, 3, points.to_vec())?));
     let start = bytes.at;
     let corners = bytes.take_items(faces, 12, "faces")?;
     let corners = corners.as_chunks::<4>().0.iter();
@@ -171,7 +181,7 @@ fn read_surface(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     check_corners(file, &corners, vertices, start)?;
     surface.faces = Some(corners);
     surface.record.insert("created".to_owned(), json!(created));
-    if let Some(volume) = read_volume(bytes.rest()) {
+    if let Some(volume) = read_volume(bytes.remaining_bytes()) {
         surface.record.insert("volume".to_owned(), Json::Object(volume));
     }
     Ok(surface)
@@ -189,7 +199,7 @@ fn check_corners(
         let found = corners.get(at).copied().unwrap_or(0);
         let class = if found < 0 { Class::Negative } else { Class::OutOfBounds };
         let expected = format!("a vertex below {count}");
-        Err(file.bad_at(class, start + at * 4, expected, found.to_string()))
+        Err(file.input_error_at(class, start + at * 4, expected, found.to_string()))
     })
 }
 
@@ -211,7 +221,7 @@ fn read_volume(rest: &[u8]) -> Option<Map<String, Json>> {
         if key.contains(|c: char| c.is_control()) {
             break; // other tags follow
         }
-        let numbers: Option<Vec<f64>> = value.split_ascii_whitespace().map(float).collect();
+        let numbers: Option<Vec<f64>> = value.split_ascii_whitespace().map(parse_f64).collect();
         let value = match numbers {
             Some(numbers) if numbers.len() == 3 => json!(numbers),
             _ => json!(value),
@@ -229,7 +239,7 @@ fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let points = bytes.take_items(vertices, 6, "positions")?;
     let hundredths = points.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two));
     let millimetres: Vec<f64> = hundredths.map(|x| f64::from(x) / 100.0).collect();
-    surface.point_sets.push((None, numbers(FLOAT64, 3, &millimetres, |x| x.to_le_bytes())?));
+    surface.point_sets.push((None, number_column(FLOAT64, 3, &millimetres, |x| x.to_le_bytes())?));
     let start = bytes.at;
     let corners = bytes.take_items(quadrangles, 12, "quadrangles")?;
     let corners = corners.as_chunks::<3>().0.iter();
@@ -239,7 +249,7 @@ fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     {
         let found = corners.get(at).copied().unwrap_or(0).to_string();
         let expected = format!("a vertex below {vertices}");
-        return Err(file.bad_at(Class::OutOfBounds, start + at * 3, expected, found));
+        return Err(file.input_error_at(Class::OutOfBounds, start + at * 3, expected, found));
     }
     let mut faces = Vec::with_capacity(corners.len() / 2 * 3);
     for [a, b, c, d] in corners.as_chunks::<4>().0 {
@@ -261,15 +271,20 @@ fn read_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let start = bytes.at;
     let width = bytes.read_int("values a vertex")?;
     if width != 1 {
-        return Err(file.bad_at(Class::Unsupported, start, "1 value a vertex", width.to_string()));
+        return Err(file.input_error_at(
+            Class::Unsupported,
+            start,
+            "1 value a vertex",
+            width.to_string(),
+        ));
     }
     let values = bytes.take_items(vertices, 4, "values")?;
-    if !bytes.rest().is_empty() {
-        let found = format!("{} bytes more", bytes.rest().len());
-        return Err(file.bad_at(Class::Trailing, bytes.at, "the end of the file", found));
+    if !bytes.remaining_bytes().is_empty() {
+        let found = format!("{} bytes more", bytes.remaining_bytes().len());
+        return Err(file.input_error_at(Class::Trailing, bytes.at, "the end of the file", found));
     }
     let float32 = Dtype { big_endian: true, ..Dtype::FLOAT32 };
-    let field = Field::new(surface.name.as_str(), column(float32, 1, values.to_vec())?);
+    let field = Field::new(surface.name.as_str(), new_column(float32, 1, values.to_vec())?);
     surface.values.push(SurfaceValues { field, nodes: None });
     Ok(surface)
 }
@@ -281,14 +296,19 @@ fn read_old_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let vertices = usize_from_be24(bytes.take(3, "vertices")?);
     let _faces = bytes.take(3, "faces")?;
     let values = bytes.take_items(vertices, 2, "values")?;
-    if !bytes.rest().is_empty() {
-        let found = format!("{} bytes more", bytes.rest().len());
-        return Err(file.bad_at(Class::BadMagic, 0, "ff ff ff, or values of 16 bits", found));
+    if !bytes.remaining_bytes().is_empty() {
+        let found = format!("{} bytes more", bytes.remaining_bytes().len());
+        return Err(file.input_error_at(
+            Class::BadMagic,
+            0,
+            "ff ff ff, or values of 16 bits",
+            found,
+        ));
     }
     let values = values.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two));
     let values: Vec<f64> = values.map(|x| f64::from(x) / 100.0).collect();
     let field =
-        Field::new(surface.name.as_str(), numbers(FLOAT64, 1, &values, |x| x.to_le_bytes())?);
+        Field::new(surface.name.as_str(), number_column(FLOAT64, 1, &values, |x| x.to_le_bytes())?);
     surface.values.push(SurfaceValues { field, nodes: None });
     Ok(surface)
 }
@@ -320,16 +340,16 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
         let Some(place) = place else {
             let class = if vertex < 0 { Class::Negative } else { Class::OutOfBounds };
             let expected = format!("a vertex below {vertices}");
-            return Err(file.bad_at(class, start + at * 8, expected, vertex.to_string()));
+            return Err(file.input_error_at(class, start + at * 8, expected, vertex.to_string()));
         };
         if place.replace(i32::from_be_bytes(*colour)).is_some() {
             let expected = "each vertex once";
             let found = vertex.to_string();
-            return Err(file.bad_at(Class::Duplicate, start + at * 8, expected, found));
+            return Err(file.input_error_at(Class::Duplicate, start + at * 8, expected, found));
         }
     }
     let ids: Vec<i32> = ids.into_iter().map(|id| id.unwrap_or(0)).collect(); // each vertex has one
-    let table = if bytes.rest().is_empty() || bytes.read_int("a flag of a table")? == 0 {
+    let table = if bytes.remaining_bytes().is_empty() || bytes.read_int("a flag of a table")? == 0 {
         Vec::new()
     } else {
         read_colours(&mut bytes)?
@@ -345,8 +365,8 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
         surface.left_out.push(format!("{unknown} colours that are not in the table"));
     }
     let names = table.iter().map(|colour| Value::Text(colour.name.clone())).collect();
-    let codes = numbers(INT32, 1, &codes, |code| code.to_le_bytes())?;
-    let colours = numbers(INT32, 1, &ids, |id| id.to_le_bytes())?;
+    let codes = number_column(INT32, 1, &codes, |code| code.to_le_bytes())?;
+    let colours = number_column(INT32, 1, &ids, |id| id.to_le_bytes())?;
     surface.fields_without_surface =
         vec![Field::new("label", codes.clone()), Field::new("colour_id", colours)];
     let label = Field::new(surface.name.as_str(), codes);
@@ -374,7 +394,12 @@ fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>, ConvertError> {
         _ => {
             let expected = "version 2 of the table, or a count";
             let found = version.to_string();
-            return Err(bytes.file.bad_at(Class::UnsupportedVersion, start, expected, found));
+            return Err(bytes.file.input_error_at(
+                Class::UnsupportedVersion,
+                start,
+                expected,
+                found,
+            ));
         }
     };
     let mut table = Vec::new();
@@ -395,13 +420,13 @@ fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>, ConvertError> {
 fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut lines = file.text()?.lines().zip(1..).skip(1);
-    let bad = |class, line: u64, expected: &str, found: String| -> ConvertError {
+    let input_error = |class, line: u64, expected: &str, found: String| -> ConvertError {
         let place = crate::error::Place::Line(line);
         crate::error::BadInput::new(class, "FreeSurfer", place, expected, found).into()
     };
     let count = lines.next();
     let Some(count) = count.and_then(|(line, _)| line.trim().parse::<usize>().ok()) else {
-        return Err(bad(
+        return Err(input_error(
             Class::Encoding,
             2,
             "a count",
@@ -420,29 +445,34 @@ fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
         }
         let [vertex, x, y, z, value] = words[..] else {
             let expected = "vertex, x, y, z and value";
-            return Err(bad(Class::BadShape, number, expected, format!("{} values", words.len())));
+            return Err(input_error(
+                Class::BadShape,
+                number,
+                expected,
+                format!("{} values", words.len()),
+            ));
         };
         let Some(node) = vertex.parse::<usize>().ok() else {
-            return Err(bad(Class::Encoding, number, "a vertex", format!("{vertex:?}")));
+            return Err(input_error(Class::Encoding, number, "a vertex", format!("{vertex:?}")));
         };
         if ![x, y, z].iter().all(|word| places.push_text(word)) || !values.push_text(value) {
-            return Err(bad(Class::Encoding, number, "numbers", format!("{line:?}")));
+            return Err(input_error(Class::Encoding, number, "numbers", format!("{line:?}")));
         }
         nodes.push(node);
     }
     if nodes.len() != count {
         let found = format!("{} lines", nodes.len());
-        return Err(bad(Class::CountMismatch, last, &format!("{count} vertices"), found));
+        return Err(input_error(Class::CountMismatch, last, &format!("{count} vertices"), found));
     }
     let inside = vec![1_u8; count];
-    let inside = column(UINT8, 1, inside)?;
+    let inside = new_column(UINT8, 1, inside)?;
     let name = surface.name.clone();
     let values = values.take()?;
     surface.fields_without_surface = vec![Field::new("value", values.clone())];
     surface.label = Some((places.take()?, name.clone()));
     let values = Field::new(format!("{name}_value"), values);
     let bool = dtype(DtypeKind::Bool, 1);
-    let inside = Field::new(name.as_str(), column(bool, 1, inside.bytes().to_vec())?);
+    let inside = Field::new(name.as_str(), new_column(bool, 1, inside.bytes().to_vec())?);
     surface.values.push(SurfaceValues { field: inside, nodes: Some(nodes.clone()) });
     surface.values.push(SurfaceValues { field: values, nodes: Some(nodes) });
     Ok(surface)

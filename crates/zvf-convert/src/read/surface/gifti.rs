@@ -16,10 +16,12 @@ use zvf_model::{Categories, Column, Field, Value};
 
 use super::{SurfaceFile, SurfaceValues, join_files, list_folder};
 use crate::ConvertError;
-use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, dtype, numbers, open_companion};
+use crate::read::geometry::{
+    FLOAT64, INT32, UINT8, WholeFile, dtype, number_column, open_companion,
+};
 use crate::read::input::Bytes;
 use crate::read::packed::{PackedFault, decode_base64, inflate};
-use crate::read::values::{Values, column, quote_start};
+use crate::read::values::{Values, new_column, quote_start};
 use crate::read::xml::{Element, Node, Xml};
 use crate::read::{Format, ReadOptions, Reader};
 
@@ -82,7 +84,7 @@ pub(crate) fn parse(file: &WholeFile) -> Result<GiftiFile, ConvertError> {
             Node::Start(element) if element.name == "GIFTI" => is_gifti = true,
             Node::Start(element) if !is_gifti => {
                 let found = format!("<{}>", element.name);
-                return Err(file.bad_at(Class::BadMagic, element.at, "<GIFTI>", found));
+                return Err(file.input_error_at(Class::BadMagic, element.at, "<GIFTI>", found));
             }
             Node::Start(element) if element.name == "MetaData" => {
                 all.meta.extend(read_meta(&mut xml)?);
@@ -126,14 +128,14 @@ fn read_labels(xml: &mut Xml<'_>) -> Result<Vec<Label>, ConvertError> {
                 let key = element.get("Key").or_else(|| element.get("Index"));
                 let Some(key) = key.and_then(|key| key.trim().parse().ok()) else {
                     let found = format!("{key:?}");
-                    return Err(xml.bad(Class::Encoding, "a whole number as Key", found));
+                    return Err(xml.input_error(Class::Encoding, "a whole number as Key", found));
                 };
                 let mut rgba = [None; 4];
                 for (share, name) in rgba.iter_mut().zip(["Red", "Green", "Blue", "Alpha"]) {
                     let Some(text) = element.get(name) else { continue };
                     let number = text.trim().parse().map_err(|_no_number| {
                         let expected = format!("a number as {name} of a label");
-                        xml.bad(Class::Encoding, expected, quote_start(text))
+                        xml.input_error(Class::Encoding, expected, quote_start(text))
                     });
                     *share = Some(number?);
                 }
@@ -188,7 +190,11 @@ fn read_matrix(xml: &mut Xml<'_>) -> Result<Json, ConvertError> {
                 let value = if inner.name == "MatrixData" {
                     let number = |word: &str| {
                         word.parse::<f64>().map_err(|_no_number| {
-                            xml.bad(Class::Encoding, "numbers in MatrixData", quote_start(word))
+                            xml.input_error(
+                                Class::Encoding,
+                                "numbers in MatrixData",
+                                quote_start(word),
+                            )
                         })
                     };
                     let numbers = text.split_ascii_whitespace().map(number);
@@ -218,28 +224,28 @@ struct Shape {
 
 impl Shape {
     fn new(file: &WholeFile, element: &Element, number: usize) -> Result<Self, ConvertError> {
-        let bad = |class, part: &str, expected: &str, found: String| {
-            file.bad_in(class, format!("DataArray {number} {part}"), expected, found)
+        let input_error = |class, part: &str, expected: &str, found: String| {
+            file.input_error_in(class, format!("DataArray {number} {part}"), expected, found)
         };
         let name = element.get("DataType").unwrap_or("NIFTI_TYPE_FLOAT32");
         let entry = TYPES.iter().find(|(key, _)| Some(*key) == name.strip_prefix("NIFTI_TYPE_"));
         let Some((_, dtype)) = entry else {
             let expected = "a type of integers or floats";
-            return Err(bad(Class::Unsupported, "DataType", expected, format!("{name:?}")));
+            return Err(input_error(Class::Unsupported, "DataType", expected, format!("{name:?}")));
         };
         let count =
             element.get("Dimensionality").map_or(Ok(1), |text| text.trim().parse::<usize>());
         let count = count.ok().filter(|count| (1..=6).contains(count));
         let Some(count) = count else {
             let found = format!("{:?}", element.get("Dimensionality"));
-            return Err(bad(Class::BadShape, "Dimensionality", "1 to 6", found));
+            return Err(input_error(Class::BadShape, "Dimensionality", "1 to 6", found));
         };
         let mut dims = Vec::new();
         for axis in 0..count {
             let text = element.get(&format!("Dim{axis}"));
             let Some(dim) = text.and_then(|text| text.trim().parse::<usize>().ok()) else {
                 let part = format!("Dim{axis}");
-                return Err(bad(Class::BadShape, &part, "a count", format!("{text:?}")));
+                return Err(input_error(Class::BadShape, &part, "a count", format!("{text:?}")));
             };
             dims.push(dim);
         }
@@ -247,7 +253,12 @@ impl Shape {
         let size = size.and_then(|size| usize::try_from(size).ok());
         let Some(size) = size else {
             let found = format!("{dims:?}");
-            return Err(bad(Class::CountMismatch, "Dim0", "as many numbers as there are", found));
+            return Err(input_error(
+                Class::CountMismatch,
+                "Dim0",
+                "as many numbers as there are",
+                found,
+            ));
         };
         let by_columns = element.get("ArrayIndexingOrder") == Some("ColumnMajorOrder");
         Ok(Self { number, dtype: *dtype, dims, size, by_columns })
@@ -260,8 +271,9 @@ impl Shape {
         text: &str,
     ) -> Result<Column, ConvertError> {
         let part = || format!("DataArray {} Data", self.number);
-        let fault =
-            |fault: PackedFault| file.bad_in(fault.class, part(), fault.expected, fault.found);
+        let fault = |fault: PackedFault| {
+            file.input_error_in(fault.class, part(), fault.expected, fault.found)
+        };
         let endian = element.get("Endian").unwrap_or("LittleEndian");
         let dtype = Dtype { big_endian: endian == "BigEndian", ..self.dtype };
         let bytes = match element.get("Encoding").unwrap_or("ASCII") {
@@ -282,10 +294,10 @@ impl Shape {
                 inflate(&stream, self.size).map_err(fault)?
             }
             "ExternalFileBinary" => self.read_external(file, element)?,
-            other => {
+            encoding => {
                 let expected = "ASCII, Base64Binary, GZipBase64Binary or ExternalFileBinary";
-                let found = format!("{other:?}");
-                return Err(file.bad_in(Class::BadTag, part(), expected, found));
+                let found = format!("{encoding:?}");
+                return Err(file.input_error_in(Class::BadTag, part(), expected, found));
             }
         };
         self.build_column(bytes, dtype)
@@ -297,7 +309,7 @@ impl Shape {
         }
         let expected = format!("{} bytes of {:?} {}", self.size, self.dims, self.dtype);
         let place = format!("DataArray {} Dim0", self.number);
-        Err(file.bad_in(Class::CountMismatch, place, expected, format!("{found} bytes")))
+        Err(file.input_error_in(Class::CountMismatch, place, expected, format!("{found} bytes")))
     }
 
     fn read_text(&self, file: &WholeFile, text: &str) -> Result<Vec<u8>, ConvertError> {
@@ -313,7 +325,12 @@ impl Shape {
             if !is_valid {
                 let place = format!("DataArray {} Data, value {count}", self.number);
                 let expected = self.dtype.to_string();
-                return Err(file.bad_in(Class::Encoding, place, expected, quote_start(word)));
+                return Err(file.input_error_in(
+                    Class::Encoding,
+                    place,
+                    expected,
+                    quote_start(word),
+                ));
             }
         }
         let bytes = values.take()?.bytes().to_vec();
@@ -327,7 +344,12 @@ impl Shape {
         let place = || format!("DataArray {} ExternalFileOffset", self.number);
         let offset = element.get("ExternalFileOffset").unwrap_or("0");
         let offset = offset.trim().parse::<u64>().map_err(|_no_number| {
-            file.bad_in(Class::Encoding, place(), "a whole number of bytes", quote_start(offset))
+            file.input_error_in(
+                Class::Encoding,
+                place(),
+                "a whole number of bytes",
+                quote_start(offset),
+            )
         })?;
         let length = std::fs::metadata(&path).map_err(ConvertError::Read)?.len();
         let size = to_u64(self.size);
@@ -335,7 +357,7 @@ impl Shape {
         let Some(start) = end.filter(|end| *end <= length).map(|end| end - size) else {
             let expected = format!("{size} bytes of {name:?}");
             let found = format!("{length} in all");
-            return Err(file.bad_in(Class::Truncated, place(), expected, found));
+            return Err(file.input_error_in(Class::Truncated, place(), expected, found));
         };
         let mut bytes = Vec::new();
         let mut from = Bytes::open_at(&path, start)?;
@@ -357,9 +379,9 @@ impl Shape {
             bytes = to_row_major(&bytes, &self.dims, usize::try_from(dtype.size).unwrap_or(1));
         }
         if width == 0 || rows == 0 {
-            return column(Dtype { big_endian: false, ..dtype }, 1, Vec::new());
+            return new_column(Dtype { big_endian: false, ..dtype }, 1, Vec::new());
         }
-        column(dtype, u32::try_from(width).unwrap_or(u32::MAX), bytes)
+        new_column(dtype, u32::try_from(width).unwrap_or(u32::MAX), bytes)
     }
 }
 
@@ -420,7 +442,7 @@ impl GiftiFile {
                     nodes = all.iter().map(|node| usize::try_from(*node).ok()).collect();
                     if nodes.is_none() {
                         let place = format!("DataArray {number}");
-                        return Err(bad(
+                        return Err(input_error(
                             Class::Negative,
                             place,
                             "vertices from 0",
@@ -447,7 +469,7 @@ impl GiftiFile {
                 if values.field.column.len() != nodes.len() {
                     let expected = format!("{} values as NODE_INDEX has", nodes.len());
                     let found = values.field.column.len().to_string();
-                    return Err(bad(
+                    return Err(input_error(
                         Class::CountMismatch,
                         values.field.name.to_string(),
                         expected,
@@ -471,7 +493,7 @@ impl GiftiFile {
     }
 }
 
-fn bad(
+fn input_error(
     class: Class,
     place: String,
     expected: impl Into<String>,
@@ -484,18 +506,27 @@ fn bad(
 fn check_points(number: usize, values: Column) -> Result<Column, ConvertError> {
     let is_float = values.dtype() == Dtype::FLOAT32 || values.dtype() == FLOAT64;
     if is_float && (values.width() == 3 || values.is_empty()) {
-        return if values.is_empty() { column(values.dtype(), 3, Vec::new()) } else { Ok(values) };
+        return if values.is_empty() {
+            new_column(values.dtype(), 3, Vec::new())
+        } else {
+            Ok(values)
+        };
     }
     let found = format!("{} {}", values.width(), values.dtype());
     let place = format!("DataArray {number}");
-    Err(bad(Class::BadShape, place, "three floats a vertex", found))
+    Err(input_error(Class::BadShape, place, "three floats a vertex", found))
 }
 
 fn to_vertices(number: usize, values: &Column, width: u32) -> Result<Vec<i64>, ConvertError> {
     let place = || format!("DataArray {number}");
     if values.width() != width && !values.is_empty() {
         let found = values.width().to_string();
-        return Err(bad(Class::BadShape, place(), format!("{width} vertices a row"), found));
+        return Err(input_error(
+            Class::BadShape,
+            place(),
+            format!("{width} vertices a row"),
+            found,
+        ));
     }
     let width = usize_from_u32(width);
     let mut all = Vec::with_capacity(values.len() * width);
@@ -508,7 +539,7 @@ fn to_vertices(number: usize, values: &Column, width: u32) -> Result<Vec<i64>, C
             };
             let Some(vertex) = vertex else {
                 let found = values.dtype().to_string();
-                return Err(bad(Class::BadTag, place(), "whole numbers", found));
+                return Err(input_error(Class::BadTag, place(), "whole numbers", found));
             };
             all.push(vertex);
         }
@@ -524,7 +555,7 @@ fn label_column(name: &str, values: Column, labels: &[Label]) -> Result<Field, C
     let codes: Option<Vec<i32>> = keys.iter().map(|key| places.get(key).copied()).collect();
     let Some(codes) = codes else { return Ok(Field::new(name, values)) };
     let texts = labels.iter().map(|label| Value::Text(label.name.clone())).collect();
-    let column = numbers(INT32, values.width(), &codes, |code| code.to_le_bytes())?;
+    let column = number_column(INT32, values.width(), &codes, |code| code.to_le_bytes())?;
     Ok(Field::new(name, column).with_categories(Categories::new(texts, None)))
 }
 

@@ -28,7 +28,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
 use super::Group;
-use super::geometry::{Geometry, VertexOwners, numbers};
+use super::geometry::{Geometry, VertexOwners, number_column};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
@@ -164,7 +164,7 @@ fn join_value_files(
         left_out.extend(file.left_out);
     }
     let rows = rows.unwrap_or_default();
-    let vertex_numbers = numbers(Dtype::INT64, 1, &rows, |row| row.to_le_bytes())?;
+    let vertex_numbers = number_column(Dtype::INT64, 1, &rows, |row| row.to_le_bytes())?;
     let mut geometry = match label {
         Some((places, name)) => {
             let mut geometry = Geometry::new(Kind::PointCloud, places);
@@ -344,12 +344,12 @@ fn spread_to_all_vertices(
             *flag = 1;
         }
     }
-    let column = super::values::column(dtype, field.column.width(), bytes)?;
+    let column = super::values::new_column(dtype, field.column.width(), bytes)?;
     let mut fields = vec![field.with_column(column)];
     if !matches!(dtype.kind, DtypeKind::Float | DtypeKind::Bool) {
         let bool = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
         let name = format!("{}_present", field.name);
-        fields.push(Field::new(name, super::values::column(bool, 1, present)?));
+        fields.push(Field::new(name, super::values::new_column(bool, 1, present)?));
     }
     Ok(fields)
 }
@@ -391,15 +391,16 @@ fn join_hemispheres(
             |name: String| if count == 1 { name } else { format!("{}.{name}", file_prefix(id)) };
         record.extend(hemisphere.record.into_iter().map(|(name, file)| (key(name), file)));
     }
-    let column = super::values::column(dtype.unwrap_or(Dtype::FLOAT32), 3, positions)?;
+    let column = super::values::new_column(dtype.unwrap_or(Dtype::FLOAT32), 3, positions)?;
     let mut geometry = Geometry::new(Kind::Mesh, column);
     geometry.unit = Some("millimeter");
     geometry.fields = join_fields(all, count, &mut left_out)?;
-    geometry
-        .fields
-        .push(Field::new("zv_join_key", numbers(Dtype::INT64, 1, &keys, |key| key.to_le_bytes())?));
+    geometry.fields.push(Field::new(
+        "zv_join_key",
+        number_column(Dtype::INT64, 1, &keys, |key| key.to_le_bytes())?,
+    ));
     geometry.owners = VertexOwners::Each(owners);
-    let rows = numbers(Dtype::INT64, 3, &faces, |vertex| vertex.to_le_bytes())?;
+    let rows = number_column(Dtype::INT64, 3, &faces, |vertex| vertex.to_le_bytes())?;
     geometry.elements = Some((rows, Vec::new()));
     geometry.objects = names.iter().map(|(id, _)| *id).collect();
     let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
@@ -451,7 +452,7 @@ fn join_fields(
         }
         let mut bytes = field.column.bytes().to_vec();
         matches.iter().for_each(|field| bytes.extend_from_slice(field.column.bytes()));
-        let column = super::values::column(field.column.dtype(), field.column.width(), bytes)?;
+        let column = super::values::new_column(field.column.dtype(), field.column.width(), bytes)?;
         joined.push(field.with_column(column));
     }
     let unmatched =
@@ -500,8 +501,8 @@ mod tests {
 
     #[test]
     fn golden_files_of_gifti() {
-        golden::check("gifti");
-        for (name, facts) in golden::expected("gifti")["files"].as_object().unwrap() {
+        golden::check_files("gifti");
+        for (name, facts) in golden::read_expected("gifti")["files"].as_object().unwrap() {
             let file = read_file(&golden::folder("gifti").join(name), Format::Gifti).unwrap();
             let parsed = gifti::parse(&file).unwrap();
             let arrays = facts["gifti"]["arrays"].as_array().unwrap();
@@ -549,7 +550,7 @@ mod tests {
 
     #[test]
     fn golden_files_of_freesurfer() {
-        let expected = golden::expected("freesurfer");
+        let expected = golden::read_expected("freesurfer");
         golden::check_good("freesurfer", &expected);
         let read = |path: &Path| freesurfer::parse(&read_file(path, Format::Freesurfer)?);
         for (name, facts) in expected["files"].as_object().unwrap() {
@@ -594,7 +595,7 @@ mod tests {
         let mut bytes = Bytes::open(folder.path()).unwrap();
         bytes.set_format(Format::Freesurfer);
         let reader = freesurfer::open(bytes, &ReadOptions::default()).unwrap();
-        let read = golden::Collected::gather(reader).unwrap();
+        let read = golden::Collected::from_reader(reader).unwrap();
         assert_eq!((read.positions.len(), read.elements.len()), (162 * 2 * 3, 320 * 2 * 3));
         assert_eq!(read.objects, [ObjectId(0), ObjectId(1)]);
         let names: Vec<&str> = read.fields.iter().map(|field| &*field.name).collect();
@@ -603,7 +604,7 @@ mod tests {
         std::fs::remove_file(folder.path().join("rh.white")).unwrap();
         let reader =
             freesurfer::open(Bytes::open(folder.path()).unwrap(), &ReadOptions::default()).unwrap();
-        let read = golden::Collected::gather(reader).unwrap();
+        let read = golden::Collected::from_reader(reader).unwrap();
         let names: Vec<&str> = read.fields.iter().map(|field| &*field.name).collect();
         assert_eq!(names, ["area", "area_value", "test", "thickness", "zv_join_key"]);
     }

@@ -38,7 +38,7 @@ impl TckHeader {
         let first = read_line(bytes, 1)?;
         if first.trim_end() != MAGIC {
             let found = format!("{:?}", shorten(&first));
-            return Err(bytes.bad(Class::BadMagic, Place::Line(1), MAGIC, found).into());
+            return Err(bytes.input_error(Class::BadMagic, Place::Line(1), MAGIC, found).into());
         }
         let (mut datatype, mut file, mut count) = (None, None, None);
         let (mut keys, mut odd_lines) = (Vec::new(), 0);
@@ -65,7 +65,7 @@ impl TckHeader {
             Some((number, name)) => parse_dtype(name).ok_or_else(|| {
                 let place = Place::Column { line: *number, column: "datatype".to_owned() };
                 let expected = "Float32LE, Float32BE, Float64LE or Float64BE";
-                bytes.bad(Class::BadTag, place, expected, format!("{:?}", shorten(name)))
+                bytes.input_error(Class::BadTag, place, expected, format!("{:?}", shorten(name)))
             })?,
         };
         let start = parse_start(bytes, file)?;
@@ -75,21 +75,23 @@ impl TckHeader {
 
 /// Parses the offset in the key `file`, which must be in the same file and after the header.
 fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, ConvertError> {
-    let end = bytes.at();
+    let end = bytes.position();
     let Some((line, value)) = file else {
         let place = Place::Named("the header".to_owned());
-        return Err(bytes.bad(Class::NotFound, place, "a line \"file: . N\"", "none").into());
+        return Err(bytes
+            .input_error(Class::NotFound, place, "a line \"file: . N\"", "none")
+            .into());
     };
     let place = || Place::Column { line, column: "file".to_owned() };
     let expected = "\". N\" with N a byte after the header";
     let found = || format!("{:?}", shorten(&value));
     let (name, offset) = value.split_once(char::is_whitespace).unwrap_or((value.as_str(), ""));
     if name != "." {
-        let bad = bytes.bad(Class::Unsupported, place(), expected, found());
+        let bad = bytes.input_error(Class::Unsupported, place(), expected, found());
         return Err(bad.with_hint("tracks in another file are not followed").into());
     }
     let Ok(offset) = offset.trim().parse::<u64>() else {
-        return Err(bytes.bad(Class::Encoding, place(), expected, found()).into());
+        return Err(bytes.input_error(Class::Encoding, place(), expected, found()).into());
     };
     if offset < end || bytes.len().is_some_and(|len| offset > len) {
         let expected = match bytes.len() {
@@ -97,7 +99,7 @@ fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, Conver
             None => format!("a byte from {end} on"),
         };
         let class = Class::OutOfBounds;
-        return Err(bytes.bad(class, place(), expected, offset.to_string()).into());
+        return Err(bytes.input_error(class, place(), expected, offset.to_string()).into());
     }
     Ok(offset)
 }
@@ -106,14 +108,14 @@ fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, Conver
 fn read_line(bytes: &mut Bytes, number: u64) -> Result<String, ConvertError> {
     let mut text = Vec::new();
     loop {
-        let at = bytes.at();
+        let at = bytes.position();
         let buffered = bytes.peek()?;
         let is_end = buffered.is_empty();
         if is_end || at > MAX_HEADER_BYTES {
             let found = if is_end { "the end of the file" } else { "a longer header" };
             let expected = if number == 1 { MAGIC } else { "a line END" };
             let class = if number == 1 { Class::BadMagic } else { Class::Truncated };
-            return Err(bytes.bad(class, Place::Line(number), expected, found).into());
+            return Err(bytes.input_error(class, Place::Line(number), expected, found).into());
         }
         let end = buffered.iter().position(|byte| *byte == b'\n');
         let line_bytes = end.map_or(buffered.len(), |end| end + 1);
@@ -125,7 +127,7 @@ fn read_line(bytes: &mut Bytes, number: u64) -> Result<String, ConvertError> {
         }
         if number == 1 && text.len() > MAGIC.len() + 2 {
             let found = "a longer line";
-            return Err(bytes.bad(Class::BadMagic, Place::Line(1), MAGIC, found).into());
+            return Err(bytes.input_error(Class::BadMagic, Place::Line(1), MAGIC, found).into());
         }
     }
     Ok(String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned())

@@ -21,7 +21,7 @@ use zvf_model::{Kind, ObjectId};
 
 use self::header::TckHeader;
 use super::record::{Vertices, block_rows};
-use super::roles::axes;
+use super::roles::default_axes;
 use super::values::Values;
 use super::{Bytes, Notes, Piece, ReadOptions, Reader};
 use crate::ConvertError;
@@ -33,12 +33,14 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
     if kind.has_links() || kind == Kind::Line {
         let place = Place::Named("the file".to_owned());
         let expected = "streamline, polyline or point_cloud";
-        return Err(bytes.bad(Class::Unsupported, place, expected, kind.to_string()).into());
+        return Err(bytes
+            .input_error(Class::Unsupported, place, expected, kind.to_string())
+            .into());
     }
-    let at = bytes.at();
-    bytes.pass(tck_header.start - at)?;
+    let at = bytes.position();
+    bytes.read_past(tck_header.start - at)?;
     let mut vertices = Vertices::new(kind, Values::new(tck_header.dtype, 3), Vec::new(), true);
-    let mut header = vertices.header(axes(3))?.with_unit("millimeter");
+    let mut header = vertices.header(default_axes(3))?.with_unit("millimeter");
     if !tck_header.keys.is_empty() {
         let keys = tck_header.keys.iter().map(|(key, value)| json!([key, value])).collect();
         header.records.push(("tck".to_owned(), json!({"keys": Json::Array(keys)})));
@@ -98,7 +100,7 @@ impl Pieces {
         let stride = size * 3;
         let room = self.batch_rows - self.vertices.rows().min(self.batch_rows - 1);
         let mut triplets = vec![0; block_rows(stride, room) * stride];
-        let start = self.bytes.at();
+        let start = self.bytes.position();
         let read = self.bytes.read_up_to(&mut triplets)?;
         triplets.truncate(read);
         let (triplets, rest) = triplets.split_at(read - read % stride);
@@ -124,7 +126,8 @@ impl Pieces {
                 Mark::Mixed => {
                     let expected = "three numbers, three NaNs or three infinities";
                     let place = Place::Byte(at);
-                    let bad = self.bytes.bad(Class::Encoding, place, expected, "some of each");
+                    let bad =
+                        self.bytes.input_error(Class::Encoding, place, expected, "some of each");
                     return Err(bad.into());
                 }
             }
@@ -137,7 +140,7 @@ impl Pieces {
                 _ => format!("{rest} bytes of a vertex"),
             };
             let place = Place::Byte(start + (read - rest) as u64);
-            let bad = self.bytes.bad(Class::Truncated, place, expected, found);
+            let bad = self.bytes.input_error(Class::Truncated, place, expected, found);
             return Err(bad
                 .with_hint("the program that wrote it was stopped; write it again")
                 .into());
@@ -182,7 +185,10 @@ impl Pieces {
         if more > 0 || !self.bytes.peek()?.is_empty() {
             let place = Place::Byte(at);
             let expected = "the end of the file after three infinities";
-            return Err(self.bytes.bad(Class::Trailing, place, expected, "more bytes").into());
+            return Err(self
+                .bytes
+                .input_error(Class::Trailing, place, expected, "more bytes")
+                .into());
         }
         if self.vertices.has_open_run(ObjectId(self.current)) {
             self.ids.push(ObjectId(self.current)); // the infinities end a streamline, too

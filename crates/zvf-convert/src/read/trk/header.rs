@@ -45,37 +45,52 @@ pub(super) struct TrkHeader {
 
 impl TrkHeader {
     pub(super) fn read(bytes: &mut Bytes) -> Result<Self, ConvertError> {
-        let raw: [u8; HEADER_BYTES] = bytes.array("the header")?;
-        let bad = |class, name: &str, expected: &str, found: String| {
-            ConvertError::from(bytes.bad(class, Place::Named(name.to_owned()), expected, found))
+        let raw: [u8; HEADER_BYTES] = bytes.read_array("the header")?;
+        let input_error = |class, name: &str, expected: &str, found: String| {
+            ConvertError::from(bytes.input_error(
+                class,
+                Place::Named(name.to_owned()),
+                expected,
+                found,
+            ))
         };
         if !raw.starts_with(b"TRACK") {
             let found = format!("{:02x?}", raw.get(..6).unwrap_or_default());
-            return Err(bad(Class::BadMagic, "magic", "TRACK", found));
+            return Err(input_error(Class::BadMagic, "magic", "TRACK", found));
         }
         let size = Fields { raw: &raw, big_endian: false }.i32(996);
         let big_endian = size != EXPECTED_HDR_SIZE;
         let fields = Fields { raw: &raw, big_endian };
         if fields.i32(996) != EXPECTED_HDR_SIZE {
-            return Err(bad(Class::BadTag, "hdr_size", "1000", size.to_string()));
+            return Err(input_error(Class::BadTag, "hdr_size", "1000", size.to_string()));
         }
         let version = fields.i32(992);
         if !matches!(version, 1 | 2) {
-            return Err(bad(Class::UnsupportedVersion, "version", "1 or 2", version.to_string()));
+            return Err(input_error(
+                Class::UnsupportedVersion,
+                "version",
+                "1 or 2",
+                version.to_string(),
+            ));
         }
         let voxel_size = [12, 16, 20].map(|at| fields.f32(at));
         if !voxel_size.iter().all(|size| size.is_finite() && *size > 0.0) {
             let found = format!("{voxel_size:?}");
-            return Err(bad(Class::OutOfBounds, "voxel_size", "lengths above 0", found));
+            return Err(input_error(Class::OutOfBounds, "voxel_size", "lengths above 0", found));
         }
         let names = |count: usize, start: usize, what: &str, rest_name: &str| {
             let values = fields.i16(count);
             let Ok(values) = u32::try_from(values) else {
-                return Err(bad(Class::Negative, what, "0 or more", values.to_string()));
+                return Err(input_error(Class::Negative, what, "0 or more", values.to_string()));
             };
             fields.parse_names(start, values, rest_name).ok_or_else(|| {
                 let expected = format!("names of {values} values");
-                bad(Class::CountMismatch, what, &expected, "names of more, or twice".to_owned())
+                input_error(
+                    Class::CountMismatch,
+                    what,
+                    &expected,
+                    "names of more, or twice".to_owned(),
+                )
             })
         };
         let scalars = names(36, 38, "n_scalars", "scalars")?;
@@ -84,7 +99,7 @@ impl TrkHeader {
             .map(|row: usize| [0, 4, 8, 12].map(|column: usize| fields.f32(row + column)));
         let has_matrix = version == 2 && fields.f32(500) != 0.0;
         if has_matrix && !matrix.iter().flatten().all(|value| value.is_finite()) {
-            return Err(bad(
+            return Err(input_error(
                 Class::OutOfBounds,
                 "vox_to_ras",
                 "finite numbers",
@@ -95,11 +110,11 @@ impl TrkHeader {
         let Some(order) = parse_order(order) else {
             let found = format!("{:?}", String::from_utf8_lossy(order));
             let expected = "a letter each of L or R, P or A, I or S";
-            return Err(bad(Class::BadTag, "voxel_order", expected, found));
+            return Err(input_error(Class::BadTag, "voxel_order", expected, found));
         };
         let count = fields.i32(988);
         let Ok(count) = u64::try_from(count) else {
-            return Err(bad(Class::Negative, "n_count", "0 or more", count.to_string()));
+            return Err(input_error(Class::Negative, "n_count", "0 or more", count.to_string()));
         };
         Ok(Self {
             big_endian,
@@ -143,7 +158,7 @@ fn parse_order(letters: &[u8]) -> Option<[(usize, bool); 3]> {
         _ => None,
     };
     let axes: Vec<(usize, bool)> = letters.iter().map(axis).collect::<Option<_>>()?;
-    let has_all = (0..3).all(|axis| axes.iter().any(|(other, _)| *other == axis));
+    let has_all = (0..3).all(|axis| axes.iter().any(|(mapped_axis, _)| *mapped_axis == axis));
     axes.try_into().ok().filter(|_| has_all)
 }
 

@@ -22,8 +22,8 @@ use self::header::TrkHeader;
 use self::world::World;
 use super::input::Bytes;
 use super::record::{Vertices, block_rows};
-use super::roles::axes;
-use super::values::{NamedValues, Values, empty_all, take_all};
+use super::roles::default_axes;
+use super::values::{NamedValues, Values, empty_fields, take_fields};
 use super::{Header, Piece, ReadOptions, Reader, Space};
 use crate::ConvertError;
 use crate::error::Place;
@@ -34,12 +34,14 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
     if kind.has_links() || kind == Kind::Line {
         let place = Place::Named("the file".to_owned());
         let expected = "streamline, polyline or point_cloud";
-        return Err(bytes.bad(Class::Unsupported, place, expected, kind.to_string()).into());
+        return Err(bytes
+            .input_error(Class::Unsupported, place, expected, kind.to_string())
+            .into());
     }
     let Some(world) = World::from_header(&trk_header) else {
         let place = Place::Named("vox_to_ras".to_owned());
         let expected = "a matrix with three directions";
-        return Err(bytes.bad(Class::BadShape, place, expected, "a flat one").into());
+        return Err(bytes.input_error(Class::BadShape, place, expected, "a flat one").into());
     };
     let float32 = Dtype { big_endian: trk_header.big_endian, ..Dtype::FLOAT32 };
     let named_values = |names: &[(String, u32)]| {
@@ -56,9 +58,9 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
         left_out.push("no matrix is recorded: voxels are taken for mm of the world".to_owned());
     }
     let header = Header {
-        object_fields: empty_all(&properties)?,
+        object_fields: empty_fields(&properties)?,
         left_out,
-        ..vertices.header(axes(3))?.with_unit("millimeter")
+        ..vertices.header(default_axes(3))?.with_unit("millimeter")
     };
     let mut header = header;
     header.records.push(("trk".to_owned(), trk_header.record()));
@@ -123,20 +125,20 @@ impl Pieces {
             return Ok(None);
         }
         let ids = std::mem::take(&mut self.ids);
-        Ok(Some(Piece::Objects { ids, fields: take_all(&mut self.properties)? }))
+        Ok(Some(Piece::Objects { ids, fields: take_fields(&mut self.properties)? }))
     }
 
     /// Begins a streamline, or ends the file.
     fn begin_streamline(&mut self) -> Result<(), ConvertError> {
-        let at = self.bytes.at();
+        let at = self.bytes.position();
         let is_empty = self.bytes.peek()?.is_empty();
-        let bad = |class, expected: String, found: &str| {
-            Err(self.bytes.bad(class, Place::Byte(at), expected, found).into())
+        let input_error = |class, expected: String, found: &str| {
+            Err(self.bytes.input_error(class, Place::Byte(at), expected, found).into())
         };
         match self.count {
             Some(count) if self.current >= count => {
                 if !is_empty {
-                    return bad(
+                    return input_error(
                         Class::Trailing,
                         format!("the end after {count} streamlines"),
                         "more",
@@ -147,7 +149,7 @@ impl Pieces {
             }
             Some(count) if is_empty => {
                 let found = self.current.to_string();
-                return bad(Class::Truncated, format!("{count} streamlines"), &found);
+                return input_error(Class::Truncated, format!("{count} streamlines"), &found);
             }
             None if is_empty => {
                 self.is_at_end = true;
@@ -155,7 +157,7 @@ impl Pieces {
             }
             _ => {}
         }
-        let mut number: [u8; 4] = self.bytes.array("the number of points")?;
+        let mut number: [u8; 4] = self.bytes.read_array("the number of points")?;
         if self.big_endian {
             number.reverse();
         }
@@ -164,7 +166,7 @@ impl Pieces {
             let expected = "0 points or more".to_owned();
             return Err(self
                 .bytes
-                .bad(Class::Negative, Place::Byte(at), expected, number.to_string())
+                .input_error(Class::Negative, Place::Byte(at), expected, number.to_string())
                 .into());
         };
         self.remaining_points = Some(points);
@@ -181,7 +183,7 @@ impl Pieces {
         for point in points.chunks_exact(self.stride) {
             let (position, mut scalars) =
                 point.split_at_checked(POSITION_BYTES).unwrap_or((point, &[]));
-            let [x, y, z] = [0, 1, 2].map(|axis| self.float(position, axis));
+            let [x, y, z] = [0, 1, 2].map(|axis| self.read_float(position, axis));
             for value in self.world.apply([x, y, z]) {
                 self.vertices.positions.push_bytes(&value.to_le_bytes());
             }
@@ -197,7 +199,7 @@ impl Pieces {
         Ok(())
     }
 
-    fn float(&self, position: &[u8], axis: usize) -> f32 {
+    fn read_float(&self, position: &[u8], axis: usize) -> f32 {
         let mut bytes = position.as_chunks::<4>().0.get(axis).copied().unwrap_or_default();
         if self.big_endian {
             bytes.reverse();

@@ -31,7 +31,7 @@ fn file(big_endian: bool, fields: &[(usize, &[u8])], body: &[&[u8]]) -> Vec<u8> 
 }
 
 /// Two streamlines of 2 and 1 points, an empty one between them; two scalars, three properties.
-fn good(big_endian: bool, count: u8) -> Vec<u8> {
+fn good_file(big_endian: bool, count: u8) -> Vec<u8> {
     let floats: Vec<[u8; 4]> = [
         1.0, 2.0, 3.0, 0.5, 7.0, 4.0, 5.0, 6.0, 0.25, 8.0, 10.0, 11.0, 12.0, // two points
         13.0, 14.0, 15.0, // the empty one
@@ -69,7 +69,7 @@ fn reads_streamlines_of_both_byte_orders() {
     let fields = "streamline of float32, fa float32, md float32, pair float32, length float32\n";
     for big_endian in [false, true] {
         for count in [0, 3] {
-            let file = good(big_endian, count);
+            let file = good_file(big_endian, count);
             assert_eq!(
                 dump(Format::Trk, &file, &small(100)).unwrap(),
                 format!(
@@ -90,7 +90,7 @@ fn reads_streamlines_of_both_byte_orders() {
         }
     }
     let points = ReadOptions { kind: Some(Kind::PointCloud), ..ReadOptions::default() };
-    let dumped = dump(Format::Trk, &good(false, 3), &points).unwrap();
+    let dumped = dump(Format::Trk, &good_file(false, 3), &points).unwrap();
     assert!(dumped.contains("\nx,y,z,fa,md,object\n0.5,1.5,2.5,0.5,7,0\n"), "{dumped}");
 }
 
@@ -124,10 +124,10 @@ fn reads_names_of_several_values() {
 
 #[test]
 fn refuses_malformed_files() {
-    let short = good(false, 3)[..1050].to_vec();
-    let more = [good(false, 3), vec![0]].concat();
-    let two = [good(false, 2)].concat();
-    let four = good(false, 4);
+    let short = good_file(false, 3)[..1050].to_vec();
+    let more = [good_file(false, 3), vec![0]].concat();
+    let two = [good_file(false, 2)].concat();
+    let four = good_file(false, 4);
     let negative = file(false, &[], &[&[255, 255, 255, 255]]);
     let nan = f32::NAN.to_le_bytes();
     for (file, message) in [
@@ -195,7 +195,7 @@ fn refuses_malformed_files() {
     );
     let graph = ReadOptions { kind: Some(Kind::Graph), ..ReadOptions::default() };
     assert_eq!(
-        dump(Format::Trk, &good(false, 0), &graph).unwrap_err(),
+        dump(Format::Trk, &good_file(false, 0), &graph).unwrap_err(),
         "Unsupported in TRK, the file: expected streamline, polyline or point_cloud, found graph"
     );
 }

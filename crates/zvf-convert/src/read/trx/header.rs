@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 
-use super::members::{HEADER, Members, bad};
+use super::members::{HEADER, Members, input_error};
 use crate::ConvertError;
 use crate::error::Place;
 
@@ -24,15 +24,19 @@ impl TrxHeader {
         let place = |field: &str| Place::Named(format!("{HEADER}, {field}"));
         let Some(mut bytes) = members.read(HEADER)? else {
             let expected = "a member header.json";
-            return Err(
-                bad(Class::NotFound, Place::Named("the file".into()), expected, "none").into()
-            );
+            return Err(input_error(
+                Class::NotFound,
+                Place::Named("the file".into()),
+                expected,
+                "none",
+            )
+            .into());
         };
         let text = bytes.read_all(MAX_HEADER_BYTES)?;
         let json: Result<serde_json::Map<String, Json>, _> = serde_json::from_slice(&text);
         let json = json.map_err(|error| {
             let at = Place::Named(format!("{HEADER}, line {}", error.line()));
-            bad(Class::Encoding, at, "a JSON object", error.to_string())
+            input_error(Class::Encoding, at, "a JSON object", error.to_string())
         })?;
         let (mut header, mut has_counts) = (
             Self {
@@ -49,9 +53,13 @@ impl TrxHeader {
                 "NB_VERTICES" | "NB_STREAMLINES" => {
                     let Some(count) = value.as_u64() else {
                         let expected = "a whole number";
-                        return Err(
-                            bad(Class::Encoding, place(&key), expected, value.to_string()).into()
-                        );
+                        return Err(input_error(
+                            Class::Encoding,
+                            place(&key),
+                            expected,
+                            value.to_string(),
+                        )
+                        .into());
                     };
                     let index = usize::from(key == "NB_STREAMLINES");
                     has_counts[index] = true;
@@ -61,7 +69,9 @@ impl TrxHeader {
                     let Some(matrix) = parse_matrix(&value) else {
                         let expected = "4 x 4 numbers";
                         let found: String = value.to_string().chars().take(60).collect();
-                        return Err(bad(Class::BadShape, place(&key), expected, found).into());
+                        return Err(
+                            input_error(Class::BadShape, place(&key), expected, found).into()
+                        );
                     };
                     header.affine = Some(matrix);
                 }
@@ -72,7 +82,7 @@ impl TrxHeader {
         if let Some(missing) =
             ["NB_VERTICES", "NB_STREAMLINES"].iter().zip(has_counts).find(|(_, has)| !has)
         {
-            return Err(bad(Class::NotFound, place(missing.0), "a count", "none").into());
+            return Err(input_error(Class::NotFound, place(missing.0), "a count", "none").into());
         }
         Ok(header)
     }

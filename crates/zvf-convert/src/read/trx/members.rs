@@ -58,7 +58,7 @@ impl Members {
                 let entry = entry.map_err(ConvertError::Read)?;
                 let name = entry.file_name().into_string().map_err(|name| {
                     let place = Place::Named(name.to_string_lossy().into_owned());
-                    bad(Class::Encoding, place, "a name of UTF-8", "other bytes")
+                    input_error(Class::Encoding, place, "a name of UTF-8", "other bytes")
                 })?;
                 let metadata = entry.metadata().map_err(ConvertError::Read)?; // of a link itself
                 let path = format!("{prefix}{name}");
@@ -69,7 +69,13 @@ impl Members {
                 } else {
                     let expected = "a file, or a folder of files";
                     let found = "a link, or something else";
-                    return Err(bad(Class::Unsupported, Place::Named(path), expected, found).into());
+                    return Err(input_error(
+                        Class::Unsupported,
+                        Place::Named(path),
+                        expected,
+                        found,
+                    )
+                    .into());
                 }
             }
         }
@@ -96,7 +102,9 @@ impl Members {
             let is_escape = path.split('/').any(|part| part == ".." || part == ".");
             if is_escape || path.starts_with('/') || path.contains(['\\', '\0']) {
                 let expected = "a name below the folder";
-                return Err(bad(Class::InvalidKey, place(), expected, format!("{path:?}")).into());
+                return Err(
+                    input_error(Class::InvalidKey, place(), expected, format!("{path:?}")).into()
+                );
             }
             if path == HEADER || path.ends_with('/') {
                 continue;
@@ -124,7 +132,9 @@ impl Members {
             let dtype = dtype.and_then(|name| name.parse::<Dtype>().ok());
             let (Some(width), Some(dtype), false) = (width, dtype, name.is_empty()) else {
                 let expected = "NAME.TYPE or NAME.WIDTH.TYPE, of a type of numbers";
-                return Err(bad(Class::BadTag, place(), expected, format!("{path:?}")).into());
+                return Err(
+                    input_error(Class::BadTag, place(), expected, format!("{path:?}")).into()
+                );
             };
             let array = ArrayMember {
                 folder: folder.to_owned(),
@@ -139,7 +149,7 @@ impl Members {
             };
             if let Some(duplicate) = arrays.iter().find(same) {
                 let expected = "each array once";
-                return Err(bad(
+                return Err(input_error(
                     Class::Duplicate,
                     place(),
                     expected,
@@ -172,7 +182,7 @@ impl Members {
     }
 }
 
-pub(super) fn bad(
+pub(super) fn input_error(
     class: Class,
     place: Place,
     expected: impl Into<String>,

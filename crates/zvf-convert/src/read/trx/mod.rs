@@ -21,9 +21,9 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Field, Kind, ObjectId, Parts};
 
 use self::header::TrxHeader;
-use self::members::{ArrayMember, HEADER, Members, bad};
-use super::roles::axes;
-use super::values::{column, no_batch};
+use self::members::{ArrayMember, HEADER, Members, input_error};
+use super::roles::default_axes;
+use super::values::{batch_error, new_column};
 use super::{Bytes, Group, Header, Notes, Piece, ReadOptions, Reader, Space};
 use crate::ConvertError;
 use crate::error::Place;
@@ -31,14 +31,14 @@ use crate::error::Place;
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let Some(path) = bytes.path() else {
         let place = Place::Named("the input".into());
-        let bad = bad(Class::Unsupported, place, "a file or a folder", "a stream");
+        let bad = input_error(Class::Unsupported, place, "a file or a folder", "a stream");
         return Err(bad.with_hint("a zip is not read from front to back").into());
     };
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if !kind.is_chain() || kind == Kind::Line {
         let place = Place::Named("the file".to_owned());
         let expected = "streamline or polyline";
-        return Err(bad(Class::Unsupported, place, expected, kind.to_string()).into());
+        return Err(input_error(Class::Unsupported, place, expected, kind.to_string()).into());
     }
     let members = Members::open(path, bytes.is_folder())?;
     let trx_header = TrxHeader::read(&members)?;
@@ -51,7 +51,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             if array.width != 3 || array.dtype.kind != DtypeKind::Float {
                 let place = Place::Named(array.path.clone());
                 let expected = "positions.3.float16, float32 or float64";
-                return Err(bad(Class::BadShape, place, expected, array.path.clone()).into());
+                return Err(
+                    input_error(Class::BadShape, place, expected, array.path.clone()).into()
+                );
             }
             check_rows(array, trx_header.vertices, "NB_VERTICES")?;
             array.clone()
@@ -59,7 +61,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         None if trx_header.vertices == 0 => empty_member("positions", Dtype::FLOAT32, 3),
         None => {
             let place = Place::Named("the file".to_owned());
-            return Err(bad(Class::NotFound, place, "a member positions.3.TYPE", "none").into());
+            return Err(
+                input_error(Class::NotFound, place, "a member positions.3.TYPE", "none").into()
+            );
         }
     };
     let offsets = read_offsets(&members, find("offsets"), &trx_header, options.memory, &notes)?;
@@ -79,7 +83,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     if let (Some(record), false) = (record.as_object_mut(), absent.is_empty()) {
         record.insert("absent".to_owned(), absent.into());
     }
-    let mut header = Header::new(kind, axes(3), column(positions.dtype, 3, Vec::new())?);
+    let mut header =
+        Header::new(kind, default_axes(3), new_column(positions.dtype, 3, Vec::new())?);
     header = header.with_unit("millimeter");
     header.space =
         Some(Space { name: Some("RASMM".into()), affine: trx_header.affine, is_applied: false });
@@ -123,7 +128,7 @@ fn check_rows(array: &ArrayMember, rows: u64, count: &str) -> Result<(), Convert
     }
     let place = Place::Named(array.path.clone());
     let expected = format!("{size} bytes, as {count} of {HEADER} is {rows}");
-    Err(bad(Class::CountMismatch, place, expected, array.size.to_string()).into())
+    Err(input_error(Class::CountMismatch, place, expected, array.size.to_string()).into())
 }
 
 fn empty_member(name: &str, dtype: Dtype, width: u32) -> ArrayMember {
@@ -133,7 +138,7 @@ fn empty_member(name: &str, dtype: Dtype, width: u32) -> ArrayMember {
 
 fn empty_fields(arrays: &[ArrayMember]) -> Result<Vec<Field>, ConvertError> {
     let fields = arrays.iter().map(|array| {
-        Ok(Field::new(array.name.as_str(), column(array.dtype, array.width, Vec::new())?))
+        Ok(Field::new(array.name.as_str(), new_column(array.dtype, array.width, Vec::new())?))
     });
     fields.collect()
 }
@@ -147,7 +152,7 @@ fn read_member(
     let place = || Place::Named(array.path.clone());
     if array.size > memory {
         let expected = format!("at most {memory} bytes, which have to be in memory at once");
-        let bad = bad(Class::LimitExceeded, place(), expected, array.size.to_string());
+        let bad = input_error(Class::LimitExceeded, place(), expected, array.size.to_string());
         return Err(bad.with_hint("raise --memory-limit").into());
     }
     if array.size == 0 {
@@ -157,7 +162,9 @@ fn read_member(
     let found = bytes.read_all(array.size)?;
     if found.len() as u64 != array.size {
         let expected = format!("{} bytes", array.size);
-        return Err(bad(Class::Truncated, place(), expected, found.len().to_string()).into());
+        return Err(
+            input_error(Class::Truncated, place(), expected, found.len().to_string()).into()
+        );
     }
     Ok(found)
 }
@@ -172,18 +179,20 @@ fn read_integers(
     let is_integer = matches!(array.dtype.kind, DtypeKind::Int | DtypeKind::UInt);
     if !is_integer || array.width != 1 {
         let expected = "one column of whole numbers";
-        return Err(bad(Class::BadShape, place(), expected, array.path.clone()).into());
+        return Err(input_error(Class::BadShape, place(), expected, array.path.clone()).into());
     }
     if array.rows().is_none() {
         let expected = format!("a multiple of {} bytes", array.dtype.size);
-        return Err(bad(Class::Misaligned, place(), expected, array.size.to_string()).into());
+        return Err(
+            input_error(Class::Misaligned, place(), expected, array.size.to_string()).into()
+        );
     }
-    let column = column(array.dtype, 1, read_member(members, array, memory)?)?;
+    let column = new_column(array.dtype, 1, read_member(members, array, memory)?)?;
     let number = |row| match column.value(row, 0) {
         zvf_model::Value::UInt(n) => Ok(n),
         zvf_model::Value::Int(n) => u64::try_from(n).map_err(|_negative| {
             let place = Place::Named(format!("{}, value {row}", array.path));
-            bad(Class::Negative, place, "0 or more", n.to_string()).into()
+            input_error(Class::Negative, place, "0 or more", n.to_string()).into()
         }),
         _ => Ok(0),
     };
@@ -203,7 +212,7 @@ fn read_offsets(
             return Ok(vec![0]);
         }
         let place = Place::Named("the file".to_owned());
-        return Err(bad(Class::NotFound, place, "a member offsets.uint32", "none").into());
+        return Err(input_error(Class::NotFound, place, "a member offsets.uint32", "none").into());
     };
     let place = |row: usize| Place::Named(format!("{}, value {row}", array.path));
     let mut offsets = read_integers(members, array, memory)?;
@@ -217,33 +226,41 @@ fn read_offsets(
         let count = header.streamlines.saturating_add(1);
         let expected = format!("{count} values, one more than NB_STREAMLINES");
         let named = Place::Named(array.path.clone());
-        return Err(bad(Class::CountMismatch, named, expected, found.to_string()).into());
+        return Err(input_error(Class::CountMismatch, named, expected, found.to_string()).into());
     }
     if offsets.is_empty() {
         offsets.push(0);
     }
     if offsets.first() != Some(&0) {
         let found = offsets.first().map_or_else(String::new, u64::to_string);
-        return Err(bad(Class::OutOfBounds, place(0), "0", found).into());
+        return Err(input_error(Class::OutOfBounds, place(0), "0", found).into());
     }
     for (row, pair) in offsets.windows(2).enumerate() {
         if pair[1] > header.vertices {
             let expected = format!("at most NB_VERTICES, {}", header.vertices);
-            return Err(
-                bad(Class::OutOfBounds, place(row + 1), expected, pair[1].to_string()).into()
-            );
+            return Err(input_error(
+                Class::OutOfBounds,
+                place(row + 1),
+                expected,
+                pair[1].to_string(),
+            )
+            .into());
         }
         if pair[0] > pair[1] {
             let expected = format!("at least {}", pair[0]);
-            return Err(
-                bad(Class::NotMonotonic, place(row + 1), expected, pair[1].to_string()).into()
-            );
+            return Err(input_error(
+                Class::NotMonotonic,
+                place(row + 1),
+                expected,
+                pair[1].to_string(),
+            )
+            .into());
         }
     }
     let last = offsets.last().copied().unwrap_or(0);
     if last != header.vertices {
         let expected = format!("NB_VERTICES, {}", header.vertices);
-        return Err(bad(
+        return Err(input_error(
             Class::CountMismatch,
             place(offsets.len() - 1),
             expected,
@@ -269,7 +286,9 @@ fn read_groups(
             if member >= header.streamlines {
                 let place = Place::Named(format!("{}, value {row}", array.path));
                 let expected = format!("a streamline below {}", header.streamlines);
-                return Err(bad(Class::OutOfBounds, place, expected, member.to_string()).into());
+                return Err(
+                    input_error(Class::OutOfBounds, place, expected, member.to_string()).into()
+                );
             }
             ids.push(ObjectId(i64::try_from(member).unwrap_or(i64::MAX)));
         }
@@ -281,7 +300,7 @@ fn read_groups(
         if !groups.iter().any(|listed| listed.name.as_deref() == Some(group)) {
             let place = Place::Named(array.path.clone());
             let expected = format!("a member groups/{group}.uint32");
-            return Err(bad(Class::NotFound, place, expected, "none").into());
+            return Err(input_error(Class::NotFound, place, expected, "none").into());
         }
         check_rows(array, 1, "a group has one row; the count")?;
         match keys.iter().find(|key| key.name == array.name) {
@@ -290,7 +309,9 @@ fn read_groups(
             Some(key) => {
                 let place = Place::Named(array.path.clone());
                 let expected = format!("the type of {}", key.path);
-                return Err(bad(Class::Unsupported, place, expected, array.path.clone()).into());
+                return Err(
+                    input_error(Class::Unsupported, place, expected, array.path.clone()).into()
+                );
             }
         }
     }
@@ -316,7 +337,7 @@ fn read_groups(
                 }
             }
         }
-        fields.push(Field::new(key.name.as_str(), column(key.dtype, key.width, bytes)?));
+        fields.push(Field::new(key.name.as_str(), new_column(key.dtype, key.width, bytes)?));
     }
     Ok((groups, fields, absent))
 }
@@ -340,7 +361,7 @@ impl Stream {
         if let Some(bytes) = self.bytes.as_mut().filter(|_| rows > 0) {
             bytes.read(&mut buffer, &self.array.path)?;
         }
-        column(self.array.dtype, self.array.width, buffer)
+        new_column(self.array.dtype, self.array.width, buffer)
     }
 
     fn take_field(&mut self, rows: u64) -> Result<Field, ConvertError> {
@@ -402,9 +423,9 @@ impl Pieces {
         let rows = self.vertex - start;
         let mut batch = Batch::new(self.kind, self.positions.take_column(rows)?);
         for stream in &mut self.fields {
-            batch = batch.with_field(stream.take_field(rows)?).map_err(no_batch)?;
+            batch = batch.with_field(stream.take_field(rows)?).map_err(batch_error)?;
         }
-        let parts = Parts::new(ends, objects).map_err(no_batch)?;
-        Ok(Piece::Vertices(batch.with_parts(parts).map_err(no_batch)?))
+        let parts = Parts::new(ends, objects).map_err(batch_error)?;
+        Ok(Piece::Vertices(batch.with_parts(parts).map_err(batch_error)?))
     }
 }

@@ -16,7 +16,7 @@ use zvf_model::{Column, Field};
 use super::{Cells, PolyData, to_json};
 use crate::ConvertError;
 use crate::read::geometry::{UINT8, WholeFile, dtype, text_field};
-use crate::read::values::{Values, column};
+use crate::read::values::{Values, new_column};
 
 pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
     let mut parser = Parser { file, at: 0, is_binary: false, version: 0, data: PolyData::new()? };
@@ -42,22 +42,22 @@ enum Scope {
 }
 
 impl<'a> Parser<'a> {
-    fn bad(
+    fn input_error(
         &self,
         class: Class,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> ConvertError {
-        self.file.bad_at(class, self.at, expected, found)
+        self.file.input_error_at(class, self.at, expected, found)
     }
 
-    fn rest(&self) -> &'a [u8] {
+    fn remaining_bytes(&self) -> &'a [u8] {
         self.file.bytes.get(self.at..).unwrap_or_default()
     }
 
     /// Reads the next line without its end; `None` at the end of the file.
     fn read_line(&mut self) -> Option<&'a str> {
-        let rest = self.rest();
+        let rest = self.remaining_bytes();
         if rest.is_empty() {
             return None;
         }
@@ -82,7 +82,12 @@ impl<'a> Parser<'a> {
         let Some(version) = first.strip_prefix("# vtk DataFile Version ") else {
             let found: String = first.chars().take(40).collect();
             let expected = "# vtk DataFile Version";
-            return Err(self.file.bad_at(Class::BadMagic, 0, expected, format!("{found:?}")));
+            return Err(self.file.input_error_at(
+                Class::BadMagic,
+                0,
+                expected,
+                format!("{found:?}"),
+            ));
         };
         let major = version.trim().split('.').next().and_then(|major| major.parse().ok());
         self.version = match major {
@@ -90,7 +95,12 @@ impl<'a> Parser<'a> {
             _ => {
                 let found = format!("{:?}", version.trim());
                 let expected = "version 1 to 5";
-                return Err(self.file.bad_at(Class::UnsupportedVersion, 23, expected, found));
+                return Err(self.file.input_error_at(
+                    Class::UnsupportedVersion,
+                    23,
+                    expected,
+                    found,
+                ));
             }
         };
         self.data.title = self.read_line().filter(|title| !title.is_empty()).map(str::to_owned);
@@ -98,10 +108,20 @@ impl<'a> Parser<'a> {
         self.is_binary = match encoding.to_ascii_uppercase().as_str() {
             "ASCII" => false,
             "BINARY" => true,
-            _ => return Err(self.bad(Class::BadTag, "ASCII or BINARY", format!("{encoding:?}"))),
+            _ => {
+                return Err(self.input_error(
+                    Class::BadTag,
+                    "ASCII or BINARY",
+                    format!("{encoding:?}"),
+                ));
+            }
         };
         let Some(words) = self.read_words() else {
-            return Err(self.bad(Class::Truncated, "DATASET POLYDATA", "the end of the file"));
+            return Err(self.input_error(
+                Class::Truncated,
+                "DATASET POLYDATA",
+                "the end of the file",
+            ));
         };
         match words[..] {
             [dataset, kind] if dataset.eq_ignore_ascii_case("DATASET") => {
@@ -109,9 +129,9 @@ impl<'a> Parser<'a> {
                     return Ok(());
                 }
                 let found = kind.to_owned();
-                Err(self.bad(Class::Unsupported, "a data set POLYDATA", found))
+                Err(self.input_error(Class::Unsupported, "a data set POLYDATA", found))
             }
-            _ => Err(self.bad(Class::BadTag, "DATASET POLYDATA", format!("{words:?}"))),
+            _ => Err(self.input_error(Class::BadTag, "DATASET POLYDATA", format!("{words:?}"))),
         }
     }
 
@@ -126,7 +146,11 @@ impl<'a> Parser<'a> {
                     self.data.points = self.read_array(count, 3, kind)?;
                     if self.data.points.dtype().kind != DtypeKind::Float {
                         let found = self.data.points.dtype().to_string();
-                        return Err(self.bad(Class::Unsupported, "points of floats", found));
+                        return Err(self.input_error(
+                            Class::Unsupported,
+                            "points of floats",
+                            found,
+                        ));
                     }
                 }
                 ("VERTICES" | "LINES" | "POLYGONS" | "TRIANGLE_STRIPS", [count, size]) => {
@@ -159,7 +183,8 @@ impl<'a> Parser<'a> {
     }
 
     fn parse_count(&self, word: &str) -> Result<usize, ConvertError> {
-        word.parse().map_err(|_no_number| self.bad(Class::Encoding, "a count", format!("{word:?}")))
+        word.parse()
+            .map_err(|_no_number| self.input_error(Class::Encoding, "a count", format!("{word:?}")))
     }
 
     fn skip_metadata(&mut self) {
@@ -206,7 +231,7 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 let found = format!("{keyword:?}");
-                return Err(self.bad(Class::BadTag, "a keyword of a section", found));
+                return Err(self.input_error(Class::BadTag, "a keyword of a section", found));
             }
         };
         self.push_field(scope, Field::new(decode_name(name), values));
@@ -229,7 +254,7 @@ impl<'a> Parser<'a> {
         while remaining > 0 {
             let Some(words) = self.read_words() else {
                 let expected = format!("{remaining} arrays more");
-                return Err(self.bad(Class::Truncated, expected, "the end of the file"));
+                return Err(self.input_error(Class::Truncated, expected, "the end of the file"));
             };
             match words[..] {
                 [only] if only.eq_ignore_ascii_case("METADATA") => self.skip_metadata(),
@@ -247,7 +272,7 @@ impl<'a> Parser<'a> {
                 _ => {
                     let found = format!("{:?}", words.join(" "));
                     let expected = "name, components, rows and type of an array";
-                    return Err(self.bad(Class::BadShape, expected, found));
+                    return Err(self.input_error(Class::BadShape, expected, found));
                 }
             }
         }
@@ -263,37 +288,37 @@ impl<'a> Parser<'a> {
     ) -> Result<Column, ConvertError> {
         let lower = kind.to_ascii_lowercase();
         let Some((_, stored, target)) = TYPES.iter().find(|(name, ..)| *name == lower) else {
-            return Err(self.bad(Class::BadTag, "a type of numbers", format!("{kind:?}")));
+            return Err(self.input_error(Class::BadTag, "a type of numbers", format!("{kind:?}")));
         };
         if width == 0 || width > MAX_WIDTH {
             let expected = format!("1 to {MAX_WIDTH} numbers a row");
-            return Err(self.bad(Class::BadShape, expected, width.to_string()));
+            return Err(self.input_error(Class::BadShape, expected, width.to_string()));
         }
         let values = rows.saturating_mul(width); // a product that saturates is refused below
         let columns = u32::try_from(width).unwrap_or(1);
         if !self.is_binary {
-            return column(*target, columns, self.read_text(values, *target)?);
+            return new_column(*target, columns, self.read_text(values, *target)?);
         }
         if lower == "bit" {
             let bits = self.take(values.div_ceil(8))?;
             let bit = |at: usize| (bits.get(at / 8).copied().unwrap_or(0) >> (7 - at % 8)) & 1;
-            return column(UINT8, columns, (0..values).map(bit).collect());
+            return new_column(UINT8, columns, (0..values).map(bit).collect());
         }
         let size = usize::try_from(stored.size).unwrap_or(1);
         let bytes = self.take(values.saturating_mul(size))?;
         if stored.size == target.size {
-            return column(Dtype { big_endian: true, ..*stored }, columns, bytes.to_vec());
+            return new_column(Dtype { big_endian: true, ..*stored }, columns, bytes.to_vec());
         }
         let widened = bytes.as_chunks::<4>().0.iter();
         let widened = widened.flat_map(|four| i64::from(i32::from_be_bytes(*four)).to_le_bytes());
-        column(*target, columns, widened.collect())
+        new_column(*target, columns, widened.collect())
     }
 
     fn take(&mut self, size: usize) -> Result<&'a [u8], ConvertError> {
-        let rest = self.rest();
+        let rest = self.remaining_bytes();
         let Some(bytes) = rest.get(..size) else {
             let expected = format!("{size} bytes of an array");
-            return Err(self.bad(Class::Truncated, expected, rest.len().to_string()));
+            return Err(self.input_error(Class::Truncated, expected, rest.len().to_string()));
         };
         self.at += size;
         Ok(bytes)
@@ -301,25 +326,26 @@ impl<'a> Parser<'a> {
 
     /// Reads the next word of text.
     fn read_word(&mut self) -> Result<&'a str, ConvertError> {
-        let rest = self.rest();
+        let rest = self.remaining_bytes();
         let white = rest.len() - rest.trim_ascii_start().len();
         let rest = rest.get(white..).unwrap_or_default();
         let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
         if end == 0 {
             self.at += white;
-            return Err(self.bad(Class::Truncated, "a number", "the end of the file"));
+            return Err(self.input_error(Class::Truncated, "a number", "the end of the file"));
         }
         let word = rest.get(..end).unwrap_or_default();
         self.at += white + end;
-        std::str::from_utf8(word)
-            .map_err(|_no_text| self.bad(Class::Encoding, "a number", "bytes that are no text"))
+        std::str::from_utf8(word).map_err(|_no_text| {
+            self.input_error(Class::Encoding, "a number", "bytes that are no text")
+        })
     }
 
     fn read_text(&mut self, values: usize, dtype: Dtype) -> Result<Vec<u8>, ConvertError> {
-        let available = self.rest().len();
+        let available = self.remaining_bytes().len();
         if values > available {
             let expected = format!("{values} numbers");
-            return Err(self.bad(Class::Truncated, expected, format!("{available} bytes")));
+            return Err(self.input_error(Class::Truncated, expected, format!("{available} bytes")));
         }
         let mut all = Values::new(dtype, 1);
         for _ in 0..values {
@@ -327,7 +353,7 @@ impl<'a> Parser<'a> {
             if !all.push_text(word) {
                 let shown: String = word.chars().take(40).collect();
                 let expected = dtype.to_string();
-                return Err(self.bad(Class::Encoding, expected, format!("{shown:?}")));
+                return Err(self.input_error(Class::Encoding, expected, format!("{shown:?}")));
             }
         }
         Ok(all.take()?.bytes().to_vec())
@@ -341,7 +367,7 @@ impl<'a> Parser<'a> {
         let fractions = self.read_array(rows, width, "double")?;
         let values = fractions.bytes().as_chunks::<8>().0.iter();
         let byte = |eight: &[u8; 8]| to_byte(f64::from_le_bytes(*eight));
-        column(UINT8, fractions.width(), values.map(byte).collect())
+        new_column(UINT8, fractions.width(), values.map(byte).collect())
     }
 
     fn read_strings(&mut self, name: &str, count: usize, scope: Scope) -> Result<(), ConvertError> {
@@ -353,7 +379,7 @@ impl<'a> Parser<'a> {
                 texts.push(String::from_utf8_lossy(bytes).into_owned());
             } else {
                 let Some(line) = self.read_line() else {
-                    return Err(self.bad(
+                    return Err(self.input_error(
                         Class::Truncated,
                         "a line of text",
                         "the end of the file",
@@ -377,7 +403,7 @@ impl<'a> Parser<'a> {
 
     /// Reads a length of 1, 2, 4 or 8 bytes, according to its two highest bits.
     fn read_string_length(&mut self) -> Result<usize, ConvertError> {
-        let class = self.rest().first().map_or(3, |first| first >> 6);
+        let class = self.remaining_bytes().first().map_or(3, |first| first >> 6);
         let size = match class {
             3 => 1,
             2 => 2,
@@ -403,23 +429,27 @@ impl<'a> Parser<'a> {
             let words = self.read_words().unwrap_or_default();
             let [found, kind] = words[..] else {
                 let found = format!("{:?}", words.join(" "));
-                return Err(self.bad(Class::BadTag, keyword, found));
+                return Err(self.input_error(Class::BadTag, keyword, found));
             };
             if !found.eq_ignore_ascii_case(keyword) {
-                return Err(self.bad(Class::BadTag, keyword, format!("{found:?}")));
+                return Err(self.input_error(Class::BadTag, keyword, format!("{found:?}")));
             }
             *array = to_integers(&self.read_array(rows, 1, kind)?);
         }
         let [offsets, ids] = arrays;
         let is_ascending = offsets.is_sorted() && offsets.first().is_none_or(|first| *first == 0);
         if !is_ascending {
-            return Err(self.bad(Class::NotMonotonic, "offsets from 0 that ascend", "others"));
+            return Err(self.input_error(
+                Class::NotMonotonic,
+                "offsets from 0 that ascend",
+                "others",
+            ));
         }
         let end = i64::try_from(ids.len()).unwrap_or(i64::MAX);
         if offsets.last().copied().unwrap_or(0) != end {
             let expected = format!("offsets up to {end}");
             let found = format!("{:?}", offsets.last());
-            return Err(self.bad(Class::CountMismatch, expected, found));
+            return Err(self.input_error(Class::CountMismatch, expected, found));
         }
         let offsets = offsets.iter().skip(1).filter_map(|offset| usize::try_from(*offset).ok());
         Ok(Cells { offsets: offsets.collect(), ids })
@@ -433,14 +463,14 @@ impl<'a> Parser<'a> {
             let Some((length, after)) = rest.split_first() else {
                 let expected = format!("{count} cells in {} numbers", values.len());
                 let found = cells.len().to_string();
-                return Err(self.bad(Class::CountMismatch, expected, found));
+                return Err(self.input_error(Class::CountMismatch, expected, found));
             };
             let length = usize::try_from(*length).ok();
             let Some((cell, after)) = length.and_then(|length| after.split_at_checked(length))
             else {
                 let expected = format!("the points of cell {}", cells.len());
                 let found = format!("{} numbers", after.len());
-                return Err(self.bad(Class::CountMismatch, expected, found));
+                return Err(self.input_error(Class::CountMismatch, expected, found));
             };
             cells.ids.extend_from_slice(cell);
             cells.offsets.push(cells.ids.len());
@@ -450,7 +480,11 @@ impl<'a> Parser<'a> {
             return Ok(cells);
         }
         let expected = format!("{count} cells in {} numbers", values.len());
-        Err(self.bad(Class::CountMismatch, expected, format!("{} numbers more", rest.len())))
+        Err(self.input_error(
+            Class::CountMismatch,
+            expected,
+            format!("{} numbers more", rest.len()),
+        ))
     }
 }
 

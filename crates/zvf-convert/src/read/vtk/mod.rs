@@ -20,10 +20,10 @@ use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder, Field, Kind, ObjectId, Parts, Value};
 
-use super::geometry::{Geometry, VertexOwners, WholeFile, numbers};
+use super::geometry::{Geometry, VertexOwners, WholeFile, number_column};
 use super::input::Bytes;
 use super::polygon::Corners;
-use super::values::no_batch;
+use super::values::batch_error;
 use super::{Format, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 
@@ -82,7 +82,7 @@ struct PolyData {
 impl PolyData {
     fn new() -> Result<Self, ConvertError> {
         Ok(Self {
-            points: super::values::column(Dtype::FLOAT32, 3, Vec::new())?,
+            points: super::values::new_column(Dtype::FLOAT32, 3, Vec::new())?,
             verts: Cells::default(),
             lines: Cells::default(),
             polys: Cells::default(),
@@ -109,7 +109,7 @@ impl PolyData {
             if let Some(id) = cells.ids.iter().find(|id| !(0..points).contains(*id)) {
                 let class = if *id < 0 { Class::Negative } else { Class::OutOfBounds };
                 let expected = format!("points from 0 to {}", points - 1);
-                return Err(file.bad_in(class, name, expected, id.to_string()));
+                return Err(file.input_error_in(class, name, expected, id.to_string()));
             }
         }
         let cells = sorts.iter().map(|(_, cells)| cells.len()).sum();
@@ -120,14 +120,14 @@ impl PolyData {
         ] {
             if let Some(declared) = declared.filter(|declared| *declared != rows) {
                 let (expected, found) = (format!("{rows} rows"), declared.to_string());
-                return Err(file.bad_in(Class::CountMismatch, scope, expected, found));
+                return Err(file.input_error_in(Class::CountMismatch, scope, expected, found));
             }
             for field in fields {
                 if field.column.len() != rows {
                     let part = format!("{scope} {}", field.name);
                     let found = format!("{} rows", field.column.len());
                     let expected = format!("{rows} rows");
-                    return Err(file.bad_in(Class::CountMismatch, part, expected, found));
+                    return Err(file.input_error_in(Class::CountMismatch, part, expected, found));
                 }
             }
         }
@@ -169,7 +169,7 @@ impl PolyData {
         }
         let lacks = |what: &str| {
             let expected = format!("{what} of a {kind}");
-            file.bad_in(Class::InvalidArgument, "the file", expected, "none")
+            file.input_error_in(Class::InvalidArgument, "the file", expected, "none")
         };
         let mut geometry = match kind {
             Kind::Mesh if kinds.contains(&Kind::Mesh) => self.build_mesh(file, options)?,
@@ -214,15 +214,15 @@ impl PolyData {
         let mut sources = Vec::new(); // the row of cell data of each face
         let points = to_u64(self.points.len());
         let mut add = |face: &[i64], row: usize| -> Result<(), ConvertError> {
-            let bad = |class, expected: String| {
+            let input_error = |class, expected: String| {
                 let place = crate::error::Place::Named(format!("cell {row}"));
                 let found = format!("{} corners", face.len());
                 crate::error::BadInput::new(class, file.format, place, expected, found)
             };
             let count = to_u64(face.len());
-            corners.check_face(count).map_err(|refusal| refusal.into_error(bad))?;
+            corners.check_face(count).map_err(|refusal| refusal.into_error(input_error))?;
             for id in face {
-                corners.push(*id, points).map_err(|refusal| refusal.into_error(bad))?;
+                corners.push(*id, points).map_err(|refusal| refusal.into_error(input_error))?;
             }
             sources.extend(std::iter::repeat_n(row, corners.end()));
             Ok(())
@@ -238,7 +238,7 @@ impl PolyData {
         }
         let Piece::Elements { rows, .. } = corners.take(&mut [])? else { return Ok(geometry) };
         let rows = if rows.is_empty() {
-            super::values::column(Dtype::INT64, 3, Vec::new())?
+            super::values::new_column(Dtype::INT64, 3, Vec::new())?
         } else {
             rows
         };
@@ -268,7 +268,7 @@ impl PolyData {
                 sources.push(row);
             }
         }
-        let rows = numbers(Dtype::INT64, 2, &edges, |id| id.to_le_bytes())?;
+        let rows = number_column(Dtype::INT64, 2, &edges, |id| id.to_le_bytes())?;
         geometry.elements = Some((rows, gather_fields(&self.cell_data, &sources)));
         Ok(geometry)
     }
@@ -301,7 +301,7 @@ impl PolyData {
         }
         let mut offsets = vec![0];
         offsets.extend_from_slice(&self.lines.offsets);
-        let parts = Parts::new(offsets, objects.clone()).map_err(no_batch)?;
+        let parts = Parts::new(offsets, objects.clone()).map_err(batch_error)?;
         geometry.owners = VertexOwners::Runs(parts);
         let mut unique = std::collections::HashSet::new();
         if objects.iter().all(|id| unique.insert(*id)) {

@@ -18,7 +18,7 @@ fn parse(path: &std::path::Path) -> Result<(PolyData, WholeFile), ConvertError> 
 
 #[test]
 fn golden_files() {
-    let expected = golden::expected("vtk_polydata");
+    let expected = golden::read_expected("vtk_polydata");
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = golden::folder("vtk_polydata").join(name);
         let (data, _) = parse(&path).unwrap_or_else(|error| panic!("{name}: {error}"));

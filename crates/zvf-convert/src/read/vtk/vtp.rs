@@ -18,7 +18,7 @@ use super::{PolyData, to_json};
 use crate::ConvertError;
 use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, text_field};
 use crate::read::packed::{PackedFault, decode_base64, inflate, unpack_lz4, unpack_xz};
-use crate::read::values::{Values, column, quote_start};
+use crate::read::values::{Values, new_column, quote_start};
 use crate::read::xml::{Element, Node, Xml};
 
 pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
@@ -32,11 +32,11 @@ pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
     };
     if element.name != "VTKFile" {
         let found = format!("<{}>", element.name);
-        return Err(file.bad_at(Class::BadMagic, element.at, "<VTKFile>", found));
+        return Err(file.input_error_at(Class::BadMagic, element.at, "<VTKFile>", found));
     }
     let kind = element.get("type").unwrap_or_default();
     if kind != "PolyData" {
-        return Err(file.bad_at(
+        return Err(file.input_error_at(
             Class::Unsupported,
             element.at,
             "type PolyData",
@@ -71,13 +71,18 @@ fn split_appended(file: &WholeFile) -> Result<(&str, Option<Appended<'_>>), Conv
     let Some(start) = start else { return Ok((file.text()?, None)) };
     let text = file.bytes.get(..start).unwrap_or_default();
     let text = std::str::from_utf8(text).map_err(|error| {
-        file.bad_at(Class::Encoding, error.valid_up_to(), "text in UTF-8", "other bytes")
+        file.input_error_at(Class::Encoding, error.valid_up_to(), "text in UTF-8", "other bytes")
     })?;
     let rest = file.bytes.get(start..).unwrap_or_default();
     let tag = rest.iter().position(|byte| *byte == b'>').unwrap_or(rest.len());
     let (tag, rest) = rest.split_at(tag);
     let Some(begin) = rest.iter().position(|byte| *byte == b'_') else {
-        return Err(file.bad_at(Class::Truncated, start, "an underscore", "the end of the file"));
+        return Err(file.input_error_at(
+            Class::Truncated,
+            start,
+            "an underscore",
+            "the end of the file",
+        ));
     };
     let is_base64 = tag.windows(6).any(|bytes| bytes == b"base64");
     let bytes = rest.get(begin + 1..).unwrap_or_default();
@@ -112,35 +117,45 @@ impl<'a> ArrayDecoder<'a> {
         element: &Element,
         appended: Option<Appended<'a>>,
     ) -> Result<Self, ConvertError> {
-        let bad = |class, expected: &str, found: &str| {
-            file.bad_at(class, element.at, expected, format!("{found:?}"))
+        let input_error = |class, expected: &str, found: &str| {
+            file.input_error_at(class, element.at, expected, format!("{found:?}"))
         };
         let count_bytes = match element.get("header_type") {
             None | Some("UInt32") => 4,
             Some("UInt64") => 8,
-            Some(other) => return Err(bad(Class::BadTag, "header_type UInt32 or UInt64", other)),
+            Some(found) => {
+                return Err(input_error(Class::BadTag, "header_type UInt32 or UInt64", found));
+            }
         };
         let big_endian = match element.get("byte_order") {
             None | Some("LittleEndian") => false,
             Some("BigEndian") => true,
-            Some(other) => return Err(bad(Class::BadTag, "LittleEndian or BigEndian", other)),
+            Some(found) => {
+                return Err(input_error(Class::BadTag, "LittleEndian or BigEndian", found));
+            }
         };
         let compressor = match element.get("compressor") {
             None | Some("") => None,
             Some("vtkZLibDataCompressor") => Some(Compressor::Zlib),
             Some("vtkLZ4DataCompressor") => Some(Compressor::Lz4),
             Some("vtkLZMADataCompressor") => Some(Compressor::Xz),
-            Some(other) => return Err(bad(Class::Unsupported, "zlib, LZ4 or LZMA", other)),
+            Some(found) => return Err(input_error(Class::Unsupported, "zlib, LZ4 or LZMA", found)),
         };
         Ok(Self { file, appended, big_endian, count_bytes, compressor })
     }
 
-    fn bad(&self, array: &Array, class: Class, expected: String, found: String) -> ConvertError {
-        self.file.bad_in(class, array.place(), expected, found)
+    fn input_error(
+        &self,
+        array: &Array,
+        class: Class,
+        expected: String,
+        found: String,
+    ) -> ConvertError {
+        self.file.input_error_in(class, array.place(), expected, found)
     }
 
-    fn fault(&self, array: &Array, fault: PackedFault) -> ConvertError {
-        self.file.bad_in(fault.class, array.place(), fault.expected, fault.found)
+    fn packed_error(&self, array: &Array, fault: PackedFault) -> ConvertError {
+        self.file.input_error_in(fault.class, array.place(), fault.expected, fault.found)
     }
 
     /// Decodes the numbers of `array`, and checks that there are `rows` of them where the number is known.
@@ -148,25 +163,25 @@ impl<'a> ArrayDecoder<'a> {
         let kind = array.element.get("type").unwrap_or_default();
         let Some((_, dtype)) = TYPES.iter().find(|(name, _)| *name == kind) else {
             let expected = "a type of numbers".to_owned();
-            return Err(self.bad(array, Class::BadTag, expected, format!("{kind:?}")));
+            return Err(self.input_error(array, Class::BadTag, expected, format!("{kind:?}")));
         };
         let width = array.element.get("NumberOfComponents").map_or(Ok(1), str::parse::<u32>);
         let width = width.ok().filter(|width| (1..=MAX_WIDTH).contains(width));
         let Some(width) = width else {
             let found = format!("{:?}", array.element.get("NumberOfComponents"));
             let expected = format!("1 to {MAX_WIDTH} components");
-            return Err(self.bad(array, Class::BadShape, expected, found));
+            return Err(self.input_error(array, Class::BadShape, expected, found));
         };
         let stride = usize::try_from(u64::from(width) * dtype.size).unwrap_or(usize::MAX);
         let size = rows.map(|rows| rows.saturating_mul(stride)); // a saturated size is refused below
         if array.element.get("format") == Some("ascii") {
             let bytes = self.read_text(array, *dtype)?;
             self.check_size(array, bytes.len(), size, stride)?;
-            return column(*dtype, width, bytes);
+            return new_column(*dtype, width, bytes);
         }
         let bytes = self.read_bytes(array, size)?;
         self.check_size(array, bytes.len(), size, stride)?;
-        column(Dtype { big_endian: self.big_endian, ..*dtype }, width, bytes)
+        new_column(Dtype { big_endian: self.big_endian, ..*dtype }, width, bytes)
     }
 
     fn check_size(
@@ -183,14 +198,19 @@ impl<'a> ArrayDecoder<'a> {
             Some(size) => format!("{size} bytes"),
             None => format!("rows of {stride} bytes"),
         };
-        Err(self.bad(array, Class::CountMismatch, expected, format!("{found} bytes")))
+        Err(self.input_error(array, Class::CountMismatch, expected, format!("{found} bytes")))
     }
 
     fn read_text(&self, array: &Array, dtype: Dtype) -> Result<Vec<u8>, ConvertError> {
         let mut values = Values::new(dtype, 1);
         for word in array.text.split_ascii_whitespace() {
             if !values.push_text(word) {
-                return Err(self.bad(array, Class::Encoding, dtype.to_string(), quote_start(word)));
+                return Err(self.input_error(
+                    array,
+                    Class::Encoding,
+                    dtype.to_string(),
+                    quote_start(word),
+                ));
             }
         }
         Ok(values.take()?.bytes().to_vec())
@@ -205,29 +225,34 @@ impl<'a> ArrayDecoder<'a> {
                 Packed { rest: &inline, is_base64: true }
             }
             Some("appended") => self.find_appended(array)?,
-            other => {
+            format => {
                 let expected = "format ascii, binary or appended".to_owned();
-                return Err(self.bad(array, Class::BadTag, expected, format!("{other:?}")));
+                return Err(self.input_error(
+                    array,
+                    Class::BadTag,
+                    expected,
+                    format!("{format:?}"),
+                ));
             }
         };
         let unpacked = match self.compressor {
             None => self.read_plain(&mut packed, size),
             Some(compressor) => self.read_blocks(&mut packed, size, compressor),
         };
-        unpacked.map_err(|fault| self.fault(array, fault))
+        unpacked.map_err(|fault| self.packed_error(array, fault))
     }
 
     fn find_appended(&self, array: &Array) -> Result<Packed<'a>, ConvertError> {
         let offset = array.element.get("offset").and_then(|text| text.trim().parse::<usize>().ok());
         let Some(appended) = self.appended else {
             let expected = "appended data".to_owned();
-            return Err(self.bad(array, Class::Truncated, expected, "none".to_owned()));
+            return Err(self.input_error(array, Class::Truncated, expected, "none".to_owned()));
         };
         let rest = offset.and_then(|offset| appended.bytes.get(offset..));
         let Some(rest) = rest else {
             let expected = format!("an offset below {}", appended.bytes.len());
             let found = format!("{:?}", array.element.get("offset"));
-            return Err(self.bad(array, Class::OutOfBounds, expected, found));
+            return Err(self.input_error(array, Class::OutOfBounds, expected, found));
         };
         Ok(Packed { rest, is_base64: appended.is_base64 })
     }
@@ -312,7 +337,7 @@ impl<'a> ArrayDecoder<'a> {
                     Ok(code) => Ok(code.to_le_bytes()[0]),
                     Err(_no_number) => {
                         let expected = "codes of characters".to_owned();
-                        Err(self.bad(array, Class::Encoding, expected, quote_start(word)))
+                        Err(self.input_error(array, Class::Encoding, expected, quote_start(word)))
                     }
                 };
                 let codes = array.text.split_ascii_whitespace().map(code);
@@ -336,7 +361,7 @@ impl<'a> ArrayDecoder<'a> {
             let rows = array.element.get("NumberOfTuples").map(|text| {
                 text.trim().parse().map_err(|_no_number| {
                     let expected = "a count as NumberOfTuples".to_owned();
-                    self.bad(array, Class::Encoding, expected, quote_start(text))
+                    self.input_error(array, Class::Encoding, expected, quote_start(text))
                 })
             });
             to_json(&self.read(array, rows.transpose()?)?)
@@ -431,7 +456,7 @@ impl Piece {
             let text = element.get(name).unwrap_or("0");
             text.trim().parse().map_err(|_no_number| {
                 let place = format!("Piece {name}");
-                decoder.file.bad_in(Class::Encoding, place, "a count", format!("{text:?}"))
+                decoder.file.input_error_in(Class::Encoding, place, "a count", format!("{text:?}"))
             })
         };
         let points = count("NumberOfPoints")?;
@@ -476,13 +501,23 @@ impl Piece {
         if data.points.len() != points {
             let found = format!("{} of them", data.points.len());
             let expected = format!("{points} points");
-            return Err(decoder.file.bad_in(Class::CountMismatch, "Piece", expected, found));
+            return Err(decoder.file.input_error_in(
+                Class::CountMismatch,
+                "Piece",
+                expected,
+                found,
+            ));
         }
         let sorts = [&data.verts, &data.lines, &data.polys, &data.strips];
         for (cells, declared) in sorts.iter().zip(counts) {
             if cells.len() != declared {
                 let (expected, found) = (format!("{declared} cells"), cells.len().to_string());
-                return Err(decoder.file.bad_in(Class::CountMismatch, "Piece", expected, found));
+                return Err(decoder.file.input_error_in(
+                    Class::CountMismatch,
+                    "Piece",
+                    expected,
+                    found,
+                ));
             }
         }
         data.check(decoder.file)?;
@@ -526,7 +561,7 @@ fn check_points(
         return Ok(());
     }
     let found = format!("{} of {}", points.width(), points.dtype());
-    Err(decoder.bad(array, Class::BadShape, "three floats a point".to_owned(), found))
+    Err(decoder.input_error(array, Class::BadShape, "three floats a point".to_owned(), found))
 }
 
 fn read_fields(
@@ -557,7 +592,12 @@ fn read_cells(
     let ends = to_integers(&decoder.read(offsets, Some(count))?);
     if !ends.is_sorted() || ends.first().is_some_and(|first| *first < 0) {
         let expected = "offsets that ascend".to_owned();
-        return Err(decoder.bad(offsets, Class::NotMonotonic, expected, "others".to_owned()));
+        return Err(decoder.input_error(
+            offsets,
+            Class::NotMonotonic,
+            expected,
+            "others".to_owned(),
+        ));
     }
     let ends: Vec<usize> = ends.iter().filter_map(|end| usize::try_from(*end).ok()).collect();
     let ids = to_integers(&decoder.read(ids, Some(ends.last().copied().unwrap_or(0)))?);
@@ -589,9 +629,9 @@ fn join_rows(
     if (old.dtype(), old.width()) != (new.dtype(), new.width()) {
         let expected = format!("{} of {} as the first piece has", old.width(), old.dtype());
         let found = format!("{} of {}", new.width(), new.dtype());
-        return Err(file.bad_in(Class::CountMismatch, place, expected, found));
+        return Err(file.input_error_in(Class::CountMismatch, place, expected, found));
     }
-    column(old.dtype(), old.width(), [&old.bytes()[..], new.bytes()].concat())
+    new_column(old.dtype(), old.width(), [&old.bytes()[..], new.bytes()].concat())
 }
 
 /// Joins the cell data of two pieces, so that the cells of each sort are contiguous.
@@ -620,7 +660,12 @@ fn join_fields(
     let names = |fields: &[Field]| fields.iter().map(|f| f.name.to_string()).collect::<Vec<_>>();
     if names(old) != names(new) {
         let (expected, found) = (format!("{:?}", names(old)), format!("{:?}", names(new)));
-        return Err(file.bad_in(Class::CountMismatch, "the arrays of a Piece", expected, found));
+        return Err(file.input_error_in(
+            Class::CountMismatch,
+            "the arrays of a Piece",
+            expected,
+            found,
+        ));
     }
     old.iter()
         .zip(new)

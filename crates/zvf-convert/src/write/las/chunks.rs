@@ -73,7 +73,7 @@ impl Chunks {
         };
         let result = compressor.set_fields_from(self.vlr.items());
         result.map_err(|error| refuse(error.to_string()))?;
-        let done = isolate::catch(|| {
+        let done = isolate::catch_panic(|| {
             compressor.compress_many(records)?;
             compressor.done()?;
             Ok::<_, std::io::Error>(compressor.box_into_inner())

@@ -103,7 +103,7 @@ impl<'a> LasWriter<'a> {
         Ok(Box::new(Self { target, buffer, base, options, variant, has_begun, state: None }))
     }
 
-    fn out(&mut self) -> &mut dyn SeekWrite {
+    fn output(&mut self) -> &mut dyn SeekWrite {
         match &mut self.buffer {
             Some(buffer) => buffer,
             None => &mut self.target,
@@ -122,7 +122,7 @@ impl<'a> LasWriter<'a> {
                 });
             }
         }
-        Ok(self.out().write_all(bytes)?)
+        Ok(self.output().write_all(bytes)?)
     }
 
     /// Reserves the header, and writes the records before the points.
@@ -187,16 +187,16 @@ impl<'a> LasWriter<'a> {
         if let Some(chunks) = &mut state.chunks {
             let (last, table) = chunks.finish()?;
             self.write_bytes(&last)?;
-            let table_at = self.out().stream_position()? - self.origin();
+            let table_at = self.output().stream_position()? - self.origin();
             self.write_bytes(&table)?;
             let at = self.origin() + state.points_at;
-            self.out().seek(SeekFrom::Start(at))?;
-            self.out().write_all(&table_at.to_le_bytes())?;
-            self.out().seek(SeekFrom::End(0))?;
+            self.output().seek(SeekFrom::Start(at))?;
+            self.output().write_all(&table_at.to_le_bytes())?;
+            self.output().seek(SeekFrom::End(0))?;
         }
         let mut evlrs = (0, 0);
         if !state.evlrs.is_empty() {
-            evlrs.0 = self.out().stream_position()? - self.origin();
+            evlrs.0 = self.output().stream_position()? - self.origin();
             evlrs.1 = count_u32(state.evlrs.len(), "LAS", "records behind the points")?;
             for record in &state.evlrs {
                 self.write_bytes(&record.evlr())?;
@@ -205,9 +205,9 @@ impl<'a> LasWriter<'a> {
         if let Some((cube, len, times)) = state.octree {
             let info = octree::encode_info(cube, (evlrs.0 + 60, len), times);
             let at = self.origin() + 429; // after the header of the file and that of the first VLR
-            self.out().seek(SeekFrom::Start(at))?;
-            self.out().write_all(&info)?;
-            self.out().seek(SeekFrom::End(0))?;
+            self.output().seek(SeekFrom::Start(at))?;
+            self.output().write_all(&info)?;
+            self.output().seek(SeekFrom::End(0))?;
         }
         let Some(grid) = &state.grid else { return Ok(()) };
         let head = Head {
@@ -222,9 +222,9 @@ impl<'a> LasWriter<'a> {
         };
         let bytes = head.bytes();
         let origin = self.origin();
-        self.out().seek(SeekFrom::Start(origin))?;
-        self.out().write_all(&bytes)?;
-        self.out().seek(SeekFrom::End(0))?;
+        self.output().seek(SeekFrom::Start(origin))?;
+        self.output().write_all(&bytes)?;
+        self.output().seek(SeekFrom::End(0))?;
         if let Some(buffer) = self.buffer.take() {
             self.target.write_all(buffer.get_ref())?;
         }
@@ -242,7 +242,7 @@ impl<'a> LasWriter<'a> {
             let points: Vec<u8> = node.rows.iter().flat_map(|row| record(*row)).copied().collect();
             let Some(chunks) = &mut state.chunks else { return Ok(()) };
             let bytes = chunks.compress(&points)?;
-            let at = self.out().stream_position()? - self.origin();
+            let at = self.output().stream_position()? - self.origin();
             self.write_bytes(&bytes)?;
             page.extend(octree::encode_entry(node.key, at, bytes.len(), node.rows.len())?);
         }
@@ -351,7 +351,7 @@ impl State {
             .and_then(Json::as_u64)
             .and_then(|bits| u16::try_from(bits).ok())
             .unwrap_or(u16::from(schema.point_format > 5) << 4);
-        let has_crs = vlrs.iter().chain(&evlrs).any(|one| one.user == "LASF_Projection");
+        let has_crs = vlrs.iter().chain(&evlrs).any(|record| record.user == "LASF_Projection");
         if let Some(crs) = header.crs.as_ref().filter(|_| !has_crs) {
             match crs
                 .as_str()

@@ -156,22 +156,22 @@ impl Extra {
     }
 
     /// Returns a stored coordinate of the corner, or a stored radius.
-    fn stored(&self, objects: &Objects, id: u64, axis: usize) -> f64 {
+    fn stored_coordinate(&self, objects: &Objects, id: u64, axis: usize) -> f64 {
         let row = objects.object_rows.get(&id).copied().unwrap_or(usize::MAX);
-        objects.lengths.stored(&objects.fields[self.field].column, row, axis)
+        objects.lengths.round_coordinate(&objects.fields[self.field].column, row, axis)
     }
 
     fn push(&self, objects: &mut Objects, id: u64, to: &mut Vec<u8>) {
         for axis in 0..objects.header.axes.len() {
-            let x = self.stored(objects, id, axis);
+            let x = self.stored_coordinate(objects, id, axis);
             to.extend_from_slice(&objects.lengths.round_to_f32(x).to_le_bytes());
         }
     }
 
     /// Extends the box of an annotation.
-    fn grow(&self, objects: &Objects, id: u64, bounds: &mut [Vec<f64>; 2]) {
+    fn extend_box(&self, objects: &Objects, id: u64, bounds: &mut [Vec<f64>; 2]) {
         for axis in 0..objects.header.axes.len() {
-            let x = self.stored(objects, id, axis);
+            let x = self.stored_coordinate(objects, id, axis);
             let [low, high] = bounds;
             if self.is_box {
                 (low[axis], high[axis]) = (low[axis].min(x), high[axis].max(x));
@@ -297,7 +297,7 @@ impl Grid {
             let mut bounds = [vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]];
             for row in rows {
                 for axis in 0..axes {
-                    let x = objects.lengths.stored(objects.batch.positions(), *row, axis);
+                    let x = objects.lengths.round_coordinate(objects.batch.positions(), *row, axis);
                     bounds[0][axis] = bounds[0][axis].min(x);
                     bounds[1][axis] = bounds[1][axis].max(x);
                     low[axis] = low[axis].min(x);
@@ -305,7 +305,7 @@ impl Grid {
                 }
             }
             if let Some(extra) = extra {
-                extra.grow(objects, *id, &mut bounds);
+                extra.extend_box(objects, *id, &mut bounds);
                 for axis in 0..axes {
                     low[axis] = low[axis].min(bounds[0][axis]);
                     high[axis] = high[axis].max(bounds[1][axis]);

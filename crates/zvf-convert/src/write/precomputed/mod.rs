@@ -272,21 +272,25 @@ impl Objects {
     /// Returns a coordinate of a vertex in nanometres.
     fn coordinate(&self, row: usize, axis: usize) -> f64 {
         let has_axis = axis < self.batch.positions().width() as usize;
-        if has_axis { self.lengths.scaled(self.batch.positions(), row, axis) } else { 0.0 }
+        if has_axis {
+            self.lengths.convert_coordinate(self.batch.positions(), row, axis)
+        } else {
+            0.0
+        }
     }
 
     /// Returns the largest distance of this level from the finest one, in nanometres.
     fn lod_scale(&self) -> f64 {
         let record = self.header.records.iter().find(|(name, _)| name == LOD_SCALE);
         let scale = record.and_then(|(_, scale)| scale.as_f64()).unwrap_or(0.0);
-        self.lengths.length(scale)
+        self.lengths.convert_length(scale)
     }
 
     /// Appends the stored position of a vertex.
     fn push_position(&mut self, row: usize, to: &mut Vec<u8>) {
         let width = self.batch.positions().width() as usize;
         for axis in 0..width {
-            let x = self.lengths.scaled(self.batch.positions(), row, axis);
+            let x = self.lengths.convert_coordinate(self.batch.positions(), row, axis);
             to.extend_from_slice(&self.lengths.round_to_f32(x).to_le_bytes());
         }
     }

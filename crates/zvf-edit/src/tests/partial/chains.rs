@@ -13,12 +13,13 @@ use super::{Pair, Random, SIDE, assert_partial, column, schema, small_moves_of};
 fn walks(random: &mut Random, kind: Kind, count: usize, first: i64) -> Batch {
     let (mut at, mut offsets) = (Vec::new(), vec![0]);
     for walk in 0..count {
-        let (mut x, mut y) = (random.within(10.0, 25), random.within(10.0, 25));
-        let steps = if kind == Kind::Line { 2 } else { 8 + random.below(14) };
+        let (mut x, mut y) = (random.next_within(10.0, 25), random.next_within(10.0, 25));
+        let steps = if kind == Kind::Line { 2 } else { 8 + random.next_below(14) };
         for step in 0..steps {
             at.extend([x, y]);
-            x += random.within(-2.0, 5);
-            y += random.within(-2.0, 4) + if walk + 1 == count && step == 3 { 1.5 } else { 0.0 };
+            x += random.next_within(-2.0, 5);
+            y += random.next_within(-2.0, 4)
+                + if walk + 1 == count && step == 3 { 1.5 } else { 0.0 };
         }
         offsets.push(at.len() / 2);
     }
@@ -37,8 +38,8 @@ fn walks(random: &mut Random, kind: Kind, count: usize, first: i64) -> Batch {
 
 /// Returns random edits of chains.
 fn edit_chains(random: &mut Random, kind: Kind, count: u64) -> Vec<Json> {
-    let id = random.below(count);
-    let (x, y) = (random.within(0.0, SIDE), random.within(0.0, SIDE));
+    let id = random.next_below(count);
+    let (x, y) = (random.next_within(0.0, SIDE), random.next_within(0.0, SIDE));
     let vertex = json!({"object": id, "index": [0]});
     let corner = json!({"box": [[x, y], [x + 9.0, y + 9.0]]});
     let places = if kind == Kind::Line {
@@ -63,7 +64,9 @@ fn edit_chains(random: &mut Random, kind: Kind, count: u64) -> Vec<Json> {
             "attributes": {"zeta": [0.25], "class": [7]},
         }));
     }
-    (0..=random.below(2)).map(|_| all[random.below(all.len() as u64) as usize].clone()).collect()
+    (0..=random.next_below(2))
+        .map(|_| all[random.next_below(all.len() as u64) as usize].clone())
+        .collect()
 }
 
 pub(super) fn with_mass(writer: &mut Writer, count: usize) {

@@ -76,12 +76,12 @@ fn draw_objects(random: &mut Random, kind: Kind, count: i64) -> ObjectBuilder {
 
 /// Draws a tree that crosses chunks repeatedly, with two equal tips.
 fn draw_tree(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
-    let mut places = vec![(random.within(10.0, 25), random.within(10.0, 25))];
+    let mut places = vec![(random.next_within(10.0, 25), random.next_within(10.0, 25))];
     let first = builder.push(id, places[0].0, places[0].1, 0.0);
-    for node in 1..10 + random.below(12) as usize {
-        let parent = node - 1 - random.below(node.min(5) as u64) as usize;
+    for node in 1..10 + random.next_below(12) as usize {
+        let parent = node - 1 - random.next_below(node.min(5) as u64) as usize;
         let (x, y) = places[parent];
-        places.push((x + random.within(-5.0, 10), y + random.within(-5.0, 10)));
+        places.push((x + random.next_within(-5.0, 10), y + random.next_within(-5.0, 10)));
         let row = builder.push(id, places[node].0, places[node].1, 0.0);
         builder.rows.extend([row, first + parent]);
     }
@@ -93,17 +93,22 @@ fn draw_tree(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
 
 /// Draws a graph of two components, with a loop, a double edge and an isolated node.
 fn draw_web(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
-    let (x, y) = (random.within(10.0, 25), random.within(10.0, 25));
-    let count = 10 + random.below(12) as usize;
-    let place = |random: &mut Random| (x + random.within(-8.0, 16), y + random.within(-8.0, 16));
+    let (x, y) = (random.next_within(10.0, 25), random.next_within(10.0, 25));
+    let count = 10 + random.next_below(12) as usize;
+    let place =
+        |random: &mut Random| (x + random.next_within(-8.0, 16), y + random.next_within(-8.0, 16));
     let (a, b) = place(random);
     let first = builder.push(id, a, b, 0.0);
     for node in 1..count {
         let (a, b) = place(random);
         let row = builder.push(id, a, b, 0.0);
         if node != count / 2 && node + 1 < count {
-            let target = first + node - 1 - random.below(node.min(4) as u64) as usize;
-            builder.rows.extend(if random.below(2) == 0 { [row, target] } else { [target, row] });
+            let target = first + node - 1 - random.next_below(node.min(4) as u64) as usize;
+            builder.rows.extend(if random.next_below(2) == 0 {
+                [row, target]
+            } else {
+                [target, row]
+            });
         }
     }
     builder.rows.extend([first, first, first + 1, first + 2, first + 2, first + 1]);
@@ -111,8 +116,8 @@ fn draw_web(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
 
 /// Draws a bent sheet of triangles.
 fn draw_patch(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
-    let (x, y) = (random.within(2.0, 28), random.within(2.0, 28));
-    let side = 5 + random.below(2) as usize;
+    let (x, y) = (random.next_within(2.0, 28), random.next_within(2.0, 28));
+    let side = 5 + random.next_below(2) as usize;
     let first = builder.owners.len();
     for i in 0..side * side {
         let (a, b) = ((i / side) as f64 * 1.9, (i % side) as f64 * 2.3);
@@ -128,8 +133,8 @@ fn draw_patch(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
 
 /// Returns random edits of objects.
 fn edit_objects(random: &mut Random, kind: Kind, count: u64, weighs: bool) -> Vec<Json> {
-    let id = random.below(count);
-    let (x, y) = (random.within(0.0, SIDE), random.within(0.0, SIDE));
+    let id = random.next_below(count);
+    let (x, y) = (random.next_within(0.0, SIDE), random.next_within(0.0, SIDE));
     let place = |x: f64, y: f64| -> Vec<f64> { [x, y, 3.0][..axes_of(kind)].to_vec() };
     let offset = |x: f64, y: f64| -> Vec<f64> { [x, y, 0.0][..axes_of(kind)].to_vec() };
     let vertex = json!({"object": id, "index": [2]});
@@ -174,7 +179,9 @@ fn edit_objects(random: &mut Random, kind: Kind, count: u64, weighs: bool) -> Ve
         all.push(json!({"op": "vertex.remove", "vertices": {"object": id, "index": [1]}}));
     }
     all.push(add);
-    (0..=random.below(2)).map(|_| all[random.below(all.len() as u64) as usize].clone()).collect()
+    (0..=random.next_below(2))
+        .map(|_| all[random.next_below(all.len() as u64) as usize].clone())
+        .collect()
 }
 
 /// Returns a merge and a removal of objects that no other edit names.
@@ -195,7 +202,7 @@ fn options_of(method: Method, size: Option<f64>) -> Options {
     Options { method: Some(method), size, levels: Some(2), ..Options::default() }
 }
 
-fn sharded(kind: Kind) -> Schema {
+fn sharded_schema(kind: Kind) -> Schema {
     let shape = vec![4; axes_of(kind)];
     schema(kind).with_codecs(CodecPipeline::zstd(1)).sharded(&shape).unwrap()
 }
@@ -209,7 +216,7 @@ fn skeletons_are_refreshed_by_objects() {
     let explicit = schema(Kind::Skeleton).explicit();
     for (label, schema, dtype, weighs, options) in [
         ("simplified", schema(Kind::Skeleton), "float32", false, three_levels),
-        ("pruned in shards", sharded(Kind::Skeleton), "float64", false, pruned),
+        ("pruned in shards", sharded_schema(Kind::Skeleton), "float64", false, pruned),
         ("clustered", schema(Kind::Skeleton), "float32", false, sparse),
         ("explicit", explicit, "float32", true, options_of(Method::Cluster, Some(3.0))),
     ] {
@@ -226,7 +233,7 @@ fn graphs_are_refreshed_by_objects() {
     let directed = schema(kind).directed();
     for (label, schema, dtype, weighs, options) in [
         ("clustered", schema(kind), "float32", false, three_levels),
-        ("weighed in shards", sharded(kind), "float64", true, sparse),
+        ("weighed in shards", sharded_schema(kind), "float64", true, sparse),
         ("directed", directed, "float32", true, options_of(Method::Cluster, Some(2.0))),
     ] {
         check(label, kind, (schema, dtype, weighs), &options);
@@ -240,7 +247,7 @@ fn meshes_are_refreshed_by_objects() {
     let sparse = Options { sparsity: 1.3, ..options_of(Method::Cluster, Some(3.0)) };
     for (label, schema, dtype, weighs, options) in [
         ("collapsed", schema(kind), "float32", false, halved.clone()),
-        ("collapsed in shards", sharded(kind), "float64", true, halved),
+        ("collapsed in shards", sharded_schema(kind), "float64", true, halved),
         ("clustered", schema(kind), "float32", true, sparse),
     ] {
         check(label, kind, (schema, dtype, weighs), &options);

@@ -18,7 +18,7 @@ use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::run;
-use crate::medium::wait;
+use crate::medium::block_on;
 use crate::options::{CommitOptions, Refresh};
 use crate::refresh;
 
@@ -26,15 +26,15 @@ use crate::refresh;
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
+    fn next_below(&mut self, end: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 
     /// Returns a multiple of 1/16 from `low` to `low + span`.
-    fn within(&mut self, low: f64, span: u64) -> f64 {
-        low + self.below(span * 16) as f64 / 16.0
+    fn next_within(&mut self, low: f64, span: u64) -> f64 {
+        low + self.next_below(span * 16) as f64 / 16.0
     }
 }
 
@@ -68,9 +68,9 @@ impl Pair {
         std::fs::create_dir(store.parent().unwrap()).unwrap();
         let mut write = WriteOptions::default();
         write.build.sync = false;
-        let mut writer = wait(Writer::create(store.to_str().unwrap(), schema, write)).unwrap();
+        let mut writer = block_on(Writer::create(store.to_str().unwrap(), schema, write)).unwrap();
         fill(&mut writer);
-        wait(writer.finish()).unwrap();
+        block_on(writer.finish()).unwrap();
         let levels = build_levels(&store, options);
         assert!(levels > 0);
         let options = Options { levels: Some(levels), ..options.clone() };
@@ -118,7 +118,7 @@ fn files(store: &Path) -> BTreeMap<String, (Json, Vec<u8>)> {
 /// Builds the levels of a store, and returns their number.
 fn build_levels(store: &Path, options: &Options) -> u32 {
     let build_options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
-    let levels = wait(build(store.to_str().unwrap(), options, &build_options, |_level| {}));
+    let levels = block_on(build(store.to_str().unwrap(), options, &build_options, |_level| {}));
     levels.unwrap().len() as u32
 }
 

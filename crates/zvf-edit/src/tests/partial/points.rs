@@ -12,7 +12,7 @@ use super::{Pair, Random, SIDE, assert_full, assert_partial, column, run, schema
 pub(super) fn points(random: &mut Random, dtype: &str) -> Batch {
     let mut at = Vec::new();
     for _ in 0..300 {
-        at.extend([random.within(0.0, SIDE), random.within(0.0, SIDE)]);
+        at.extend([random.next_within(0.0, SIDE), random.next_within(0.0, SIDE)]);
     }
     at.extend([45.0, 45.0, 47.4, 47.4, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3]);
     let rows = at.len() / 2;
@@ -36,7 +36,7 @@ fn small_moves() -> Vec<Json> {
 
 /// Returns random edits of the points of a random box.
 pub(super) fn edit_points(random: &mut Random, object: Option<i64>) -> Vec<Json> {
-    let (x, y) = (random.within(0.0, SIDE), random.within(0.0, SIDE));
+    let (x, y) = (random.next_within(0.0, SIDE), random.next_within(0.0, SIDE));
     let corner = json!({"box": [[x, y], [x + 8.0, y + 8.0]]});
     let mut add = json!({
         "op": "vertex.add", "positions": [[x, y], [x + 3.0, y + 0.5]],
@@ -52,7 +52,7 @@ pub(super) fn edit_points(random: &mut Random, object: Option<i64>) -> Vec<Json>
         json!({"op": "vertex.remove", "vertices": corner}),
         add,
     ];
-    (0..=random.below(2)).map(|_| all[random.below(5) as usize].clone()).collect()
+    (0..=random.next_below(2)).map(|_| all[random.next_below(5) as usize].clone()).collect()
 }
 
 pub(super) fn cells(levels: u32, size: f64) -> Options {

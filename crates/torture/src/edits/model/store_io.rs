@@ -11,24 +11,24 @@ use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Observer, Options};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use super::super::inline;
+use super::super::block_on;
 use super::state::{Contents, Point, State};
 
 /// Creates the store of a model.
-pub(crate) fn create(store: &Path, state: &mut State) -> anyhow::Result<()> {
-    state.seed();
+pub(crate) fn create_store(store: &Path, state: &mut State) -> anyhow::Result<()> {
+    state.add_initial_objects();
     let axes = Axis::spatial(2).ok_or_else(|| anyhow::anyhow!("two axes"))?;
     let schema = Schema::new(state.kind, axes, ChunkShape::new(&[16.0; 2])?)?;
     let address = store.to_string_lossy().into_owned();
-    inline(async {
+    block_on(async {
         let mut writer = Writer::create(&address, schema, WriteOptions::default()).await?;
-        writer.push(&batch(state)?)?;
+        writer.push(&make_batch(state)?)?;
         writer.finish().await?;
         Ok(())
     })
 }
 
-fn batch(state: &State) -> anyhow::Result<Batch> {
+fn make_batch(state: &State) -> anyhow::Result<Batch> {
     let (mut bytes, mut tags) = (Vec::new(), Vec::new());
     let (mut offsets, mut ids) = (vec![0], Vec::new());
     let mut rows: BTreeMap<Point, usize> = BTreeMap::new();
@@ -60,9 +60,9 @@ fn batch(state: &State) -> anyhow::Result<Batch> {
 }
 
 /// Reads a store.
-pub(crate) fn observe(store: &Path, state: &State) -> Result<Contents, String> {
+pub(crate) fn read_contents(store: &Path, state: &State) -> Result<Contents, String> {
     let address = store.to_string_lossy().into_owned();
-    inline(async {
+    block_on(async {
         let store = Store::open(&address, OpenOptions::default()).await;
         let reader = Reader::new(store.map_err(|error| error.to_string())?);
         let answer = reader.run(&Query::all().with_owners()).await;
@@ -94,9 +94,9 @@ pub(crate) fn observe(store: &Path, state: &State) -> Result<Contents, String> {
 }
 
 /// Validates a store at every depth.
-pub(crate) fn validate(store: &Path) -> Result<(), String> {
+pub(crate) fn validate_store(store: &Path) -> Result<(), String> {
     let address = store.to_string_lossy().into_owned();
-    inline(async {
+    block_on(async {
         let to_text = |error: &dyn std::fmt::Display| error.to_string();
         let store = Store::open(&address, OpenOptions::default()).await;
         let store = store.map_err(|error| to_text(&error))?;

@@ -28,24 +28,24 @@ impl fmt::Display for Refusal {
 }
 
 /// Returns every fact of `store`.
-pub(crate) async fn everything(store: &Store) -> Result<Vec<String>, Refusal> {
+pub(crate) async fn read_facts(store: &Store) -> Result<Vec<String>, Refusal> {
     let reader = Reader::new(store.clone());
     let mut found = Vec::new();
     for number in store.level_numbers() {
         let level = LevelReader::open(store, LevelId(number)).await?;
         let mut lines = Lines { number, lines: Vec::new() };
-        vertices(&level, &mut lines).await?;
-        objects(&level, &mut lines).await?;
-        links(&level, &mut lines).await?;
-        answers(&reader, &level, &mut lines).await?;
+        add_vertices(&level, &mut lines).await?;
+        add_objects(&level, &mut lines).await?;
+        add_links(&level, &mut lines).await?;
+        add_answers(&reader, &level, &mut lines).await?;
         found.append(&mut lines.lines);
     }
-    parametric(store, &mut found).await?;
+    add_parametric(store, &mut found).await?;
     Ok(found)
 }
 
 /// Adds parametric objects, their groups and their attributes.
-async fn parametric(store: &Store, found: &mut Vec<String>) -> Result<(), Refusal> {
+async fn add_parametric(store: &Store, found: &mut Vec<String>) -> Result<(), Refusal> {
     let Some(parametric) = Parametric::open(store).await? else { return Ok(()) };
     found.extend(parametric.shapes().await?.iter().map(|shape| format!("parametric {shape:?}")));
     if let Some(groups) = parametric.groups().await? {
@@ -59,7 +59,7 @@ async fn parametric(store: &Store, found: &mut Vec<String>) -> Result<(), Refusa
                 true => parametric.group_attribute(&name).await?,
                 false => parametric.object_attribute(&name).await?,
             };
-            let attribute = attribute.ok_or_else(|| vanished(&name))?;
+            let attribute = attribute.ok_or_else(|| vanished_error(&name))?;
             let values = attribute.range(0..attribute.len()).await?;
             found.push(format!("parametric {name} {}", facts::digest(values.column().rows())));
         }
@@ -74,20 +74,20 @@ struct Lines {
 }
 
 impl Lines {
-    fn say(&mut self, what: &str, digest: impl fmt::Display) {
+    fn push_fact(&mut self, what: &str, digest: impl fmt::Display) {
         self.lines.push(format!("{}/{what} {digest}", self.number));
     }
 }
 
 /// Adds cells, and the columns of their vertices.
-async fn vertices(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+async fn add_vertices(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
     let contents = LevelContents::read(level.clone()).await?;
-    lines.say("vertices", contents.positions().sha256());
+    lines.push_fact("vertices", contents.positions().sha256());
     let mut names = level.attribute_names().await?.names;
     names.sort_unstable();
     for name in &names {
-        let attribute = level.attribute(name).await?.ok_or_else(|| vanished(name))?;
-        let values = contents.values(&attribute).await?;
+        let attribute = level.attribute(name).await?.ok_or_else(|| vanished_error(name))?;
+        let values = contents.read_values(&attribute).await?;
         for column in &values {
             let field = attribute.field(column.clone());
             for row in 0..column.len() {
@@ -97,35 +97,36 @@ async fn vertices(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal>
                 })?;
             }
         }
-        lines.say(name, contents.in_order(&values.iter().collect::<Vec<_>>()).sha256());
+        lines.push_fact(name, contents.rows_in_order(&values.iter().collect::<Vec<_>>()).sha256());
     }
     Ok(())
 }
 
 /// Adds objects and groups, and their attributes.
-async fn objects(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+async fn add_objects(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
     if let Some(index) = level.objects().await? {
         let rows: Vec<u64> = (0..index.slots()).collect();
         let followed = level.follow(&index, &rows).await?;
         let runs = followed.objects.iter().flat_map(|object| {
             object.runs.iter().map(|run| [object.id.0, run.chunk as i64, run.fragment as i64])
         });
-        lines.say("objects", Rows::of_ints(runs).sha256());
+        lines.push_fact("objects", Rows::from_ints(runs).sha256());
     }
     for name in level.object_attribute_names().await?.names {
-        let attribute = level.object_attribute(&name).await?.ok_or_else(|| vanished(&name))?;
+        let attribute =
+            level.object_attribute(&name).await?.ok_or_else(|| vanished_error(&name))?;
         let values = attribute.range(0..attribute.len()).await?;
-        lines.say(&name, facts::digest(values.column().rows()));
+        lines.push_fact(&name, facts::digest(values.column().rows()));
     }
     if let Some(groups) = level.groups().await? {
         let members = groups.members(&(0..groups.len()).collect::<Vec<_>>()).await?;
-        lines.say("groups", facts::digest(members.iter().map(|group| format!("{group:?}"))));
+        lines.push_fact("groups", facts::digest(members.iter().map(|group| format!("{group:?}"))));
     }
     Ok(())
 }
 
 /// Adds every record of every family.
-async fn links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+async fn add_links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
     let deltas = level.node().children("links").await?.names;
     let between = level.node().children("cross_chunk_links").await?.names;
     for delta in deltas.iter().chain(&between) {
@@ -137,49 +138,53 @@ async fn links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
             for records in segment.read(&places, Caching::Once).await {
                 let records = records?;
                 for i in 0..records.len() {
-                    let here = records.endpoints(i);
-                    ends.extend(here.map(|(chunk, row)| format!("{chunk} {row}")));
+                    let endpoints = records.endpoints(i);
+                    ends.extend(endpoints.map(|(chunk, row)| format!("{chunk} {row}")));
                 }
             }
         }
-        lines.say(&format!("links {delta}"), facts::digest(ends.iter()));
+        lines.push_fact(&format!("links {delta}"), facts::digest(ends.iter()));
     }
     Ok(())
 }
 
 /// Adds the level as one answer, and the contents of the lower half of its box on each axis.
-async fn answers(reader: &Reader, level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+async fn add_answers(
+    reader: &Reader,
+    level: &LevelReader,
+    lines: &mut Lines,
+) -> Result<(), Refusal> {
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let all = Query::all().of_kind(kind).at_level(level.level());
-    answer(reader, &all, "all", lines).await?;
+    add_answer(reader, &all, "all", lines).await?;
     let [low, high] = &reader.store().root().zarr_vectors.bounds;
     let middle: Vec<f64> = low.iter().zip(high).map(|(low, high)| low.midpoint(*high)).collect();
     if let Ok(bounds) = Bounds::new(low, &middle) {
-        answer(reader, &all.in_region(Region::from(bounds)), "box", lines).await?;
+        add_answer(reader, &all.in_region(Region::from(bounds)), "box", lines).await?;
     }
     Ok(())
 }
 
-async fn answer(
+async fn add_answer(
     reader: &Reader,
     query: &Query,
     what: &str,
     lines: &mut Lines,
 ) -> Result<(), Refusal> {
     let batch = reader.run(query).await?.batch;
-    lines.say(what, facts::digest(batch.positions().rows()));
+    lines.push_fact(what, facts::digest(batch.positions().rows()));
     for field in batch.fields() {
-        lines.say(&format!("{what}/{}", field.name), facts::digest(field.column.rows()));
+        lines.push_fact(&format!("{what}/{}", field.name), facts::digest(field.column.rows()));
     }
     if let Some(elements) = batch.elements() {
         let ends = elements.rows().iter().map(|&row| [row as i64]);
-        lines.say(&format!("{what}/elements"), Rows::of_ints(ends).sha256());
+        lines.push_fact(&format!("{what}/elements"), Rows::from_ints(ends).sha256());
     }
     Ok(())
 }
 
 /// Returns the error for a name that was listed and does not exist.
-fn vanished(name: &str) -> Refusal {
+fn vanished_error(name: &str) -> Refusal {
     Refusal { class: Class::NotFound, text: format!("{name} was listed, and is not there") }
 }
 

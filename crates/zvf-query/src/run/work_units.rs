@@ -1,8 +1,8 @@
-//! How a question is divided into waves.
+//! How a question is divided into work units.
 //!
 //! By objects, where the answer is assembled from them; by link cells, where there are edges and faces;
-//! by chunks otherwise. A wave has as much as fits in a part of the budget, judged by averages: what a
-//! wave reads is looked at again when it is known. Chunks that are collected are read some at a time anyway.
+//! by chunks otherwise. A work unit has as much as fits in a part of the budget, judged by averages: what a
+//! work unit reads is looked at again when it is known. Chunks that are collected are read some at a time anyway.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,22 +13,22 @@ use zvf_model::{AttributeReader, Followed, LevelId, ObjectIndex, ObjectRuns};
 use zvf_store::Partial;
 
 use super::elements::Work;
-use super::{Context, Purpose, SizedWave, WorkUnit};
+use super::{Context, Purpose, SizedWorkUnit, WorkUnit};
 use crate::error::{BadQuery, QueryError};
 use crate::query::Order;
 use crate::select::candidates::all_chunks;
 
-/// The waves of a question.
-pub(crate) async fn waves(
+/// The work units of a question.
+pub(crate) async fn work_units(
     context: &Context,
     purpose: Purpose,
 ) -> Result<Vec<WorkUnit>, QueryError> {
     context.yield_before_many(context.query.objects.as_ref().map_or(0, Vec::len)).await;
     if context.goes_by_objects() {
-        return context.object_waves(purpose).await;
+        return context.object_units(purpose).await;
     }
     if context.kind.has_links() {
-        return context.element_waves(purpose).await;
+        return context.element_units(purpose).await;
     }
     let candidates = context.candidates();
     context.yield_before_many(candidates.len()).await;
@@ -37,7 +37,7 @@ pub(crate) async fn waves(
         let found = to_u64(candidates.len());
         return Err(QueryError::limit("cells of an answer", to_u64(MAX_ANSWER_CELLS), found));
     }
-    let cells = context.wave_cells(purpose);
+    let cells = context.unit_cells(purpose);
     Ok(candidates.chunks(cells).map(|places| WorkUnit::Chunks(places.to_vec())).collect())
 }
 
@@ -61,7 +61,7 @@ impl Context {
         named || self.conditions.choose_objects()
     }
 
-    async fn element_waves(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
+    async fn element_units(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
         let chunks = self.candidates();
         self.yield_before_many(chunks.len()).await;
         let chunks = self.filter_places(chunks).await?;
@@ -85,11 +85,11 @@ impl Context {
         chunks: Vec<u32>,
         cells: Vec<(usize, usize)>,
     ) -> Result<Vec<WorkUnit>, QueryError> {
-        let cells_per_wave = self.wave_cells(Purpose::Stream);
+        let cells_per_unit = self.unit_cells(Purpose::Stream);
         let Some(family) = self.family().await? else {
             let work = |place: &u32| Work { chunks: vec![*place], ..Work::default() };
             let works = |places: &[u32]| WorkUnit::Several(places.iter().map(work).collect());
-            return Ok(chunks.chunks(cells_per_wave).map(works).collect());
+            return Ok(chunks.chunks(cells_per_unit).map(works).collect());
         };
         let mut by_source: BTreeMap<u32, Work> = BTreeMap::new();
         for place in &chunks {
@@ -120,7 +120,7 @@ impl Context {
             }
         }
         let all: Vec<Work> = by_source.into_values().collect();
-        Ok(all.chunks(cells_per_wave).map(|works| WorkUnit::Several(works.to_vec())).collect())
+        Ok(all.chunks(cells_per_unit).map(|works| WorkUnit::Several(works.to_vec())).collect())
     }
 
     /// Whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first ones.
@@ -134,7 +134,7 @@ impl Context {
             && end.as_ref().is_none_or(|end| source.cmp_numeric(end).is_lt())
     }
 
-    async fn object_waves(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
+    async fn object_units(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
         if self.cache.level.objects().await?.is_none() {
             // Chains without an index are no objects at all: a store of zero lines has none.
             let original = self.query.order == Some(Order::Original) && !self.kind.is_chain();
@@ -177,7 +177,7 @@ impl Context {
         // An estimate.
         let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
-        let objects = saturating_usize(self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1));
+        let objects = saturating_usize(self.unit_bytes(purpose).checked_div(bytes).unwrap_or(1));
         let objects = match self.query.limit {
             Some(limit) if purpose == Purpose::Collect => objects
                 .min(saturating_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1))),
@@ -185,9 +185,9 @@ impl Context {
         };
         let max_objects = match purpose {
             Purpose::Collect => {
-                // Waves of a stream are refined later.
-                let at_once = self.objects_at_once(&index, &rows, self.wave_bytes(purpose)).await?;
-                at_once.min(MAX_WAVE_OBJECTS)
+                // Work units of a stream are refined later.
+                let at_once = self.objects_at_once(&index, &rows, self.unit_bytes(purpose)).await?;
+                at_once.min(MAX_UNIT_OBJECTS)
             }
             Purpose::Stream => MANIFEST_BATCH_OBJECTS,
         };
@@ -206,15 +206,15 @@ impl Context {
         BadQuery::Kind { what, kind, why }
     }
 
-    /// Returns the chunks of a wave, by the rows of an average chunk of the level.
-    fn wave_cells(&self, purpose: Purpose) -> usize {
+    /// Returns the chunks of a work unit, by the rows of an average chunk of the level.
+    fn unit_cells(&self, purpose: Purpose) -> usize {
         if purpose == Purpose::Collect {
-            // The reads are bounded elsewhere; more waves would only have to be joined.
+            // The reads are bounded elsewhere; more work units would only have to be joined.
             let is_small = self.query.limit.is_some_and(|limit| limit < 100_000);
-            let max_cells = self.wave_bytes(purpose) / 4 / WAVE_CELL_BYTES;
+            let max_cells = self.unit_bytes(purpose) / 4 / UNIT_CELL_BYTES;
             return match is_small {
                 true => LIMIT_BATCH_CELLS,
-                false => saturating_usize(max_cells).clamp(LIMIT_BATCH_CELLS, MAX_WAVE_CELLS),
+                false => saturating_usize(max_cells).clamp(LIMIT_BATCH_CELLS, MAX_UNIT_CELLS),
             };
         }
         let meta = self.cache.level.node().meta();
@@ -222,30 +222,30 @@ impl Context {
         // An estimate.
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
-        let cells = self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1);
+        let cells = self.unit_bytes(purpose).checked_div(bytes).unwrap_or(1);
         saturating_usize(cells).clamp(1, INDEX_BATCH_CELLS)
     }
 }
 
-/// Refinement of waves by their indexes, because counts in documents may be stale or missing.
+/// Refinement of work units by their indexes, because counts in documents may be stale or missing.
 impl Context {
-    /// Splits `wave` into parts that fit in a wave's share of the budget, or are one chunk or object.
-    pub(super) async fn refine_wave(
+    /// Splits `unit` into parts that fit in a work unit's share of the budget, or are one chunk or object.
+    pub(super) async fn refine_unit(
         &self,
-        wave: WorkUnit,
+        unit: WorkUnit,
         purpose: Purpose,
-    ) -> Result<Vec<SizedWave>, QueryError> {
-        let max_bytes = self.wave_bytes(purpose);
-        match wave {
+    ) -> Result<Vec<SizedWorkUnit>, QueryError> {
+        let max_bytes = self.unit_bytes(purpose);
+        match unit {
             WorkUnit::Chunks(places) => {
                 let rows = self.extents(&places).await;
                 // Judged, not allocated.
                 let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
-                let wave = |(part, bytes): (&[u32], _)| SizedWave {
-                    wave: WorkUnit::Chunks(part.to_vec()),
+                let unit = |(part, bytes): (&[u32], _)| SizedWorkUnit {
+                    unit: WorkUnit::Chunks(part.to_vec()),
                     bytes,
                 };
-                Ok(groups(&places, bytes, max_bytes).map(wave).collect())
+                Ok(groups(&places, bytes, max_bytes).map(unit).collect())
             }
             WorkUnit::Several(works) => {
                 let chunk_counts = works.iter().map(|work| work.chunks.len());
@@ -256,27 +256,27 @@ impl Context {
                     chunk_counts.map(|n| total(rows.by_ref().take(n).copied())).collect();
                 let row = self.element_row_bytes();
                 let bytes = work_rows.iter().map(|rows| rows.saturating_mul(row));
-                let wave = |(part, bytes): (&[Work], _)| SizedWave {
-                    wave: WorkUnit::Elements(merge_work(part)),
+                let unit = |(part, bytes): (&[Work], _)| SizedWorkUnit {
+                    unit: WorkUnit::Elements(merge_work(part)),
                     bytes,
                 };
-                Ok(groups(&works, bytes, max_bytes).map(wave).collect())
+                Ok(groups(&works, bytes, max_bytes).map(unit).collect())
             }
             WorkUnit::Objects(rows) => self.split_objects(&rows, max_bytes).await,
             WorkUnit::Elements(work) => {
                 let rows = self.extents(&work.chunks).await;
                 let bytes = total(rows.into_iter()).saturating_mul(self.element_row_bytes());
-                Ok(vec![SizedWave { wave: WorkUnit::Elements(work), bytes }])
+                Ok(vec![SizedWorkUnit { unit: WorkUnit::Elements(work), bytes }])
             }
         }
     }
 
-    /// Splits objects into waves by the bytes that are read of their chunks.
+    /// Splits objects into work units by the bytes that are read of their chunks.
     async fn split_objects(
         &self,
         rows: &[u64],
         max_bytes: u64,
-    ) -> Result<Vec<SizedWave>, QueryError> {
+    ) -> Result<Vec<SizedWorkUnit>, QueryError> {
         let index = self.index().await?;
         let at_once = self.objects_at_once(&index, rows, max_bytes).await?;
         let mut parts = Vec::new();
@@ -312,12 +312,12 @@ impl Context {
         Ok(saturating_usize(max_bytes / object_bytes).clamp(1, all))
     }
 
-    /// Splits objects that were followed, and adds the waves to `parts`.
+    /// Splits objects that were followed, and adds the work units to `parts`.
     fn split_followed(
         &self,
         followed: &Followed,
         max_bytes: u64,
-        parts: &mut Vec<SizedWave>,
+        parts: &mut Vec<SizedWorkUnit>,
     ) -> Result<(), QueryError> {
         let mut reads = Reads::new(followed, self.row_bytes(), self.reads_ranges())?;
         let (mut now, mut bytes) = (Vec::new(), 0_u64);
@@ -325,7 +325,10 @@ impl Context {
             let more = reads.add(object);
             if bytes.saturating_add(more) > max_bytes && !now.is_empty() {
                 // estimates, only compared
-                parts.push(SizedWave { wave: WorkUnit::Objects(std::mem::take(&mut now)), bytes });
+                parts.push(SizedWorkUnit {
+                    unit: WorkUnit::Objects(std::mem::take(&mut now)),
+                    bytes,
+                });
                 reads.of_chunks.clear();
                 bytes = reads.add(object);
             } else {
@@ -334,7 +337,7 @@ impl Context {
             now.push(object.row);
         }
         if !now.is_empty() {
-            parts.push(SizedWave { wave: WorkUnit::Objects(now), bytes });
+            parts.push(SizedWorkUnit { unit: WorkUnit::Objects(now), bytes });
         }
         Ok(())
     }
@@ -460,11 +463,11 @@ const MAX_UNSEARCHED_OBJECTS: u64 = 16;
 /// Objects that the size of fragment indexes is judged by, and the number of objects for which it is not.
 const SAMPLED_OBJECTS: usize = 4;
 const MAX_UNSAMPLED_OBJECTS: usize = 64;
-/// Maximum objects of a wave.
-const MAX_WAVE_OBJECTS: usize = 1 << 20;
-/// Maximum cells of a wave that is collected, whose keys and fragment indexes are held at once.
-const MAX_WAVE_CELLS: usize = 1 << 15;
+/// Maximum objects of a work unit.
+const MAX_UNIT_OBJECTS: usize = 1 << 20;
+/// Maximum cells of a work unit that is collected, whose keys and fragment indexes are held at once.
+const MAX_UNIT_CELLS: usize = 1 << 15;
 /// About what the key and the fragment index of a cell take.
-const WAVE_CELL_BYTES: u64 = 1024;
+const UNIT_CELL_BYTES: u64 = 1024;
 /// Cells that are read at once for a small limit.
 const LIMIT_BATCH_CELLS: usize = 16;

@@ -18,14 +18,14 @@ use crate::tally::Tally;
 use crate::validate_part;
 
 /// Builds levels of a store into `folder`; the method depends on the turn.
-pub(super) async fn build(
+pub(super) async fn build_our_levels(
     (from, id): (&Path, &str),
     turn: usize,
     folder: &Path,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let path = folder.join(format!("{id}.zarrvectors"));
-    copy(from, &path)?;
+    copy_folder(from, &path)?;
     let address = path.to_string_lossy().into_owned();
     let store = Store::open(&address, OpenOptions::default()).await?;
     let level = LevelReader::open(&store, LevelId(0)).await?;
@@ -33,7 +33,7 @@ pub(super) async fn build(
     let mut report = Report::new(format!("own levels/{id}"));
     let how = BuildOptions { sync: false, ..BuildOptions::default() };
     let several = level.extra_kinds().next().is_some();
-    let mut options = options(kind, turn, level.objects().await?.is_some());
+    let mut options = choose_options(kind, turn, level.objects().await?.is_some());
     if several {
         options.kinds =
             vec![(kind, KindOptions { method: options.method.take(), ..KindOptions::default() })];
@@ -42,10 +42,10 @@ pub(super) async fn build(
         Ok(levels) => {
             let first = store.level(0).await?.meta().vertex_count;
             // The reference reads the first kind.
-            let own = |level: &LevelReport| {
-                level.kinds.first().map_or(level.vertices, |(_, own)| own.vertices)
+            let vertices = |level: &LevelReport| {
+                level.kinds.first().map_or(level.vertices, |(_, of_kind)| of_kind.vertices)
             };
-            let levels = levels.iter().map(|level| json!(own(level)));
+            let levels = levels.iter().map(|level| json!(vertices(level)));
             let counts: Vec<Value> = std::iter::once(json!(first)).chain(levels).collect();
             let text = json!({ "levels": counts }).to_string();
             std::fs::write(folder.join(format!("{id}.json")), text)?;
@@ -57,7 +57,7 @@ pub(super) async fn build(
 }
 
 /// Returns every method of a kind, in turns, with or without fewer objects.
-fn options(kind: Kind, turn: usize, objects: bool) -> Options {
+fn choose_options(kind: Kind, turn: usize, objects: bool) -> Options {
     let methods: &[Method] = match kind {
         Kind::PointCloud if objects => &[Method::Cluster, Method::Subset, Method::Keep],
         Kind::PointCloud => &[Method::Cluster, Method::Subset],
@@ -87,7 +87,7 @@ fn options(kind: Kind, turn: usize, objects: bool) -> Options {
 }
 
 /// Has the reference read the built stores, which are called `what`.
-pub(super) fn read(
+pub(super) fn check_by_reference(
     python: &Path,
     what: &str,
     folder: &Path,
@@ -95,7 +95,7 @@ pub(super) fn read(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let reader = &mut Command::new(python);
-    let output = peers::run(reader.arg(peers::script("open_levels.py")).arg(folder))?;
+    let output = peers::run_command(reader.arg(peers::script_path("open_levels.py")).arg(folder))?;
     let (mut stores, mut facts) = (0_u64, 0_u64);
     for line in output.lines() {
         let line: Value = serde_json::from_str(line).context("the reader says no JSON")?;
@@ -105,22 +105,23 @@ pub(super) fn read(
         for fault in line["faults"].as_array().into_iter().flatten() {
             report.fail("reference", fault.as_str().unwrap_or("?"));
         }
-        let errors = validate_part::errors_at(&folder.join(format!("{id}.zarrvectors")), runtime)?;
-        report.holds("sound", errors.is_empty(), errors.join("; "));
+        let errors =
+            validate_part::list_errors(&folder.join(format!("{id}.zarrvectors")), runtime)?;
+        report.check("sound", errors.is_empty(), errors.join("; "));
         (stores, facts) = (stores + 1, facts + report.passed);
         tally.add(report)?;
     }
-    tally.say(&format!("{what}: {stores} stores, {facts} facts that the reference reads"))
+    tally.print_line(&format!("{what}: {stores} stores, {facts} facts that the reference reads"))
 }
 
 /// Copies a store.
-pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+pub(super) fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let path = entry?.path();
         let target = to.join(path.file_name().context("a path without a name")?);
         if path.is_dir() {
-            copy(&path, &target)?;
+            copy_folder(&path, &target)?;
         } else {
             std::fs::copy(&path, &target)?;
         }

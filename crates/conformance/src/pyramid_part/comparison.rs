@@ -12,12 +12,12 @@ use super::Case;
 use crate::report::Report;
 
 /// Compares the levels of both sides.
-pub(super) async fn compare(report: &mut Report, case: &Case) -> anyhow::Result<()> {
+pub(super) async fn compare_levels(report: &mut Report, case: &Case) -> anyhow::Result<()> {
     let open =
         async |path: &Path| Store::open(&path.to_string_lossy(), OpenOptions::default()).await;
-    let (theirs, ours) = (open(&case.theirs()).await?, open(&case.ours()).await?);
-    let (expected, found) = (nodes(&case.theirs())?, nodes(&case.ours())?);
-    let skipped = |node: &&String| case.wide && links_of_level_0(node);
+    let (theirs, ours) = (open(&case.reference_store()).await?, open(&case.our_store()).await?);
+    let (expected, found) = (list_nodes(&case.reference_store())?, list_nodes(&case.our_store())?);
+    let skipped = |node: &&String| case.wide && is_link_of_level_0(node);
     if expected.iter().any(|node| skipped(&node)) {
         report.skip("links of level 0 in 64 bits: the reference reads it as 32");
     }
@@ -27,13 +27,14 @@ pub(super) async fn compare(report: &mut Report, case: &Case) -> anyhow::Result<
             report.fail(node, if expected { "is not there" } else { "should not be there" });
             continue;
         }
-        let texts = [case.theirs(), case.ours()].map(|store| document(&store, node));
+        let texts =
+            [case.reference_store(), case.our_store()].map(|store| read_document(&store, node));
         let [expected, found] = [texts[0].as_ref(), texts[1].as_ref()];
         let expected = expected.map_err(|error| anyhow::anyhow!("{node}: {error}"))?;
         report.compare_result(&format!("{node} document"), expected, found.cloned());
         if let Ok(Node::Array(doc)) = Node::parse(expected.to_string().as_bytes()) {
-            let expected = payloads(&theirs, node, &doc).await?;
-            match payloads(&ours, node, &doc).await {
+            let expected = read_payloads(&theirs, node, &doc).await?;
+            match read_payloads(&ours, node, &doc).await {
                 Ok(found) => compare_files(report, node, &expected, &found),
                 Err(error) => report.fail(node, error),
             }
@@ -59,12 +60,12 @@ fn compare_files(
             found.len(),
             expected.len()
         );
-        report.holds(&format!("{node} {key}"), key == key_found && expected == found, why);
+        report.check(&format!("{node} {key}"), key == key_found && expected == found, why);
     }
 }
 
 /// Returns whether a node belongs to the links that lead to or from level 0.
-fn links_of_level_0(node: &str) -> bool {
+fn is_link_of_level_0(node: &str) -> bool {
     let mut parts = node.split('/');
     let Some(Ok(level)) = parts.next().map(str::parse::<i64>) else { return false };
     if parts.next() != Some("links") {
@@ -78,7 +79,7 @@ fn links_of_level_0(node: &str) -> bool {
 }
 
 /// Returns the paths of all nodes.
-fn nodes(store: &Path) -> anyhow::Result<BTreeSet<String>> {
+fn list_nodes(store: &Path) -> anyhow::Result<BTreeSet<String>> {
     let (mut nodes, mut open) = (BTreeSet::new(), vec![store.to_owned()]);
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(&folder)? {
@@ -94,7 +95,7 @@ fn nodes(store: &Path) -> anyhow::Result<BTreeSet<String>> {
 }
 
 /// Returns the document of a node, without empty members.
-fn document(store: &Path, node: &str) -> anyhow::Result<Value> {
+fn read_document(store: &Path, node: &str) -> anyhow::Result<Value> {
     let mut value: Value =
         serde_json::from_slice(&std::fs::read(store.join(node).join("zarr.json"))?)?;
     let object = value.as_object_mut().context("a document that is no object")?;
@@ -110,7 +111,7 @@ fn document(store: &Path, node: &str) -> anyhow::Result<Value> {
 }
 
 /// Returns the decoded contents of an array, by key.
-async fn payloads(
+async fn read_payloads(
     store: &Store,
     node: &str,
     doc: &ArrayDoc,

@@ -9,7 +9,7 @@ use zvf_tensor::{Bound, Cut, Slice, TensorFile, Weight};
 use zvf_tet::TensorDtype;
 
 use super::super::{Case, memory};
-use super::ours::{MAX_LABELS, labels};
+use super::our_files::{MAX_LABELS, make_labels};
 use super::{ELEMENTS, Stock};
 use crate::random::Random;
 use crate::report::Report;
@@ -23,7 +23,7 @@ struct Dataset {
 }
 
 /// Lets the library write one file, and reads it in every way.
-pub(super) async fn read(
+pub(super) async fn exchange_file(
     report: &mut Report,
     folder: &Path,
     stock: &mut Stock,
@@ -31,14 +31,14 @@ pub(super) async fn read(
 ) -> anyhow::Result<()> {
     let path = folder.join("theirs.tet");
     let mut datasets = Vec::new();
-    for name in &NAMES[..1 + random.below(NAMES.len())] {
+    for name in &NAMES[..1 + random.next_below(NAMES.len())] {
         datasets.push(Dataset::random(name, folder, datasets.len(), random)?);
     }
-    let footer = random.below(3);
-    let (percent, bytes) = (random.below(10_001), random.below(2) << 28);
+    let footer = random.next_below(3);
+    let (percent, bytes) = (random.next_below(10_001), random.next_below(2) << 28);
     let abouts: Vec<Value> = datasets.iter().map(|dataset| dataset.about.clone()).collect();
     // Half of them in two steps, where there is a footer: appending writes one.
-    let first = match footer > 0 && random.below(2) == 0 {
+    let first = match footer > 0 && random.next_below(2) == 0 {
         true => 1,
         false => abouts.len(),
     };
@@ -50,7 +50,7 @@ pub(super) async fn read(
             "work": "write", "file": path, "footer": footer, "append": append, "datasets": list,
             "percent": percent, "bytes": bytes,
         });
-        if report.keep("written", stock.library(&ask)).is_none() {
+        if report.ok_or_report("written", stock.ask_library(&ask)).is_none() {
             return Ok(());
         }
     }
@@ -59,12 +59,12 @@ pub(super) async fn read(
         TensorFile::of_bytes(fs::read(&path)?.into()),
     ];
     for file in files {
-        let Some(file) = report.keep("open", file) else { continue };
+        let Some(file) = report.ok_or_report("open", file) else { continue };
         report.compare("datasets", &json!(datasets.len()), file.tensors().len());
         report.compare("percent", &json!(percent), file.memory_budget().percent_bps());
         report.compare("bytes", &json!(bytes), file.memory_budget().bytes());
         for fault in file.verify(true, &memory()).await? {
-            report.holds("verified by us", fault.weight < Weight::Lint, fault);
+            report.check("verified by us", fault.weight < Weight::Lint, fault);
         }
         for dataset in &datasets {
             dataset.check(report, &file, footer > 0, random).await;
@@ -80,20 +80,20 @@ impl Dataset {
         number: usize,
         random: &mut Random,
     ) -> anyhow::Result<Self> {
-        let element = ELEMENTS[random.below(ELEMENTS.len())];
+        let element = ELEMENTS[random.next_below(ELEMENTS.len())];
         let case = Case::random(random, element.size() as usize);
         let items = folder.join(format!("{number}.raw"));
         fs::write(&items, &case.items)?;
         let mut about = json!({
             "name": name, "dtype": element.tag(), "shape": case.shape, "chunk_shape": case.chunk,
-            "codec": random.below(2), "items": items,
+            "codec": random.next_below(2), "items": items,
         });
-        if random.below(2) == 0 {
+        if random.next_below(2) == 0 {
             about["attrs"] = json!({"units": "µm", "number": number.to_string()});
             about["dim_names"] =
                 (0..case.shape.len()).map(|axis| json!(format!("axis {axis}"))).collect();
             if case.shape[0] <= MAX_LABELS {
-                about["coords"] = json!({"axis 0": labels(case.shape[0])});
+                about["coords"] = json!({"axis 0": make_labels(case.shape[0])});
             }
         }
         Ok(Self { name, element, case, about })
@@ -107,24 +107,25 @@ impl Dataset {
         random: &mut Random,
     ) {
         let Self { case, element, .. } = self;
-        let Some(tensor) = report.keep("dataset", file.tensor(self.name)) else { return };
+        let Some(tensor) = report.ok_or_report("dataset", file.tensor(self.name)) else { return };
         report.compare("dtype", &json!(element.name()), tensor.element().map(TensorDtype::name));
         report.compare("shape", &json!(case.shape), tensor.shape().to_vec());
         report.compare("chunks", &json!(case.chunk), tensor.chunk_shape().to_vec());
         let size = element.size() as usize;
         let steps: Vec<u64> =
-            case.shape.iter().map(|n| 1 + random.below(*n as usize) as u64).collect();
-        let mut cuts: Vec<Cut> = case.start.iter().zip(&case.stop).zip(&steps).map(cut).collect();
+            case.shape.iter().map(|n| 1 + random.next_below(*n as usize) as u64).collect();
+        let mut cuts: Vec<Cut> =
+            case.start.iter().zip(&case.stop).zip(&steps).map(cut_from_bounds).collect();
         for (what, slice, expected) in [
             ("all", Slice::all(), case.items.clone()),
-            ("box", Slice::from_bounds(&case.start, &case.stop), case.part(size)),
-            ("steps", Slice::new(cuts.clone()), case.take_every(size, &steps)),
+            ("box", Slice::from_bounds(&case.start, &case.stop), case.items_in_box(size)),
+            ("steps", Slice::new(cuts.clone()), case.items_at_steps(size, &steps)),
         ] {
-            if let Some(array) = report.keep(what, tensor.slice(&slice, &memory()).await) {
-                report.holds(what, array.bytes()[..] == expected, "other elements");
+            if let Some(array) = report.ok_or_report(what, tensor.slice(&slice, &memory()).await) {
+                report.check(what, array.bytes()[..] == expected, "other elements");
             }
-            let view = report.keep("view", tensor.dense(&slice)).flatten();
-            report.holds(
+            let view = report.ok_or_report("view", tensor.dense(&slice)).flatten();
+            report.check(
                 "view",
                 view.is_none_or(|view| view.bytes()[..] == expected),
                 "other elements",
@@ -143,15 +144,15 @@ impl Dataset {
                 cuts[0].stop = Some(Bound::Label(format!("at {}", case.stop[0]).into()));
             }
             let named = tensor.slice(&Slice::new(cuts), &memory()).await;
-            if let Some(array) = report.keep("labels", named) {
-                let same = array.bytes()[..] == case.take_every(size, &steps);
-                report.holds("labels", same, "other elements");
+            if let Some(array) = report.ok_or_report("labels", named) {
+                let same = array.bytes()[..] == case.items_at_steps(size, &steps);
+                report.check("labels", same, "other elements");
             }
         }
     }
 }
 
-fn cut(((start, stop), step): ((&u64, &u64), &u64)) -> Cut {
+fn cut_from_bounds(((start, stop), step): ((&u64, &u64), &u64)) -> Cut {
     Cut { start: Some(Bound::Index(*start)), stop: Some(Bound::Index(*stop)), step: Some(*step) }
 }
 

@@ -10,7 +10,7 @@ use zvf_model::{Bounds, LevelId, LevelReader, ObjectId};
 use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
-use crate::clock::{repeated, seconds};
+use crate::clock::{measure_repeated, measure_runs};
 use crate::parts::work::{Ask, CELL, Work};
 use crate::row::Cost;
 
@@ -28,24 +28,24 @@ impl Ours {
     }
 
     /// Opens the store and has it load what describes it.
-    pub(crate) fn warm(&mut self, work: &Work) -> anyhow::Result<()> {
+    pub(crate) fn warm_up(&mut self, work: &Work) -> anyhow::Result<()> {
         if !self.readers.contains_key(work.store) {
             let path = self.stores.join(format!("{}.zarrvectors", work.store));
             let path = path.to_str().context("a folder whose name is not UTF-8")?;
             let store = block_on(Store::open(path, OpenOptions::default()))?;
             self.readers.insert(work.store, (store.clone(), Reader::new(store)));
         }
-        for query in queries(work)? {
-            block_on(self.open(work)?.1.run(&query))?;
+        for query in build_queries(work)? {
+            block_on(self.find_reader(work)?.1.run(&query))?;
         }
         Ok(())
     }
 
     /// How many rows the work gives, and what it asks of the disk.
-    pub(crate) fn count(&self, work: &Work) -> anyhow::Result<(u64, Cost)> {
-        let (queries, (store, reader)) = (queries(work)?, self.open(work)?);
+    pub(crate) fn count_rows(&self, work: &Work) -> anyhow::Result<(u64, Cost)> {
+        let (queries, (store, reader)) = (build_queries(work)?, self.find_reader(work)?);
         if work.overlaps() {
-            forget(store, reader, &queries)?;
+            clear_cells(store, reader, &queries)?;
         }
         let (mut count, before) = (0, store.io_stats());
         for query in &queries {
@@ -57,17 +57,17 @@ impl Ours {
     /// The seconds that the work takes. Where questions may use what earlier ones read, cells that were
     /// decoded before are let go of before the clock starts.
     pub(crate) fn run(&self, work: &Work) -> anyhow::Result<f64> {
-        let (queries, (store, reader)) = (queries(work)?, self.open(work)?);
+        let (queries, (store, reader)) = (build_queries(work)?, self.find_reader(work)?);
         if work.overlaps() {
-            forget(store, reader, &queries)?;
-            return seconds(1, || answer(reader, &queries));
+            clear_cells(store, reader, &queries)?;
+            return measure_runs(1, || run_queries(reader, &queries));
         }
-        repeated(|| answer(reader, &queries))
+        measure_repeated(|| run_queries(reader, &queries))
     }
 
     /// The files of the cells that the work touches: what must be read whatever one does with it.
-    pub(crate) fn files(&self, work: &Work) -> anyhow::Result<Vec<PathBuf>> {
-        let (store, _) = self.open(work)?;
+    pub(crate) fn list_files(&self, work: &Work) -> anyhow::Result<Vec<PathBuf>> {
+        let (store, _) = self.find_reader(work)?;
         let level = block_on(LevelReader::open(store, LevelId(0)))?;
         let folder = self.stores.join(format!("{}.zarrvectors/0", work.store));
         let chunks: Vec<ChunkKey> = match &work.ask {
@@ -83,24 +83,24 @@ impl Ours {
                 let all = block_on(level.chunks())?;
                 boxes
                     .iter()
-                    .flat_map(|bounds| all.iter().filter(|key| meets(key, bounds)))
+                    .flat_map(|bounds| all.iter().filter(|key| chunk_meets_box(key, bounds)))
                     .collect()
             }
         };
-        let arrays = work.arrays().into_iter().map(|name| folder.join(name).join("c"));
+        let arrays = work.list_arrays().into_iter().map(|name| folder.join(name).join("c"));
         let in_array = |array: PathBuf| {
             chunks.iter().map(move |key| array.join(key.to_string().replace('.', "/")))
         };
         Ok(arrays.flat_map(in_array).collect())
     }
 
-    fn open(&self, work: &Work) -> anyhow::Result<&(Store, Reader)> {
+    fn find_reader(&self, work: &Work) -> anyhow::Result<&(Store, Reader)> {
         self.readers.get(work.store).context("a store that was not opened")
     }
 }
 
 /// Lets go of decoded cells; what planning needs is read again.
-fn forget(store: &Store, reader: &Reader, queries: &[Query]) -> anyhow::Result<()> {
+fn clear_cells(store: &Store, reader: &Reader, queries: &[Query]) -> anyhow::Result<()> {
     store.clear_cache();
     for query in queries {
         block_on(reader.plan(query))?;
@@ -108,7 +108,7 @@ fn forget(store: &Store, reader: &Reader, queries: &[Query]) -> anyhow::Result<(
     Ok(())
 }
 
-fn answer(reader: &Reader, queries: &[Query]) -> anyhow::Result<()> {
+fn run_queries(reader: &Reader, queries: &[Query]) -> anyhow::Result<()> {
     for query in queries {
         std::hint::black_box(block_on(reader.run(query))?);
     }
@@ -116,7 +116,7 @@ fn answer(reader: &Reader, queries: &[Query]) -> anyhow::Result<()> {
 }
 
 /// Whether the chunk meets the box.
-fn meets(key: &ChunkKey, [low, high]: &[[f64; 3]; 2]) -> bool {
+fn chunk_meets_box(key: &ChunkKey, [low, high]: &[[f64; 3]; 2]) -> bool {
     let sides = low.iter().zip(high).zip(key.components());
     sides.into_iter().all(|((low, high), at)| {
         let at = *at as f64;
@@ -124,7 +124,7 @@ fn meets(key: &ChunkKey, [low, high]: &[[f64; 3]; 2]) -> bool {
     })
 }
 
-fn queries(work: &Work) -> anyhow::Result<Vec<Query>> {
+fn build_queries(work: &Work) -> anyhow::Result<Vec<Query>> {
     // A single question leaves nothing behind; questions that overlap may use what the first ones read.
     let no_columns = |query: Query| {
         let query = query.columns(Columns::None);

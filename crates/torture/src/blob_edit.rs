@@ -3,50 +3,50 @@
 use crate::random::Random;
 
 /// Edits `blob` in place. One edit in eight is followed by another.
-pub(crate) fn edit(blob: &mut Vec<u8>, random: &mut Random) {
+pub(crate) fn edit_blob(blob: &mut Vec<u8>, random: &mut Random) {
     loop {
-        mutate_once(blob, random);
-        if random.below(8) != 0 {
+        edit_once(blob, random);
+        if random.next_below(8) != 0 {
             return;
         }
     }
 }
 
-fn mutate_once(blob: &mut Vec<u8>, random: &mut Random) {
+fn edit_once(blob: &mut Vec<u8>, random: &mut Random) {
     if blob.is_empty() {
         blob.extend_from_slice(&random.next().to_le_bytes());
         return;
     }
-    let at = random.below(blob.len());
-    match random.below(10) {
-        0 => blob[at] ^= 1 << random.below(8),
-        1 => blob[at] = random.one_of(&BYTES),
-        2 => put(blob, at & !3, &random.one_of(&NUMBERS).to_le_bytes()[..4]),
-        3 => put(blob, at & !7, &random.one_of(&NUMBERS).to_le_bytes()),
-        4 => put(blob, at, &random.one_of(&NUMBERS).to_le_bytes()),
-        5 => put(blob, at & !7, &random.one_of(&NUMBERS).swap_bytes().to_le_bytes()),
+    let at = random.next_below(blob.len());
+    match random.next_below(10) {
+        0 => blob[at] ^= 1 << random.next_below(8),
+        1 => blob[at] = random.choose(&BYTES),
+        2 => overwrite_bytes(blob, at & !3, &random.choose(&NUMBERS).to_le_bytes()[..4]),
+        3 => overwrite_bytes(blob, at & !7, &random.choose(&NUMBERS).to_le_bytes()),
+        4 => overwrite_bytes(blob, at, &random.choose(&NUMBERS).to_le_bytes()),
+        5 => overwrite_bytes(blob, at & !7, &random.choose(&NUMBERS).swap_bytes().to_le_bytes()),
         6 => blob.truncate(at),
         7 => {
-            let n = random.below(17);
-            let fill = random.one_of(&BYTES);
+            let n = random.next_below(17);
+            let fill = random.choose(&BYTES);
             blob.splice(at..at, std::iter::repeat_n(fill, n));
         }
         8 => {
-            let n = random.below(17).min(blob.len() - at);
+            let n = random.next_below(17).min(blob.len() - at);
             blob.drain(at..at + n);
         }
         _ => {
             // A piece of it, somewhere else.
-            let n = random.below(33).min(blob.len() - at);
+            let n = random.next_below(33).min(blob.len() - at);
             let piece = blob[at..at + n].to_vec();
-            let to = random.below(blob.len());
-            put(blob, to, &piece);
+            let to = random.next_below(blob.len());
+            overwrite_bytes(blob, to, &piece);
         }
     }
 }
 
 /// Writes `bytes` at `at`, as far as they fit.
-fn put(blob: &mut [u8], at: usize, bytes: &[u8]) {
+fn overwrite_bytes(blob: &mut [u8], at: usize, bytes: &[u8]) {
     let n = bytes.len().min(blob.len() - at);
     blob[at..at + n].copy_from_slice(&bytes[..n]);
 }
@@ -83,7 +83,7 @@ mod tests {
         let (mut changed, mut longer, mut shorter) = ([false; 40], false, false);
         for _ in 0..10_000 {
             let mut blob = vec![0xa5; 40];
-            edit(&mut blob, &mut random);
+            edit_blob(&mut blob, &mut random);
             (longer, shorter) = (longer || blob.len() > 40, shorter || blob.len() < 40);
             for (changed, byte) in changed.iter_mut().zip(&blob) {
                 *changed |= *byte != 0xa5;

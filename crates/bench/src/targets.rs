@@ -9,7 +9,7 @@ use crate::bar::Bar;
 use crate::row::{Role, Row, Side};
 
 /// What is wanted of a piece of work, by its part and a piece of its name; none for all others.
-pub(crate) fn find(part: &str, work: &str) -> Vec<Bar> {
+pub(crate) fn find_bars(part: &str, work: &str) -> Vec<Bar> {
     let found = FIGURES.iter().filter(|figure| figure.part == part && work.contains(figure.work));
     found.map(|figure| figure.bar).collect()
 }
@@ -26,17 +26,18 @@ pub(crate) enum Verdict {
 }
 
 /// Whether all that is wanted of a row is met.
-pub(crate) fn judge(row: &Row) -> Verdict {
+pub(crate) fn judge_row(row: &Row) -> Verdict {
     let verdicts: Vec<Verdict> = match row.bars.as_slice() {
         [] => vec![judge_without_figure(row)],
         bars => bars.iter().map(|bar| judge_bar(row, *bar)).collect(),
     };
-    if let Some(missed) = verdicts.iter().find(|one| matches!(one, Verdict::Missed { .. })) {
+    if let Some(missed) = verdicts.iter().find(|verdict| matches!(verdict, Verdict::Missed { .. }))
+    {
         return missed.clone();
     }
     let whys: Vec<&str> = verdicts
         .iter()
-        .filter_map(|one| match one {
+        .filter_map(|verdict| match verdict {
             Verdict::NotJudged(why) => Some(why.as_str()),
             _ => None,
         })
@@ -45,21 +46,21 @@ pub(crate) fn judge(row: &Row) -> Verdict {
 }
 
 fn judge_bar(row: &Row, bar: Bar) -> Verdict {
-    let (side, ours) = match find_ours(row, bar) {
+    let (side, ours) = match find_our_side(row, bar) {
         Ok(ours) => ours,
         Err(why) => return Verdict::NotJudged(why),
     };
     let met = match bar {
-        Bar::Ahead(times) => rival(row).map(|rival| rival >= times * ours),
+        Bar::Ahead(times) => rival_seconds(row).map(|rival| rival >= times * ours),
         Bar::Seconds(seconds) => Ok(ours <= seconds),
         Bar::Times(_, times, who) => {
-            let own = &row.sides[side].name;
-            let theirs = |side: &&Side| side.name != *own && side.name.contains(who);
-            seconds_of(row, who, theirs).map(|(_, theirs)| ours <= times * theirs)
+            let name = &row.sides[side].name;
+            let theirs = |side: &&Side| side.name != *name && side.name.contains(who);
+            find_seconds(row, who, theirs).map(|(_, theirs)| ours <= times * theirs)
         }
         Bar::Cores(times) => {
             let alone = |side: &&Side| side.name.ends_with(ONE_PROCESSOR);
-            seconds_of(row, ONE_PROCESSOR, alone).map(|(_, alone)| alone >= times * ours)
+            find_seconds(row, ONE_PROCESSOR, alone).map(|(_, alone)| alone >= times * ours)
         }
     };
     match met {
@@ -70,24 +71,24 @@ fn judge_bar(row: &Row, bar: Bar) -> Verdict {
 }
 
 /// Which one of ours a figure is of, and what it takes.
-fn find_ours(row: &Row, bar: Bar) -> Result<(usize, f64), String> {
+fn find_our_side(row: &Row, bar: Bar) -> Result<(usize, f64), String> {
     match bar {
         Bar::Times(form, ..) => {
-            let wanted = |side: &&Side| is_ours(side.role) && side.name.ends_with(form);
-            seconds_of(row, form, wanted)
+            let is_side = |side: &&Side| is_ours(side.role) && side.name.ends_with(form);
+            find_seconds(row, form, is_side)
         }
-        _ => seconds_of(row, "zvf", |side| side.role == Role::Zvf),
+        _ => find_seconds(row, "zvf", |side| side.role == Role::Zvf),
     }
 }
 
 /// The place of a side and what it takes, or why that is not known.
-fn seconds_of(
+fn find_seconds(
     row: &Row,
     who: &str,
-    wanted: impl FnMut(&&Side) -> bool,
+    is_side: impl FnMut(&&Side) -> bool,
 ) -> Result<(usize, f64), String> {
-    let mut wanted = wanted;
-    let found = row.sides.iter().enumerate().find(|(_, side)| wanted(side));
+    let mut is_side = is_side;
+    let found = row.sides.iter().enumerate().find(|(_, side)| is_side(side));
     let (place, side) = found.ok_or_else(|| format!("{who} is not in the row"))?;
     match &side.result {
         Ok(turn) => Ok((place, turn.seconds)),
@@ -100,7 +101,7 @@ const fn is_ours(role: Role) -> bool {
 }
 
 /// The reference, or else the fastest of the others; or why there is none.
-fn rival(row: &Row) -> Result<f64, String> {
+fn rival_seconds(row: &Row) -> Result<f64, String> {
     let peers = row.sides.iter().filter(|side| side.role == Role::Peer);
     let fastest =
         peers.filter_map(|side| Some(side.result.as_ref().ok()?.seconds)).reduce(f64::min);
@@ -115,11 +116,11 @@ fn rival(row: &Row) -> Result<f64, String> {
 
 /// Whether zvf is ten times ahead, or within twice the limit.
 fn judge_without_figure(row: &Row) -> Verdict {
-    let (side, ours) = match find_ours(row, Bar::Ahead(10.0)) {
+    let (side, ours) = match find_our_side(row, Bar::Ahead(10.0)) {
         Ok(ours) => ours,
         Err(why) => return Verdict::NotJudged(why),
     };
-    let (rival, limit) = (rival(row), row.seconds(Role::Limit));
+    let (rival, limit) = (rival_seconds(row), row.seconds(Role::Limit));
     let is_ahead = rival.as_ref().is_ok_and(|rival| *rival >= 10.0 * ours);
     if is_ahead || limit.is_some_and(|limit| ours <= 2.0 * limit) {
         return Verdict::Met;
@@ -131,11 +132,11 @@ fn judge_without_figure(row: &Row) -> Verdict {
 }
 
 /// By which power of the amount of data the time of a work of ours may grow at most.
-pub(crate) fn find_growth(part: &str, work: &str, who: &str) -> f64 {
-    let found = GROWTHS
-        .iter()
-        .find(|one| one.part == part && work.contains(one.work) && who.ends_with(one.who));
-    found.map_or(LINEAR, |one| one.exponent)
+pub(crate) fn find_growth_limit(part: &str, work: &str, who: &str) -> f64 {
+    let found = GROWTHS.iter().find(|growth| {
+        growth.part == part && work.contains(growth.work) && who.ends_with(growth.who)
+    });
+    found.map_or(LINEAR, |growth| growth.exponent)
 }
 
 /// A figure for all work of a part with this in its name.
@@ -145,33 +146,33 @@ struct Figure {
     bar: Bar,
 }
 
-const fn figure(part: &'static str, work: &'static str, bar: Bar) -> Figure {
+const fn new_figure(part: &'static str, work: &'static str, bar: Bar) -> Figure {
     Figure { part, work, bar }
 }
 
 const FIGURES: &[Figure] = &[
-    figure("points", "intensity > ", Bar::Times("", 1.0, "DuckDB prepared")),
-    figure("lines", "one streamline", Bar::Times("", 3.0, "TRX")),
-    figure("lines", "2000 streamlines", Bar::Times("", 1.0, "TRX")),
-    figure("lines", "all streamlines", Bar::Times("in shards", 4.0, "TRX")),
-    figure("lines", "all streamlines", Bar::Times("packed and mapped", 3.0, "TRX")),
-    figure("shapes", "1 of 1000 ", Bar::Seconds(30e-6)),
-    figure("shapes", "500 of 1000 ", Bar::Seconds(8e-3)),
-    figure("open", "97336 chunks", Bar::Seconds(0.3e-3)),
+    new_figure("points", "intensity > ", Bar::Times("", 1.0, "DuckDB prepared")),
+    new_figure("lines", "one streamline", Bar::Times("", 3.0, "TRX")),
+    new_figure("lines", "2000 streamlines", Bar::Times("", 1.0, "TRX")),
+    new_figure("lines", "all streamlines", Bar::Times("in shards", 4.0, "TRX")),
+    new_figure("lines", "all streamlines", Bar::Times("packed and mapped", 3.0, "TRX")),
+    new_figure("shapes", "1 of 1000 ", Bar::Seconds(30e-6)),
+    new_figure("shapes", "500 of 1000 ", Bar::Seconds(8e-3)),
+    new_figure("open", "97336 chunks", Bar::Seconds(0.3e-3)),
     // Rounds of 20 ms, and what the machine needs beside them.
-    figure("remote", "a new handle", Bar::Times("a file a cell", 3.3, "one request a cell")),
-    figure("remote", "a new handle", Bar::Times("in shards", 4.3, "one request a cell")),
-    figure("remote", "a new handle", Bar::Times("packed", 2.3, "one request a cell")),
-    figure("files", "of CSV", Bar::Times("", 3.0, "polars")),
-    figure("files", "of OBJ", Bar::Seconds(0.35)),
-    figure("pyramid", "a mesh of", Bar::Times("", 3.0, "meshoptimizer")),
-    figure("edit", "move one of 1000000 ", Bar::Seconds(10e-3)),
-    figure("edit", "100000 random edits", Bar::Seconds(0.5)),
-    figure("tensor", "b2nd: plane across axis 2", Bar::Ahead(1.5)),
-    figure("tensor", "b2nd: box", Bar::Ahead(2.5)),
-    figure("cores", "", Bar::Cores(1.7)),
-    figure("billion", "SQL, all rows to Arrow", Bar::Times("zvf-sql", 1.3, "zvf query")),
-    figure("billion", "SQL, rows of a box to Arrow", Bar::Times("zvf-sql", 2.0, "zvf query")),
+    new_figure("remote", "a new handle", Bar::Times("a file a cell", 3.3, "one request a cell")),
+    new_figure("remote", "a new handle", Bar::Times("in shards", 4.3, "one request a cell")),
+    new_figure("remote", "a new handle", Bar::Times("packed", 2.3, "one request a cell")),
+    new_figure("files", "of CSV", Bar::Times("", 3.0, "polars")),
+    new_figure("files", "of OBJ", Bar::Seconds(0.35)),
+    new_figure("pyramid", "a mesh of", Bar::Times("", 3.0, "meshoptimizer")),
+    new_figure("edit", "move one of 1000000 ", Bar::Seconds(10e-3)),
+    new_figure("edit", "100000 random edits", Bar::Seconds(0.5)),
+    new_figure("tensor", "b2nd: plane across axis 2", Bar::Ahead(1.5)),
+    new_figure("tensor", "b2nd: box", Bar::Ahead(2.5)),
+    new_figure("cores", "", Bar::Cores(1.7)),
+    new_figure("billion", "SQL, all rows to Arrow", Bar::Times("zvf-sql", 1.3, "zvf query")),
+    new_figure("billion", "SQL, rows of a box to Arrow", Bar::Times("zvf-sql", 2.0, "zvf query")),
 ];
 
 /// A figure for the growth of all work of a part with this in its name, by whoever of ours has a name that ends so.
@@ -182,7 +183,7 @@ struct Growth {
     exponent: f64,
 }
 
-const fn growth(
+const fn new_growth(
     part: &'static str,
     work: &'static str,
     who: &'static str,
@@ -192,13 +193,13 @@ const fn growth(
 }
 
 const GROWTHS: &[Growth] = &[
-    growth("open", "", "", CONSTANT),
-    growth("grow", "new levels beside more files", "", CONSTANT),
-    growth("grow", "a box of a thousand points", "", CONSTANT),
-    growth("grow", "one streamline", "", CONSTANT),
-    growth("grow", "100 streamlines", "", CONSTANT),
-    growth("grow", "a box of a ", "", CONSTANT),
-    growth("grow", "all ", "", 1.05),
+    new_growth("open", "", "", CONSTANT),
+    new_growth("grow", "new levels beside more files", "", CONSTANT),
+    new_growth("grow", "a box of a thousand points", "", CONSTANT),
+    new_growth("grow", "one streamline", "", CONSTANT),
+    new_growth("grow", "100 streamlines", "", CONSTANT),
+    new_growth("grow", "a box of a ", "", CONSTANT),
+    new_growth("grow", "all ", "", 1.05),
 ];
 
 /// The growth of work that looks at all data: linear, and what the caches of a processor add.
@@ -214,7 +215,7 @@ mod tests {
     use crate::parts::ALL;
     use crate::row::{Side, Turn};
 
-    fn row(bars: &[Bar], sides: &[(&str, Role, f64)]) -> Row {
+    fn new_row(bars: &[Bar], sides: &[(&str, Role, f64)]) -> Row {
         let side = |(name, role, seconds): &(&str, Role, f64)| Side {
             name: (*name).into(),
             role: *role,
@@ -227,7 +228,7 @@ mod tests {
     }
 
     fn is_met(row: &Row) -> bool {
-        judge(row) == Verdict::Met
+        judge_row(row) == Verdict::Met
     }
 
     #[test]
@@ -246,7 +247,7 @@ mod tests {
                 .into_iter()
                 .chain(sides.iter().map(|(role, seconds)| ("other", *role, *seconds)))
                 .collect();
-            assert_eq!(is_met(&row(&[], &sides)), met, "{sides:?}");
+            assert_eq!(is_met(&new_row(&[], &sides)), met, "{sides:?}");
         }
     }
 
@@ -271,23 +272,23 @@ mod tests {
             (Bar::Ahead(0.25), true),
             (Bar::Ahead(0.26), false),
         ] {
-            assert_eq!(is_met(&row(&[bar], &sides)), met, "{bar}");
-            assert!(!is_met(&row(&[bar, Bar::Seconds(1.0)], &sides)));
+            assert_eq!(is_met(&new_row(&[bar], &sides)), met, "{bar}");
+            assert!(!is_met(&new_row(&[bar, Bar::Seconds(1.0)], &sides)));
         }
     }
 
     #[test]
     fn what_cannot_be_compared_is_not_judged() {
-        let mut alone = row(&[], &[("zvf", Role::Zvf, 1.0)]);
+        let mut alone = new_row(&[], &[("zvf", Role::Zvf, 1.0)]);
         let why = |text: &str| Verdict::NotJudged(text.into());
-        assert_eq!(judge(&alone), why("no figure, and nobody else does it"));
+        assert_eq!(judge_row(&alone), why("no figure, and nobody else does it"));
         alone.sides.push(Side {
             name: "TRX, trx-python".into(),
             role: Role::Peer,
             result: Err("no wheel".into()),
             stored: None,
         });
-        assert_eq!(judge(&alone), why("no figure, and TRX, trx-python is not here: no wheel"));
+        assert_eq!(judge_row(&alone), why("no figure, and TRX, trx-python is not here: no wheel"));
         for (bar, text) in [
             (Bar::Times("", 3.0, "TRX"), "TRX, trx-python is not here: no wheel"),
             (Bar::Times("mapped", 3.0, "TRX"), "mapped is not in the row"),
@@ -295,10 +296,10 @@ mod tests {
             (Bar::Cores(1.7), "one processor is not in the row"),
         ] {
             alone.bars = vec![bar, Bar::Seconds(1.0)];
-            assert_eq!(judge(&alone), why(text), "{bar}");
+            assert_eq!(judge_row(&alone), why(text), "{bar}");
             // What is missed for certain is missed.
             alone.bars = vec![bar, Bar::Seconds(0.5)];
-            assert_eq!(judge(&alone), Verdict::Missed { side: 0 }, "{bar}");
+            assert_eq!(judge_row(&alone), Verdict::Missed { side: 0 }, "{bar}");
         }
     }
 
@@ -311,13 +312,13 @@ mod tests {
             ("TRX", Role::Peer, 2.0),
         ];
         let times = |form| Bar::Times(form, 4.0, "TRX");
-        assert_eq!(judge(&row(&[times("zvf")], &sides)), Verdict::Met);
+        assert_eq!(judge_row(&new_row(&[times("zvf")], &sides)), Verdict::Met);
         assert_eq!(
-            judge(&row(&[times("zvf"), times("in shards")], &sides)),
+            judge_row(&new_row(&[times("zvf"), times("in shards")], &sides)),
             Verdict::Missed { side: 1 }
         );
-        assert_eq!(judge(&row(&[Bar::Cores(1.5)], &sides)), Verdict::Met);
-        assert_eq!(judge(&row(&[Bar::Cores(1.7)], &sides)), Verdict::Missed { side: 0 });
+        assert_eq!(judge_row(&new_row(&[Bar::Cores(1.5)], &sides)), Verdict::Met);
+        assert_eq!(judge_row(&new_row(&[Bar::Cores(1.7)], &sides)), Verdict::Missed { side: 0 });
     }
 
     #[test]
@@ -330,7 +331,7 @@ mod tests {
             ("grow", "three levels of a mesh, within 64MiB", "zvf", 1.1),
             ("open", "open, by chunks", "zvf", 0.3),
         ] {
-            assert_eq!(find_growth(part, work, who), exponent, "{work}");
+            assert_eq!(find_growth_limit(part, work, who), exponent, "{work}");
         }
     }
 
@@ -338,14 +339,15 @@ mod tests {
     #[test]
     fn every_figure_is_of_a_part_that_there_is() {
         for figure in FIGURES {
-            let known = ALL.iter().any(|part| part.name == figure.part);
+            let is_in_table = ALL.iter().any(|part| part.name == figure.part);
             let alone = ["remote", "billion"].contains(&figure.part);
-            assert!(known || alone, "{}", figure.part);
+            assert!(is_in_table || alone, "{}", figure.part);
         }
-        assert!(GROWTHS.iter().all(|one| ALL.iter().any(|part| part.name == one.part)));
-        assert_eq!(find("shapes", "1 of 1000 meshes"), [Bar::Seconds(30e-6)]);
+        assert!(GROWTHS.iter().all(|growth| ALL.iter().any(|part| part.name == growth.part)));
+        assert_eq!(find_bars("shapes", "1 of 1000 meshes"), [Bar::Seconds(30e-6)]);
         assert!(
-            find("shapes", "1 of 10 meshes").is_empty() && find("ask", "1 of 1000 ").is_empty()
+            find_bars("shapes", "1 of 10 meshes").is_empty()
+                && find_bars("ask", "1 of 1000 ").is_empty()
         );
     }
 }

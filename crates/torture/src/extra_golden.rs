@@ -7,19 +7,19 @@ use hostile::{Document, Kind};
 use zvf_b2nd::MetalayerName;
 
 use crate::golden::{Compare, Golden};
-use crate::{compare, testdata};
+use crate::{compare, testdata_folder};
 
 /// Returns all of them.
-pub(crate) fn golden() -> anyhow::Result<Vec<Golden>> {
-    let mut golden = vec![shard_index(false), shard_index(true), b2nd()];
+pub(crate) fn list_golden() -> anyhow::Result<Vec<Golden>> {
+    let mut golden = vec![make_shard_index(false), make_shard_index(true), make_b2nd_metalayer()];
     for (folder, name, kind) in FOLDERS {
-        golden.extend(files(folder, name, kind)?);
+        golden.extend(read_files(folder, name, kind)?);
     }
     Ok(golden)
 }
 
 /// Returns an index of four cells, two of them absent.
-fn shard_index(checksum: bool) -> Golden {
+fn make_shard_index(checksum: bool) -> Golden {
     let mut blob = Vec::new();
     for word in [0, 16, u64::MAX, u64::MAX, 16, 32, u64::MAX, u64::MAX] {
         blob.extend_from_slice(&word.to_le_bytes());
@@ -27,13 +27,13 @@ fn shard_index(checksum: bool) -> Golden {
     if checksum {
         blob.extend_from_slice(&[0x2a, 0x5c, 0x88, 0x59]);
     }
-    let compare: Compare = Box::new(move |blob| compare::shard_index(blob, 4, checksum));
+    let compare: Compare = Box::new(move |blob| compare::compare_shard_index(blob, 4, checksum));
     let (id, kind) = ("shard_index/four_cells".to_owned(), Kind::ShardIndex { cells: 4, checksum });
     Golden { id, blob, kind, compare: Some(compare) }
 }
 
 /// Returns a metalayer of shape (7, 5) in chunks of (4, 3) and blocks of (2, 2), of `<i4`.
-fn b2nd() -> Golden {
+fn make_b2nd_metalayer() -> Golden {
     let mut blob = vec![0x97, 0, 2];
     blob.push(0x92);
     for extent in [7_i64, 5] {
@@ -48,15 +48,15 @@ fn b2nd() -> Golden {
         }
     }
     blob.extend_from_slice(b"\x00\xdb\x00\x00\x00\x03<i4");
-    let compare: Compare = Box::new(|blob| compare::metalayer(blob, true));
+    let compare: Compare = Box::new(|blob| compare::compare_metalayer(blob, true));
     let kind = Kind::Metalayer(MetalayerName::B2nd);
     Golden { id: "caterva/b2nd".to_owned(), blob, kind, compare: Some(compare) }
 }
 
 /// Returns the small files of a folder of fixtures.
-fn files(folder: &str, name: &str, kind: fn() -> Kind) -> anyhow::Result<Vec<Golden>> {
+fn read_files(folder: &str, name: &str, kind: fn() -> Kind) -> anyhow::Result<Vec<Golden>> {
     let mut golden = Vec::new();
-    let path = testdata().join(folder);
+    let path = testdata_folder().join(folder);
     for file in fs::read_dir(&path).with_context(|| format!("cannot list {folder}"))? {
         let path = file?.path();
         let small = path.metadata().is_ok_and(|data| data.is_file() && data.len() <= SMALL);
