@@ -8,6 +8,7 @@
 //!
 //! Each arrow is one batch of reads for all chunks of the work unit.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::join;
@@ -20,7 +21,7 @@ use zvf_store::Caching;
 use super::fetch::{Need, RowSource};
 use super::object_selection::is_owned;
 use super::runner::Runner;
-use super::{Context, MAX_BYTES, MAX_ROWS};
+use super::{Context, MAX_BYTES, MAX_ROWS, Purpose};
 use crate::answer::Plan;
 use crate::error::QueryError;
 use crate::mode::Mode;
@@ -81,7 +82,9 @@ impl Context {
             true => READ_BATCH_BYTES,
             false => FILE_READ_BATCH_BYTES,
         };
-        let max_bytes = self.unit_bytes(super::Purpose::Collect).min(batch_bytes);
+        // Those that are prefetched, and the one whose rows are copied.
+        let max_bytes = self.unit_bytes(Purpose::Collect) / (to_u64(PREFETCH_GROUPS) + 1);
+        let max_bytes = max_bytes.min(batch_bytes);
         let groups: Vec<&[Chunk]> = group_chunks(&chunks, self.row_bytes(), max_bytes).collect();
         if groups.is_empty() {
             return self.empty();
@@ -101,26 +104,24 @@ impl Context {
             |field: &AttributeReader| ColumnAssembler::new(field.dtype(), field.width(), max_rows);
         let mut columns = self.columns.vertex.iter().map(new).collect::<Result<Vec<_>, _>>()?;
         let (mut pieces, mut first) = (Pieces::default(), 0_u32);
-        // A group is read while the rows of the one before it are copied.
+        // Groups are read while the rows of those before them are copied.
         let runner = Runner::for_store(level.store().is_remote());
-        let mut groups = groups.into_iter();
-        let mut start_next = |max_rows: usize| {
-            let chunks = groups.next()?.to_vec();
-            let context = Arc::clone(self);
-            Some(runner.run(async move {
-                let rows = context.read_rows(&chunks, max_rows, caching).await?;
-                Ok::<_, QueryError>((chunks.len(), rows))
-            }))
-        };
-        let mut next = start_next(limit);
-        while let Some(mut reading) = next.take() {
-            let (chunk_count, (more, loaded, held_columns)) = reading.finish().await??;
-            let rows = pieces.rows + more.rows;
-            let found = to_u64(rows);
-            self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
-            if rows < limit {
-                next = start_next(limit - rows);
+        let ahead = if limit == usize::MAX { PREFETCH_GROUPS } else { 1 };
+        let (mut groups, mut reading) = (groups.into_iter(), VecDeque::with_capacity(ahead));
+        loop {
+            let remaining = limit - pieces.rows;
+            while reading.len() < ahead && remaining > 0 {
+                let Some(chunks) = groups.next().map(<[Chunk]>::to_vec) else { break };
+                let context = Arc::clone(self);
+                reading.push_back(runner.run(async move {
+                    let rows = context.read_rows(&chunks, remaining, caching).await?;
+                    Ok::<_, QueryError>((chunks.len(), rows))
+                }));
             }
+            let Some(mut group) = reading.pop_front() else { break };
+            let (chunk_count, (more, loaded, held_columns)) = group.finish().await??;
+            let found = to_u64(pieces.rows + more.rows);
+            self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
             positions.add(&more, &loaded)?;
             for (column, loaded) in columns.iter_mut().zip(&held_columns) {
                 column.add(&more, loaded)?;
@@ -417,6 +418,8 @@ fn positions_stride(positions: &[LoadedRows]) -> usize {
 
 /// Bytes that take longer to process than a thread takes to wake up.
 const MIN_THREAD_BYTES: usize = 1 << 20;
+/// Groups of chunks that are prefetched.
+const PREFETCH_GROUPS: usize = 2;
 /// Bytes that are read before they are gathered; the buffers are then reused.
 const READ_BATCH_BYTES: u64 = 16 << 20;
 /// Bytes of local files that are read before they are gathered: few, so that they are copied from the CPU cache.
