@@ -235,7 +235,9 @@ fn slices_must_follow_the_plan() {
     let folder = tempfile::tempdir().unwrap();
     let kind = Kind::PointCloud;
     plan(kind, false, 1).create(folder.path()).unwrap();
-    let tasks = Tasks::open("a.zv", folder.path(), schema(kind, false), options()).unwrap();
+    let store = folder.path().join("a.zv");
+    let store = store.to_str().unwrap();
+    let tasks = Tasks::open(store, folder.path(), schema(kind, false), options()).unwrap();
     let mut router = tasks.router(1).unwrap();
     assert_eq!(router.vertices(), 40);
     router.push(&batch(kind, 40, 30)).unwrap();
@@ -259,7 +261,9 @@ fn finishing_fails_while_a_task_runs() {
     let folder = tempfile::tempdir().unwrap();
     let (kind, work) = (Kind::PointCloud, folder.path().join("work"));
     plan(kind, false, 1).create(&work).unwrap();
-    let tasks = Tasks::open("a.zv", &work, schema(kind, false), options()).unwrap();
+    let store = folder.path().join("a.zv");
+    let tasks =
+        Tasks::open(store.to_str().unwrap(), &work, schema(kind, false), options()).unwrap();
     let router = tasks.router(0).unwrap();
     let error = run(tasks.finish()).unwrap_err();
     assert_eq!(error.diagnosis().class, Class::Unavailable, "it may be tried again");
