@@ -63,6 +63,7 @@ pub(crate) mod validate;
 pub(crate) mod view;
 
 /// Returns whether an address is a URL of something that is not a file of this machine.
+#[cfg(feature = "write")]
 pub(crate) fn is_remote_url(address: &str) -> bool {
     address.contains("://") && !address.starts_with("file://")
 }

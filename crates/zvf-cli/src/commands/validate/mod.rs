@@ -104,6 +104,7 @@ pub(crate) struct Shown<'a> {
     /// The address of the store.
     pub(crate) store: &'a str,
     /// Whether the journal is checked first.
+    #[cfg_attr(not(feature = "edit"), expect(dead_code, reason = "only edits have a journal"))]
     pub(crate) journal: bool,
     /// The file for SARIF output.
     pub(crate) sarif: Option<&'a Path>,
