@@ -19,7 +19,7 @@ use crate::clock::measure_repeated;
 use crate::contest::{Contender, run_contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::packed::measure_queries;
+use crate::parts::packed::{measure_answers, measure_queries};
 use crate::parts::sample_data::{
     Points, box_query, make_boxes, make_walks, open_store, write_batch, write_batch_as,
 };
@@ -112,19 +112,13 @@ fn measure_points(
 
 /// The question, its answer taken batch by batch: no memory for all of it.
 fn measure_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
-    let before = reader.store().io_stats();
-    let mut rows = 0;
-    let mut first = None;
-    let seconds = measure_repeated(|| {
-        rows = 0;
+    measure_answers(reader, || {
+        let mut rows = 0;
         for batch in block_on_stream(reader.stream(query.clone())) {
             rows += std::hint::black_box(batch?).len() as u64;
         }
-        first.get_or_insert_with(|| reader.store().io_stats());
-        Ok(())
-    })?;
-    let after = first.context("no turn")?;
-    Ok(Turn { seconds, count: Some(rows), cost: Cost::from_stats(&before, &after) })
+        Ok(rows)
+    })
 }
 
 /// Every work on so many streamlines of a hundred vertices; they are counted by vertices.

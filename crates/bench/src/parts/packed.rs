@@ -160,19 +160,24 @@ fn write_pack(store: &Path, pack: &Path) -> anyhow::Result<()> {
 
 /// All questions, one after the other.
 pub(crate) fn measure_queries(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
-    let mut count = 0;
-    let before = reader.store().io_stats();
-    for query in queries {
-        count += block_on(reader.run(query))?.batch.len() as u64;
-    }
-    let after = reader.store().io_stats();
-    let seconds = measure_repeated(|| {
+    measure_answers(reader, || {
+        let mut count = 0;
         for query in queries {
-            std::hint::black_box(block_on(reader.run(query))?);
+            count += std::hint::black_box(block_on(reader.run(query))?).batch.len() as u64;
         }
-        Ok(())
-    })?;
-    let cost = Cost::from_stats(&before, &after);
+        Ok(count)
+    })
+}
+
+/// What `answer` takes, which counts rows; what is read is that of its first time.
+pub(crate) fn measure_answers(
+    reader: &Reader,
+    mut answer: impl FnMut() -> anyhow::Result<u64>,
+) -> anyhow::Result<Turn> {
+    let before = reader.store().io_stats();
+    let count = answer()?;
+    let cost = Cost::from_stats(&before, &reader.store().io_stats());
+    let seconds = measure_repeated(|| answer().map(drop))?;
     Ok(Turn { seconds, count: Some(count), cost })
 }
 
