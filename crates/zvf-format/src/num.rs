@@ -1,8 +1,9 @@
 //! The one home of conversions between numbers, for this crate and all above it.
 //!
 //! A name says the target and what becomes of a number that does not fit: `checked_` returns `None`, `saturating_` the
-//! nearest number there is, and without either nothing can be lost but the last bits of a float. Each cast is
-//! justified where it stands and tested at its edges; other modules have none.
+//! nearest number there is, and without either nothing can be lost but the last bits of a float; `index_` is for numbers
+//! whose limit was established before, and stops the program where that is not so. Each cast is justified where it stands
+//! and tested at its edges; other modules have none.
 //!
 //! Not here: parsing.
 
@@ -63,6 +64,18 @@ pub const fn saturating_u32(n: u64) -> u32 {
 #[must_use]
 pub const fn saturating_u32_from_usize(n: usize) -> u32 {
     saturating_u32(to_u64(n))
+}
+
+/// The place of an item in a list whose owner keeps it below 2^32 items.
+///
+/// # Panics
+///
+/// If the place is larger: clamped, it would be the place of another item.
+#[must_use]
+pub const fn index_u32(place: usize) -> u32 {
+    let small = place as u32;
+    assert!(small as usize == place, "a list has more items than its limit");
+    small
 }
 
 /// The number, or `i64::MAX`: a count that is compared with numbers that may be negative.
@@ -139,6 +152,18 @@ mod tests {
         assert_eq!(checked_usize(0), Some(0));
         assert_eq!(checked_usize(u64::MAX), usize::try_from(u64::MAX).ok());
         assert_eq!(checked_usize(1 << 32), usize::try_from(1_u64 << 32).ok());
+    }
+
+    #[test]
+    fn indexes_a_list_up_to_its_limit() {
+        assert_eq!((index_u32(0), index_u32(usize_from_u32(u32::MAX))), (0, u32::MAX));
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    #[should_panic(expected = "more items than its limit")]
+    fn stops_at_an_index_above_the_limit() {
+        let _ = index_u32(1 << 32);
     }
 
     #[test]
