@@ -98,9 +98,11 @@ pub(crate) fn line(error: &anyhow::Error) -> String {
     }
 }
 
-/// Returns advice about options that solve the problem.
+/// Returns advice about options that solve the problem, where the error gives none.
 fn advise(class: Class, line: &str) -> Option<&'static str> {
-    if class == Class::AlreadyExists && line.contains("prefix") {
+    if line.contains("give another") {
+        None
+    } else if class == Class::AlreadyExists && line.contains("prefix") {
         Some("give another prefix, or remove what is below it")
     } else if class == Class::AlreadyExists && !line.contains("--overwrite") {
         Some("give another name, or --overwrite to replace it")

@@ -169,6 +169,6 @@ fn print(report: &Report, strict: bool, show: bool, out: &mut dyn Write) -> anyh
 const EXAMPLES: &str = "Examples:
   zvf blob show store.tet
   zvf blob show --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0
-  zvf blob validate --strict --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0 --rows 400
+  zvf blob validate --strict --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0 --rows 3207
   zvf blob validate --kind shard_index --cells 512 sharded.zarrvectors/0/vertices/c/0/0/0
   zvf blob show --kind link_cell --framed --item int64 --width 2 neurons.zarrvectors/0/links/0/0.0.0/c/0/0/0";

@@ -89,6 +89,6 @@ const EXAMPLES: &str = "Examples:
   zvf task run plan --all
   zvf task finish plan --sarif findings.sarif
   zvf task plan validate s3://bucket/brain.zarrvectors --work-dir s3://bucket/plan
-  zvf task plan convert points.zarrvectors parts --to parquet --work-dir converting
+  zvf task plan convert scan.zarrvectors parts --to parquet --work-dir converting
   zvf task plan pyramid brain.zarrvectors --levels 4 --work-dir levels
   zvf task plan vacuum tracts.zarrvectors --work-dir vacuuming";

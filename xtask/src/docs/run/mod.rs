@@ -14,7 +14,8 @@
 //! other blocks    are not run: commands that need a server, or are only examples, are `text`
 //! ```
 //!
-//! A command that names a URL, and a server, is ended after a moment and fails only when its arguments are refused.
+//! A command that names a URL, and a server, is ended after a moment and fails only when its arguments are refused. All
+//! others must end by themselves.
 //! Commands of cargo are run by CI itself and left out, except `cargo run -p zvf-cli`. Each page, and the help of each
 //! subcommand, has its own copy of the files of the stage that it names.
 
@@ -22,6 +23,7 @@ mod commands;
 mod stage;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -129,9 +131,10 @@ impl Shell {
             fs::remove_dir_all(&self.page)?;
         }
         fs::create_dir_all(&self.page)?;
-        let mut named: String = commands.iter().map(|shown| shown.command.as_str()).collect();
-        if named.contains(RECIPE) {
-            named += &fs::read_to_string(self.stage.join(RECIPE))?; // it names further files
+        let shown: String = commands.iter().map(|shown| shown.command.as_str()).collect();
+        let mut named = shown.clone();
+        for recipe in RECIPES.iter().filter(|recipe| shown.contains(**recipe)) {
+            named += &fs::read_to_string(self.stage.join(recipe))?; // it names further files
         }
         for entry in fs::read_dir(&self.stage)? {
             let entry = entry?;
@@ -168,38 +171,41 @@ impl Shell {
     /// Returns the fault of a command, if its outcome is not the expected one.
     fn check(&self, shown: &Shown) -> anyhow::Result<Option<String>> {
         let mut command = self.bash(&shown.command, &self.page)?;
-        if shown.command.contains("://") || shown.command.starts_with("zvf serve") {
+        let is_server = SERVERS.iter().any(|server| shown.command.starts_with(server));
+        if shown.command.contains("://") || is_server {
             command.stderr(Stdio::null());
-            return Ok(match ended_within(&mut command, URL_TIME)? {
+            return Ok(match ended_within(&mut command, SERVER_TIME)? {
                 Some(2) => Some(format!("the arguments are refused: {}", shown.command)),
                 _ => None,
             });
         }
-        let output = command.output()?;
-        let code = output.status.code();
-        if code == Some(shown.exit) {
+        let errors = self.home.join("stderr");
+        command.stderr(fs::File::create(&errors)?);
+        let Some(code) = ended_within(&mut command, COMMAND_TIME)? else {
+            return Ok(Some(format!("does not end: {}", shown.command)));
+        };
+        if code == shown.exit {
             return Ok(None);
         }
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        let (found, stderr) = (code.unwrap_or(-1), stderr.trim_end());
-        Ok(Some(format!(
-            "exit code {found}, expected {}: {}\n    {stderr}",
-            shown.exit, shown.command
-        )))
+        let stderr = fs::read(errors)?;
+        let stderr = String::from_utf8_lossy(&stderr);
+        let (expected, stderr) = (shown.exit, stderr.trim_end());
+        Ok(Some(format!("exit code {code}, expected {expected}: {}\n    {stderr}", shown.command)))
     }
 }
 
-/// Returns the exit code, or `None` when it was ended at the time limit.
+/// Returns the exit code (-1 after a signal), or `None` when it was ended at the time limit.
 fn ended_within(command: &mut Command, limit: Duration) -> anyhow::Result<Option<i32>> {
-    let mut child = command.spawn()?;
+    let mut child = command.process_group(0).spawn()?;
     let start = Instant::now();
     while start.elapsed() < limit {
         if let Some(status) = child.try_wait()? {
-            return Ok(status.code());
+            return Ok(Some(status.code().unwrap_or(-1)));
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(5));
     }
-    child.kill()?;
+    // The shell and what it started: they are a group of their own.
+    Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status()?;
     child.wait()?;
     Ok(None)
 }
@@ -219,7 +225,11 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file of the stage that names other files.
-const RECIPE: &str = "recipe.yaml";
-/// The time limit of a command that needs a server.
-const URL_TIME: Duration = Duration::from_secs(1);
+/// Files of the stage that name other files.
+const RECIPES: [&str; 2] = ["recipe.yaml", "recipe.toml"];
+/// Commands that run until they are interrupted.
+const SERVERS: [&str; 2] = ["zvf serve", "zvf view "];
+/// The time limit of a command that is a server, or needs one.
+const SERVER_TIME: Duration = Duration::from_secs(1);
+/// The time limit of all others; each ends within seconds.
+const COMMAND_TIME: Duration = Duration::from_mins(5);

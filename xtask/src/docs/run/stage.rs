@@ -97,7 +97,7 @@ fn files(stage: &Path) -> anyhow::Result<()> {
     }
     fs::write(stage.join("bad.csv"), "x,y\n1,2\n3,four\n")?;
     fs::write(stage.join("recipe.yaml"), RECIPE)?;
-    fs::write(stage.join("recipe.toml"), "[[steps]]\nvalidate = \"points.zarrvectors\"\n")?;
+    fs::write(stage.join("recipe.toml"), "[[steps]]\nvalidate = \"scan.zarrvectors\"\n")?;
     fs::write(stage.join("wrong.yaml"), "steps:\n  - vaildate: points.zarrvectors\n")?;
     precomputed(&stage.join("neurons.precomputed"))?;
     fs::create_dir(stage.join("neurons"))?;

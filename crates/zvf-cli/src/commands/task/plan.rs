@@ -256,9 +256,9 @@ const PYRAMID_EXAMPLES: &str = "Examples:
   zvf task finish plan --remove";
 #[cfg(feature = "write")]
 const CONVERT_EXAMPLES: &str = "Examples:
-  zvf task plan convert points.zarrvectors parts --to parquet --work-dir plan --shares 64
-  zvf task plan convert tracts.zarrvectors parts --to trx --work-dir plan --bbox -50,-50,-50:50,50,50
-  zvf task plan convert a.csv b.csv tables --to parquet --work-dir plan";
+  zvf task plan convert scan.zarrvectors parts --to parquet --work-dir plan --shares 64
+  zvf task plan convert tracts.zarrvectors lines --to trx --work-dir lines-plan --bbox -50,-50,-50:50,50,50
+  zvf task plan convert a.csv b.csv tables --to parquet --work-dir tables-plan";
 
 #[cfg(feature = "edit")]
 const VACUUM_EXAMPLES: &str = "Examples:
