@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
                 field,
                 self.at,
                 Expected::Bytes(self.left()),
-                i128::from(n).saturating_mul(i128::from(size)),
+                i128::from(n).saturating_mul(i128::from(size)), // no type has 2^63 bytes
             ));
         };
         let at = self.at;

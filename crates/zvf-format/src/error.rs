@@ -559,6 +559,7 @@ impl FormatError {
     /// The same fault, counted from the start of something that holds the blob at `by`.
     #[must_use]
     pub const fn shifted(self, by: u64) -> Self {
+        // Both were read from, so their sum is a place that exists.
         Self { offset: self.offset.saturating_add(by), ..self }
     }
 }

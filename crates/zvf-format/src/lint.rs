@@ -53,7 +53,7 @@ impl Lints {
 
     /// Adds one lint.
     pub fn push(&mut self, lint: FormatError) {
-        self.found = self.found.saturating_add(1);
+        self.found = self.found.saturating_add(1); // one by one
         if let Some(free) = self.kept.iter_mut().find(|slot| slot.is_none()) {
             *free = Some(lint);
         }

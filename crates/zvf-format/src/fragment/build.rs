@@ -70,6 +70,7 @@ impl FragmentIndexBuilder {
         if let Some(row) = rows.iter().find(|row| i64::try_from(**row).is_err()) {
             return Err(refuse(Class::Overflow, "index", i64::MAX.into(), (*row).into()));
         }
+        // compared with the cap
         let total = u64::from(self.total).saturating_add(num::to_u64(rows.len()));
         let Ok(total) = u32::try_from(total) else {
             return Err(refuse(Class::LimitExceeded, "csr", u32::MAX.into(), total.into()));
@@ -96,7 +97,8 @@ impl FragmentIndexBuilder {
     /// The blob.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let ranges = self.bitmap.iter().fold(0_u32, |sum, w| sum.saturating_add(w.count_ones()));
+        // No more bits are set than there are fragments.
+        let ranges: u32 = self.bitmap.iter().map(|word| word.count_ones()).sum();
         let mut blob = Vec::new();
         blob.extend_from_slice(&MAGIC);
         blob.extend_from_slice(&VERSION.to_le_bytes());

@@ -50,9 +50,8 @@ pub(super) fn bitmap(
     let Some((last, full)) = bitmap.items.split_last() else {
         return Ok(()); // F = 0, and R is not larger
     };
-    let last = (last.get() & used_bits(fragments)).count_ones();
-    let full: u64 = full.iter().map(|word| u64::from(word.get().count_ones())).sum();
-    let set = full.saturating_add(last.into());
+    let words = full.iter().map(|word| word.get()).chain([last.get() & used_bits(fragments)]);
+    let set: u64 = words.map(|word| u64::from(word.count_ones())).sum();
     if set == num::to_u64(ranges) {
         return Ok(());
     }
@@ -64,7 +63,7 @@ pub(super) fn bitmap(
 pub(super) fn csr(cur: &Cursor<'_>, csr: &Items<'_, U32>) -> Result<(), FormatError> {
     let descends = |bad, (a, b): (&U32, &U32)| bad | (a.get() > b.get());
     let pairs = csr.items.iter().zip(csr.items.iter().skip(1));
-    let first = csr.items.first().map_or(0, |bound| bound.get());
+    let first = csr.items.first().map_or(0, |bound| bound.get()); // none when F = 0
     if first == 0 && !pairs.fold(false, descends) {
         return Ok(());
     }

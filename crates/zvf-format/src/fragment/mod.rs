@@ -118,7 +118,7 @@ impl<'a> FragmentIndex<'a> {
         if check {
             check::bitmap(&cur, &bitmap, fragments, ranges.items.len())?;
         }
-        let total = csr.items.last().map_or(0, |bound| bound.get());
+        let total = csr.items.last().map_or(0, |bound| bound.get()); // no bounds when F = 0
         let indices = cur.array::<I64>("indices", total.into())?;
 
         if check {
@@ -226,6 +226,7 @@ impl<'a> FragmentIndex<'a> {
     /// An empty range reaches up to its start.
     #[must_use]
     pub fn extent(&self) -> u64 {
+        // `parse` found no end past `i64::MAX`.
         let end = |[start, count]: &[I64; 2]| start.get().saturating_add(count.get());
         let ranges = self.ranges.iter().map(end).fold(0, i64::max);
         let listed = self.indices.iter().map(|row| row.get()).fold(-1, i64::max);

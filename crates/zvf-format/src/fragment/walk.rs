@@ -113,7 +113,7 @@ impl<'a> Fragments<'a> {
             in_word: 0,
             after: index.fragments,
             ranges: index.ranges.iter(),
-            csr: index.csr.get(1..).unwrap_or_default().iter(),
+            csr: index.csr.get(1..).unwrap_or_default().iter(), // no bounds when F = 0
             from: 0,
             indices: index.indices,
         }
@@ -129,7 +129,7 @@ impl<'a> Fragments<'a> {
 
     fn list(&mut self) -> Option<Fragment<'a>> {
         let to = self.csr.next()?.get();
-        let n = num::usize_from_u32(to.saturating_sub(self.from));
+        let n = num::usize_from_u32(to.saturating_sub(self.from)); // bounds never descend
         let (list, rest) = self.indices.split_at_checked(n)?;
         (self.from, self.indices) = (to, rest);
         Some(Fragment::Rows(list))
@@ -145,13 +145,13 @@ impl<'a> Iterator for Fragments<'a> {
         }
         let is_range = self.word & 1 != 0;
         self.word >>= 1;
-        self.in_word = self.in_word.saturating_sub(1);
+        self.in_word = self.in_word.saturating_sub(1); // refilled when it was 0
         if is_range { self.ranges.next().map(range) } else { self.list() }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = num::usize_from_u32(self.in_word).checked_add(num::usize_from_u32(self.after));
-        (left.unwrap_or(usize::MAX), left)
+        let left = num::usize_from_u32(self.in_word.saturating_add(self.after)); // at most F
+        (left, Some(left))
     }
 }
 

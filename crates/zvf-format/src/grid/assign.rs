@@ -57,6 +57,7 @@ impl Bins {
             };
             let exact = tables.as_ref().is_some_and(|tables| tables.run(positions, chunks, bins));
             if !exact {
+                // inside the slice
                 let first = block.saturating_mul(num::to_u64(size_of::<[[T; D]; BLOCK]>()));
                 self.one_by_one(positions, chunks, bins).map_err(|error| error.shifted(first))?;
             }
@@ -73,6 +74,7 @@ impl Bins {
         let out = chunks.iter_mut().zip(bins);
         for (number, (position, (chunk, bin))) in (0_u64..).zip(positions.iter().zip(out)) {
             let (key, flat) = self.locate(&position.map(Into::into)).map_err(|error| {
+                // inside the block
                 error.shifted(number.saturating_mul(num::to_u64(size_of::<[T; D]>())))
             })?;
             for (to, from) in chunk.iter_mut().zip(key.components()) {

@@ -5,6 +5,7 @@
 
 use super::{ChunkRange, ChunkShape, MAX_AXES, check_axes, floor_clamped, refuse, same_axes};
 use crate::error::{Class, Expected, FormatError};
+use crate::used;
 
 /// All positions between two corners, both included.
 ///
@@ -51,13 +52,13 @@ impl BoundingBox {
     /// The lower corner.
     #[must_use]
     pub fn low(&self) -> &[f64] {
-        self.low.get(..self.axes()).unwrap_or_default()
+        used(&self.low, self.axes)
     }
 
     /// The upper corner.
     #[must_use]
     pub fn high(&self) -> &[f64] {
-        self.high.get(..self.axes()).unwrap_or_default()
+        used(&self.high, self.axes)
     }
 
     /// How many axes there are.
@@ -90,6 +91,6 @@ impl ChunkShape {
     /// When the box has another rank.
     pub fn chunks_meeting(&self, bbox: &BoundingBox) -> Result<ChunkRange, FormatError> {
         same_axes("box", self.axes(), bbox.axes())?;
-        Ok(ChunkRange::from_fn(self.axes(), |axis| bbox.reach(axis, *self.sizes().get(axis)?)))
+        Ok(ChunkRange::from_fn(self.axes, |axis| bbox.reach(axis, *self.sizes().get(axis)?)))
     }
 }

@@ -85,7 +85,7 @@ impl ChunkRange {
             return Err(refuse(Class::BadShape, "rank", expected, grid.rank()));
         };
         let cells = grid.chunks();
-        Ok(Self::from_fn(grid.rank(), |axis| {
+        Ok(Self::from_fn(grid.rank, |axis| {
             let (first, last) = cells.axis(axis)?;
             match axis.checked_sub(extra) {
                 None => Some((first, last)),
@@ -107,7 +107,7 @@ impl ChunkRange {
             let expected = Expected::Exactly(self.rank.into());
             return Err(refuse(Class::BadShape, "rank", expected, other.rank()));
         }
-        Ok(Self::from_fn(self.rank(), |axis| {
+        Ok(Self::from_fn(self.rank, |axis| {
             let ((low, high), (first, last)) = (self.axis(axis)?, other.axis(axis)?);
             Some((low.max(first), high.min(last)))
         }))
@@ -120,14 +120,13 @@ impl ChunkRange {
         core::iter::from_fn(move || {
             let corner = next?;
             next = range.next_corner(corner);
-            Some(ChunkKey::from_fn(range.rank(), |axis| corner.get(axis).copied().unwrap_or(0)))
+            Some(ChunkKey::from_checked(corner, range.rank))
         })
     }
 
-    /// The range of `rank` axes with these ends; empty when an axis has none, or a last before its
-    /// first.
-    pub(crate) fn from_fn(rank: usize, mut ends: impl FnMut(usize) -> Option<(i64, i64)>) -> Self {
-        let rank = u8::try_from(rank.clamp(1, MAX_RANK)).unwrap_or(1);
+    /// The range of `rank` axes, 1 to [`MAX_RANK`], with these ends; empty when an axis has none, or a
+    /// last before its first.
+    pub(super) fn from_fn(rank: u8, mut ends: impl FnMut(usize) -> Option<(i64, i64)>) -> Self {
         let mut range = Self { low: [0; MAX_RANK], high: [0; MAX_RANK], rank, empty: false };
         let axes = range.low.iter_mut().zip(&mut range.high);
         for (axis, (low, high)) in axes.take(rank.into()).enumerate() {
@@ -149,7 +148,7 @@ impl ChunkRange {
         let axes = corner.iter_mut().zip(ends).take(self.rank());
         for (at, (low, high)) in axes.rev() {
             if *at < *high {
-                *at = at.saturating_add(1);
+                *at = at.saturating_add(1); // at most `high`
                 return Some(corner);
             }
             *at = *low;
@@ -162,11 +161,9 @@ impl Grid {
     /// All cells.
     #[must_use]
     pub fn chunks(&self) -> ChunkRange {
-        let last = |axis: usize| {
-            let (from, cells) = (self.origin().get(axis)?, self.shape().get(axis)?);
-            from.checked_add_unsigned(cells.checked_sub(1)?)
-        };
-        let first = |axis: usize| self.origin().get(axis).copied().unwrap_or(0);
-        ChunkRange::from_fn(self.rank(), |axis| Some((first(axis), last(axis)?)))
+        ChunkRange::from_fn(self.rank, |axis| {
+            let (first, cells) = (*self.origin().get(axis)?, self.shape().get(axis)?);
+            Some((first, first.checked_add_unsigned(cells.checked_sub(1)?)?))
+        })
     }
 }

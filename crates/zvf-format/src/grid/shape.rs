@@ -2,7 +2,8 @@
 
 use super::{MAX_AXES, check_axes, floor, refuse, same_axes, whole_ratio};
 use crate::error::{Class, Expected, FormatError};
-use crate::key::ChunkKey;
+use crate::key::{ChunkKey, MAX_RANK};
+use crate::used;
 
 /// The size of a chunk on every axis: finite and above zero.
 ///
@@ -16,7 +17,7 @@ use crate::key::ChunkKey;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChunkShape {
     sizes: [f64; MAX_AXES], // finite and above zero; 1 from `axes` on
-    axes: u8,               // 1 to MAX_AXES
+    pub(super) axes: u8,    // 1 to MAX_AXES
 }
 
 impl ChunkShape {
@@ -48,14 +49,14 @@ impl ChunkShape {
         same_axes("bounds", low.len(), high.len())?;
         let extent = largest(low.iter().zip(high).map(|(low, high)| high - low));
         let side = extent + largest(high.iter().copied()).abs() + 1.0;
-        check_axes("bounds", high.len())?;
-        Self::new([side; MAX_AXES].get(..high.len()).unwrap_or_default())
+        let axes = check_axes("bounds", high.len())?;
+        Self::new(used(&[side; MAX_AXES], axes))
     }
 
     /// The sizes.
     #[must_use]
     pub fn sizes(&self) -> &[f64] {
-        self.sizes.get(..self.axes()).unwrap_or_default()
+        used(&self.sizes, self.axes)
     }
 
     /// How many axes there are.
@@ -72,11 +73,11 @@ impl ChunkShape {
     /// number of 64 bits.
     pub fn chunk_of(&self, position: &[f64]) -> Result<ChunkKey, FormatError> {
         same_axes("position", self.axes(), position.len())?;
-        let mut components = [0; MAX_AXES];
+        let mut components = [0; MAX_RANK];
         for (to, (x, size)) in components.iter_mut().zip(position.iter().zip(self.sizes())) {
             *to = floor(*x, *size)?;
         }
-        Ok(ChunkKey::from_fn(self.axes(), |axis| components.get(axis).copied().unwrap_or(0)))
+        Ok(ChunkKey::from_checked(components, self.axes))
     }
 
     /// The size of this level's chunks in chunks of the root.
@@ -118,7 +119,7 @@ impl LevelRatio {
     /// The multiple on each axis; none is below one.
     #[must_use]
     pub fn times(&self) -> &[i64] {
-        self.times.get(..usize::from(self.axes)).unwrap_or_default()
+        used(&self.times, self.axes)
     }
 }
 

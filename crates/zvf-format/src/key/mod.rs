@@ -24,6 +24,7 @@ use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 
 use crate::error::{Class, Expected, FormatError, Part};
+use crate::used;
 
 mod cell;
 mod decimal;
@@ -80,7 +81,7 @@ impl ChunkKey {
     /// The coordinates, one for each axis of the chunk grid.
     #[must_use]
     pub fn components(&self) -> &[i64] {
-        self.components.get(..self.rank()).unwrap_or_default()
+        used(&self.components, self.rank)
     }
 
     /// How many components there are: `sid_ndim` in the format's documents.
@@ -110,14 +111,9 @@ impl ChunkKey {
     /// Stands in the unused places of arrays.
     const FILLER: Self = Self { components: [0; MAX_RANK], rank: 1 };
 
-    /// As [`Self::new`] of `rank` components made by `component`, where `rank` is that of a key.
-    pub(crate) fn from_fn(rank: usize, mut component: impl FnMut(usize) -> i64) -> Self {
-        let mut key = Self::FILLER;
-        key.rank = u8::try_from(rank.clamp(1, MAX_RANK)).unwrap_or(1);
-        for (axis, to) in key.components.iter_mut().take(rank).enumerate() {
-            *to = component(axis);
-        }
-        key
+    /// Makes a key of a `rank` that was checked and components that are zero from there on.
+    pub(crate) const fn from_checked(components: [i64; MAX_RANK], rank: u8) -> Self {
+        Self { components, rank }
     }
 }
 
@@ -145,11 +141,12 @@ impl FromStr for ChunkKey {
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
         let (mut components, mut rank) = ([0; MAX_RANK], 0_usize);
+        let mut places = components.iter_mut();
         for (at, word) in decimal::split_words(text, b'.') {
             let component = decimal::parse_plain(Part::ChunkKey, at, word)?;
             rank = rank.saturating_add(1);
-            match components.get_mut(rank.saturating_sub(1)) {
-                Some(free) => *free = component,
+            match places.next() {
+                Some(place) => *place = component,
                 None => return Err(too_many(Part::ChunkKey, at, rank)),
             }
         }

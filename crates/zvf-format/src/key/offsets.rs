@@ -48,10 +48,13 @@ impl Offsets {
         if let Some(other) = offsets.iter().find(|offset| offset.len() != sid_ndim) {
             return Err(count("components", 0, sid_ndim, other.len()));
         }
-        Ok(Self::from_fn(rank, width, |endpoint, axis| {
-            let offset = offsets.get(endpoint.saturating_sub(1));
-            offset.and_then(|offset| offset.get(axis)).copied().unwrap_or(0)
-        }))
+        let mut all = Self { steps: [[0; MAX_RANK]; MAX_WIDTH], sid_ndim: rank, width };
+        for (to, offset) in all.steps.iter_mut().skip(1).zip(offsets) {
+            for (to, step) in to.iter_mut().zip(*offset) {
+                *to = *step;
+            }
+        }
+        Ok(all)
     }
 
     /// Reads a segment of a family with this rank and width.
@@ -136,19 +139,20 @@ impl Offsets {
 
     fn read(&mut self, text: &str) -> Result<(), FormatError> {
         let (want, rank) = (self.link_width().saturating_sub(1), self.sid_ndim());
+        let mut endpoints = self.steps.iter_mut().skip(1).take(want);
         let mut offsets = 0_usize;
         for (start, offset) in decimal::split_words(text, b'_') {
             offsets = offsets.saturating_add(1);
-            let Some(steps) = self.steps.get_mut(..=want).and_then(|all| all.get_mut(offsets))
-            else {
+            let Some(steps) = endpoints.next() else {
                 return Err(count("offsets", start, want, offsets));
             };
+            let mut steps = steps.iter_mut().take(rank);
             let mut components = 0_usize;
             for (at, word) in decimal::split_words(offset, b'.') {
                 let at = start.saturating_add(at);
                 let component = decimal::parse_signed(Part::OffsetsSegment, at, word)?;
                 components = components.saturating_add(1);
-                match steps.get_mut(..rank).and_then(|s| s.get_mut(components.saturating_sub(1))) {
+                match steps.next() {
                     Some(step) => *step = component,
                     None => return Err(count("components", at, rank, components)),
                 }

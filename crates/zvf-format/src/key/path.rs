@@ -11,7 +11,7 @@ use core::str::FromStr;
 
 use super::{ChunkKey, MAX_RANK, check_rank, decimal, too_many};
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::num;
+use crate::{num, used};
 
 /// The place of a chunk in one array, counted from the array's origin.
 ///
@@ -68,7 +68,7 @@ impl ChunkPath {
     /// The index on each axis.
     #[must_use]
     pub fn index(&self) -> &[u64] {
-        self.index.get(..usize::from(self.rank)).unwrap_or_default()
+        used(&self.index, self.rank)
     }
 }
 
@@ -88,13 +88,14 @@ impl FromStr for ChunkPath {
             return Err(FormatError::new(class, part, "prefix", 0, expected, found));
         }
         let (mut index, mut rank) = ([0; MAX_RANK], 0_usize);
+        let mut places = index.iter_mut();
         for (at, word) in words {
             let number = decimal::parse_plain(Part::ChunkKey, at, word)?;
             rank = rank.saturating_add(1);
-            let Some(free) = index.get_mut(rank.saturating_sub(1)) else {
+            let Some(place) = places.next() else {
                 return Err(too_many(Part::ChunkKey, at, rank));
             };
-            *free = u64::try_from(number).map_err(|_negative| {
+            *place = u64::try_from(number).map_err(|_negative| {
                 let expected = Expected::AtLeast(0);
                 FormatError::new(Class::Negative, Part::ChunkKey, "index", at, expected, number)
             })?;

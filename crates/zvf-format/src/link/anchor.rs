@@ -25,7 +25,7 @@ use crate::num;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchor {
     ratios: [(i64, i64); MAX_RANK], // source and target, each at least 1; ones from `rank` on
-    rank: u8,                       // 1 to MAX_RANK
+    pub(super) rank: u8,            // 1 to MAX_RANK
 }
 
 impl Anchor {
@@ -74,11 +74,17 @@ impl Anchor {
     ///
     /// When the chunk has another rank, or the anchor does not fit in 64 bits.
     pub fn map_chunk(&self, chunk: &ChunkKey) -> Result<ChunkKey, FormatError> {
-        self.check(chunk)?;
-        Ok(ChunkKey::from_fn(chunk.rank(), |axis| {
-            let component = chunk.components().get(axis).copied();
-            component.and_then(|component| self.component(axis, component)).unwrap_or(0)
-        }))
+        check_chunk(chunk, self.rank())?;
+        let mut components = [0; MAX_RANK];
+        let axes = components.iter_mut().zip(chunk.components());
+        for (axis, (to, component)) in axes.enumerate() {
+            *to = self.component(axis, *component).ok_or_else(|| {
+                let expected = Expected::Rule("an anchor in 64 bits");
+                let (class, part) = (Class::Overflow, Part::LinkRecord);
+                FormatError::new(class, part, "source", 0, expected, *component)
+            })?;
+        }
+        Ok(ChunkKey::from_checked(components, self.rank))
     }
 
     /// How many components the keys have.
@@ -89,25 +95,6 @@ impl Anchor {
     /// Whether every chunk is its own anchor.
     pub(super) fn is_same(&self) -> bool {
         self.ratios.iter().all(|(source, target)| source == target)
-    }
-
-    /// Refuses a chunk that has no anchor.
-    pub(super) fn check(&self, chunk: &ChunkKey) -> Result<(), FormatError> {
-        check_chunk(chunk, self.rank())?;
-        for (axis, component) in chunk.components().iter().enumerate() {
-            if self.component(axis, *component).is_none() {
-                let expected = Expected::Rule("an anchor in 64 bits");
-                return Err(FormatError::new(
-                    Class::Overflow,
-                    Part::LinkRecord,
-                    "source",
-                    0,
-                    expected,
-                    *component,
-                ));
-            }
-        }
-        Ok(())
     }
 
     /// One component of an anchor, unless it does not fit.

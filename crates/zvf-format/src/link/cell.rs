@@ -114,7 +114,7 @@ impl<'a> LinkCell<'a> {
     /// How many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rows.len().checked_div(self.shape.size().into()).unwrap_or(0)
+        self.rows.chunks_exact(self.shape.size().into()).len()
     }
 
     /// Whether there are no records.
@@ -204,6 +204,7 @@ impl<'a> LinkCell<'a> {
     ///
     /// When there are more or fewer.
     pub fn check_attribute(&self, bytes: u64, row_size: u64) -> Result<(), FormatError> {
+        // Fewer than 2^63 records are in memory.
         let want = i128::from(num::to_u64(self.len())).saturating_mul(row_size.into());
         if i128::from(bytes) == want {
             return Ok(());

@@ -4,8 +4,8 @@ use super::anchor::{Anchor, check_chunk};
 use super::cell::Body;
 use super::row::{LinkInteger, RowShape};
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::key::{CellKey, ChunkKey, Delta, Offsets, check_width};
-use crate::num;
+use crate::key::{CellKey, ChunkKey, Delta, MAX_RANK, MAX_WIDTH, Offsets, check_width};
+use crate::{num, used};
 
 /// How often a record is stored.
 ///
@@ -158,27 +158,19 @@ impl LinkPolicy {
             return Err(refuse(Class::BadShape, "offsets", expected, offsets.link_width()));
         }
         let anchor = self.anchor.map_chunk(source)?;
-        let component = |endpoint: usize, axis: usize| {
-            let from = anchor.components().get(axis)?;
-            let step = offsets.get(endpoint)?.get(axis)?;
-            from.checked_add(*step)
-        };
-        for endpoint in 1..self.link_width() {
-            for axis in 0..self.sid_ndim() {
-                if component(endpoint, axis).is_none() {
+        let mut chunks = [*source; MAX_WIDTH];
+        for (chunk, offset) in chunks.iter_mut().skip(1).zip(offsets.iter()) {
+            let mut components = [0; MAX_RANK];
+            let axes = components.iter_mut().zip(anchor.components().iter().zip(offset));
+            for (to, (from, step)) in axes {
+                *to = from.checked_add(*step).ok_or_else(|| {
                     let expected = Expected::Rule("anchor + offset in 64 bits");
-                    let found = offsets.get(endpoint).and_then(|offset| offset.get(axis));
-                    let found = found.copied().unwrap_or(0);
-                    return Err(refuse(Class::Overflow, "offsets", expected, found));
-                }
+                    refuse(Class::Overflow, "offsets", expected, *step)
+                })?;
             }
+            *chunk = ChunkKey::from_checked(components, self.anchor.rank);
         }
-        Ok(CellKey::from_fn(self.link_width, |endpoint| {
-            if endpoint == 0 {
-                return *source;
-            }
-            ChunkKey::from_fn(self.sid_ndim(), |axis| component(endpoint, axis).unwrap_or(0))
-        }))
+        CellKey::new(used(&chunks, self.link_width))
     }
 }
 

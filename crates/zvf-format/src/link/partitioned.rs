@@ -45,7 +45,7 @@ impl<'a> PartitionedLinks<'a> {
         let width = u64::from(link_width);
 
         let mut cur = Cursor::new(Part::PartitionedLinks, blob);
-        let size = width.saturating_mul(ENDPOINT.into());
+        let size = width.saturating_mul(ENDPOINT.into()); // at most 72
         if !cur.left().is_multiple_of(size) {
             let expected = Expected::MultipleOf(size.into());
             return Err(cur.refuse(Class::Misaligned, "records", 0, expected, cur.left()));
@@ -82,7 +82,7 @@ impl<'a> PartitionedLinks<'a> {
     /// The records in the order they were written.
     pub fn records(&self) -> impl Iterator<Item = PartitionedRecord<'a>> + use<'a> {
         let width = usize::from(self.link_width);
-        let size = width.saturating_mul(ENDPOINT.into());
+        let size = width.saturating_mul(ENDPOINT.into()); // 9 to 72
         self.blob.chunks_exact(size).filter_map(move |record| {
             let (slots, rows) = record.split_at_checked(width)?;
             Some(PartitionedRecord { slots, rows: <[I64]>::ref_from_bytes(rows).ok()? })

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use super::permutation::{Permutation, factorial};
 use crate::error::{Class, Expected, FormatError, Found, Part};
 use crate::key::{MAX_WIDTH, check_width};
+use crate::used;
 
 /// The integer type of a link array.
 ///
@@ -168,7 +169,7 @@ impl RowShape {
     /// Items of a row.
     #[must_use]
     pub fn columns(&self) -> u8 {
-        self.link_width.saturating_add(self.has_perm.into())
+        self.link_width.saturating_add(self.has_perm.into()) // at most 9
     }
 
     /// Bytes of a row.
@@ -185,7 +186,7 @@ impl RowShape {
         let mut items = (0_u64..).step_by(size.into()).zip(items);
 
         let order = if self.has_perm {
-            let code = items.next().map_or(0, |(_, code)| code);
+            let code = items.next().map_or(0, |(_, code)| code); // a row is whole
             let order = u64::try_from(code).ok();
             order.and_then(|code| Permutation::from_code(code, self.link_width)).ok_or_else(
                 || {
@@ -299,7 +300,7 @@ impl LinkRecord {
     /// The row of each endpoint in its chunk, in placement order.
     #[must_use]
     pub fn rows(&self) -> &[u64] {
-        self.rows.get(..self.order.order().len()).unwrap_or_default()
+        used(&self.rows, self.order.len())
     }
 
     /// The code of the permutation, where one is stored.

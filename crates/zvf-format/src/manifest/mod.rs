@@ -70,7 +70,7 @@ impl<'a> Manifest<'a> {
         let mut cur = Cursor::new(PART, blob);
         check_sid_ndim(sid_ndim)?;
         let count = cur.one::<U32>("B")?.get();
-        let least = least_block(sid_ndim).saturating_mul(count.into());
+        let least = least_block(sid_ndim).saturating_mul(count.into()); // compared with what is there
         if least > cur.left() {
             let (class, expected) = (Class::Truncated, Expected::Bytes(least));
             return Err(cur.refuse(class, "blocks", cur.at(), expected, cur.left()));
@@ -112,7 +112,12 @@ impl<'a> Manifest<'a> {
     /// stand for more references than memory holds.
     #[must_use]
     pub fn len(&self) -> Option<u64> {
-        self.blocks().try_fold(0_u64, |sum, block| sum.checked_add(block.fragments.len()))
+        u64::try_from(self.total()).ok()
+    }
+
+    /// As [`len`](Self::len): fewer than 2^32 blocks of fewer than 2^63 fragments each fit 128 bits.
+    fn total(&self) -> i128 {
+        self.blocks().map(|block| i128::from(block.fragments.len())).sum()
     }
 
     /// Whether there is no reference: no block, or only empty ones.
@@ -139,10 +144,10 @@ impl<'a> Manifest<'a> {
     ///
     /// [`Class::LimitExceeded`] when there are more.
     pub fn references_within(&self, cap: u64) -> Result<References<'a>, FormatError> {
-        let len = self.len().unwrap_or(u64::MAX);
-        if len > cap {
-            let (class, expected) = (Class::LimitExceeded, Expected::AtMost(cap.into()));
-            return Err(FormatError::new(class, PART, "references", 0, expected, len));
+        let (total, expected) = (self.total(), Expected::AtMost(cap.into()));
+        if !expected.allows(total) {
+            let class = Class::LimitExceeded;
+            return Err(FormatError::new(class, PART, "references", 0, expected, total));
         }
         Ok(self.references())
     }
@@ -173,7 +178,8 @@ impl<'a> Manifest<'a> {
     }
 }
 
-/// Checks the fragments stored at `at` against their number in the chunk.
+/// Checks the fragments stored at `at` against their number in the chunk. A start and a count are below 2^63 each, so that
+/// their sum fits.
 fn check_fragments(stored: &BlockFragments<'_>, at: u64, n: u64) -> Result<(), FormatError> {
     let past = Expected::AtMost(i128::from(n).saturating_sub(1));
     match *stored {
@@ -217,7 +223,7 @@ fn check_sid_ndim(sid_ndim: u64) -> Result<(), FormatError> {
     Err(FormatError::new(class, PART, "sid_ndim", 0, expected, sid_ndim))
 }
 
-/// The size of the smallest block: an empty list.
+/// The size of the smallest block, an empty list: at most 133.
 const fn least_block(sid_ndim: u64) -> u64 {
     sid_ndim.saturating_mul(8).saturating_add(5)
 }

@@ -137,7 +137,7 @@ impl<'a> Ragged<'a> {
     #[must_use]
     pub fn data(&self) -> &'a [u8] {
         let first = self.offsets.first().map_or(Some(self.data.len()), position);
-        first.and_then(|first| self.data.get(first..)).unwrap_or_default()
+        first.and_then(|first| self.data.get(first..)).unwrap_or_default() // `first` is not past them
     }
 
     /// The rows of all groups, one by one, as bytes.
@@ -185,10 +185,11 @@ fn row_size(itemsize: u8, ncols: u32) -> Result<(usize, u64), FormatError> {
     if !matches!(itemsize, 1 | 2 | 4 | 8) {
         return Err(refuse("itemsize", Expected::Rule("1, 2, 4 or 8"), itemsize.into()));
     }
-    let width = u64::from(itemsize).saturating_mul(ncols.into());
+    let width = u64::from(itemsize).saturating_mul(ncols.into()); // below 2^35
     match num::checked_usize(width) {
-        Some(row) if row != 0 => Ok((row, width)),
-        _ => Err(refuse("ncols", Expected::AtLeast(1), ncols)),
+        Some(0) => Err(refuse("ncols", Expected::AtLeast(1), ncols)),
+        Some(row) => Ok((row, width)),
+        None => Err(refuse("ncols", Expected::Rule("a row that memory can hold"), ncols)),
     }
 }
 
@@ -217,7 +218,7 @@ fn check_groups(cur: &Cursor<'_>, offsets: &[I64], width: u64) -> Result<(), For
     let ends = offsets.iter().skip(1).map(|end| end.get().cast_unsigned()).chain([cur.left()]);
     for (from, to) in offsets.iter().zip(ends) {
         let from = from.get().cast_unsigned();
-        let len = to.saturating_sub(from);
+        let len = to.saturating_sub(from); // offsets never decrease
         if !len.is_multiple_of(width) {
             return Err(misaligned(cur.at().saturating_add(from), width, len));
         }

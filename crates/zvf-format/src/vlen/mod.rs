@@ -91,7 +91,7 @@ impl<'a> VlenCell<'a> {
             let expected = Expected::Bytes(n);
             return Err(cur.refuse(Class::Truncated, "payload", from, expected, left));
         }
-        Ok(from..from.saturating_add(n))
+        Ok(from..from.saturating_add(n)) // at most `total`
     }
 
     /// Bytes after the payload.

@@ -46,7 +46,7 @@ impl<'a> VlenRows<'a> {
             let expected = Expected::Exactly(count.into());
             return Err(cur.refuse(Class::CountMismatch, "count", 0, expected, found));
         }
-        let least = count.saturating_mul(4);
+        let least = count.saturating_mul(4); // compared with what is there
         if least > cur.left() {
             let expected = Expected::Bytes(least);
             return Err(cur.refuse(Class::Truncated, "items", cur.at(), expected, cur.left()));
@@ -55,6 +55,7 @@ impl<'a> VlenRows<'a> {
         for _ in 0..found {
             item(&mut cur)?;
         }
+        // What is left is the end of it.
         let (items, _) = start
             .split_at_checked(start.len().saturating_sub(cur.rest().len()))
             .unwrap_or_default();
@@ -188,7 +189,7 @@ impl VlenOffsets {
     pub fn span(&self, i: usize) -> Option<Range<usize>> {
         let to = *self.ends.get(i)?;
         let before = i.checked_sub(1).and_then(|i| self.ends.get(i)).copied().unwrap_or(4);
-        Some(before.saturating_add(4)..to)
+        Some(before.saturating_add(4)..to) // inside a slice
     }
 
     /// The payload of row `i` of the `bytes` that the rows were parsed from, or `None` past the end.
@@ -225,6 +226,7 @@ pub fn encode_rows(rows: &[&[u8]], count: u32) -> Result<Vec<u8>, FormatError> {
         bytes.extend_from_slice(&n.to_le_bytes());
         bytes.extend_from_slice(row);
     }
+    // `usize::MAX` is more than can be allocated.
     let end = bytes.len().saturating_add(padding.saturating_mul(4));
     bytes.resize(end, 0);
     Ok(bytes)
