@@ -227,7 +227,7 @@ fn kind(name: &str, mut fields: Fields<'_>) -> Result<CodecKind, MetadataError> 
         "vlen-bytes" => CodecKind::VlenBytes,
         "transpose" => CodecKind::Transpose { order: fields.req("order", counts)? },
         "zstd" => CodecKind::Zstd {
-            level: fields.opt("level", int)?.unwrap_or(0),
+            level: fields.opt("level", int)?.unwrap_or(0), // 0 lets the compressor choose
             checksum: fields.opt("checksum", flag)?.unwrap_or(false),
         },
         "gzip" => CodecKind::Gzip { level: fields.opt("level", int)?.unwrap_or(GZIP_LEVEL) },

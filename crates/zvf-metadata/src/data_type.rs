@@ -322,7 +322,7 @@ fn half(raw: u16) -> u64 {
     let rest = match (exponent, mantissa) {
         (0, _) => (f64::from(raw & 0x3ff) * HALF_STEP).to_bits(),
         (0x1f, _) => 0x7ff << 52 | mantissa << 42,
-        _ => exponent.saturating_add(HALF_BIAS) << 52 | mantissa << 42,
+        _ => exponent.saturating_add(HALF_BIAS) << 52 | mantissa << 42, // at most 1038
     };
     sign | rest
 }

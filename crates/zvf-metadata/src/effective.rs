@@ -51,7 +51,7 @@ impl LevelDoc {
     /// ```
     #[must_use]
     pub fn key_rank(&self, axes: usize) -> usize {
-        axes.saturating_add(usize::from(self.has_leading_axis(axes)))
+        axes.saturating_add(usize::from(self.has_leading_axis(axes))) // no list of axes is that long
     }
 
     /// Whether the first component of a chunk key is that of no axis of the store.
@@ -146,15 +146,15 @@ pub fn columns(
     cells: impl IntoIterator<Item = (u64, u64)>,
 ) -> Result<u64, MetadataError> {
     let at = At::Document.key("row_shape");
-    let (mut declared_fits, mut inferred) = (true, None);
+    let (mut declared_fits, mut inferred_fits, mut inferred) = (true, true, None);
     for (rows, values) in cells {
         if rows == 0 && values == 0 {
             continue;
         }
         declared_fits &= rows.checked_mul(declared) == Some(values);
         let here = if values.is_multiple_of(rows) { values.checked_div(rows) } else { None };
-        let here = here.filter(|&n| n > 0).filter(|&n| *inferred.get_or_insert(n) == n);
-        if here.is_none() && !declared_fits {
+        inferred_fits &= here.is_some_and(|n| n > 0 && *inferred.get_or_insert(n) == n);
+        if !declared_fits && !inferred_fits {
             let rule = "one width that fits every cell";
             return Err(MetadataError::rule(Class::CountMismatch, &at, rule, values));
         }
@@ -318,6 +318,9 @@ mod tests {
             (1, vec![(2, 7)], None),
             (2, vec![(2, 4), (7, 7)], None),
             (1, vec![(0, 7)], None),
+            (0, vec![(2, 0)], Some(0)),
+            (0, vec![(2, 0), (7, 7)], None),
+            (0, vec![(7, 7), (0, 0)], Some(1)),
             (u64::MAX, vec![(2, 7)], None),
         ] {
             let found = columns(declared, cells.clone());

@@ -235,7 +235,7 @@ pub(super) fn wrong_value(at: &At<'_>, expected: &'static str, found: &Value) ->
     })
 }
 
-/// `x` as a number of a document.
+/// `x` as a number of a document. JSON has none that is not finite, which writers refuse before: it becomes null.
 pub(super) fn float(x: f64) -> Value {
     Number::from_f64(x).map_or(Value::Null, Value::Number)
 }

@@ -8,6 +8,9 @@
 //!   made, and nothing recurses on the input.
 //! * Whole numbers stay whole where 64 bits hold them and become floats beyond.
 //!
+//! Places in the text only grow, to its length at most: where one is added to, `saturating_add` is plain
+//! addition.
+//!
 //! The presence list of an array document may be longer than all else together, so it is taken out
 //! of the values on the way, as a [`KeyList`].
 //!
@@ -281,7 +284,7 @@ impl Parser<'_> {
                 self.at = self.text.len();
                 return Err(self.cut("the end of a string"));
             };
-            text.push_str(rest.get(..run).unwrap_or_default());
+            text.push_str(rest.get(..run).unwrap_or_default()); // `run` is at a character of one byte
             self.at = self.at.saturating_add(run);
             match self.peek() {
                 Some(b'"') => {
@@ -320,8 +323,8 @@ impl Parser<'_> {
                 let low = self.hex(self.at.saturating_add(6));
                 let low = low.filter(|low| (0xdc00..=0xdfff).contains(low));
                 let pair = low.map(|low| {
-                    let high = high.saturating_sub(0xd800) << 10;
-                    high.saturating_add(low.saturating_sub(0xdc00)).saturating_add(0x1_0000)
+                    // ten bits of each
+                    ((high & 0x3ff) << 10 | (low & 0x3ff)).saturating_add(0x1_0000)
                 });
                 (pair, 12)
             }
@@ -349,7 +352,7 @@ impl Parser<'_> {
         let Some((len, whole)) = number_len(rest.as_bytes()) else {
             return Err(self.unexpected("a number"));
         };
-        let digits = rest.get(..len).unwrap_or_default();
+        let digits = rest.get(..len).unwrap_or_default(); // all of one byte
         let exact = if whole { exact_number(digits) } else { None };
         let number = match exact {
             Some(number) => number,
@@ -368,6 +371,7 @@ impl Parser<'_> {
     fn word(&mut self) -> Result<Value, MetadataError> {
         let rest = self.remaining_text();
         let end = rest.bytes().position(|b| !(b.is_ascii_alphanumeric() || b == b'-'));
+        // `end` is behind characters of one byte.
         let word = end.map_or(rest, |end| rest.get(..end).unwrap_or_default());
         let value = match word {
             "null" => Value::Null,
@@ -400,6 +404,7 @@ impl Parser<'_> {
         self.at = self.at.saturating_add(run);
     }
 
+    /// The text from here on: `at` is never inside a character.
     fn remaining_text(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -417,7 +422,7 @@ impl Parser<'_> {
     }
 
     fn charge(&mut self, values: u64) -> Result<(), MetadataError> {
-        self.values = self.values.saturating_add(values);
+        self.values = self.values.saturating_add(values); // compared with the cap
         if self.values > self.limits.values {
             let expected = Expected::AtMost(self.limits.values.into());
             return Err(self.refuse(Class::LimitExceeded, expected, self.values));
@@ -476,7 +481,7 @@ impl Parser<'_> {
 /// Bytes of the number at the front of `text`, and whether it is written without point and exponent.
 fn number_len(text: &[u8]) -> Option<(usize, bool)> {
     let digits = |from: usize| {
-        let run = text.get(from..).unwrap_or_default();
+        let run = text.get(from..).unwrap_or_default(); // none past the end
         let run = run.iter().take_while(|b| b.is_ascii_digit()).count();
         if run > 0 { Some(from.saturating_add(run)) } else { None }
     };

@@ -81,7 +81,8 @@ impl KeyList {
         })
     }
 
-    /// Key `i`, which lies at `start` or soon after, and where the one after it may be looked for.
+    /// Returns key `i`, which lies at `start` or soon after, and where the one after it may be looked for: places in `text`,
+    /// so that no sum saturates.
     fn cut(&self, i: usize, start: usize) -> Option<(&str, usize)> {
         match &self.0 {
             Keys::Printed { text, .. } => {

@@ -278,11 +278,9 @@ fn axis_kinds(root: &Root, faults: &mut Vec<MetadataError>) {
         "space" => 3,
         _ => 2,
     };
-    for (i, pair) in all.windows(2).enumerate() {
-        if let [before, after] = pair
-            && rank(&before.kind) > rank(&after.kind)
-        {
-            let at = list.item(i.saturating_add(1));
+    for (i, [before, after]) in (1..).zip(all.array_windows::<2>()) {
+        if rank(&before.kind) > rank(&after.kind) {
+            let at = list.item(i);
             let rule = "time before channel before others before space";
             let error = MetadataError::rule(Class::NonCanonical, &at.key("type"), rule, "another");
             faults.push(error.saying(&after.kind));

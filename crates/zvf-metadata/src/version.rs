@@ -140,7 +140,7 @@ impl Version {
             let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
             let number = part.parse().ok().filter(|_| digits).ok_or_else(refuse)?;
             *slots.next().ok_or_else(refuse)? = number;
-            version.parts = version.parts.saturating_add(1);
+            version.parts = version.parts.saturating_add(1); // at most 3
         }
         Ok(version)
     }
