@@ -34,7 +34,7 @@ pub struct FragmentIndexBuilder {
 }
 
 impl FragmentIndexBuilder {
-    /// No fragments yet.
+    /// Begins without fragments.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -94,7 +94,7 @@ impl FragmentIndexBuilder {
         }
     }
 
-    /// The blob.
+    /// Returns the blob.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         // No more bits are set than there are fragments.
@@ -132,7 +132,7 @@ impl FragmentIndexBuilder {
     }
 }
 
-/// The first of `rows` when they ascend by one and can be stored as a range.
+/// Returns the first of `rows` when they ascend by one and can be stored as a range.
 fn consecutive(rows: &[u64]) -> Option<u64> {
     let start = *rows.first()?;
     let ascends = rows.array_windows().all(|[a, b]| a.checked_add(1) == Some(*b));

@@ -37,8 +37,8 @@ pub enum Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// How many rows there are, repeated ones counted each time; a `u64`, because a range of a few bytes can stand for more
-    /// than memory holds.
+    /// Returns how many rows there are, repeated ones counted each time; a `u64`, because a range of a few bytes can stand
+    /// for more than memory holds.
     #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
@@ -47,13 +47,13 @@ impl<'a> Fragment<'a> {
         }
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The rows in order, made one by one.
+    /// Returns an iterator over the rows in order, made one by one.
     #[must_use]
     pub fn rows(&self) -> Numbers<'a> {
         match self {
@@ -62,7 +62,7 @@ impl<'a> Fragment<'a> {
         }
     }
 
-    /// The rows in order, when there are no more than `cap`: what to ask before collecting them.
+    /// Returns the rows in order, when there are no more than `cap`: what to ask before collecting them.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ impl Iterator for Numbers<'_> {
 
 impl FusedIterator for Numbers<'_> {}
 
-/// A stored range, which `parse` has checked.
+/// Returns a stored range, which `parse` has checked.
 pub(super) const fn range([start, count]: &[I64; 2]) -> Fragment<'static> {
     Fragment::Range { start: natural(*start), count: natural(*count) }
 }

@@ -173,7 +173,7 @@ impl<const D: usize> Tables<D> {
     }
 }
 
-/// The largest whole number not above `x`, which is below [`LIMIT`].
+/// Returns the largest whole number not above `x`, which is below [`LIMIT`].
 fn floor(x: f64) -> f64 {
     let nearest = (x + ROUND) - ROUND;
     nearest - one_if(nearest > x)
@@ -183,7 +183,7 @@ fn one_if(condition: bool) -> f64 {
     if condition { 1.0 } else { 0.0 }
 }
 
-/// A whole number below [`LIMIT`] as an integer.
+/// Converts a whole number below [`LIMIT`] to an integer.
 fn to_i64(x: f64) -> i64 {
     let bits = (x + ROUND).to_bits().wrapping_sub(ROUND.to_bits()); // the sign wraps around
     bits.cast_signed()

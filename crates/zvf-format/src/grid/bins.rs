@@ -55,39 +55,39 @@ impl Bins {
         Ok(Self { chunk: *chunk, bin, per_chunk })
     }
 
-    /// One bin to a chunk: what a level without a bin shape has. Chunk by bin and chunk by position
-    /// are then the same.
+    /// Makes one bin of a chunk: what a level without a bin shape has. Chunk by bin and chunk by
+    /// position are then the same.
     #[must_use]
     pub const fn undivided(chunk: &ChunkShape) -> Self {
         Self { chunk: *chunk, bin: *chunk, per_chunk: [1; MAX_AXES] }
     }
 
-    /// The shape of a chunk.
+    /// Returns the shape of a chunk.
     #[must_use]
     pub const fn chunk_shape(&self) -> &ChunkShape {
         &self.chunk
     }
 
-    /// The size of a bin on each axis.
+    /// Returns the size of a bin on each axis.
     #[must_use]
     pub fn bin_shape(&self) -> &[f64] {
         self.bin.sizes()
     }
 
-    /// How many bins a chunk has on each axis; none is below one.
+    /// Returns how many bins a chunk has on each axis; none is below one.
     #[must_use]
     pub fn per_chunk(&self) -> &[i64] {
         used(&self.per_chunk, self.chunk.axes)
     }
 
-    /// How many bins a chunk has.
+    /// Returns how many bins a chunk has.
     #[must_use]
     pub fn count(&self) -> u64 {
         // `new` found that the product fits.
         self.per_chunk.iter().fold(1, |all, n| all.saturating_mul(n.unsigned_abs()))
     }
 
-    /// The chunk of a position by its bin, and the flat index of that bin in the chunk.
+    /// Finds the chunk of a position by its bin, and the flat index of that bin in the chunk.
     ///
     /// # Errors
     ///
@@ -105,8 +105,8 @@ impl Bins {
         Ok((ChunkKey::from_checked(components, self.chunk.axes), flat))
     }
 
-    /// The chunks in which a position of the box can lie, whether its writer went by positions or by
-    /// bins.
+    /// Returns the chunks in which a position of the box can lie, whether its writer went by positions
+    /// or by bins.
     ///
     /// # Errors
     ///
@@ -121,8 +121,8 @@ impl Bins {
         }))
     }
 
-    /// The bins of a chunk in which a position of the box can lie. Of a key with one component more,
-    /// the first is the bin of an attribute.
+    /// Returns the bins of a chunk in which a position of the box can lie. Of a key with one component
+    /// more, the first is the bin of an attribute.
     ///
     /// # Errors
     ///
@@ -170,19 +170,19 @@ pub struct BinRange {
 }
 
 impl BinRange {
-    /// Whether there are no bins.
+    /// Returns whether there are no bins.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.local.is_empty()
     }
 
-    /// How many bins there are.
+    /// Returns how many bins there are.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.local.count().unwrap_or(u64::MAX) // at most the bins of a chunk, which fit
     }
 
-    /// Whether the bin with this flat index is among them.
+    /// Returns whether the bin with this flat index is among them.
     #[must_use]
     pub fn contains(&self, flat: u64) -> bool {
         let axes = (0..self.local.rank()).rev();
@@ -199,7 +199,7 @@ impl BinRange {
         rest == Some(0)
     }
 
-    /// The flat indexes, ascending: fragment numbers where there is one fragment per bin.
+    /// Returns an iterator over the flat indexes, ascending: fragment numbers where there is one fragment per bin.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         let per_chunk = self.per_chunk;
         self.local.iter().map(move |bin| {
@@ -215,7 +215,7 @@ const fn add_axis(flat: u64, n: i64, at: i64) -> u64 {
     flat.saturating_mul(n.unsigned_abs()).saturating_add(at.unsigned_abs())
 }
 
-/// The chunk of a bin on one axis, and the bin counted from the start of the chunk.
+/// Returns the chunk of a bin on one axis, and the bin counted from the start of the chunk.
 fn divide(bin: i64, per_chunk: i64) -> (i64, i64) {
     // `per_chunk` is at least 1, so neither can fail.
     (

@@ -28,7 +28,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The grid of an array with this origin and shape. An axis may have no cells.
+    /// Makes the grid of an array with this origin and shape. An axis may have no cells.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// The grid for data between `low` and `high`, both included.
+    /// Makes the grid for data between `low` and `high`, both included.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Grid {
         Ok(Self { origin, shape, rank: chunk.axes })
     }
 
-    /// The same grid with `bins` values of an attribute in front, counted from zero.
+    /// Puts `bins` values of an attribute in front, counted from zero.
     ///
     /// # Errors
     ///
@@ -85,31 +85,31 @@ impl Grid {
         Self::new(used(&origin, rank), used(&shape, rank))
     }
 
-    /// The first cell on each axis.
+    /// Returns the first cell on each axis.
     #[must_use]
     pub fn origin(&self) -> &[i64] {
         used(&self.origin, self.rank)
     }
 
-    /// How many cells there are on each axis.
+    /// Returns how many cells there are on each axis.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         used(&self.shape, self.rank)
     }
 
-    /// How many axes there are, that of an attribute's bins included.
+    /// Returns how many axes there are, that of an attribute's bins included.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank.into()
     }
 
-    /// Whether the array has a cell for this chunk.
+    /// Returns whether the array has a cell for this chunk.
     #[must_use]
     pub fn contains(&self, key: &ChunkKey) -> bool {
         self.path(key).is_ok()
     }
 
-    /// The place of a chunk in the array.
+    /// Returns the place of a chunk in the array.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub struct ChunkShape {
 }
 
 impl ChunkShape {
-    /// A chunk of these sizes.
+    /// Makes a chunk of these sizes.
     ///
     /// # Errors
     ///
@@ -39,8 +39,8 @@ impl ChunkShape {
         Ok(shape)
     }
 
-    /// The cube that the format takes for points between `low` and `high` when no size is given: its
-    /// side is the largest extent, plus the largest upper coordinate without its sign, plus one.
+    /// Makes the cube that the format takes for points between `low` and `high` when no size is given:
+    /// its side is the largest extent, plus the largest upper coordinate without its sign, plus one.
     ///
     /// # Errors
     ///
@@ -53,19 +53,19 @@ impl ChunkShape {
         Self::new(used(&[side; MAX_AXES], axes))
     }
 
-    /// The sizes.
+    /// Returns the sizes.
     #[must_use]
     pub fn sizes(&self) -> &[f64] {
         used(&self.sizes, self.axes)
     }
 
-    /// How many axes there are.
+    /// Returns how many axes there are.
     #[must_use]
     pub fn axes(&self) -> usize {
         self.axes.into()
     }
 
-    /// The chunk of a position, by its coordinates: on a boundary the upper one.
+    /// Returns the chunk of a position, by its coordinates: on a boundary the upper one.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl ChunkShape {
         Ok(ChunkKey::from_checked(components, self.axes))
     }
 
-    /// The size of this level's chunks in chunks of the root.
+    /// Returns the size of this level's chunks in chunks of the root.
     ///
     /// # Errors
     ///
@@ -116,14 +116,14 @@ pub struct LevelRatio {
 }
 
 impl LevelRatio {
-    /// The multiple on each axis; none is below one.
+    /// Returns the multiple on each axis; none is below one.
     #[must_use]
     pub fn times(&self) -> &[i64] {
         used(&self.times, self.axes)
     }
 }
 
-/// The largest number, or NaN when one is.
+/// Returns the largest number, or NaN when one is.
 fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(f64::NEG_INFINITY, |a, b| if b > a || b.is_nan() { b } else { a })
 }

@@ -29,7 +29,7 @@ pub struct CellKey {
 }
 
 impl CellKey {
-    /// The cell of records whose endpoints lie in these chunks.
+    /// Makes the cell of records whose endpoints lie in these chunks.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl CellKey {
         Ok(Self { chunks, width })
     }
 
-    /// One chunk for each endpoint.
+    /// Returns the chunks, one for each endpoint.
     #[must_use]
     pub fn chunks(&self) -> &[ChunkKey] {
         used(&self.chunks, self.width)

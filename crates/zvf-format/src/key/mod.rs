@@ -64,7 +64,7 @@ pub struct ChunkKey {
 }
 
 impl ChunkKey {
-    /// The key with these components.
+    /// Makes the key with these components.
     ///
     /// # Errors
     ///
@@ -78,31 +78,31 @@ impl ChunkKey {
         Ok(key)
     }
 
-    /// The coordinates, one for each axis of the chunk grid.
+    /// Returns the coordinates, one for each axis of the chunk grid.
     #[must_use]
     pub fn components(&self) -> &[i64] {
         used(&self.components, self.rank)
     }
 
-    /// How many components there are: `sid_ndim` in the format's documents.
+    /// Returns how many components there are: `sid_ndim` in the format's documents.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank.into()
     }
 
-    /// The last `axes` components: the coordinates in space, without the bin of an attribute.
+    /// Returns the last `axes` components: the coordinates in space, without the bin of an attribute.
     #[must_use]
     pub fn spatial(&self, axes: usize) -> Option<&[i64]> {
         self.components().get(self.rank().checked_sub(axes)?..)
     }
 
-    /// The order of the coordinates, first axis first: that of vertices.
+    /// Compares the coordinates, first axis first: the order of vertices.
     #[must_use]
     pub fn cmp_numeric(&self, other: &Self) -> Ordering {
         self.components().cmp(other.components())
     }
 
-    /// The order of the printed keys: that of links and presence lists.
+    /// Compares the printed keys: the order of links and presence lists.
     #[must_use]
     pub fn cmp_string(&self, other: &Self) -> Ordering {
         decimal::cmp_plain(self.components(), other.components())
@@ -172,7 +172,7 @@ impl fmt::Debug for ChunkKey {
     }
 }
 
-/// A number of components that a key can have.
+/// Checks a number of components: one that a key can have.
 pub(crate) fn check_rank(part: Part, rank: usize) -> Result<u8, FormatError> {
     let (low, high) = (1, 16);
     const { assert!(MAX_RANK == 16) };
@@ -186,7 +186,7 @@ pub(crate) fn check_rank(part: Part, rank: usize) -> Result<u8, FormatError> {
     }
 }
 
-/// A number of endpoints that a link record can have.
+/// Checks a number of endpoints: one that a link record can have.
 pub(crate) fn check_width(part: Part, width: usize) -> Result<u8, FormatError> {
     const { assert!(MAX_WIDTH == 8) };
     let expected = Expected::Between(1, 8);

@@ -37,7 +37,7 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// The offsets of endpoints 1.. of a record, each of `sid_ndim` components.
+    /// Collects the offsets of endpoints 1.. of a record, each of `sid_ndim` components.
     ///
     /// # Errors
     ///
@@ -78,44 +78,44 @@ impl Offsets {
         Ok(all)
     }
 
-    /// The offset of an endpoint: all zero for the first, `None` past the last.
+    /// Returns the offset of an endpoint: all zero for the first, `None` past the last.
     #[must_use]
     pub fn get(&self, endpoint: usize) -> Option<&[i64]> {
         let steps = self.steps.get(..self.link_width())?.get(endpoint)?;
         steps.get(..self.sid_ndim())
     }
 
-    /// The offsets of endpoints 1.. in order.
+    /// Returns an iterator over the offsets of endpoints 1.. in order.
     pub fn iter(&self) -> impl Iterator<Item = &[i64]> {
         (1..self.link_width()).filter_map(|endpoint| self.get(endpoint))
     }
 
-    /// Components of each offset.
+    /// Returns how many components each offset has.
     #[must_use]
     pub fn sid_ndim(&self) -> usize {
         self.sid_ndim.into()
     }
 
-    /// Endpoints of a record, the first included.
+    /// Returns how many endpoints a record has, the first included.
     #[must_use]
     pub fn link_width(&self) -> usize {
         self.width.into()
     }
 
-    /// Whether all endpoints lie in the chunk the first one is anchored to.
+    /// Returns whether all endpoints lie in the chunk the first one is anchored to.
     #[must_use]
     pub fn are_zero(&self) -> bool {
         self.iter().flatten().all(|step| *step == 0)
     }
 
-    /// Whether the offsets never descend, starting from zero: what sorting the endpoints gives, and
-    /// what undirected canonical families must have.
+    /// Returns whether the offsets never descend, starting from zero: what sorting the endpoints gives,
+    /// and what undirected canonical families must have.
     #[must_use]
     pub fn are_sorted(&self) -> bool {
         (0..self.link_width()).map(|endpoint| self.get(endpoint)).is_sorted()
     }
 
-    /// The order of the printed segments: that in which a family is enumerated.
+    /// Compares the printed segments: the order in which a family is enumerated.
     #[must_use]
     pub fn cmp_string(&self, other: &Self) -> Ordering {
         match (self.width, other.width) {
@@ -126,7 +126,7 @@ impl Offsets {
         }
     }
 
-    /// The offsets of a record, made by `step` for each endpoint but the first and each axis.
+    /// Makes the offsets of a record with `step`, for each endpoint but the first and each axis.
     pub(crate) fn from_fn(rank: u8, width: u8, mut step: impl FnMut(usize, usize) -> i64) -> Self {
         let mut steps = [[0; MAX_RANK]; MAX_WIDTH];
         for (endpoint, to) in steps.iter_mut().enumerate().take(width.into()).skip(1) {
@@ -167,7 +167,7 @@ impl Offsets {
         Ok(())
     }
 
-    /// The numbers of the printed segment, when there are any.
+    /// Returns an iterator over the numbers of the printed segment, when there are any.
     fn tokens(&self) -> impl Iterator<Item = decimal::Token> {
         let last = self.link_width().saturating_sub(1);
         (1..).zip(self.iter()).flat_map(move |(endpoint, offset)| {

@@ -30,7 +30,7 @@ pub struct ChunkPath {
 }
 
 impl ChunkPath {
-    /// The place of `key` in an array that starts at `origin`.
+    /// Finds the place of `key` in an array that starts at `origin`.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl ChunkPath {
         Ok(path)
     }
 
-    /// The key of this place in an array that starts at `origin`.
+    /// Returns the key of this place in an array that starts at `origin`.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl ChunkPath {
         Ok(ChunkKey { components, rank: self.rank })
     }
 
-    /// The index on each axis.
+    /// Returns the index on each axis.
     #[must_use]
     pub fn index(&self) -> &[u64] {
         used(&self.index, self.rank)
@@ -111,7 +111,7 @@ impl fmt::Display for ChunkPath {
     }
 }
 
-/// Why a chunk has no place in an array that starts at `origin`.
+/// Says why a chunk has no place in an array that starts at `origin`.
 fn refuse_before_origin(component: i64, origin: i64) -> FormatError {
     let (class, expected) = if component < origin {
         (Class::OutOfBounds, Expected::AtLeast(origin.into()))

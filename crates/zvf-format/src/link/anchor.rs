@@ -29,7 +29,7 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// Between levels of the same chunk shape: every chunk is its own anchor.
+    /// Maps between levels of the same chunk shape: every chunk is its own anchor.
     ///
     /// # Errors
     ///
@@ -38,8 +38,8 @@ impl Anchor {
         Ok(Self { ratios: [(1, 1); MAX_RANK], rank: check_rank(Part::LinkRecord, sid_ndim)? })
     }
 
-    /// From a level whose chunks are `source` times those of the root to one where they are `target`
-    /// times. Components in front of the axes (the bin of an attribute) stay as they are.
+    /// Maps from a level whose chunks are `source` times those of the root to one where they are
+    /// `target` times. Components in front of the axes (the bin of an attribute) stay as they are.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Anchor {
         Ok(anchor)
     }
 
-    /// The chunk of the target level that offsets from `chunk` are counted from.
+    /// Returns the chunk of the target level that offsets from `chunk` are counted from.
     ///
     /// # Errors
     ///
@@ -87,17 +87,17 @@ impl Anchor {
         Ok(ChunkKey::from_checked(components, self.rank))
     }
 
-    /// How many components the keys have.
+    /// Returns how many components the keys have.
     pub(super) fn rank(&self) -> usize {
         self.rank.into()
     }
 
-    /// Whether every chunk is its own anchor.
+    /// Returns whether every chunk is its own anchor.
     pub(super) fn is_same(&self) -> bool {
         self.ratios.iter().all(|(source, target)| source == target)
     }
 
-    /// One component of an anchor, unless it does not fit.
+    /// Returns one component of an anchor, unless it does not fit.
     pub(super) fn component(&self, axis: usize, component: i64) -> Option<i64> {
         match self.ratios.get(axis)? {
             (source, target) if source == target => Some(component),

@@ -57,7 +57,7 @@ impl LinkPolicy {
         Ok(Self { link_width, anchor, delta, directed: false, store })
     }
 
-    /// Endpoints have a direction: they stay as given.
+    /// Gives endpoints a direction: they stay as given.
     #[must_use]
     pub const fn directed(self) -> Self {
         Self { directed: true, ..self }
@@ -69,7 +69,7 @@ impl LinkPolicy {
         Self { store, ..self }
     }
 
-    /// Endpoints 1.. are `delta` levels away, and `anchor` leads there.
+    /// Puts endpoints 1.. on the level `delta` away, where `anchor` leads.
     ///
     /// # Errors
     ///
@@ -86,63 +86,63 @@ impl LinkPolicy {
         Ok(Self { delta, anchor, ..self })
     }
 
-    /// Endpoints of a record.
+    /// Returns how many endpoints a record has.
     #[must_use]
     pub fn link_width(&self) -> usize {
         self.link_width.into()
     }
 
-    /// Components of a chunk key.
+    /// Returns how many components a chunk key has.
     #[must_use]
     pub fn sid_ndim(&self) -> usize {
         self.anchor.rank()
     }
 
-    /// The gap between the ends.
+    /// Returns the gap between the ends.
     #[must_use]
     pub const fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// Whether endpoints stay as given.
+    /// Returns whether endpoints stay as given.
     #[must_use]
     pub const fn is_directed(&self) -> bool {
         self.directed
     }
 
-    /// How often records are stored.
+    /// Returns how often records are stored.
     #[must_use]
     pub const fn store(&self) -> LinkStorage {
         self.store
     }
 
-    /// What leads to the level of the other endpoints.
+    /// Returns what leads to the level of the other endpoints.
     #[must_use]
     pub const fn anchor(&self) -> &Anchor {
         &self.anchor
     }
 
-    /// Whether rows begin with a permutation. What the array says goes before this.
+    /// Returns whether rows begin with a permutation. What the array says goes before this.
     #[must_use]
     pub fn has_perm(&self, intra: bool) -> bool {
         let moved = self.store == LinkStorage::Duplicate || !self.directed;
         !intra && self.delta == Delta::SAME && moved
     }
 
-    /// How the rows of a cell are wrapped.
+    /// Returns how the rows of a cell are wrapped.
     #[must_use]
     pub fn body(&self, intra: bool) -> Body {
         if intra && self.delta == Delta::SAME { Body::Flat } else { Body::Inline }
     }
 
-    /// What a row looks like, in an array that does not say so itself.
+    /// Returns what a row looks like, in an array that does not say so itself.
     #[must_use]
     pub fn row_shape(&self, element: LinkInteger, intra: bool) -> RowShape {
         RowShape::from_checked_width(element, self.link_width, self.has_perm(intra))
     }
 
-    /// The chunks of the endpoints of records under `source` in the array named `offsets`: the first on
-    /// the family's own level, the others on the level it links to.
+    /// Returns the chunks of the endpoints of records under `source` in the array named `offsets`: the
+    /// first on the family's own level, the others on the level it links to.
     ///
     /// # Errors
     ///

@@ -67,33 +67,33 @@ impl<'a> FlatLinks<'a> {
         Ok(Self { items: items.items, link_width, sid_ndim })
     }
 
-    /// How many records there are.
+    /// Returns how many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.chunks_exact(self.record_items()).len()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Record `i`, or `None` past the end.
+    /// Returns record `i`, or `None` past the end.
     #[must_use]
     pub fn record(&self, i: usize) -> Option<FlatRecord<'a>> {
         let items = self.items.chunks_exact(self.record_items()).nth(i)?;
         Some(FlatRecord { items, sid_ndim: self.sid_ndim })
     }
 
-    /// The records in the order they were written.
+    /// Returns an iterator over the records in the order they were written.
     pub fn records(&self) -> impl Iterator<Item = FlatRecord<'a>> + use<'a> {
         let sid_ndim = self.sid_ndim;
         let records = self.items.chunks_exact(self.record_items());
         records.map(move |items| FlatRecord { items, sid_ndim })
     }
 
-    /// Items of one record: 2 to 136.
+    /// Returns how many items one record has: 2 to 136.
     fn record_items(&self) -> usize {
         usize::from(self.link_width).saturating_mul(stride(self.sid_ndim))
     }
@@ -116,7 +116,7 @@ pub struct FlatRecord<'a> {
 }
 
 impl<'a> FlatRecord<'a> {
-    /// The chunk and the row of an endpoint, or `None` past the last.
+    /// Returns the chunk and the row of an endpoint, or `None` past the last.
     #[must_use]
     pub fn endpoint(&self, i: usize) -> Option<(ChunkKey, u64)> {
         let items = self.items.chunks_exact(stride(self.sid_ndim)).nth(i)?;
@@ -128,7 +128,7 @@ impl<'a> FlatRecord<'a> {
         Some((ChunkKey::from_checked(components, self.sid_ndim), vi.get().unsigned_abs()))
     }
 
-    /// The endpoints as given.
+    /// Returns an iterator over the endpoints as given.
     pub fn endpoints(&self) -> impl Iterator<Item = (ChunkKey, u64)> + use<'a> {
         let record = *self;
         (0..).map_while(move |i| record.endpoint(i))
@@ -180,12 +180,12 @@ pub fn encode_flat(
     Ok(blob)
 }
 
-/// Items of one endpoint: at most 17.
+/// Returns how many items one endpoint has: at most 17.
 fn stride(sid_ndim: u8) -> usize {
     usize::from(sid_ndim).saturating_add(1)
 }
 
-/// Bytes of one endpoint: at most 136.
+/// Returns how many bytes one endpoint has: at most 136.
 fn endpoint_size(sid_ndim: u8) -> u64 {
     num::to_u64(stride(sid_ndim)).saturating_mul(8)
 }

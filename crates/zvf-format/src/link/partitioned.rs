@@ -67,19 +67,19 @@ impl<'a> PartitionedLinks<'a> {
         Ok(Self { blob, link_width })
     }
 
-    /// How many records there are.
+    /// Returns how many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records().count()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.blob.is_empty()
     }
 
-    /// The records in the order they were written.
+    /// Returns an iterator over the records in the order they were written.
     pub fn records(&self) -> impl Iterator<Item = PartitionedRecord<'a>> + use<'a> {
         let width = usize::from(self.link_width);
         let size = width.saturating_mul(ENDPOINT.into()); // 9 to 72
@@ -105,7 +105,7 @@ pub struct PartitionedRecord<'a> {
 }
 
 impl<'a> PartitionedRecord<'a> {
-    /// The endpoints as given: which of the chunks, and the row in it.
+    /// Returns an iterator over the endpoints as given: which of the chunks, and the row in it.
     pub fn endpoints(&self) -> impl Iterator<Item = (u8, u64)> + use<'a> {
         let rows = self.rows.iter().map(|vi| vi.get().unsigned_abs());
         self.slots.iter().copied().zip(rows)

@@ -29,7 +29,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation with this order, or `None` when it is not one of `0..L`, or longer than
+    /// Makes the permutation with this order, or `None` when it is not one of `0..L`, or longer than
     /// [`MAX_WIDTH`].
     #[must_use]
     pub fn new(order: &[u8]) -> Option<Self> {
@@ -45,13 +45,13 @@ impl Permutation {
         Some(Self::from_inputs(len, order.iter().copied()))
     }
 
-    /// Nothing moved. More than [`MAX_WIDTH`] places count as that many.
+    /// Makes the permutation that moves nothing. More than [`MAX_WIDTH`] places count as that many.
     #[must_use]
     pub fn identity(len: u8) -> Self {
         Self::from_inputs(len, 0..len)
     }
 
-    /// The permutation of `len` places with this code; `None` when there is none.
+    /// Returns the permutation of `len` places with this code; `None` when there is none.
     #[must_use]
     pub fn from_code(code: u64, len: u8) -> Option<Self> {
         if usize::from(len) > MAX_WIDTH || code >= factorial(len) {
@@ -74,7 +74,7 @@ impl Permutation {
         Some(Self::from_inputs(len, inputs))
     }
 
-    /// The number of this permutation among those of its length.
+    /// Returns the number of this permutation among those of its length.
     #[must_use]
     pub fn code(&self) -> u16 {
         let mut unused = 0xff_u8;
@@ -90,13 +90,13 @@ impl Permutation {
         code
     }
 
-    /// The input position of each place.
+    /// Returns the input position of each place.
     #[must_use]
     pub fn order(&self) -> &[u8] {
         used(&self.order, self.len)
     }
 
-    /// The place of each input position.
+    /// Returns the place of each input position.
     #[must_use]
     pub fn inverse(&self) -> Self {
         let mut inverse = Self { order: [0; MAX_WIDTH], len: self.len };
@@ -108,7 +108,7 @@ impl Permutation {
         inverse
     }
 
-    /// How many places there are.
+    /// Returns how many places there are.
     pub(super) const fn len(&self) -> u8 {
         self.len
     }
@@ -131,7 +131,7 @@ impl core::fmt::Debug for Permutation {
     }
 }
 
-/// How many permutations of `n` places there are, for `n` up to [`MAX_WIDTH`].
+/// Returns how many permutations of `n` places there are, for `n` up to [`MAX_WIDTH`].
 pub(super) const fn factorial(n: u8) -> u64 {
     match n {
         0 | 1 => 1,

@@ -38,7 +38,7 @@ pub struct Endpoint<'a> {
 }
 
 impl LinkPolicy {
-    /// Where the record with these endpoints is stored.
+    /// Finds where the record with these endpoints is stored.
     ///
     /// # Errors
     ///
@@ -132,8 +132,8 @@ impl<'a> Placements<'a> {
         Ok(())
     }
 
-    /// The endpoint that leads the next copy of a duplicate family: the first of its chunk, in sorted
-    /// order.
+    /// Finds the endpoint that leads the next copy of a duplicate family: the first of its chunk, in
+    /// sorted order.
     fn lead(&mut self) -> Option<u8> {
         let order = self.order;
         let order = order.order();
@@ -194,19 +194,19 @@ pub struct Placement<'a> {
 }
 
 impl<'a> Placement<'a> {
-    /// The chunk under which it is stored.
+    /// Returns the chunk under which it is stored.
     #[must_use]
     pub const fn source(&self) -> &'a ChunkKey {
         self.source
     }
 
-    /// The endpoint at a place; the first is in the source chunk.
+    /// Returns the endpoint at a place; the first is in the source chunk.
     #[must_use]
     pub fn endpoint(&self, place: usize) -> Option<&'a Endpoint<'a>> {
         self.endpoints.get(usize::from(*self.order.order().get(place)?))
     }
 
-    /// The array it is stored in.
+    /// Returns the array it is stored in.
     #[must_use]
     pub fn offsets(&self) -> Offsets {
         // Every offset from the source was found to fit.
@@ -214,7 +214,7 @@ impl<'a> Placement<'a> {
         Offsets::from_fn(self.anchor.rank, self.order.len(), step)
     }
 
-    /// Whether every offset is zero, or there is one endpoint.
+    /// Returns whether every offset is zero, or there is one endpoint.
     #[must_use]
     pub fn is_intra(&self) -> bool {
         self.intra.unwrap_or_else(|| {
@@ -224,7 +224,7 @@ impl<'a> Placement<'a> {
         })
     }
 
-    /// What is stored there.
+    /// Returns what is stored there.
     #[must_use]
     pub fn record(&self) -> LinkRecord {
         // Every place holds an endpoint.
@@ -232,13 +232,13 @@ impl<'a> Placement<'a> {
         LinkRecord::from_fn(self.order, self.has_perm, row)
     }
 
-    /// The input position of each place.
+    /// Returns the input position of each place.
     #[must_use]
     pub const fn order(&self) -> Permutation {
         self.order
     }
 
-    /// One component of an offset.
+    /// Returns one component of an offset.
     fn step(&self, place: usize, axis: usize) -> Option<i64> {
         let source = *self.source.components().get(axis)?;
         let from = self.anchor.component(axis, source)?;
@@ -246,7 +246,7 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// Whether the offset between any two of the chunks fits: a quick yes, where `check` decides a no.
+/// Returns whether the offset between any two of the chunks fits: a quick yes, where `check` decides a no.
 fn are_near(endpoints: &[Endpoint<'_>], rank: usize) -> bool {
     (0..rank).all(|axis| {
         let all = endpoints.iter().filter_map(|endpoint| endpoint.chunk.components().get(axis));
@@ -258,7 +258,7 @@ fn are_near(endpoints: &[Endpoint<'_>], rank: usize) -> bool {
     })
 }
 
-/// The endpoints by chunk, then row, then input position.
+/// Sorts the endpoints by chunk, then row, then input position.
 fn sort_endpoints(endpoints: &[Endpoint<'_>]) -> Permutation {
     let mut order = [0; MAX_WIDTH];
     let mut len = 0_u8;
@@ -278,12 +278,12 @@ fn sort_endpoints(endpoints: &[Endpoint<'_>]) -> Permutation {
     Permutation::from_inputs(len, order)
 }
 
-/// Whether `a` is sorted behind `b`.
+/// Returns whether `a` is sorted behind `b`.
 fn follows(a: &Endpoint<'_>, b: &Endpoint<'_>) -> bool {
     a.chunk.cmp_numeric(b.chunk).then(a.row.cmp(&b.row)).is_gt()
 }
 
-/// The order of `len` endpoints in which `lead` stands first and the others as given.
+/// Returns the order of `len` endpoints in which `lead` stands first and the others as given.
 fn led_by(lead: u8, len: u8) -> Permutation {
     let others = (0..len).filter(|input| *input != lead);
     Permutation::from_inputs(len, core::iter::once(lead).chain(others))

@@ -52,7 +52,7 @@ pub enum IndexLocation {
 }
 
 impl IndexLocation {
-    /// The bytes that the index of `cells` cells takes in a shard of `total` bytes.
+    /// Returns the bytes that the index of `cells` cells takes in a shard of `total` bytes.
     ///
     /// # Errors
     ///
@@ -115,26 +115,25 @@ impl<'a> ShardIndex<'a> {
         Ok(Self { cells: entries.items, checksum })
     }
 
-    /// How many cells the shard has, absent ones included.
+    /// Returns how many cells the shard has, absent ones included.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Whether the shard has no cell, absent or not.
+    /// Returns whether the shard has no cell, absent or not.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// The bytes of the shard that hold cell `i`, counted in C order; `None` when it is absent, and past
-    /// the end.
+    /// Returns the bytes of the shard that hold cell `i`, counted in C order; `None` when it is absent, and past the end.
     #[must_use]
     pub fn get(&self, i: usize) -> Option<Range<u64>> {
         self.cells.get(i).and_then(span)
     }
 
-    /// The cells in C order, `None` for absent ones.
+    /// Returns an iterator over the cells in C order, `None` for absent ones.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<Range<u64>>> + use<'a> {
         self.cells.iter().map(span)
     }
@@ -230,7 +229,7 @@ fn check_cells(cur: &Cursor<'_>, cells: &Items<'_, [U64; 2]>) -> Result<(), Form
     Ok(())
 }
 
-/// A cell that was checked.
+/// Returns the bytes of a cell that was checked.
 fn span([offset, nbytes]: &[U64; 2]) -> Option<Range<u64>> {
     let start = offset.get();
     start.checked_add(nbytes.get()).map(|end| start..end) // all ones twice is past u64: absent

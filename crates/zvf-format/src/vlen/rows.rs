@@ -62,7 +62,7 @@ impl<'a> VlenRows<'a> {
         Ok(Self { count: found, items, trailing: cur.left() })
     }
 
-    /// [`parse`](Self::parse), and no [`lints`](Self::lints) either.
+    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
     ///
     /// # Errors
     ///
@@ -73,26 +73,26 @@ impl<'a> VlenRows<'a> {
         Ok(view)
     }
 
-    /// Bytes after the last item.
+    /// Lists bytes after the last item.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let end = FIRST_ITEM.saturating_add(num::to_u64(self.items.len()));
         trailing(Part::VlenRows, end, self.trailing)
     }
 
-    /// How many rows there are, padding included.
+    /// Returns how many rows there are, padding included.
     #[must_use]
     pub const fn len(&self) -> usize {
         num::usize_from_u32(self.count)
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The payloads in order.
+    /// Returns an iterator over the payloads in order.
     #[must_use]
     pub const fn iter(&self) -> VlenIter<'a> {
         VlenIter { cur: Cursor::new(Part::VlenRows, self.items), left: self.count }
@@ -172,19 +172,19 @@ impl VlenOffsets {
         Self { ends: ends.collect() }
     }
 
-    /// How many rows there are, padding included.
+    /// Returns how many rows there are, padding included.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The bytes that the payload of row `i` takes, or `None` past the end.
+    /// Returns the bytes that the payload of row `i` takes, or `None` past the end.
     #[must_use]
     pub fn span(&self, i: usize) -> Option<Range<usize>> {
         let to = *self.ends.get(i)?;
@@ -192,7 +192,7 @@ impl VlenOffsets {
         Some(before.saturating_add(4)..to) // inside a slice
     }
 
-    /// The payload of row `i` of the `bytes` that the rows were parsed from, or `None` past the end.
+    /// Returns the payload of row `i` of the `bytes` that the rows were parsed from, or `None` past the end.
     #[must_use]
     pub fn row<'a>(&self, bytes: &'a [u8], i: usize) -> Option<&'a [u8]> {
         bytes.get(self.span(i)?)
