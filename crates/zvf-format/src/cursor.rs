@@ -34,22 +34,22 @@ impl<'a> Cursor<'a> {
         Self { part, rest: blob, at: 0 }
     }
 
-    /// Bytes consumed so far.
+    /// Returns how many bytes were consumed so far.
     pub const fn at(&self) -> u64 {
         self.at
     }
 
-    /// Bytes not consumed yet.
+    /// Returns the bytes not consumed yet.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// How many bytes are left.
+    /// Returns how many bytes are left.
     pub const fn left(&self) -> u64 {
         num::to_u64(self.rest.len())
     }
 
-    /// The next `n` items of a type without alignment or invalid bit patterns.
+    /// Takes the next `n` items of a type without alignment or invalid bit patterns.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
                 field,
                 self.at,
                 Expected::Bytes(self.left()),
-                i128::from(n).saturating_mul(i128::from(size)),
+                i128::from(n).saturating_mul(i128::from(size)), // no type has 2^63 bytes
             ));
         };
         let at = self.at;
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next item.
+    /// Takes the next item.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
         T::ref_from_bytes(taken).map_err(|_source| self.refuse_short(field, at, bytes))
     }
 
-    /// The next `n` bytes.
+    /// Takes the next `n` bytes.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The fault of having bytes after the end, where that is only a lint.
+    /// Returns the fault of having bytes after the end, where that is only a lint.
     pub fn trailing(&self) -> Option<FormatError> {
         if self.rest.is_empty() {
             return None;
@@ -128,7 +128,7 @@ impl<'a> Cursor<'a> {
         Some(self.refuse(Class::Trailing, "bytes after the end", self.at, expected, self.left()))
     }
 
-    /// An error in this part.
+    /// Makes an error in this part.
     pub fn refuse(
         &self,
         class: Class,
@@ -146,7 +146,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl<'a, T> Items<'a, T> {
-    /// The items, each with the offset it was found at.
+    /// Returns an iterator over the items, each with the offset it was found at.
     pub fn with_offsets(&self) -> impl Iterator<Item = (u64, &'a T)> + use<'a, T> {
         let (at, size) = (self.at, num::to_u64(size_of::<T>()));
         (0_u64..).zip(self.items).map(move |(i, item)| {

@@ -18,7 +18,7 @@ use crate::key::ChunkKey;
 
 /// An error that knows what it is. Errors of programs above this crate may implement it, too.
 pub trait Diagnose: Error {
-    /// What it is, where, what was expected and found, and what to do.
+    /// Says what it is, where, what was expected and found, and what to do.
     fn diagnosis(&self) -> Diagnosis<'_>;
 }
 
@@ -62,7 +62,7 @@ pub struct Diagnosis<'a> {
 }
 
 impl<'a> Diagnosis<'a> {
-    /// An error of which no more is known, whose message does not name the class.
+    /// Describes an error of which no more is known, whose message does not name the class.
     #[must_use]
     pub const fn new(class: Class, op: &'static str, text: &'a dyn Display) -> Self {
         Self {
@@ -81,25 +81,25 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// The same, whose message begins with the class.
+    /// Describes the same as [`new`](Self::new), of an error whose message begins with the class.
     #[must_use]
     pub const fn naming_class(class: Class, op: &'static str, text: &'a dyn Display) -> Self {
         Self { says_class: true, ..Self::new(class, op, text) }
     }
 
-    /// The same, with what must be there and what is there.
+    /// Adds what must be there and what is there.
     #[must_use]
     pub const fn with_values(self, expected: &'a dyn Display, found: &'a dyn Display) -> Self {
         Self { expected: Some(expected), found: Some(found), ..self }
     }
 
-    /// The same, with what caused it, whose words may be shown.
+    /// Adds what caused it, whose words may be shown.
     #[must_use]
     pub fn with_cause(self, cause: &'a (dyn Error + 'static)) -> Self {
         Self { cause: Some(cause), ..self }
     }
 
-    /// The same, with this advice.
+    /// Sets the advice.
     #[must_use]
     pub const fn with_hint(self, hint: Option<Hint>) -> Self {
         let hint = match hint {

@@ -136,7 +136,7 @@ impl Class {
         Self::ExpectationFailed,
     ];
 
-    /// The stable name, as errors print it and scripts match it.
+    /// Returns the stable name, as errors print it and scripts match it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -181,7 +181,7 @@ impl Class {
         }
     }
 
-    /// Whether it is about stored bytes: they are not what they must be, whoever asks and how often.
+    /// Returns whether the fault is in stored bytes: they are not what they must be, whoever asks and how often.
     #[must_use]
     pub const fn is_damage(self) -> bool {
         matches!(
@@ -208,13 +208,13 @@ impl Class {
         )
     }
 
-    /// Whether the same request may succeed later without anything being changed.
+    /// Returns whether the same request may succeed later without anything being changed.
     #[must_use]
     pub const fn retryable(self) -> bool {
         matches!(self, Self::Throttled | Self::Timeout | Self::Unavailable | Self::Io)
     }
 
-    /// What to do about it when nothing more particular is known.
+    /// Returns what to do about it when nothing more particular is known.
     #[must_use]
     pub const fn hint(self) -> Option<Hint> {
         if matches!(self, Self::Truncated) {
@@ -260,7 +260,7 @@ pub enum Hint {
 }
 
 impl Hint {
-    /// The advice as one phrase, without a full stop.
+    /// Returns the advice as one phrase, without a full stop.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -343,7 +343,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The words for it in a message.
+    /// Returns the words for it in a message.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -406,7 +406,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// Whether `found` is what was expected; a [`Expected::Rule`] cannot be asked and says no.
+    /// Returns whether `found` is what was expected; a [`Expected::Rule`] cannot be asked and says no.
     #[must_use]
     pub fn allows(self, found: i128) -> bool {
         match self {
@@ -528,7 +528,7 @@ pub struct FormatError {
 }
 
 impl FormatError {
-    /// A fault, with all that must be said about it.
+    /// Makes a fault, with all that must be said about it.
     #[must_use]
     pub fn new(
         class: Class,
@@ -541,13 +541,13 @@ impl FormatError {
         Self { class, part, field, offset, expected, found: found.into(), hint: None }
     }
 
-    /// The same fault with advice of its own instead of its class's.
+    /// Gives the fault advice of its own instead of its class's.
     #[must_use]
     pub const fn with_hint(self, hint: Hint) -> Self {
         Self { hint: Some(hint), ..self }
     }
 
-    /// What to do about it.
+    /// Returns what to do about it.
     #[must_use]
     pub const fn hint(&self) -> Option<Hint> {
         match self.hint {
@@ -556,9 +556,10 @@ impl FormatError {
         }
     }
 
-    /// The same fault, counted from the start of something that holds the blob at `by`.
+    /// Counts the offset from the start of something that holds the blob at `by`.
     #[must_use]
     pub const fn shifted(self, by: u64) -> Self {
+        // Both were read from, so their sum is a place that exists.
         Self { offset: self.offset.saturating_add(by), ..self }
     }
 }

@@ -7,6 +7,10 @@
 //! * The crate is `no_std` and forbids unsafe code.
 //! * Any input is answered with a value or a [`FormatError`]: no panic, no allocation sized by a
 //!   claim inside the bytes, no loop longer than the input.
+//! * Arithmetic is checked. `saturating_` stands before a comparison that refuses the largest value,
+//!   means "none left", or is kept from saturating by a type or an earlier check: an offset inside bytes
+//!   in memory, a count that grows by one, or a sum or product of 64-bit numbers that a message shows
+//!   as `i128`. Where the code beside it does not tell, a comment does.
 //! * What is unsafe, contradictory or ambiguous is refused. What is merely not canonical is accepted
 //!   and can be asked for: each view has `lints()`, and `parse_strict` refuses what `lints()` lists.
 //!
@@ -53,3 +57,10 @@ pub use diagnosis::join_causes;
 pub use diagnosis::{Diagnose, Diagnosis};
 pub use error::{Class, Expected, FormatError, Found, Hint, Part};
 pub use lint::Lints;
+
+/// Returns the used part of an array with room for the most items there can be. The type that holds both keeps `len`
+/// within the array.
+#[inline]
+fn used<T, const N: usize>(array: &[T; N], len: u8) -> &[T] {
+    array.get(..usize::from(len)).unwrap_or_default()
+}

@@ -22,24 +22,24 @@ pub struct Lints {
 }
 
 impl Lints {
-    /// Whether nothing was found.
+    /// Returns whether nothing was found.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.found == 0
     }
 
-    /// How many were found, those not kept included.
+    /// Returns how many were found, those not kept included.
     #[must_use]
     pub const fn found(&self) -> u64 {
         self.found
     }
 
-    /// The lints kept: the first few, in the order of the bytes.
+    /// Returns an iterator over the lints kept: the first few, in the order of the bytes.
     pub fn iter(&self) -> impl Iterator<Item = &FormatError> {
         self.kept.iter().flatten()
     }
 
-    /// The verdict of strict mode.
+    /// Returns the verdict of strict mode.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Lints {
 
     /// Adds one lint.
     pub fn push(&mut self, lint: FormatError) {
-        self.found = self.found.saturating_add(1);
+        self.found = self.found.saturating_add(1); // one by one
         if let Some(free) = self.kept.iter_mut().find(|slot| slot.is_none()) {
             *free = Some(lint);
         }

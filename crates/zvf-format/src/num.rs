@@ -9,26 +9,26 @@
 
 #![expect(clippy::as_conversions, reason = "this module is where the casts are")]
 
-/// A count or length of things in memory. `usize` is at most 64 bits wide on every target of Rust.
+/// Converts a count or length of things in memory. `usize` is at most 64 bits wide on every target of Rust.
 pub const fn to_u64(n: usize) -> u64 {
     n as u64
 }
 
-/// An index below 2^32. No target this crate builds for has a `usize` of 16 bits (asserted below).
+/// Converts an index below 2^32. No target this crate builds for has a `usize` of 16 bits (asserted below).
 pub const fn usize_from_u32(n: u32) -> usize {
     n as usize
 }
 
 const _: () = assert!(usize::BITS >= u32::BITS, "zvf-format needs pointers of 32 bits or more");
 
-/// An offset that was already compared with the bytes present, and so fits; `None` otherwise.
+/// Converts an offset that was already compared with the bytes present, and so fits; `None` otherwise.
 pub const fn checked_usize(n: u64) -> Option<usize> {
     let small = n as usize;
     if small as u64 == n { Some(small) } else { None }
 }
 
-/// The largest integer not above `x`, or `None` where that is no `i64`: NaN, infinities, and what
-/// lies outside [-2^63, 2^63). Both bounds are exact in `f64`, and inside them the cast is exact.
+/// Returns the largest integer not above `x`, or `None` where that is no `i64`: NaN, infinities, and
+/// what lies outside [-2^63, 2^63). Both bounds are exact in `f64`, and inside them the cast is exact.
 pub fn floor_i64(x: f64) -> Option<i64> {
     const LOW: f64 = -9_223_372_036_854_775_808.0;
     const HIGH: f64 = 9_223_372_036_854_775_808.0;
@@ -39,12 +39,12 @@ pub fn floor_i64(x: f64) -> Option<i64> {
     if towards_zero as f64 > x { towards_zero.checked_sub(1) } else { Some(towards_zero) }
 }
 
-/// The nearest `f64`: exact below 2^53, rounded to even above, never infinite.
+/// Returns the nearest `f64`: exact below 2^53, rounded to even above, never infinite.
 pub const fn f64_from_i64(n: i64) -> f64 {
     n as f64
 }
 
-/// The number, or `usize::MAX`: larger than any allocation, for lengths that are compared with memory or a cap.
+/// Returns the number, or `usize::MAX`: larger than any allocation, for lengths that are compared with memory or a cap.
 #[must_use]
 pub const fn saturating_usize(n: u64) -> usize {
     match checked_usize(n) {
@@ -53,20 +53,20 @@ pub const fn saturating_usize(n: u64) -> usize {
     }
 }
 
-/// The number, or `u32::MAX`.
+/// Returns the number, or `u32::MAX`.
 #[must_use]
 pub const fn saturating_u32(n: u64) -> u32 {
     let small = n as u32;
     if small as u64 == n { small } else { u32::MAX }
 }
 
-/// The number, or `u32::MAX`: the place in a list of fewer than 2^32 items, which its owner guarantees.
+/// Returns the number, or `u32::MAX`: the place in a list of fewer than 2^32 items, which its owner guarantees.
 #[must_use]
 pub const fn saturating_u32_from_usize(n: usize) -> u32 {
     saturating_u32(to_u64(n))
 }
 
-/// The place of an item in a list whose owner keeps it below 2^32 items.
+/// Converts the place of an item in a list whose owner keeps it below 2^32 items.
 ///
 /// # Panics
 ///
@@ -78,63 +78,64 @@ pub const fn index_u32(place: usize) -> u32 {
     small
 }
 
-/// The number, or `i64::MAX`: a count that is compared with numbers that may be negative.
+/// Returns the number, or `i64::MAX`: a count that is compared with numbers that may be negative.
 #[must_use]
 pub const fn saturating_i64(n: u64) -> i64 {
     if n > i64::MAX as u64 { i64::MAX } else { n as i64 }
 }
 
-/// The nearest `f64`: exact below 2^53, rounded to even above.
+/// Returns the nearest `f64`: exact below 2^53, rounded to even above.
 #[must_use]
 pub const fn f64_from_u64(n: u64) -> f64 {
     n as f64
 }
 
-/// The nearest `f32`; infinite where that is too large.
+/// Returns the nearest `f32`; infinite where that is too large.
 #[must_use]
 pub const fn nearest_f32(x: f64) -> f32 {
     x as f32
 }
 
-/// The smallest `f32` that is not below `x`.
+/// Returns the smallest `f32` that is not below `x`.
 #[must_use]
 pub fn ceil_f32(x: f64) -> f32 {
     let near = x as f32;
     if f64::from(near) < x { near.next_up() } else { near }
 }
 
-/// The largest `f32` that is not above `x`.
+/// Returns the largest `f32` that is not above `x`.
 #[must_use]
 pub fn floor_f32(x: f64) -> f32 {
     let near = x as f32;
     if f64::from(near) > x { near.next_down() } else { near }
 }
 
-/// The largest integer not above `x`, the nearest there is where that does not fit, 0 for NaN.
+/// Returns the largest integer not above `x`, the nearest there is where that does not fit, 0 for NaN.
 #[must_use]
 pub const fn saturating_floor_i64(x: f64) -> i64 {
     let towards_zero = x as i64;
     if towards_zero as f64 > x { towards_zero.saturating_sub(1) } else { towards_zero }
 }
 
-/// `x` without its fraction: 0 for what is negative or NaN, `u64::MAX` for what is too large.
+/// Returns `x` without its fraction: 0 for what is negative or NaN, `u64::MAX` for what is too large.
 #[must_use]
 pub const fn trunc_u64(x: f64) -> u64 {
     x as u64
 }
 
-/// The integer nearest to `x`, halves upwards: 0 for what is negative or NaN.
+/// Returns the integer nearest to `x`, halves upwards: 0 for what is negative or NaN.
 #[must_use]
 pub fn round_half_up_u64(x: f64) -> u64 {
     u64::try_from(saturating_floor_i64(x + 0.5)).unwrap_or(0)
 }
 
-/// All little-endian numbers of 64 bits in `bytes`, in order; a rest that is no number is left out.
+/// Returns an iterator over all little-endian numbers of 64 bits in `bytes`, in order; a rest that is
+/// no number is left out.
 pub fn i64s_from_le(bytes: &[u8]) -> impl ExactSizeIterator<Item = i64> + '_ {
     bytes.as_chunks::<8>().0.iter().map(|number| i64::from_le_bytes(*number))
 }
 
-/// Little-endian bytes of all `numbers`, in order.
+/// Returns the little-endian bytes of all `numbers`, in order.
 #[cfg(feature = "alloc")]
 #[must_use]
 pub fn i64s_to_le(numbers: &[i64]) -> alloc::vec::Vec<u8> {

@@ -82,7 +82,7 @@ pub enum ChunkKeyEncoding {
 }
 
 impl ChunkKeyEncoding {
-    /// Whether it is the one that stores of this format have.
+    /// Returns whether it is the one that stores of this format have.
     #[must_use]
     pub const fn is_usual(self) -> bool {
         matches!(self, Self::Default)
@@ -118,7 +118,7 @@ impl ChunkKeyEncoding {
 }
 
 impl ArrayDoc {
-    /// An array without codecs and attributes, filled with nothing.
+    /// Makes an array without codecs and attributes, filled with nothing.
     ///
     /// Numbers want a `fill_value` of their own.
     #[must_use]
@@ -156,44 +156,44 @@ impl ArrayDoc {
         Self::read(Fields::from_value(&At::Document, value)?, presence)
     }
 
-    /// How many axes it has.
+    /// Returns how many axes it has.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// How many items it has, or `None` where no `u64` counts them.
+    /// Returns how many items it has, or `None` where no `u64` counts them.
     #[must_use]
     pub fn items(&self) -> Option<u64> {
         product(&self.shape)
     }
 
-    /// How many items a stored chunk has, or `None` where no `u64` counts them.
+    /// Returns how many items a stored chunk has, or `None` where no `u64` counts them.
     #[must_use]
     pub fn chunk_items(&self) -> Option<u64> {
         product(&self.chunk_shape)
     }
 
-    /// Bytes of a decoded chunk, or `None` where items have no fixed size or no `u64` counts them.
+    /// Returns how many bytes a decoded chunk has, or `None` where items have no fixed size or no `u64` counts them.
     #[must_use]
     pub fn chunk_bytes(&self) -> Option<u64> {
         self.chunk_items()?.checked_mul(self.data_type.item_size()?)
     }
 
-    /// The settings of its shards, where it is sharded and nothing wraps the shards.
+    /// Returns the settings of its shards, where it is sharded and nothing wraps the shards.
     #[must_use]
     pub fn sharding(&self) -> Option<&Sharding> {
         let [codec] = self.codecs.as_slice() else { return None };
         if let CodecKind::Sharding(sharding) = codec.kind() { Some(sharding) } else { None }
     }
 
-    /// Items per axis of what is encoded as one: an inner chunk of a shard, else a chunk.
+    /// Returns the items per axis of what is encoded as one: an inner chunk of a shard, else a chunk.
     #[must_use]
     pub fn inner_chunk_shape(&self) -> &[u64] {
         self.sharding().map_or(&self.chunk_shape, |sharding| &sharding.chunk_shape)
     }
 
-    /// The text of the document.
+    /// Prints the document.
     #[must_use]
     pub fn print(&self) -> String {
         let chunks = Put::new().put("chunk_shape", self.chunk_shape.clone());
@@ -249,7 +249,7 @@ impl ArrayDoc {
         Ok(array)
     }
 
-    /// Inner chunks have the rank of the array and divide the shard.
+    /// Checks that inner chunks have the rank of the array and divide the shard.
     fn check_shards(&self) -> Result<(), MetadataError> {
         let Some(Sharding { chunk_shape, .. }) = self.sharding() else { return Ok(()) };
         let codecs = At::Document.key("codecs");
@@ -267,7 +267,7 @@ impl ArrayDoc {
     }
 }
 
-/// The product, unless it leaves `u64`. An axis of 0 makes it 0, whatever the others are.
+/// Returns the product, unless it leaves `u64`. An axis of 0 makes it 0, whatever the others are.
 fn product(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);

@@ -13,9 +13,9 @@ use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 impl Root {
-    /// Whether a reader may go on: a version and features it knows, axes with names of their own,
-    /// chunks, bins and bounds of as many numbers as there are axes, all of them finite, sizes above
-    /// 0, chunks a whole number of bins, and geometry types that are known.
+    /// Checks whether a reader may go on: a version and features it knows, axes with names of their
+    /// own, chunks, bins and bounds of as many numbers as there are axes, all of them finite, sizes
+    /// above 0, chunks a whole number of bins, and geometry types that are known.
     ///
     /// # Errors
     ///
@@ -32,12 +32,12 @@ impl Root {
     }
 }
 
-/// The version is one of those described, or newer.
+/// Checks that the version is one of those described, or newer.
 pub(super) fn version(root: &Root, faults: &mut Vec<MetadataError>) {
     faults.extend(root.zarr_vectors.zv_version.supported().err());
 }
 
-/// Every feature that a reader must have is known.
+/// Checks that every feature that a reader must have is known.
 pub(super) fn required(root: &Root, faults: &mut Vec<MetadataError>) {
     let block = At::Document.key("zarr_vectors");
     let list = block.key("required_capabilities");
@@ -50,7 +50,7 @@ pub(super) fn required(root: &Root, faults: &mut Vec<MetadataError>) {
     }
 }
 
-/// One to eight axes, no two of one name.
+/// Checks that there are one to eight axes, no two of one name.
 pub(super) fn axes(root: &Root, faults: &mut Vec<MetadataError>) {
     let blocks = At::Document.key("multiscales");
     let block = blocks.item(0);
@@ -74,7 +74,7 @@ pub(super) fn axes(root: &Root, faults: &mut Vec<MetadataError>) {
     }
 }
 
-/// A size above 0 for each axis.
+/// Checks that each axis has a size above 0.
 pub(super) fn chunk_shape(root: &Root, faults: &mut Vec<MetadataError>) {
     let block = At::Document.key("zarr_vectors");
     let (at, shape) = (block.key("chunk_shape"), &root.zarr_vectors.chunk_shape);
@@ -82,7 +82,7 @@ pub(super) fn chunk_shape(root: &Root, faults: &mut Vec<MetadataError>) {
     faults.extend(sizes(&at, shape));
 }
 
-/// Two corners with a finite number for each axis.
+/// Checks that there are two corners with a finite number for each axis.
 pub(super) fn bounds(root: &Root, faults: &mut Vec<MetadataError>) {
     let block = At::Document.key("zarr_vectors");
     let at = block.key("bounds");
@@ -98,7 +98,7 @@ pub(super) fn bounds(root: &Root, faults: &mut Vec<MetadataError>) {
     }
 }
 
-/// No type outside of the vocabulary.
+/// Checks that no type is outside of the vocabulary.
 pub(super) fn geometry_types(root: &Root, faults: &mut Vec<MetadataError>) {
     let block = At::Document.key("zarr_vectors");
     let list = block.key("geometry_types");
@@ -111,7 +111,7 @@ pub(super) fn geometry_types(root: &Root, faults: &mut Vec<MetadataError>) {
     }
 }
 
-/// A size above 0 for each axis, of which a chunk is a whole multiple.
+/// Checks that each axis has a size above 0, of which a chunk is a whole multiple.
 pub(super) fn base_bins(root: &Root, faults: &mut Vec<MetadataError>) {
     let Some(bins) = &root.zarr_vectors.base_bin_shape else { return };
     let block = At::Document.key("zarr_vectors");
@@ -121,20 +121,20 @@ pub(super) fn base_bins(root: &Root, faults: &mut Vec<MetadataError>) {
     faults.extend(find_indivisible(&at, &root.zarr_vectors.chunk_shape, bins));
 }
 
-/// As many numbers as there are axes.
+/// Checks that there are as many numbers as axes.
 pub(super) fn length(at: &At<'_>, found: usize, axes: usize) -> Option<MetadataError> {
     let expected = Expected::Exactly(num::to_u64(axes).into());
     (found != axes).then(|| MetadataError::new(Class::BadShape, at, expected, found))
 }
 
-/// Finite numbers above 0. Tells all that are not.
+/// Finds the numbers that are not finite or not above 0.
 pub(super) fn sizes(at: &At<'_>, shape: &[f64]) -> Vec<MetadataError> {
     let bad = shape.iter().enumerate().filter(|(_, x)| !(x.is_finite() && **x > 0.0));
     let rule = "a finite number above 0";
     bad.map(|(i, x)| MetadataError::rule(Class::BadShape, &at.item(i), rule, *x)).collect()
 }
 
-/// Bins of which chunks are whole multiples. Tells all that are not, of those that are sizes.
+/// Finds the bins of which a chunk is no whole multiple, among those that are sizes.
 pub(super) fn find_indivisible(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
     let axes = chunk.iter().zip(bins).enumerate();
     let bad = axes.filter(|(_, (chunk, bin))| {

@@ -113,39 +113,39 @@ pub struct Sharding {
 }
 
 impl CodecSpec {
-    /// Items of several bytes, the least significant first.
+    /// Makes the codec for items of several bytes, the least significant first.
     #[must_use]
     pub fn bytes() -> Self {
         let put = Put::new().put("endian", "little");
         Self::new("bytes", CodecKind::Bytes { big_endian: Some(false) }, Some(put))
     }
 
-    /// Items of one byte.
+    /// Makes the codec for items of one byte.
     #[must_use]
     pub fn single_bytes() -> Self {
         Self::new("bytes", CodecKind::Bytes { big_endian: None }, None)
     }
 
-    /// Items of any length.
+    /// Makes the codec for items of any length.
     #[must_use]
     pub fn vlen_bytes() -> Self {
         Self::new("vlen-bytes", CodecKind::VlenBytes, Some(Put::new()))
     }
 
-    /// Zstandard.
+    /// Makes the codec of Zstandard.
     #[must_use]
     pub fn zstd(level: i64, checksum: bool) -> Self {
         let put = Put::new().put("level", level).put("checksum", checksum);
         Self::new("zstd", CodecKind::Zstd { level, checksum }, Some(put))
     }
 
-    /// Gzip.
+    /// Makes the codec of gzip.
     #[must_use]
     pub fn gzip(level: i64) -> Self {
         Self::new("gzip", CodecKind::Gzip { level }, Some(Put::new().put("level", level)))
     }
 
-    /// Blosc.
+    /// Makes the codec of Blosc.
     #[must_use]
     pub fn blosc(blosc: Blosc) -> Self {
         let put = Put::new().opt("typesize", blosc.typesize).opt("cname", blosc.cname.as_deref());
@@ -154,7 +154,7 @@ impl CodecSpec {
         Self::new("blosc", CodecKind::Blosc(blosc), Some(put))
     }
 
-    /// A CRC32C after the bytes.
+    /// Makes the codec that puts a CRC32C after the bytes.
     #[must_use]
     pub fn crc32c() -> Self {
         Self::new("crc32c", CodecKind::Crc32c, None)
@@ -173,25 +173,25 @@ impl CodecSpec {
         Self::new("sharding_indexed", CodecKind::Sharding(Box::new(sharding)), Some(put))
     }
 
-    /// The name, also of a codec this crate does not know.
+    /// Returns the name, also of a codec this crate does not know.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it does.
+    /// Returns what it does.
     #[must_use]
     pub const fn kind(&self) -> &CodecKind {
         &self.kind
     }
 
-    /// The value it is in the document.
+    /// Returns the value it is in the document.
     #[must_use]
     pub const fn value(&self) -> &Value {
         &self.spelled
     }
 
-    /// The codec that such a value is.
+    /// Reads the codec that such a value is.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl CodecSpec {
     }
 }
 
-/// A chain as the value it is in a document.
+/// Returns a chain as the value it is in a document.
 pub(super) fn chain(codecs: &[CodecSpec]) -> Value {
     Value::Array(codecs.iter().map(|codec| codec.spelled.clone()).collect())
 }
@@ -227,7 +227,7 @@ fn kind(name: &str, mut fields: Fields<'_>) -> Result<CodecKind, MetadataError> 
         "vlen-bytes" => CodecKind::VlenBytes,
         "transpose" => CodecKind::Transpose { order: fields.req("order", counts)? },
         "zstd" => CodecKind::Zstd {
-            level: fields.opt("level", int)?.unwrap_or(0),
+            level: fields.opt("level", int)?.unwrap_or(0), // 0 lets the compressor choose
             checksum: fields.opt("checksum", flag)?.unwrap_or(false),
         },
         "gzip" => CodecKind::Gzip { level: fields.opt("level", int)?.unwrap_or(GZIP_LEVEL) },
@@ -250,7 +250,7 @@ fn kind(name: &str, mut fields: Fields<'_>) -> Result<CodecKind, MetadataError> 
     })
 }
 
-/// A list of whole numbers above 0.
+/// Reads a list of whole numbers above 0.
 pub(super) fn positive(at: &At<'_>, value: Value) -> Result<Vec<u64>, MetadataError> {
     let counts = counts(at, value)?;
     match counts.iter().position(|&n| n == 0) {

@@ -54,14 +54,14 @@ pub enum DataTypeKind {
 }
 
 impl DataType {
-    /// Bytes, each item as long as it is.
+    /// Makes the type of bytes, each item as long as it is.
     #[must_use]
     pub fn variable_length_bytes() -> Self {
         let spelled = Value::String("variable_length_bytes".to_owned());
         Self { kind: DataTypeKind::VariableLengthBytes, spelled }
     }
 
-    /// Items of a fixed size.
+    /// Makes the type of items of a fixed size.
     #[must_use]
     pub fn number(dtype: Dtype) -> Self {
         let dtype = Dtype { big_endian: false, ..dtype };
@@ -75,13 +75,13 @@ impl DataType {
         Self { kind: DataTypeKind::Fixed(dtype), spelled }
     }
 
-    /// What it means.
+    /// Returns what it means.
     #[must_use]
     pub const fn kind(&self) -> &DataTypeKind {
         &self.kind
     }
 
-    /// Bytes of one item, where every item has as many.
+    /// Returns how many bytes one item has, where every item has as many.
     #[must_use]
     pub const fn item_size(&self) -> Option<u64> {
         match &self.kind {
@@ -165,37 +165,37 @@ pub enum Fill {
 }
 
 impl FillValue {
-    /// No bytes.
+    /// Makes the value of no bytes.
     #[must_use]
     pub fn empty() -> Self {
         Self { fill: Fill::Empty, spelled: Value::String(String::new()) }
     }
 
-    /// True or false.
+    /// Makes the value true or false.
     #[must_use]
     pub fn flag(value: bool) -> Self {
         Self { fill: Fill::Bool(value), spelled: value.into() }
     }
 
-    /// A text.
+    /// Makes a text.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self { fill: Fill::Text(text.to_owned()), spelled: text.into() }
     }
 
-    /// A signed whole number.
+    /// Makes a signed whole number.
     #[must_use]
     pub fn int(n: i64) -> Self {
         Self { fill: Fill::Int(n), spelled: n.into() }
     }
 
-    /// An unsigned whole number.
+    /// Makes an unsigned whole number.
     #[must_use]
     pub fn uint(n: u64) -> Self {
         Self { fill: Fill::UInt(n), spelled: n.into() }
     }
 
-    /// A number, which may be none.
+    /// Makes a number, finite or not.
     #[must_use]
     pub fn float(x: f64) -> Self {
         let spelled = WORDS.iter().find(|(_, bits)| *bits == x.to_bits());
@@ -207,7 +207,7 @@ impl FillValue {
         Self { fill: Fill::Float(x.to_bits()), spelled }
     }
 
-    /// What it means.
+    /// Returns what it means.
     #[must_use]
     pub const fn fill(&self) -> &Fill {
         &self.fill
@@ -298,7 +298,7 @@ fn overflow(at: &At<'_>, found: impl Into<zvf_format::Found>) -> MetadataError {
     MetadataError::rule(Class::Overflow, at, "a value of the data type", found)
 }
 
-/// The bits of a number, as of one of 64 bits.
+/// Reads the bits of a number, as of one of 64 bits.
 fn bits(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
     let Value::String(word) = &value else { return number(at, value).map(f64::to_bits) };
     if let Some((_, bits)) = WORDS.iter().find(|(spelling, _)| spelling == word) {
@@ -314,7 +314,7 @@ fn bits(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
     wide.ok_or_else(|| wrong_value(at, "a number, NaN, Infinity or the bits of one", &value))
 }
 
-/// The 64-bit number that a 16-bit one stands for.
+/// Returns the 64-bit number that a 16-bit one stands for.
 fn half(raw: u16) -> u64 {
     let sign = u64::from(raw >> 15) << 63;
     let exponent = u64::from(raw >> 10 & 0x1f);
@@ -322,7 +322,7 @@ fn half(raw: u16) -> u64 {
     let rest = match (exponent, mantissa) {
         (0, _) => (f64::from(raw & 0x3ff) * HALF_STEP).to_bits(),
         (0x1f, _) => 0x7ff << 52 | mantissa << 42,
-        _ => exponent.saturating_add(HALF_BIAS) << 52 | mantissa << 42,
+        _ => exponent.saturating_add(HALF_BIAS) << 52 | mantissa << 42, // at most 1038
     };
     sign | rest
 }

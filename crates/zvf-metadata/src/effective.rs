@@ -22,7 +22,7 @@ use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 impl LevelDoc {
-    /// Size of a chunk of this level, per axis.
+    /// Returns the size of a chunk of this level, per axis.
     ///
     /// ```
     /// use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
@@ -39,8 +39,8 @@ impl LevelDoc {
         self.chunk_shape.as_deref().unwrap_or(&root.zarr_vectors.chunk_shape)
     }
 
-    /// How many components a chunk key of this level has, in a store of `axes` axes: one more where keys
-    /// have a leading axis, that of an attribute or one that `chunk_dims` alone names.
+    /// Returns how many components a chunk key of this level has, in a store of `axes` axes: one more where keys have a
+    /// leading axis, that of an attribute or one that `chunk_dims` alone names.
     ///
     /// ```
     /// use zvf_metadata::LevelDoc;
@@ -51,10 +51,10 @@ impl LevelDoc {
     /// ```
     #[must_use]
     pub fn key_rank(&self, axes: usize) -> usize {
-        axes.saturating_add(usize::from(self.has_leading_axis(axes)))
+        axes.saturating_add(usize::from(self.has_leading_axis(axes))) // no list of axes is that long
     }
 
-    /// Whether the first component of a chunk key is that of no axis of the store.
+    /// Returns whether the first component of a chunk key is that of no axis of the store.
     ///
     /// Writers that chunk by group or by object name the axis in `chunk_dims` and give it no attribute and
     /// no values.
@@ -64,7 +64,7 @@ impl LevelDoc {
         self.chunk_attribute_name.is_some() || named == axes.checked_add(1)
     }
 
-    /// How many chunks of the root one chunk of this level covers, per axis.
+    /// Returns how many chunks of the root one chunk of this level covers, per axis.
     ///
     /// # Errors
     ///
@@ -76,8 +76,8 @@ impl LevelDoc {
         ratios(&at, rule, self.effective_chunk_shape(root), &root.zarr_vectors.chunk_shape)
     }
 
-    /// Size of a bin of this level, per axis, or `None` where nothing tells. `path` is the name of
-    /// the level's group.
+    /// Returns the size of a bin of this level, per axis, or `None` where nothing tells. `path` is the
+    /// name of the level's group.
     ///
     /// ```
     /// use zvf_metadata::{Axis, Dataset, LevelDoc, Root, ZarrVectors};
@@ -107,7 +107,7 @@ impl LevelDoc {
     }
 }
 
-/// How many bins a chunk has, per axis.
+/// Returns how many bins a chunk has, per axis.
 ///
 /// ```
 /// use zvf_metadata::bins_per_chunk;
@@ -124,8 +124,8 @@ pub fn bins_per_chunk(chunk: &[f64], bin: &[f64]) -> Result<Vec<u64>, MetadataEr
     ratios(&At::Document.key("bin_shape"), BINS, chunk, bin)
 }
 
-/// How many values a row has. `declared` is what the attributes say; `cells` are the rows and the
-/// values of each cell.
+/// Returns how many values a row has. `declared` is what the attributes say; `cells` are the rows and
+/// the values of each cell.
 ///
 /// The declared width counts where it fits every cell. Some writers declare one value for more: then
 /// the width is values over rows, when that is the same whole number in every cell that is not empty.
@@ -146,15 +146,15 @@ pub fn columns(
     cells: impl IntoIterator<Item = (u64, u64)>,
 ) -> Result<u64, MetadataError> {
     let at = At::Document.key("row_shape");
-    let (mut declared_fits, mut inferred) = (true, None);
+    let (mut declared_fits, mut inferred_fits, mut inferred) = (true, true, None);
     for (rows, values) in cells {
         if rows == 0 && values == 0 {
             continue;
         }
         declared_fits &= rows.checked_mul(declared) == Some(values);
         let here = if values.is_multiple_of(rows) { values.checked_div(rows) } else { None };
-        let here = here.filter(|&n| n > 0).filter(|&n| *inferred.get_or_insert(n) == n);
-        if here.is_none() && !declared_fits {
+        inferred_fits &= here.is_some_and(|n| n > 0 && *inferred.get_or_insert(n) == n);
+        if !declared_fits && !inferred_fits {
             let rule = "one width that fits every cell";
             return Err(MetadataError::rule(Class::CountMismatch, &at, rule, values));
         }
@@ -162,7 +162,7 @@ pub fn columns(
     Ok(if declared_fits { declared } else { inferred.unwrap_or(declared) })
 }
 
-/// The whole number that `length` is of `unit`, within 1e-9.
+/// Returns the whole number that `length` is of `unit`, within 1e-9.
 pub(super) fn whole_ratio(length: f64, unit: f64) -> Option<u64> {
     let ratio = length / unit;
     let nearest = num::floor_i64(ratio + 0.5)?;
@@ -318,6 +318,9 @@ mod tests {
             (1, vec![(2, 7)], None),
             (2, vec![(2, 4), (7, 7)], None),
             (1, vec![(0, 7)], None),
+            (0, vec![(2, 0)], Some(0)),
+            (0, vec![(2, 0), (7, 7)], None),
+            (0, vec![(7, 7), (0, 0)], Some(1)),
             (u64::MAX, vec![(2, 7)], None),
         ] {
             let found = columns(declared, cells.clone());

@@ -41,19 +41,19 @@ pub struct MetadataError {
 }
 
 impl MetadataError {
-    /// The kind of fault.
+    /// Returns the kind of fault.
     #[must_use]
     pub const fn class(&self) -> Class {
         self.error.class
     }
 
-    /// What to do about it.
+    /// Returns what to do about it.
     #[must_use]
     pub const fn hint(&self) -> Option<Hint> {
         self.error.hint()
     }
 
-    /// A fault of the value at `at`.
+    /// Makes a fault of the value at `at`.
     pub(super) fn new(
         class: Class,
         at: &At<'_>,
@@ -64,7 +64,7 @@ impl MetadataError {
         Self { error: Box::new(error), path: at.to_string(), text: String::new() }
     }
 
-    /// A fault of the value at `at`, breaking a rule that a phrase states.
+    /// Makes a fault of the value at `at`, breaking a rule that a phrase states.
     pub(super) fn rule(
         class: Class,
         at: &At<'_>,
@@ -74,22 +74,22 @@ impl MetadataError {
         Self::new(class, at, Expected::Rule(rule), found)
     }
 
-    /// The same fault with the words of the document, shortened.
+    /// Adds the words of the document, shortened.
     pub(super) fn saying(self, words: &str) -> Self {
         Self { text: quoted(words), ..self }
     }
 
-    /// The same fault with words that are shown as they are.
+    /// Adds words that are shown as they are.
     pub(super) fn showing(self, words: String) -> Self {
         Self { text: words, ..self }
     }
 
-    /// The same fault with advice of its own.
+    /// Gives the fault advice of its own.
     pub(super) fn with_hint(self, hint: Hint) -> Self {
         Self { error: Box::new(self.error.with_hint(hint)), ..self }
     }
 
-    /// The same fault, told from below the key that every path of a group document starts with.
+    /// Tells the fault from below the key that every path of a group document starts with.
     pub(super) fn below_attributes(mut self) -> Self {
         if let Some(rest) = self.path.strip_prefix("attributes.") {
             self.path = rest.to_owned();
@@ -137,22 +137,22 @@ pub(super) enum At<'a> {
 }
 
 impl<'a> At<'a> {
-    /// The value of `key` in the object here.
+    /// Leads to the value of `key` in the object here.
     pub(super) const fn key(&'a self, key: &'static str) -> Self {
         Self::Key(self, key)
     }
 
-    /// The value of `name` in the object here.
+    /// Leads to the value of `name` in the object here.
     pub(super) const fn name(&'a self, name: &'a str) -> Self {
         Self::Name(self, name)
     }
 
-    /// Element `i` of the list here.
+    /// Leads to element `i` of the list here.
     pub(super) const fn item(&'a self, i: usize) -> Self {
         Self::Item(self, i)
     }
 
-    /// The innermost key that the specification names.
+    /// Returns the innermost key that the specification names.
     pub(super) fn field(&self) -> &'static str {
         match self {
             Self::Document => "document",
@@ -175,7 +175,7 @@ impl fmt::Display for At<'_> {
     }
 }
 
-/// A key of the document as a step of a path: as it is where that is safe, quoted elsewhere.
+/// Writes a key of the document as a step of a path: as it is where that is safe, quoted elsewhere.
 pub(super) fn path_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_+-:".contains(c);
     if !name.is_empty() && name.len() <= WORDS && name.chars().all(plain) {
@@ -185,7 +185,7 @@ pub(super) fn path_name(name: &str) -> String {
     }
 }
 
-/// Words of the document between quotes, on one line, shortened.
+/// Writes words of the document between quotes, on one line, shortened.
 pub(super) fn quoted(words: &str) -> String {
     let mut chars = words.chars();
     let mut text = String::from('"');

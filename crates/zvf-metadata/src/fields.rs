@@ -24,17 +24,17 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of the object at `at`.
+    /// Begins with the fields of the object at `at`.
     pub(super) const fn new(at: &'a At<'a>, object: Object) -> Self {
         Self { at, left: object }
     }
 
-    /// The fields of the object that `value` must be.
+    /// Begins with the fields of the object that `value` must be.
     pub(super) fn from_value(at: &'a At<'a>, value: Value) -> Result<Self, MetadataError> {
         Ok(Self::new(at, object(at, value)?))
     }
 
-    /// The value of `key`, which must be there.
+    /// Takes the value of `key`, which must be there.
     pub(super) fn req<T>(
         &mut self,
         key: &'static str,
@@ -47,7 +47,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The value of `key`, or `None` where it is absent or null.
+    /// Takes the value of `key`, or returns `None` where it is absent or null.
     pub(super) fn opt<T>(
         &mut self,
         key: &'static str,
@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
 pub(super) struct Put(Object);
 
 impl Put {
-    /// An object without keys.
+    /// Begins with an object without keys.
     pub(super) fn new() -> Self {
         Self::default()
     }
@@ -111,7 +111,7 @@ impl Put {
         if value { self.put(key, true) } else { self }
     }
 
-    /// The whole, with the keys of `extras` that are not there yet.
+    /// Returns the whole, with the keys of `extras` that are not there yet.
     pub(super) fn with_extras(mut self, extras: &Object) -> Object {
         for (key, value) in extras {
             if !self.0.contains_key(key) {
@@ -122,13 +122,13 @@ impl Put {
     }
 }
 
-/// Any value.
+/// Reads any value.
 #[expect(clippy::unnecessary_wraps, reason = "one signature for all readers")]
 pub(super) fn any(_at: &At<'_>, value: Value) -> Result<Value, MetadataError> {
     Ok(value)
 }
 
-/// An object.
+/// Reads an object.
 pub(super) fn object(at: &At<'_>, value: Value) -> Result<Object, MetadataError> {
     match value {
         Value::Object(object) => Ok(object),
@@ -140,7 +140,7 @@ pub(super) fn object(at: &At<'_>, value: Value) -> Result<Object, MetadataError>
     }
 }
 
-/// A list, element by element.
+/// Reads a list, element by element.
 pub(super) fn list<T>(
     at: &At<'_>,
     value: Value,
@@ -158,7 +158,7 @@ pub(super) fn list<T>(
     }
 }
 
-/// A string.
+/// Reads a string.
 pub(super) fn text(at: &At<'_>, value: Value) -> Result<String, MetadataError> {
     match value {
         Value::String(text) => Ok(text),
@@ -170,7 +170,7 @@ pub(super) fn text(at: &At<'_>, value: Value) -> Result<String, MetadataError> {
     }
 }
 
-/// True or false.
+/// Reads true or false.
 pub(super) fn flag(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
     match value {
         Value::Bool(flag) => Ok(flag),
@@ -182,17 +182,17 @@ pub(super) fn flag(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
     }
 }
 
-/// A number; documents hold only finite ones.
+/// Reads a number; documents hold only finite ones.
 pub(super) fn number(at: &At<'_>, value: Value) -> Result<f64, MetadataError> {
     value.as_f64().ok_or_else(|| wrong_value(at, "a number", &value))
 }
 
-/// A whole number.
+/// Reads a whole number.
 pub(super) fn int(at: &At<'_>, value: Value) -> Result<i64, MetadataError> {
     as_integer(&value).ok_or_else(|| wrong_value(at, "a whole number of 64 bits", &value))
 }
 
-/// A whole number that is not negative.
+/// Reads a whole number that is not negative.
 pub(super) fn count(at: &At<'_>, value: Value) -> Result<u64, MetadataError> {
     if let Some(n) = value.as_u64() {
         return Ok(n);
@@ -202,27 +202,27 @@ pub(super) fn count(at: &At<'_>, value: Value) -> Result<u64, MetadataError> {
         .map_err(|_source| MetadataError::new(Class::Negative, at, Expected::AtLeast(0), n))
 }
 
-/// A list of numbers.
+/// Reads a list of numbers.
 pub(super) fn numbers(at: &At<'_>, value: Value) -> Result<Vec<f64>, MetadataError> {
     list(at, value, number)
 }
 
-/// A list of whole numbers.
+/// Reads a list of whole numbers.
 pub(super) fn ints(at: &At<'_>, value: Value) -> Result<Vec<i64>, MetadataError> {
     list(at, value, int)
 }
 
-/// A list of whole numbers that are not negative.
+/// Reads a list of whole numbers that are not negative.
 pub(super) fn counts(at: &At<'_>, value: Value) -> Result<Vec<u64>, MetadataError> {
     list(at, value, count)
 }
 
-/// A list of strings.
+/// Reads a list of strings.
 pub(super) fn texts(at: &At<'_>, value: Value) -> Result<Vec<String>, MetadataError> {
     list(at, value, text)
 }
 
-/// The fault of a value that is not of the type it must be.
+/// Makes the fault of a value that is not of the type it must be.
 pub(super) fn wrong_value(at: &At<'_>, expected: &'static str, found: &Value) -> MetadataError {
     let error = MetadataError::rule(Class::BadTag, at, expected, "another value");
     error.showing(match found {
@@ -235,7 +235,7 @@ pub(super) fn wrong_value(at: &At<'_>, expected: &'static str, found: &Value) ->
     })
 }
 
-/// `x` as a number of a document.
+/// Returns `x` as a number of a document. JSON has none that is not finite, which writers refuse before: it becomes null.
 pub(super) fn float(x: f64) -> Value {
     Number::from_f64(x).map_or(Value::Null, Value::Number)
 }

@@ -35,7 +35,7 @@ pub struct GroupDoc {
 }
 
 impl GroupDoc {
-    /// A group with these attributes.
+    /// Makes a group with these attributes.
     #[must_use]
     pub fn new(attributes: Object) -> Self {
         Self { attributes, extras: Object::new() }
@@ -61,7 +61,7 @@ impl GroupDoc {
         Self::read(Fields::from_value(&At::Document, value)?)
     }
 
-    /// The text of the document.
+    /// Prints the document.
     #[must_use]
     pub fn print(&self) -> String {
         let put = Put::new().put("zarr_format", 3).put("node_type", "group");

@@ -8,6 +8,9 @@
 //!   made, and nothing recurses on the input.
 //! * Whole numbers stay whole where 64 bits hold them and become floats beyond.
 //!
+//! A place in the text is a few bytes past its end at most, so that `saturating_add` to one is plain
+//! addition.
+//!
 //! The presence list of an array document may be longer than all else together, so it is taken out
 //! of the values on the way, as a [`KeyList`].
 //!
@@ -57,7 +60,7 @@ impl Limits {
     pub const ARRAY: Self = Self { bytes: 1 << 28, depth: 64, values: 1 << 20 };
 }
 
-/// The values of a document, and its presence list when there is one and it was asked for.
+/// Reads the values of a document, and its presence list when there is one and it was asked for.
 ///
 /// # Errors
 ///
@@ -78,7 +81,7 @@ pub(super) struct Parsed {
     pub(super) printed: Option<Range<usize>>,
 }
 
-/// As [`parse`], and where the presence list is.
+/// Reads as [`parse`] does, and finds where the presence list is.
 pub(super) fn parse_with_place(
     text: &[u8],
     limits: &Limits,
@@ -143,7 +146,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A value that is complete as soon as it starts, or `None` once a list or object is open.
+    /// Reads a value that is complete as soon as it starts, or returns `None` once a list or object is open.
     fn start(&mut self) -> Result<Option<Value>, MetadataError> {
         self.space();
         let Some(byte) = self.peek() else { return Err(self.cut("a value")) };
@@ -243,7 +246,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The next key of the innermost object, and the colon after it.
+    /// Reads the next key of the innermost object, and the colon after it.
     fn key(&mut self) -> Result<(), MetadataError> {
         self.space();
         match self.peek() {
@@ -270,7 +273,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The text of a string, from its first quote to past its last.
+    /// Reads the text of a string, from its first quote to past its last.
     fn string(&mut self) -> Result<String, MetadataError> {
         self.at = self.at.saturating_add(1);
         let mut text = String::new();
@@ -281,7 +284,7 @@ impl Parser<'_> {
                 self.at = self.text.len();
                 return Err(self.cut("the end of a string"));
             };
-            text.push_str(rest.get(..run).unwrap_or_default());
+            text.push_str(rest.get(..run).unwrap_or_default()); // `run` is at a character of one byte
             self.at = self.at.saturating_add(run);
             match self.peek() {
                 Some(b'"') => {
@@ -294,7 +297,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One character that is written with a backslash.
+    /// Reads one character that is written with a backslash.
     fn escape(&mut self) -> Result<char, MetadataError> {
         let letter = self.text.as_bytes().get(self.at.saturating_add(1)).copied();
         let plain = match letter {
@@ -312,7 +315,7 @@ impl Parser<'_> {
         Ok(plain)
     }
 
-    /// `\uXXXX`, or two of them that make one character.
+    /// Reads `\uXXXX`, or two of them that make one character.
     fn unicode(&mut self) -> Result<char, MetadataError> {
         let first = self.hex(self.at);
         let (unit, len) = match first {
@@ -320,8 +323,8 @@ impl Parser<'_> {
                 let low = self.hex(self.at.saturating_add(6));
                 let low = low.filter(|low| (0xdc00..=0xdfff).contains(low));
                 let pair = low.map(|low| {
-                    let high = high.saturating_sub(0xd800) << 10;
-                    high.saturating_add(low.saturating_sub(0xdc00)).saturating_add(0x1_0000)
+                    // ten bits of each
+                    ((high & 0x3ff) << 10 | (low & 0x3ff)).saturating_add(0x1_0000)
                 });
                 (pair, 12)
             }
@@ -334,7 +337,7 @@ impl Parser<'_> {
         Ok(c)
     }
 
-    /// The unit of a `\uXXXX` that starts at `at`.
+    /// Reads the unit of a `\uXXXX` that starts at `at`.
     fn hex(&self, at: usize) -> Option<u32> {
         let digits = self.text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
         let all = digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -349,7 +352,7 @@ impl Parser<'_> {
         let Some((len, whole)) = number_len(rest.as_bytes()) else {
             return Err(self.unexpected("a number"));
         };
-        let digits = rest.get(..len).unwrap_or_default();
+        let digits = rest.get(..len).unwrap_or_default(); // all of one byte
         let exact = if whole { exact_number(digits) } else { None };
         let number = match exact {
             Some(number) => number,
@@ -368,6 +371,7 @@ impl Parser<'_> {
     fn word(&mut self) -> Result<Value, MetadataError> {
         let rest = self.remaining_text();
         let end = rest.bytes().position(|b| !(b.is_ascii_alphanumeric() || b == b'-'));
+        // `end` is behind characters of one byte.
         let word = end.map_or(rest, |end| rest.get(..end).unwrap_or_default());
         let value = match word {
             "null" => Value::Null,
@@ -383,7 +387,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// Past the opening bracket, and past `end` too when nothing is between them.
+    /// Goes past the opening bracket, and past `end` too when nothing is between them.
     fn closes(&mut self, end: u8) -> bool {
         self.at = self.at.saturating_add(1);
         self.space();
@@ -400,6 +404,7 @@ impl Parser<'_> {
         self.at = self.at.saturating_add(run);
     }
 
+    /// Returns the text from here on: `at` is never inside a character.
     fn remaining_text(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -408,7 +413,7 @@ impl Parser<'_> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Whether the list that starts here is `attributes.nonempty_chunks`.
+    /// Returns whether the list that starts here is `attributes.nonempty_chunks`.
     fn at_presence(&self) -> bool {
         let [Open::Object(_, first), Open::Object(_, second)] = self.open.as_slice() else {
             return false;
@@ -417,7 +422,7 @@ impl Parser<'_> {
     }
 
     fn charge(&mut self, values: u64) -> Result<(), MetadataError> {
-        self.values = self.values.saturating_add(values);
+        self.values = self.values.saturating_add(values); // compared with the cap
         if self.values > self.limits.values {
             let expected = Expected::AtMost(self.limits.values.into());
             return Err(self.refuse(Class::LimitExceeded, expected, self.values));
@@ -473,10 +478,10 @@ impl Parser<'_> {
     }
 }
 
-/// Bytes of the number at the front of `text`, and whether it is written without point and exponent.
+/// Counts the bytes of the number at the front of `text`, and tells whether it is written without point and exponent.
 fn number_len(text: &[u8]) -> Option<(usize, bool)> {
     let digits = |from: usize| {
-        let run = text.get(from..).unwrap_or_default();
+        let run = text.get(from..).unwrap_or_default(); // none past the end
         let run = run.iter().take_while(|b| b.is_ascii_digit()).count();
         if run > 0 { Some(from.saturating_add(run)) } else { None }
     };
@@ -498,7 +503,7 @@ fn number_len(text: &[u8]) -> Option<(usize, bool)> {
     Some((end, whole))
 }
 
-/// A whole number of up to 64 bits.
+/// Reads a whole number of up to 64 bits.
 fn exact_number(digits: &str) -> Option<Number> {
     match digits.parse::<i64>() {
         Ok(n) => Some(n.into()),

@@ -39,7 +39,7 @@ enum Keys {
 }
 
 impl KeyList {
-    /// The list whose opening bracket `text` starts with, and the bytes it takes with its brackets.
+    /// Reads the list whose opening bracket `text` starts with, and counts the bytes it takes with its brackets.
     ///
     /// `None` where it is not printed as writers do: it may be a list all the same.
     pub(super) fn printed(text: &str) -> Option<(Self, usize)> {
@@ -50,7 +50,7 @@ impl KeyList {
         Some((Self(Keys::Printed { text, len }), end.saturating_add(1)))
     }
 
-    /// How many keys there are.
+    /// Returns how many keys there are.
     #[must_use]
     pub const fn len(&self) -> usize {
         match &self.0 {
@@ -59,19 +59,19 @@ impl KeyList {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Key `i`, or `None` past the end. In a list of a document those before it are walked over.
+    /// Returns key `i`, or `None` past the end. In a list of a document those before it are walked over.
     #[must_use]
     pub fn get(&self, i: usize) -> Option<&str> {
         self.iter().nth(i)
     }
 
-    /// The keys, in the order of the document.
+    /// Returns an iterator over the keys, in the order of the document.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         let mut start = 0;
         (0..self.len()).map(move |i| {
@@ -81,7 +81,8 @@ impl KeyList {
         })
     }
 
-    /// Key `i`, which lies at `start` or soon after, and where the one after it may be looked for.
+    /// Returns key `i`, which lies at `start` or soon after, and where the one after it may be looked for: places in `text`,
+    /// so that no sum saturates.
     fn cut(&self, i: usize, start: usize) -> Option<(&str, usize)> {
         match &self.0 {
             Keys::Printed { text, .. } => {

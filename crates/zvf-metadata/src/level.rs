@@ -80,7 +80,7 @@ pub struct LevelDoc {
 }
 
 impl LevelDoc {
-    /// Level `level` without anything in it.
+    /// Describes level `level` without anything in it.
     #[must_use]
     pub fn new(level: u32) -> Self {
         Self {
@@ -137,14 +137,14 @@ impl LevelDoc {
         })
     }
 
-    /// Whether the level is an addition to the next coarser one.
+    /// Returns whether the level is an addition to the next coarser one.
     #[must_use]
     pub fn is_additive(&self) -> bool {
         self.refinement == Some(Token::Known(Refinement::Add))
     }
 
-    /// How far the geometry of this level may lie from that of level 0, in world units, where whoever made
-    /// the level said so.
+    /// Returns how far the geometry of this level may lie from that of level 0, in world units, where whoever made the
+    /// level said so.
     ///
     /// ```
     /// use zvf_metadata::LevelDoc;
@@ -162,7 +162,7 @@ impl LevelDoc {
         self.extras.get("zvf.coarsening")?.get("geometric_error")?.as_f64()
     }
 
-    /// The group with this level's attributes.
+    /// Makes the group with this level's attributes.
     #[must_use]
     pub fn to_group(&self) -> GroupDoc {
         let put = Put::new().put(BLOCK, self.to_block());
@@ -174,7 +174,7 @@ impl LevelDoc {
         }
     }
 
-    /// The text of the document.
+    /// Prints the document.
     #[must_use]
     pub fn print(&self) -> String {
         self.to_group().print()

@@ -38,13 +38,13 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis in space without a unit.
+    /// Makes an axis in space without a unit.
     #[must_use]
     pub fn space(name: &str) -> Self {
         Self { name: name.to_owned(), kind: "space".to_owned(), unit: None, extras: Object::new() }
     }
 
-    /// The first `n` of `x`, `y`, `z`, `w`; `None` where more axes need names of their own.
+    /// Makes the first `n` of `x`, `y`, `z`, `w`; `None` where more axes need names of their own.
     #[must_use]
     pub fn spatial(n: usize) -> Option<Vec<Self>> {
         Some(["x", "y", "z", "w"].get(..n)?.iter().map(|name| Self::space(name)).collect())
@@ -92,7 +92,7 @@ pub struct Multiscale {
 }
 
 impl Multiscale {
-    /// A block without levels.
+    /// Makes a block without levels.
     #[must_use]
     pub fn new(axes: Vec<Axis>) -> Self {
         let metadata = Put::new().put("format", "zarr_vectors").with_extras(&Object::new());
@@ -106,7 +106,7 @@ impl Multiscale {
         }
     }
 
-    /// The entry of the level under `path`.
+    /// Finds the entry of the level under `path`.
     #[must_use]
     pub fn dataset(&self, path: &str) -> Option<&Dataset> {
         self.datasets.iter().find(|dataset| dataset.path == path)
@@ -150,7 +150,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// An entry with a scale, and with a translation unless that is zero on every axis.
+    /// Makes an entry with a scale, and with a translation unless that is zero on every axis.
     #[must_use]
     pub fn new(path: &str, scale: Vec<f64>, translation: Vec<f64>) -> Self {
         let mut transformations = vec![Transformation::Scale(scale)];
@@ -160,7 +160,7 @@ impl Dataset {
         Self { path: path.to_string(), transformations, extras: Object::new() }
     }
 
-    /// The first scale.
+    /// Returns the first scale.
     #[must_use]
     pub fn scale(&self) -> Option<&[f64]> {
         self.transformations.iter().find_map(|transformation| match transformation {
@@ -169,7 +169,7 @@ impl Dataset {
         })
     }
 
-    /// The first translation.
+    /// Returns the first translation.
     #[must_use]
     pub fn translation(&self) -> Option<&[f64]> {
         self.transformations.iter().find_map(|transformation| match transformation {

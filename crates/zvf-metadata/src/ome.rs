@@ -41,7 +41,7 @@ pub struct Ome {
 }
 
 impl Ome {
-    /// The node of a store with these axes and levels.
+    /// Makes the node of a store with these axes and levels.
     #[must_use]
     pub fn new<'a>(name: &str, axes: &[Axis], levels: impl IntoIterator<Item = &'a str>) -> Self {
         let none = Object::new();
@@ -61,7 +61,7 @@ impl Ome {
         }
     }
 
-    /// What a store in a folder of this name is called.
+    /// Returns what a store in a folder of this name is called.
     #[must_use]
     pub fn store_name(folder: &str) -> &str {
         let stem = [".zarrvectors", ".zv", ".zarr"].iter().find_map(|end| folder.strip_suffix(end));
@@ -91,7 +91,7 @@ impl Ome {
         })
     }
 
-    /// The value of the key `ome`.
+    /// Returns the value of the key `ome`.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let nodes: Vec<_> = self.nodes.iter().map(OmeNode::to_value).collect();
@@ -116,7 +116,7 @@ pub struct OmeNode {
 }
 
 impl OmeNode {
-    /// The node of the level under `name`.
+    /// Makes the node of the level under `name`.
     #[must_use]
     pub fn level(name: &str) -> Self {
         Self { kind: "zv:level".to_owned(), name: name.to_owned(), extras: Object::new() }

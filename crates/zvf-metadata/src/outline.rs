@@ -54,8 +54,8 @@ impl ArrayDoc {
         Some(doc)
     }
 
-    /// Whether `outline` is what [`outline`](Self::outline) has to make of this document: all but the presence
-    /// list is the same, and there is one.
+    /// Returns whether `outline` is what [`outline`](Self::outline) has to make of this document: all but the presence list
+    /// is the same, and there is one.
     #[must_use]
     pub fn has_outline(&self, outline: &Self) -> bool {
         // Named one by one, so that a field that is added is compared too.

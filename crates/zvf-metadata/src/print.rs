@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Object;
 use super::keys::KeyList;
 
-/// The text of one value.
+/// Prints one value.
 ///
 /// ```
 /// use zvf_metadata::print;
@@ -25,7 +25,7 @@ pub fn print(value: &Value) -> String {
     out
 }
 
-/// The text of an object whose key `attributes` holds a presence list that is no value.
+/// Prints an object whose key `attributes` holds a presence list that is no value.
 pub(super) fn print_with(object: &Object, presence: &KeyList) -> String {
     let mut out = String::from('{');
     for (i, (key, value)) in object.iter().enumerate() {

@@ -56,7 +56,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// A root without levels.
+    /// Makes a root without levels.
     #[must_use]
     pub fn new(zarr_vectors: ZarrVectors, axes: Vec<Axis>) -> Self {
         Self {
@@ -107,25 +107,25 @@ impl Root {
         })
     }
 
-    /// The axes; as many as the store has dimensions.
+    /// Returns the axes; as many as the store has dimensions.
     #[must_use]
     pub fn axes(&self) -> &[Axis] {
         self.multiscales.first().map_or(&[], |block| block.axes.as_slice())
     }
 
-    /// The first block of `multiscales`, to which levels are added.
+    /// Returns the first block of `multiscales`, to which levels are added.
     #[must_use]
     pub fn multiscale(&self) -> Option<&Multiscale> {
         self.multiscales.first()
     }
 
-    /// The node `ome` taken apart, or `None` where there is none.
+    /// Takes the node `ome` apart, or returns `None` where there is none.
     #[must_use]
     pub fn ome(&self) -> Option<Result<Ome, MetadataError>> {
         self.ome.clone().map(Ome::parse)
     }
 
-    /// The group with this root's attributes.
+    /// Makes the group with this root's attributes.
     #[must_use]
     pub fn to_group(&self) -> GroupDoc {
         let blocks: Vec<_> = self.multiscales.iter().map(Multiscale::to_value).collect();
@@ -139,7 +139,7 @@ impl Root {
         }
     }
 
-    /// The text of the document.
+    /// Prints the document.
     #[must_use]
     pub fn print(&self) -> String {
         self.to_group().print()
@@ -196,7 +196,7 @@ pub struct ZarrVectors {
 }
 
 impl ZarrVectors {
-    /// The block of a fresh store.
+    /// Makes the block of a fresh store.
     #[must_use]
     pub fn new(chunk_shape: Vec<f64>, bounds: [Vec<f64>; 2]) -> Self {
         Self {
@@ -221,49 +221,49 @@ impl ZarrVectors {
         }
     }
 
-    /// Size of a bin of level 0: a chunk, unless something smaller is said.
+    /// Returns the size of a bin of level 0: a chunk, unless something smaller is said.
     #[must_use]
     pub fn base_bin_shape(&self) -> &[f64] {
         self.base_bin_shape.as_deref().unwrap_or(&self.chunk_shape)
     }
 
-    /// How links inside fragments are known; `implicit_sequential` unless said.
+    /// Returns how links inside fragments are known; `implicit_sequential` unless said.
     #[must_use]
     pub fn links_convention(&self) -> Token<LinksConvention> {
         self.links_convention.clone().unwrap_or(Token::Known(LinksConvention::ImplicitSequential))
     }
 
-    /// What joins geometry across chunks; `explicit_links` unless said.
+    /// Returns what joins geometry across chunks; `explicit_links` unless said.
     #[must_use]
     pub fn cross_chunk_strategy(&self) -> Token<CrossChunkStrategy> {
         self.cross_chunk_strategy.clone().unwrap_or(Token::Known(CrossChunkStrategy::ExplicitLinks))
     }
 
-    /// Levels linked up and down; 1 unless said.
+    /// Returns how many levels are linked up and down; 1 unless said.
     #[must_use]
     pub fn cross_level_depth(&self) -> i64 {
         self.cross_level_depth.unwrap_or(1)
     }
 
-    /// Which links between levels are stored; `explicit` unless said.
+    /// Returns which links between levels are stored; `explicit` unless said.
     #[must_use]
     pub fn cross_level_storage(&self) -> Token<CrossLevelStorage> {
         self.cross_level_storage.clone().unwrap_or(Token::Known(CrossLevelStorage::Explicit))
     }
 
-    /// The pyramid's policy; 8 unless said.
+    /// Returns the pyramid's policy; 8 unless said.
     #[must_use]
     pub fn reduction_factor(&self) -> i64 {
         self.reduction_factor.unwrap_or(8)
     }
 
-    /// The declared attributes taken apart, or `None` where none are.
+    /// Takes the declared attributes apart, or returns `None` where none are.
     #[must_use]
     pub fn attribute_specs(&self) -> Option<Result<AttributeSpecs, MetadataError>> {
         self.attribute_specs.clone().map(AttributeSpecs::parse)
     }
 
-    /// Whether `capability` is announced or required.
+    /// Returns whether `capability` is announced or required.
     #[must_use]
     pub fn has(&self, capability: Capability) -> bool {
         let all = self.format_capabilities.iter().chain(&self.required_capabilities);
@@ -323,7 +323,7 @@ impl ZarrVectors {
     }
 }
 
-/// A list of numbers of a document.
+/// Returns a list of numbers as a value of a document.
 pub(super) fn floats(list: &[f64]) -> Value {
     Value::Array(list.iter().copied().map(float).collect())
 }

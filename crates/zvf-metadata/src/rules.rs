@@ -63,7 +63,7 @@ pub enum MetadataRule {
 }
 
 impl MetadataRule {
-    /// The id, as reports print it.
+    /// Returns the id, as reports print it.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -117,7 +117,7 @@ pub struct MetadataFinding {
     pub error: MetadataError,
 }
 
-/// Everything that is wrong with the documents of a store. Each level comes with the name of its
+/// Finds everything that is wrong with the documents of a store. Each level comes with the name of its
 /// group.
 #[must_use]
 pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFinding> {
@@ -162,7 +162,7 @@ pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFindin
     findings
 }
 
-/// Rule M19 for the name of an attribute array: letters, digits and underscores.
+/// Checks rule M19 for the name of an attribute array: letters, digits and underscores.
 ///
 /// ```
 /// use zvf_metadata::validate_attribute_name;
@@ -261,7 +261,7 @@ fn root_invariants(root: &Root, faults: &mut Vec<MetadataError>) {
     }
 }
 
-/// Two axes or more, two in space, and an order of kinds.
+/// Checks for two axes or more, two in space, and an order of kinds.
 fn axis_kinds(root: &Root, faults: &mut Vec<MetadataError>) {
     let blocks = At::Document.key("multiscales");
     let block = blocks.item(0);
@@ -278,11 +278,9 @@ fn axis_kinds(root: &Root, faults: &mut Vec<MetadataError>) {
         "space" => 3,
         _ => 2,
     };
-    for (i, pair) in all.windows(2).enumerate() {
-        if let [before, after] = pair
-            && rank(&before.kind) > rank(&after.kind)
-        {
-            let at = list.item(i.saturating_add(1));
+    for (i, [before, after]) in (1..).zip(all.array_windows::<2>()) {
+        if rank(&before.kind) > rank(&after.kind) {
+            let at = list.item(i);
             let rule = "time before channel before others before space";
             let error = MetadataError::rule(Class::NonCanonical, &at.key("type"), rule, "another");
             faults.push(error.saying(&after.kind));
@@ -328,8 +326,8 @@ fn declared_names(root: &Root, faults: &mut Vec<MetadataError>) {
     faults.extend(names.filter_map(|(name, _)| validate_attribute_name(name)));
 }
 
-/// Bins of which chunks are whole multiples. Bins larger than chunks, which are in no reader's way, are
-/// [`Class::NonCanonical`].
+/// Finds the bins of which chunks are no whole multiples. Bins larger than chunks, which are in no
+/// reader's way, are [`Class::NonCanonical`].
 fn level_bins(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
     let larger = chunk.iter().zip(bins).any(|(chunk, bin)| bin > chunk);
     if !larger {
@@ -462,7 +460,7 @@ fn level_invariants(
     faults
 }
 
-/// Rule M16.
+/// Checks rule M16.
 fn datasets(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataError> {
     let mut faults = Vec::new();
     let Some(multiscale) = root.multiscale() else { return faults };

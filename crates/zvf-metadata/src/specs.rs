@@ -52,14 +52,14 @@ impl AttributeSpecs {
         Ok(Self { scopes: scopes.collect::<Result<_, MetadataError>>()? })
     }
 
-    /// The declaration of `name` in `scope`.
+    /// Finds the declaration of `name` in `scope`.
     #[must_use]
     pub fn find(&self, scope: &str, name: &str) -> Option<&AttributeSpec> {
         let (_, names) = self.scopes.iter().find(|(s, _)| s == scope)?;
         names.iter().find(|(n, _)| n == name).map(|(_, spec)| spec)
     }
 
-    /// The value of the key `attribute_specs`.
+    /// Returns the value of the key `attribute_specs`.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let scopes = self.scopes.iter().map(|(scope, names)| {
@@ -88,7 +88,7 @@ pub struct AttributeSpec {
 }
 
 impl AttributeSpec {
-    /// One column of this type.
+    /// Describes one column of this type.
     #[must_use]
     pub fn new(dtype: &str) -> Self {
         Self {

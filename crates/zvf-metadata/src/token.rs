@@ -54,14 +54,14 @@ mod sealed {
 }
 
 impl<K: Vocabulary> Token<K> {
-    /// The word spelled `text`.
+    /// Finds the word spelled `text`.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         let word = K::WORDS.iter().find(|(_, spelling)| *spelling == text);
         word.map_or_else(|| Self::Other(text.to_owned()), |&(word, _)| Self::Known(word))
     }
 
-    /// The word, when it is in the vocabulary.
+    /// Returns the word, when it is in the vocabulary.
     #[must_use]
     pub const fn known_word(&self) -> Option<K> {
         match self {
@@ -70,7 +70,7 @@ impl<K: Vocabulary> Token<K> {
         }
     }
 
-    /// The spelling.
+    /// Returns the spelling.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {

@@ -40,7 +40,7 @@ pub enum LayoutFamily {
 }
 
 impl LayoutFamily {
-    /// The letters the specification uses.
+    /// Returns the letters the specification uses.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,19 +78,19 @@ impl Version {
     /// The newest version that is described, and the one that is written.
     pub const KNOWN: Self = Self::new(0, 9, 2);
 
-    /// A version of three numbers.
+    /// Makes a version of three numbers.
     #[must_use]
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { numbers: [major, minor, patch], parts: 3 }
     }
 
-    /// The three numbers; those not spelled are 0.
+    /// Returns the three numbers; those not spelled are 0.
     #[must_use]
     pub const fn numbers(self) -> [u32; 3] {
         self.numbers
     }
 
-    /// The layout family, or `None` below 0.6.
+    /// Returns the layout family, or `None` below 0.6.
     #[must_use]
     pub fn family(self) -> Option<LayoutFamily> {
         if self.numbers >= [0, 9, 0] {
@@ -106,13 +106,13 @@ impl Version {
         }
     }
 
-    /// Whether it is newer than every version described: worth a warning, no reason to refuse.
+    /// Returns whether it is newer than every version described: worth a warning, no reason to refuse.
     #[must_use]
     pub fn is_newer_than_known(self) -> bool {
         self.numbers > Self::KNOWN.numbers
     }
 
-    /// The layout family.
+    /// Returns the layout family, which must be one.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl Version {
             let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
             let number = part.parse().ok().filter(|_| digits).ok_or_else(refuse)?;
             *slots.next().ok_or_else(refuse)? = number;
-            version.parts = version.parts.saturating_add(1);
+            version.parts = version.parts.saturating_add(1); // at most 3
         }
         Ok(version)
     }

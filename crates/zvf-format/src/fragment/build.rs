@@ -34,7 +34,7 @@ pub struct FragmentIndexBuilder {
 }
 
 impl FragmentIndexBuilder {
-    /// No fragments yet.
+    /// Begins without fragments.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -70,6 +70,7 @@ impl FragmentIndexBuilder {
         if let Some(row) = rows.iter().find(|row| i64::try_from(**row).is_err()) {
             return Err(refuse(Class::Overflow, "index", i64::MAX.into(), (*row).into()));
         }
+        // compared with the cap
         let total = u64::from(self.total).saturating_add(num::to_u64(rows.len()));
         let Ok(total) = u32::try_from(total) else {
             return Err(refuse(Class::LimitExceeded, "csr", u32::MAX.into(), total.into()));
@@ -93,10 +94,11 @@ impl FragmentIndexBuilder {
         }
     }
 
-    /// The blob.
+    /// Returns the blob.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let ranges = self.bitmap.iter().fold(0_u32, |sum, w| sum.saturating_add(w.count_ones()));
+        // No more bits are set than there are fragments.
+        let ranges: u32 = self.bitmap.iter().map(|word| word.count_ones()).sum();
         let mut blob = Vec::new();
         blob.extend_from_slice(&MAGIC);
         blob.extend_from_slice(&VERSION.to_le_bytes());
@@ -130,7 +132,7 @@ impl FragmentIndexBuilder {
     }
 }
 
-/// The first of `rows` when they ascend by one and can be stored as a range.
+/// Returns the first of `rows` when they ascend by one and can be stored as a range.
 fn consecutive(rows: &[u64]) -> Option<u64> {
     let start = *rows.first()?;
     let ascends = rows.array_windows().all(|[a, b]| a.checked_add(1) == Some(*b));

@@ -40,7 +40,7 @@ pub(super) fn header(cur: &mut Cursor<'_>) -> Result<[u32; 2], FormatError> {
     Ok([fragments, ranges])
 }
 
-/// As many bits as there are ranges, counted among the first F only.
+/// Checks that there are as many bits as ranges, counted among the first F only.
 pub(super) fn bitmap(
     cur: &Cursor<'_>,
     bitmap: &Items<'_, U64>,
@@ -50,9 +50,8 @@ pub(super) fn bitmap(
     let Some((last, full)) = bitmap.items.split_last() else {
         return Ok(()); // F = 0, and R is not larger
     };
-    let last = (last.get() & used_bits(fragments)).count_ones();
-    let full: u64 = full.iter().map(|word| u64::from(word.get().count_ones())).sum();
-    let set = full.saturating_add(last.into());
+    let words = full.iter().map(|word| word.get()).chain([last.get() & used_bits(fragments)]);
+    let set: u64 = words.map(|word| u64::from(word.count_ones())).sum();
     if set == num::to_u64(ranges) {
         return Ok(());
     }
@@ -60,11 +59,11 @@ pub(super) fn bitmap(
     Err(cur.refuse(Class::CountMismatch, "set bits of the bitmap", bitmap.at, expected, set))
 }
 
-/// The bounds of the lists start at 0 and never descend.
+/// Checks that the bounds of the lists start at 0 and never descend.
 pub(super) fn csr(cur: &Cursor<'_>, csr: &Items<'_, U32>) -> Result<(), FormatError> {
     let descends = |bad, (a, b): (&U32, &U32)| bad | (a.get() > b.get());
     let pairs = csr.items.iter().zip(csr.items.iter().skip(1));
-    let first = csr.items.first().map_or(0, |bound| bound.get());
+    let first = csr.items.first().map_or(0, |bound| bound.get()); // none when F = 0
     if first == 0 && !pairs.fold(false, descends) {
         return Ok(());
     }
@@ -79,7 +78,7 @@ pub(super) fn csr(cur: &Cursor<'_>, csr: &Items<'_, U32>) -> Result<(), FormatEr
     Ok(())
 }
 
-/// No start and no count is negative, and no range ends past `i64::MAX`.
+/// Checks that no start and no count is negative, and that no range ends past `i64::MAX`.
 pub(super) fn ranges(cur: &Cursor<'_>, ranges: &Items<'_, [I64; 2]>) -> Result<(), FormatError> {
     // With neither term negative, a sum that wraps is negative: one sign bit tells all three faults.
     let signs = ranges.items.iter().fold(0, |signs, [start, count]| {
@@ -104,7 +103,7 @@ pub(super) fn ranges(cur: &Cursor<'_>, ranges: &Items<'_, [I64; 2]>) -> Result<(
     Ok(())
 }
 
-/// No listed row is negative.
+/// Checks that no listed row is negative.
 pub(super) fn indices(cur: &Cursor<'_>, indices: &Items<'_, I64>) -> Result<(), FormatError> {
     if indices.items.iter().fold(0, |signs, row| signs | row.get()) >= 0 {
         return Ok(());

@@ -88,8 +88,8 @@ impl<'a> FragmentIndex<'a> {
         Self::read(blob, true)
     }
 
-    /// The view of a `blob` that [`parse`](Self::parse) took before: what takes as long as there are fragments is not
-    /// checked again. Of any other blob it shows what is there, or that it is none; nothing of it may be relied on.
+    /// Returns the view of a `blob` that [`parse`](Self::parse) took before: what takes as long as there are fragments is
+    /// not checked again. Of any other blob it shows what is there, or that it is none; nothing of it may be relied on.
     ///
     /// ```
     /// use zvf_format::fragment::FragmentIndex;
@@ -118,7 +118,7 @@ impl<'a> FragmentIndex<'a> {
         if check {
             check::bitmap(&cur, &bitmap, fragments, ranges.items.len())?;
         }
-        let total = csr.items.last().map_or(0, |bound| bound.get());
+        let total = csr.items.last().map_or(0, |bound| bound.get()); // no bounds when F = 0
         let indices = cur.array::<I64>("indices", total.into())?;
 
         if check {
@@ -136,7 +136,7 @@ impl<'a> FragmentIndex<'a> {
         })
     }
 
-    /// [`parse`](Self::parse), and no [`lints`](Self::lints) either.
+    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl<'a> FragmentIndex<'a> {
         Ok(view)
     }
 
-    /// Set bits past F, and bytes after the end.
+    /// Lists set bits past F, and bytes after the end.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -168,20 +168,20 @@ impl<'a> FragmentIndex<'a> {
         lints
     }
 
-    /// How many fragments there are, empty ones included; a `u64`, as the blob counts them.
+    /// Returns how many fragments there are, empty ones included; a `u64`, as the blob counts them.
     #[must_use]
     pub const fn len(&self) -> u64 {
         num::to_u64(num::usize_from_u32(self.fragments))
     }
 
-    /// Whether there is no fragment.
+    /// Returns whether there is no fragment.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.fragments == 0
     }
 
-    /// Fragment `f`, or `None` past the end. Counts bits up to `f`: linear in `f / 64`, unless all
-    /// fragments are of one kind. For many look-ups in one index there is a [`RankTable`].
+    /// Returns fragment `f`, or `None` past the end. Counts bits up to `f`: linear in `f / 64`, unless
+    /// all fragments are of one kind. For many look-ups in one index there is a [`RankTable`].
     #[must_use]
     pub fn get(&self, f: u64) -> Option<Fragment<'a>> {
         let (word, bit) = self.locate(f)?;
@@ -195,45 +195,46 @@ impl<'a> FragmentIndex<'a> {
         self.fragment_at_bit(f, word, bit, before)
     }
 
-    /// Whether fragment `f` is a range, or `None` past the end.
+    /// Returns whether fragment `f` is a range, or `None` past the end.
     #[must_use]
     pub fn is_range(&self, f: u64) -> Option<bool> {
         let (word, bit) = self.locate(f)?;
         Some(self.bitmap.get(word)?.get() & bit != 0)
     }
 
-    /// How many rows fragment `f` has, or `None` past the end.
+    /// Returns how many rows fragment `f` has, or `None` past the end.
     #[must_use]
     pub fn row_count(&self, f: u64) -> Option<u64> {
         self.get(f).map(|fragment| fragment.len())
     }
 
-    /// The fragments in order.
+    /// Returns an iterator over the fragments in order.
     #[must_use]
     pub fn iter(&self) -> Fragments<'a> {
         Fragments::new(self)
     }
 
-    /// How many rows all fragments have together, those shared counted each time; `None` when that
-    /// leaves `u64`.
+    /// Returns how many rows all fragments have together, those shared counted each time; `None` when
+    /// that leaves `u64`.
     #[must_use]
     pub fn rows_total(&self) -> Option<u64> {
         let listed = num::to_u64(self.indices.len());
         self.ranges.iter().try_fold(listed, |sum, [_, count]| sum.checked_add(natural(*count)))
     }
 
-    /// The first row number that no fragment reaches, as all above it: 0 when there are no fragments.
-    /// An empty range reaches up to its start.
+    /// Returns the first row number that no fragment reaches, as all above it: 0 when there are no
+    /// fragments. An empty range reaches up to its start.
     #[must_use]
     pub fn extent(&self) -> u64 {
+        // `parse` found no end past `i64::MAX`.
         let end = |[start, count]: &[I64; 2]| start.get().saturating_add(count.get());
         let ranges = self.ranges.iter().map(end).fold(0, i64::max);
         let listed = self.indices.iter().map(|row| row.get()).fold(-1, i64::max);
         ranges.cast_unsigned().max(listed.cast_unsigned().wrapping_add(1)) // -1 becomes 0
     }
 
-    /// Whether the fragments are ranges that cover the rows `0..n_rows` once and in order, so that the
-    /// payload as it is stored is the payload by fragment.
+    /// Returns whether the fragments are ranges that cover the rows `0..n_rows` once and in order, so
+    /// that the payload as it is stored is the payload by fragment.
     #[must_use]
     pub fn tiles(&self, n_rows: u64) -> bool {
         let mut next = 0;
@@ -277,13 +278,13 @@ impl<'a> FragmentIndex<'a> {
         Ok(()) // not reached: one of them made the extent
     }
 
-    /// The word of the bitmap that holds fragment `f`, and its bit there.
+    /// Returns the word of the bitmap that holds fragment `f`, and its bit there.
     fn locate(&self, f: u64) -> Option<(usize, u64)> {
         let (word, bit) = (f >> 6, 1_u64.rotate_left(u32::try_from(f & 63).ok()?));
         if f < self.len() { Some((num::checked_usize(word)?, bit)) } else { None }
     }
 
-    /// Fragment `f`, at `bit` of `word`, with `before` ranges in the words before.
+    /// Returns fragment `f`, at `bit` of `word`, with `before` ranges in the words before.
     fn fragment_at_bit(&self, f: u64, word: usize, bit: u64, before: u64) -> Option<Fragment<'a>> {
         let bits = self.bitmap.get(word)?.get();
         let below = bits & bit.wrapping_sub(1);
@@ -323,7 +324,7 @@ impl<'a> IntoIterator for &FragmentIndex<'a> {
     }
 }
 
-/// The bits of the last word of the bitmap that stand for fragments.
+/// Returns the bits of the last word of the bitmap that stand for fragments.
 const fn used_bits(fragments: u32) -> u64 {
     match fragments & 63 {
         0 => u64::MAX,
@@ -331,7 +332,7 @@ const fn used_bits(fragments: u32) -> u64 {
     }
 }
 
-/// A number that `parse` found not to be negative.
+/// Returns a number that `parse` found not to be negative.
 const fn natural(n: I64) -> u64 {
     n.get().cast_unsigned()
 }

@@ -42,7 +42,7 @@ impl RankTable {
         Self { before: words.collect() }
     }
 
-    /// Fragment `f` of `index`, or `None` past the end.
+    /// Returns fragment `f` of `index`, or `None` past the end.
     #[must_use]
     pub fn get<'a>(&self, index: &FragmentIndex<'a>, f: u64) -> Option<Fragment<'a>> {
         let (word, bit) = index.locate(f)?;

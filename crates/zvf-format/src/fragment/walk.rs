@@ -37,8 +37,8 @@ pub enum Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// How many rows there are, repeated ones counted each time; a `u64`, because a range of a few bytes can stand for more
-    /// than memory holds.
+    /// Returns how many rows there are, repeated ones counted each time; a `u64`, because a range of a few bytes can stand
+    /// for more than memory holds.
     #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
@@ -47,13 +47,13 @@ impl<'a> Fragment<'a> {
         }
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The rows in order, made one by one.
+    /// Returns an iterator over the rows in order, made one by one.
     #[must_use]
     pub fn rows(&self) -> Numbers<'a> {
         match self {
@@ -62,7 +62,7 @@ impl<'a> Fragment<'a> {
         }
     }
 
-    /// The rows in order, when there are no more than `cap`: what to ask before collecting them.
+    /// Returns the rows in order, when there are no more than `cap`: what to ask before collecting them.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl<'a> Fragments<'a> {
             in_word: 0,
             after: index.fragments,
             ranges: index.ranges.iter(),
-            csr: index.csr.get(1..).unwrap_or_default().iter(),
+            csr: index.csr.get(1..).unwrap_or_default().iter(), // no bounds when F = 0
             from: 0,
             indices: index.indices,
         }
@@ -129,7 +129,7 @@ impl<'a> Fragments<'a> {
 
     fn list(&mut self) -> Option<Fragment<'a>> {
         let to = self.csr.next()?.get();
-        let n = num::usize_from_u32(to.saturating_sub(self.from));
+        let n = num::usize_from_u32(to.saturating_sub(self.from)); // bounds never descend
         let (list, rest) = self.indices.split_at_checked(n)?;
         (self.from, self.indices) = (to, rest);
         Some(Fragment::Rows(list))
@@ -145,13 +145,13 @@ impl<'a> Iterator for Fragments<'a> {
         }
         let is_range = self.word & 1 != 0;
         self.word >>= 1;
-        self.in_word = self.in_word.saturating_sub(1);
+        self.in_word = self.in_word.saturating_sub(1); // refilled when it was 0
         if is_range { self.ranges.next().map(range) } else { self.list() }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = num::usize_from_u32(self.in_word).checked_add(num::usize_from_u32(self.after));
-        (left.unwrap_or(usize::MAX), left)
+        let left = num::usize_from_u32(self.in_word.saturating_add(self.after)); // at most F
+        (left, Some(left))
     }
 }
 
@@ -211,7 +211,7 @@ impl Iterator for Numbers<'_> {
 
 impl FusedIterator for Numbers<'_> {}
 
-/// A stored range, which `parse` has checked.
+/// Returns a stored range, which `parse` has checked.
 pub(super) const fn range([start, count]: &[I64; 2]) -> Fragment<'static> {
     Fragment::Range { start: natural(*start), count: natural(*count) }
 }

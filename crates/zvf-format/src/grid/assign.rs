@@ -57,6 +57,7 @@ impl Bins {
             };
             let exact = tables.as_ref().is_some_and(|tables| tables.run(positions, chunks, bins));
             if !exact {
+                // inside the slice
                 let first = block.saturating_mul(num::to_u64(size_of::<[[T; D]; BLOCK]>()));
                 self.one_by_one(positions, chunks, bins).map_err(|error| error.shifted(first))?;
             }
@@ -73,6 +74,7 @@ impl Bins {
         let out = chunks.iter_mut().zip(bins);
         for (number, (position, (chunk, bin))) in (0_u64..).zip(positions.iter().zip(out)) {
             let (key, flat) = self.locate(&position.map(Into::into)).map_err(|error| {
+                // inside the block
                 error.shifted(number.saturating_mul(num::to_u64(size_of::<[T; D]>())))
             })?;
             for (to, from) in chunk.iter_mut().zip(key.components()) {
@@ -171,7 +173,7 @@ impl<const D: usize> Tables<D> {
     }
 }
 
-/// The largest whole number not above `x`, which is below [`LIMIT`].
+/// Returns the largest whole number not above `x`, which is below [`LIMIT`].
 fn floor(x: f64) -> f64 {
     let nearest = (x + ROUND) - ROUND;
     nearest - one_if(nearest > x)
@@ -181,7 +183,7 @@ fn one_if(condition: bool) -> f64 {
     if condition { 1.0 } else { 0.0 }
 }
 
-/// A whole number below [`LIMIT`] as an integer.
+/// Converts a whole number below [`LIMIT`] to an integer.
 fn to_i64(x: f64) -> i64 {
     let bits = (x + ROUND).to_bits().wrapping_sub(ROUND.to_bits()); // the sign wraps around
     bits.cast_signed()

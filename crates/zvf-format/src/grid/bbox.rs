@@ -5,6 +5,7 @@
 
 use super::{ChunkRange, ChunkShape, MAX_AXES, check_axes, floor_clamped, refuse, same_axes};
 use crate::error::{Class, Expected, FormatError};
+use crate::used;
 
 /// All positions between two corners, both included.
 ///
@@ -23,7 +24,7 @@ pub struct BoundingBox {
 }
 
 impl BoundingBox {
-    /// The box between two corners.
+    /// Makes the box between two corners.
     ///
     /// # Errors
     ///
@@ -48,32 +49,32 @@ impl BoundingBox {
         Ok(all)
     }
 
-    /// The lower corner.
+    /// Returns the lower corner.
     #[must_use]
     pub fn low(&self) -> &[f64] {
-        self.low.get(..self.axes()).unwrap_or_default()
+        used(&self.low, self.axes)
     }
 
-    /// The upper corner.
+    /// Returns the upper corner.
     #[must_use]
     pub fn high(&self) -> &[f64] {
-        self.high.get(..self.axes()).unwrap_or_default()
+        used(&self.high, self.axes)
     }
 
-    /// How many axes there are.
+    /// Returns how many axes there are.
     #[must_use]
     pub fn axes(&self) -> usize {
         self.axes.into()
     }
 
-    /// Whether a position lies inside or on a face. One of another rank does not, nor does a NaN.
+    /// Returns whether a position lies inside or on a face. One of another rank does not, nor does a NaN.
     #[must_use]
     pub fn contains(&self, position: &[f64]) -> bool {
         let mut faces = position.iter().zip(self.low().iter().zip(self.high()));
         position.len() == self.axes() && faces.all(|(x, (low, high))| low <= x && x <= high)
     }
 
-    /// The first and last multiple of `size` on an axis that the box reaches into.
+    /// Returns the first and last multiple of `size` on an axis that the box reaches into.
     pub(super) fn reach(&self, axis: usize, size: f64) -> Option<(i64, i64)> {
         let (low, high) = (self.low().get(axis)?, self.high().get(axis)?);
         Some((floor_clamped(*low, size), floor_clamped(*high, size)))
@@ -81,7 +82,7 @@ impl BoundingBox {
 }
 
 impl ChunkShape {
-    /// The chunks in which a position of the box can lie when its writer went by positions.
+    /// Returns the chunks in which a position of the box can lie when its writer went by positions.
     ///
     /// Where the level has bins, ask [`super::Bins::chunks_meeting`]: its writer may have gone by these.
     ///
@@ -90,6 +91,6 @@ impl ChunkShape {
     /// When the box has another rank.
     pub fn chunks_meeting(&self, bbox: &BoundingBox) -> Result<ChunkRange, FormatError> {
         same_axes("box", self.axes(), bbox.axes())?;
-        Ok(ChunkRange::from_fn(self.axes(), |axis| bbox.reach(axis, *self.sizes().get(axis)?)))
+        Ok(ChunkRange::from_fn(self.axes, |axis| bbox.reach(axis, *self.sizes().get(axis)?)))
     }
 }

@@ -6,7 +6,8 @@
 
 use super::{BoundingBox, ChunkRange, ChunkShape, MAX_AXES, floor, refuse, same_axes, whole_ratio};
 use crate::error::{Class, Expected, FormatError};
-use crate::key::ChunkKey;
+use crate::key::{ChunkKey, MAX_RANK};
+use crate::{num, used};
 
 /// A chunk shape divided into bins.
 ///
@@ -54,38 +55,39 @@ impl Bins {
         Ok(Self { chunk: *chunk, bin, per_chunk })
     }
 
-    /// One bin to a chunk: what a level without a bin shape has. Chunk by bin and chunk by position
-    /// are then the same.
+    /// Makes one bin of a chunk: what a level without a bin shape has. Chunk by bin and chunk by
+    /// position are then the same.
     #[must_use]
     pub const fn undivided(chunk: &ChunkShape) -> Self {
         Self { chunk: *chunk, bin: *chunk, per_chunk: [1; MAX_AXES] }
     }
 
-    /// The shape of a chunk.
+    /// Returns the shape of a chunk.
     #[must_use]
     pub const fn chunk_shape(&self) -> &ChunkShape {
         &self.chunk
     }
 
-    /// The size of a bin on each axis.
+    /// Returns the size of a bin on each axis.
     #[must_use]
     pub fn bin_shape(&self) -> &[f64] {
         self.bin.sizes()
     }
 
-    /// How many bins a chunk has on each axis; none is below one.
+    /// Returns how many bins a chunk has on each axis; none is below one.
     #[must_use]
     pub fn per_chunk(&self) -> &[i64] {
-        self.per_chunk.get(..self.chunk.axes()).unwrap_or_default()
+        used(&self.per_chunk, self.chunk.axes)
     }
 
-    /// How many bins a chunk has.
+    /// Returns how many bins a chunk has.
     #[must_use]
     pub fn count(&self) -> u64 {
+        // `new` found that the product fits.
         self.per_chunk.iter().fold(1, |all, n| all.saturating_mul(n.unsigned_abs()))
     }
 
-    /// The chunk of a position by its bin, and the flat index of that bin in the chunk.
+    /// Finds the chunk of a position by its bin, and the flat index of that bin in the chunk.
     ///
     /// # Errors
     ///
@@ -93,27 +95,25 @@ impl Bins {
     /// number of 64 bits.
     pub fn locate(&self, position: &[f64]) -> Result<(ChunkKey, u64), FormatError> {
         same_axes("position", self.chunk.axes(), position.len())?;
-        let (mut components, mut flat) = ([0; MAX_AXES], 0_u64);
+        let (mut components, mut flat) = ([0; MAX_RANK], 0);
         let axes = position.iter().zip(self.bin_shape()).zip(self.per_chunk());
         for (to, ((x, size), n)) in components.iter_mut().zip(axes) {
             let (chunk, local) = divide(floor(*x, *size)?, *n);
             *to = chunk;
-            flat = flat.saturating_mul(n.unsigned_abs()).saturating_add(local.unsigned_abs());
+            flat = add_axis(flat, *n, local);
         }
-        let axes = self.chunk.axes();
-        let key = ChunkKey::from_fn(axes, |axis| components.get(axis).copied().unwrap_or(0));
-        Ok((key, flat))
+        Ok((ChunkKey::from_checked(components, self.chunk.axes), flat))
     }
 
-    /// The chunks in which a position of the box can lie, whether its writer went by positions or by
-    /// bins.
+    /// Returns the chunks in which a position of the box can lie, whether its writer went by positions
+    /// or by bins.
     ///
     /// # Errors
     ///
     /// When the box has another rank.
     pub fn chunks_meeting(&self, bbox: &BoundingBox) -> Result<ChunkRange, FormatError> {
         let by_position = self.chunk.chunks_meeting(bbox)?;
-        Ok(ChunkRange::from_fn(self.chunk.axes(), |axis| {
+        Ok(ChunkRange::from_fn(self.chunk.axes, |axis| {
             let (low, high) = by_position.axis(axis)?;
             let (first, last) = bbox.reach(axis, *self.bin_shape().get(axis)?)?;
             let n = *self.per_chunk().get(axis)?;
@@ -121,8 +121,8 @@ impl Bins {
         }))
     }
 
-    /// The bins of a chunk in which a position of the box can lie. Of a key with one component more,
-    /// the first is the bin of an attribute.
+    /// Returns the bins of a chunk in which a position of the box can lie. Of a key with one component
+    /// more, the first is the bin of an attribute.
     ///
     /// # Errors
     ///
@@ -134,14 +134,13 @@ impl Bins {
     ) -> Result<BinRange, FormatError> {
         let axes = self.chunk.axes();
         same_axes("box", axes, bbox.axes())?;
-        let key = match chunk.rank().checked_sub(axes) {
-            Some(0 | 1) => chunk.spatial(axes).unwrap_or_default(),
-            _ => {
-                same_axes("chunk key", axes, chunk.rank())?;
-                &[]
-            }
+        let extra = chunk.rank().checked_sub(axes);
+        let Some(key) = chunk.spatial(axes).filter(|_| matches!(extra, Some(0 | 1))) else {
+            let expected = Expected::Exactly(num::to_u64(axes).into());
+            return Err(refuse(Class::BadShape, "chunk key", expected, chunk.rank()));
         };
-        let local = ChunkRange::from_fn(axes, |axis| {
+        let local = ChunkRange::from_fn(self.chunk.axes, |axis| {
+            // Numbers of 64 bits: neither their product nor its distance from another leaves `i128`.
             let (first, last) = bbox.reach(axis, *self.bin_shape().get(axis)?)?;
             let n = i128::from(*self.per_chunk().get(axis)?);
             let start = i128::from(*key.get(axis)?).saturating_mul(n);
@@ -171,19 +170,19 @@ pub struct BinRange {
 }
 
 impl BinRange {
-    /// Whether there are no bins.
+    /// Returns whether there are no bins.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.local.is_empty()
     }
 
-    /// How many bins there are.
+    /// Returns how many bins there are.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.local.count().unwrap_or(u64::MAX) // at most the bins of a chunk, which fit
     }
 
-    /// Whether the bin with this flat index is among them.
+    /// Returns whether the bin with this flat index is among them.
     #[must_use]
     pub fn contains(&self, flat: u64) -> bool {
         let axes = (0..self.local.rank()).rev();
@@ -200,19 +199,23 @@ impl BinRange {
         rest == Some(0)
     }
 
-    /// The flat indexes, ascending: fragment numbers where there is one fragment per bin.
+    /// Returns an iterator over the flat indexes, ascending: fragment numbers where there is one fragment per bin.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         let per_chunk = self.per_chunk;
         self.local.iter().map(move |bin| {
             let axes = bin.components().iter().zip(per_chunk);
-            axes.fold(0_u64, |flat, (at, n)| {
-                flat.saturating_mul(n.unsigned_abs()).saturating_add(at.unsigned_abs())
-            })
+            axes.fold(0, |flat, (at, n)| add_axis(flat, n, *at))
         })
     }
 }
 
-/// The chunk of a bin on one axis, and the bin counted from the start of the chunk.
+/// Carries a flat index on to the next axis, at place `at` of the `n` bins there. It cannot saturate: a chunk has fewer than
+/// 2^63 bins.
+const fn add_axis(flat: u64, n: i64, at: i64) -> u64 {
+    flat.saturating_mul(n.unsigned_abs()).saturating_add(at.unsigned_abs())
+}
+
+/// Returns the chunk of a bin on one axis, and the bin counted from the start of the chunk.
 fn divide(bin: i64, per_chunk: i64) -> (i64, i64) {
     // `per_chunk` is at least 1, so neither can fail.
     (

@@ -5,6 +5,7 @@
 use super::{ChunkShape, floor, refuse, same_axes};
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::key::{ChunkKey, ChunkPath, MAX_RANK, check_rank};
+use crate::used;
 
 /// Where the cells of an array begin, and how many there are on each axis.
 ///
@@ -23,11 +24,11 @@ use crate::key::{ChunkKey, ChunkPath, MAX_RANK, check_rank};
 pub struct Grid {
     origin: [i64; MAX_RANK], // zero from `rank` on
     shape: [u64; MAX_RANK],  // zero from `rank` on; the last cell of each axis fits `i64`
-    rank: u8,                // 1 to MAX_RANK
+    pub(super) rank: u8,     // 1 to MAX_RANK
 }
 
 impl Grid {
-    /// The grid of an array with this origin and shape. An axis may have no cells.
+    /// Makes the grid of an array with this origin and shape. An axis may have no cells.
     ///
     /// # Errors
     ///
@@ -38,6 +39,7 @@ impl Grid {
         let mut grid = Self { origin: [0; MAX_RANK], shape: [0; MAX_RANK], rank };
         let axes = grid.origin.iter_mut().zip(&mut grid.shape);
         for ((to, cells), (from, count)) in axes.zip(origin.iter().zip(shape)) {
+            // Without cells, none is out of reach.
             if from.checked_add_unsigned(count.saturating_sub(1)).is_none() {
                 let expected = Expected::Rule("origin + shape in 64 bits");
                 return Err(refuse(Class::Overflow, "shape", expected, *count));
@@ -47,7 +49,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// The grid for data between `low` and `high`, both included.
+    /// Makes the grid for data between `low` and `high`, both included.
     ///
     /// # Errors
     ///
@@ -60,13 +62,13 @@ impl Grid {
         for ((from, cells), ((low, high), size)) in origin.iter_mut().zip(&mut shape).zip(corners) {
             *from = floor(*low, *size)?;
             let last = floor(*high, *size)?;
+            // A quotient in `f64` is never `i64::MAX`, so there are fewer than 2^64.
             *cells = if last < *from { 1 } else { last.abs_diff(*from).saturating_add(1) };
         }
-        let axes = chunk.axes();
-        Self::new(origin.get(..axes).unwrap_or_default(), shape.get(..axes).unwrap_or_default())
+        Ok(Self { origin, shape, rank: chunk.axes })
     }
 
-    /// The same grid with `bins` values of an attribute in front, counted from zero.
+    /// Puts `bins` values of an attribute in front, counted from zero.
     ///
     /// # Errors
     ///
@@ -79,35 +81,35 @@ impl Grid {
         for (to, from) in shape.iter_mut().skip(1).zip(self.shape()) {
             *to = *from;
         }
-        let rank = check_rank(Part::Grid, self.rank().saturating_add(1))?.into();
-        Self::new(origin.get(..rank).unwrap_or_default(), shape.get(..rank).unwrap_or_default())
+        let rank = check_rank(Part::Grid, self.rank().saturating_add(1))?;
+        Self::new(used(&origin, rank), used(&shape, rank))
     }
 
-    /// The first cell on each axis.
+    /// Returns the first cell on each axis.
     #[must_use]
     pub fn origin(&self) -> &[i64] {
-        self.origin.get(..self.rank()).unwrap_or_default()
+        used(&self.origin, self.rank)
     }
 
-    /// How many cells there are on each axis.
+    /// Returns how many cells there are on each axis.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
-        self.shape.get(..self.rank()).unwrap_or_default()
+        used(&self.shape, self.rank)
     }
 
-    /// How many axes there are, that of an attribute's bins included.
+    /// Returns how many axes there are, that of an attribute's bins included.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank.into()
     }
 
-    /// Whether the array has a cell for this chunk.
+    /// Returns whether the array has a cell for this chunk.
     #[must_use]
     pub fn contains(&self, key: &ChunkKey) -> bool {
         self.path(key).is_ok()
     }
 
-    /// The place of a chunk in the array.
+    /// Returns the place of a chunk in the array.
     ///
     /// # Errors
     ///

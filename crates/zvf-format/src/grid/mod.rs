@@ -43,14 +43,14 @@ pub const MAX_AXES: usize = 8;
 /// How far from a whole number a ratio of sizes may be.
 const WHOLE_WITHIN: f64 = 1e-9;
 
-/// How many times `small` goes into `large`, when that is a whole number and at least one.
+/// Returns how many times `small` goes into `large`, when that is a whole number and at least one.
 fn whole_ratio(large: f64, small: f64) -> Option<i64> {
     let ratio = large / small;
     let nearest = num::floor_i64(ratio + 0.5)?;
     ((ratio - num::f64_from_i64(nearest)).abs() <= WHOLE_WITHIN && nearest >= 1).then_some(nearest)
 }
 
-/// A coordinate in units of `size`, rounded down.
+/// Returns a coordinate in units of `size`, rounded down.
 fn floor(position: f64, size: f64) -> Result<i64, FormatError> {
     num::floor_i64(position / size).ok_or_else(|| {
         let (class, rule) = if position.is_nan() {
@@ -62,13 +62,13 @@ fn floor(position: f64, size: f64) -> Result<i64, FormatError> {
     })
 }
 
-/// As [`floor`] for a number, and the nearest integer of 64 bits where there is none.
+/// Returns what [`floor`] does, and the nearest integer of 64 bits where there is none.
 fn floor_clamped(position: f64, size: f64) -> i64 {
     let quotient = position / size;
     num::floor_i64(quotient).unwrap_or(if quotient < 0.0 { i64::MIN } else { i64::MAX })
 }
 
-/// A number of axes that a space can have.
+/// Checks a number of axes: one that a space can have.
 fn check_axes(field: &'static str, axes: usize) -> Result<u8, FormatError> {
     const { assert!(MAX_AXES == 8) };
     let class = if axes == 0 { Class::BadShape } else { Class::LimitExceeded };
@@ -78,7 +78,7 @@ fn check_axes(field: &'static str, axes: usize) -> Result<u8, FormatError> {
     }
 }
 
-/// Two numbers of axes that must agree.
+/// Checks that two numbers of axes agree.
 fn same_axes(field: &'static str, want: usize, found: usize) -> Result<(), FormatError> {
     if want == found {
         return Ok(());

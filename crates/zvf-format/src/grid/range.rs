@@ -27,19 +27,19 @@ pub struct ChunkRange {
 }
 
 impl ChunkRange {
-    /// Whether there are no chunks.
+    /// Returns whether there are no chunks.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.empty
     }
 
-    /// How many axes there are.
+    /// Returns how many axes there are.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank.into()
     }
 
-    /// The first and the last chunk on an axis.
+    /// Returns the first and the last chunk on an axis.
     #[must_use]
     pub fn axis(&self, axis: usize) -> Option<(i64, i64)> {
         if self.empty || axis >= self.rank() {
@@ -48,7 +48,7 @@ impl ChunkRange {
         Some((*self.low.get(axis)?, *self.high.get(axis)?))
     }
 
-    /// How many chunks there are, or `None` from 2^64 on.
+    /// Returns how many chunks there are, or `None` from 2^64 on.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         if self.empty {
@@ -59,8 +59,8 @@ impl ChunkRange {
         })
     }
 
-    /// Whether a chunk is among them. Of a key with one component more, the first is the bin of an
-    /// attribute and may be any.
+    /// Returns whether a chunk is among them. Of a key with one component more, the first is the bin of
+    /// an attribute and may be any.
     #[must_use]
     pub fn contains(&self, key: &ChunkKey) -> bool {
         let extra = key.rank().checked_sub(self.rank());
@@ -71,8 +71,8 @@ impl ChunkRange {
         !self.empty && matches!(extra, Some(0 | 1)) && key.spatial(self.rank()).is_some_and(inside)
     }
 
-    /// Those of them that `grid` has cells for. A grid with one axis more has the bins of an attribute
-    /// in front, and all of these are taken.
+    /// Keeps those of them that `grid` has cells for. A grid with one axis more has the bins of an
+    /// attribute in front, and all of these are taken.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl ChunkRange {
             return Err(refuse(Class::BadShape, "rank", expected, grid.rank()));
         };
         let cells = grid.chunks();
-        Ok(Self::from_fn(grid.rank(), |axis| {
+        Ok(Self::from_fn(grid.rank, |axis| {
             let (first, last) = cells.axis(axis)?;
             match axis.checked_sub(extra) {
                 None => Some((first, last)),
@@ -97,7 +97,7 @@ impl ChunkRange {
         }))
     }
 
-    /// The chunks that are in both.
+    /// Returns the chunks that are in both.
     ///
     /// # Errors
     ///
@@ -107,27 +107,26 @@ impl ChunkRange {
             let expected = Expected::Exactly(self.rank.into());
             return Err(refuse(Class::BadShape, "rank", expected, other.rank()));
         }
-        Ok(Self::from_fn(self.rank(), |axis| {
+        Ok(Self::from_fn(self.rank, |axis| {
             let ((low, high), (first, last)) = (self.axis(axis)?, other.axis(axis)?);
             Some((low.max(first), high.min(last)))
         }))
     }
 
-    /// The chunks in numeric order, made one at a time.
+    /// Returns an iterator over the chunks in numeric order, made one at a time.
     pub fn iter(&self) -> impl Iterator<Item = ChunkKey> + use<> {
         let range = *self;
         let mut next = (!self.empty).then_some(self.low);
         core::iter::from_fn(move || {
             let corner = next?;
             next = range.next_corner(corner);
-            Some(ChunkKey::from_fn(range.rank(), |axis| corner.get(axis).copied().unwrap_or(0)))
+            Some(ChunkKey::from_checked(corner, range.rank))
         })
     }
 
-    /// The range of `rank` axes with these ends; empty when an axis has none, or a last before its
-    /// first.
-    pub(crate) fn from_fn(rank: usize, mut ends: impl FnMut(usize) -> Option<(i64, i64)>) -> Self {
-        let rank = u8::try_from(rank.clamp(1, MAX_RANK)).unwrap_or(1);
+    /// Makes the range of `rank` axes, 1 to [`MAX_RANK`], with these ends; empty when an axis has none,
+    /// or a last before its first.
+    pub(super) fn from_fn(rank: u8, mut ends: impl FnMut(usize) -> Option<(i64, i64)>) -> Self {
         let mut range = Self { low: [0; MAX_RANK], high: [0; MAX_RANK], rank, empty: false };
         let axes = range.low.iter_mut().zip(&mut range.high);
         for (axis, (low, high)) in axes.take(rank.into()).enumerate() {
@@ -143,13 +142,13 @@ impl ChunkRange {
         self.low.iter().copied().zip(self.high.iter().copied()).take(self.rank())
     }
 
-    /// The corner behind `corner`: the last axis turns fastest.
+    /// Returns the corner behind `corner`: the last axis turns fastest.
     fn next_corner(&self, mut corner: [i64; MAX_RANK]) -> Option<[i64; MAX_RANK]> {
         let ends = self.low.iter().zip(&self.high);
         let axes = corner.iter_mut().zip(ends).take(self.rank());
         for (at, (low, high)) in axes.rev() {
             if *at < *high {
-                *at = at.saturating_add(1);
+                *at = at.saturating_add(1); // at most `high`
                 return Some(corner);
             }
             *at = *low;
@@ -159,14 +158,12 @@ impl ChunkRange {
 }
 
 impl Grid {
-    /// All cells.
+    /// Returns all cells.
     #[must_use]
     pub fn chunks(&self) -> ChunkRange {
-        let last = |axis: usize| {
-            let (from, cells) = (self.origin().get(axis)?, self.shape().get(axis)?);
-            from.checked_add_unsigned(cells.checked_sub(1)?)
-        };
-        let first = |axis: usize| self.origin().get(axis).copied().unwrap_or(0);
-        ChunkRange::from_fn(self.rank(), |axis| Some((first(axis), last(axis)?)))
+        ChunkRange::from_fn(self.rank, |axis| {
+            let (first, cells) = (*self.origin().get(axis)?, self.shape().get(axis)?);
+            Some((first, first.checked_add_unsigned(cells.checked_sub(1)?)?))
+        })
     }
 }

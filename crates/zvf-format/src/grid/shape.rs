@@ -2,7 +2,8 @@
 
 use super::{MAX_AXES, check_axes, floor, refuse, same_axes, whole_ratio};
 use crate::error::{Class, Expected, FormatError};
-use crate::key::ChunkKey;
+use crate::key::{ChunkKey, MAX_RANK};
+use crate::used;
 
 /// The size of a chunk on every axis: finite and above zero.
 ///
@@ -16,11 +17,11 @@ use crate::key::ChunkKey;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChunkShape {
     sizes: [f64; MAX_AXES], // finite and above zero; 1 from `axes` on
-    axes: u8,               // 1 to MAX_AXES
+    pub(super) axes: u8,    // 1 to MAX_AXES
 }
 
 impl ChunkShape {
-    /// A chunk of these sizes.
+    /// Makes a chunk of these sizes.
     ///
     /// # Errors
     ///
@@ -38,8 +39,8 @@ impl ChunkShape {
         Ok(shape)
     }
 
-    /// The cube that the format takes for points between `low` and `high` when no size is given: its
-    /// side is the largest extent, plus the largest upper coordinate without its sign, plus one.
+    /// Makes the cube that the format takes for points between `low` and `high` when no size is given:
+    /// its side is the largest extent, plus the largest upper coordinate without its sign, plus one.
     ///
     /// # Errors
     ///
@@ -48,23 +49,23 @@ impl ChunkShape {
         same_axes("bounds", low.len(), high.len())?;
         let extent = largest(low.iter().zip(high).map(|(low, high)| high - low));
         let side = extent + largest(high.iter().copied()).abs() + 1.0;
-        check_axes("bounds", high.len())?;
-        Self::new([side; MAX_AXES].get(..high.len()).unwrap_or_default())
+        let axes = check_axes("bounds", high.len())?;
+        Self::new(used(&[side; MAX_AXES], axes))
     }
 
-    /// The sizes.
+    /// Returns the sizes.
     #[must_use]
     pub fn sizes(&self) -> &[f64] {
-        self.sizes.get(..self.axes()).unwrap_or_default()
+        used(&self.sizes, self.axes)
     }
 
-    /// How many axes there are.
+    /// Returns how many axes there are.
     #[must_use]
     pub fn axes(&self) -> usize {
         self.axes.into()
     }
 
-    /// The chunk of a position, by its coordinates: on a boundary the upper one.
+    /// Returns the chunk of a position, by its coordinates: on a boundary the upper one.
     ///
     /// # Errors
     ///
@@ -72,14 +73,14 @@ impl ChunkShape {
     /// number of 64 bits.
     pub fn chunk_of(&self, position: &[f64]) -> Result<ChunkKey, FormatError> {
         same_axes("position", self.axes(), position.len())?;
-        let mut components = [0; MAX_AXES];
+        let mut components = [0; MAX_RANK];
         for (to, (x, size)) in components.iter_mut().zip(position.iter().zip(self.sizes())) {
             *to = floor(*x, *size)?;
         }
-        Ok(ChunkKey::from_fn(self.axes(), |axis| components.get(axis).copied().unwrap_or(0)))
+        Ok(ChunkKey::from_checked(components, self.axes))
     }
 
-    /// The size of this level's chunks in chunks of the root.
+    /// Returns the size of this level's chunks in chunks of the root.
     ///
     /// # Errors
     ///
@@ -115,14 +116,14 @@ pub struct LevelRatio {
 }
 
 impl LevelRatio {
-    /// The multiple on each axis; none is below one.
+    /// Returns the multiple on each axis; none is below one.
     #[must_use]
     pub fn times(&self) -> &[i64] {
-        self.times.get(..usize::from(self.axes)).unwrap_or_default()
+        used(&self.times, self.axes)
     }
 }
 
-/// The largest number, or NaN when one is.
+/// Returns the largest number, or NaN when one is.
 fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(f64::NEG_INFINITY, |a, b| if b > a || b.is_nan() { b } else { a })
 }

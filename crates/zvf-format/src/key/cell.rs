@@ -11,7 +11,7 @@ use core::fmt;
 
 use super::{ChunkKey, MAX_RANK, MAX_WIDTH, check_rank, check_width, decimal};
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::num;
+use crate::{num, used};
 
 /// The chunks of a record's endpoints, in placement order.
 ///
@@ -24,25 +24,27 @@ use crate::num;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CellKey {
-    chunks: [ChunkKey; MAX_WIDTH], // all of one rank
+    chunks: [ChunkKey; MAX_WIDTH], // of one rank up to `width`
     width: u8,                     // 1 to MAX_WIDTH
 }
 
 impl CellKey {
-    /// The cell of records whose endpoints lie in these chunks.
+    /// Makes the cell of records whose endpoints lie in these chunks.
     ///
     /// # Errors
     ///
     /// When there are no chunks, more than [`MAX_WIDTH`], or their ranks differ.
     pub fn new(chunks: &[ChunkKey]) -> Result<Self, FormatError> {
         let width = check_width(Part::ChunkKey, chunks.len())?;
-        let rank = chunks.first().map_or(0, ChunkKey::rank);
-        if let Some(other) = chunks.iter().find(|chunk| chunk.rank() != rank) {
-            return Err(count(0, rank, other.rank()));
+        let mut pairs = chunks.array_windows::<2>();
+        if let Some([one, other]) = pairs.find(|[one, other]| one.rank() != other.rank()) {
+            return Err(count(0, one.rank(), other.rank()));
         }
-        Ok(Self::from_fn(width, |endpoint| {
-            chunks.get(endpoint).copied().unwrap_or(ChunkKey::FILLER)
-        }))
+        let mut cell = Self { chunks: [ChunkKey::FILLER; MAX_WIDTH], width };
+        for (to, from) in cell.chunks.iter_mut().zip(chunks) {
+            *to = *from;
+        }
+        Ok(cell)
     }
 
     /// Takes apart the name of a cell of 0.8.
@@ -52,10 +54,10 @@ impl CellKey {
     /// When `sid_ndim` or `link_width` is not that of a family, a component is not plain decimal, or
     /// there are not exactly `sid_ndim * link_width` of them.
     pub fn split(text: &str, sid_ndim: usize, link_width: usize) -> Result<Self, FormatError> {
-        check_rank(Part::ChunkKey, sid_ndim)?;
+        let rank = check_rank(Part::ChunkKey, sid_ndim)?;
         let width = check_width(Part::ChunkKey, link_width)?;
         let mut chunks = [[0; MAX_RANK]; MAX_WIDTH];
-        let want = sid_ndim.saturating_mul(link_width);
+        let want = sid_ndim.saturating_mul(link_width); // at most 128
         let mut places = chunks.iter_mut().flat_map(|chunk| chunk.iter_mut().take(sid_ndim));
         let mut found = 0_usize;
         for (at, word) in decimal::split_words(text, b'.') {
@@ -69,27 +71,14 @@ impl CellKey {
         if found < want {
             return Err(count(num::to_u64(text.len()), want, found));
         }
-        Ok(Self::from_fn(width, |endpoint| {
-            let chunk = chunks.get(endpoint);
-            ChunkKey::from_fn(sid_ndim, |axis| {
-                chunk.and_then(|chunk| chunk.get(axis)).copied().unwrap_or(0)
-            })
-        }))
+        let chunks = chunks.map(|components| ChunkKey::from_checked(components, rank));
+        Ok(Self { chunks, width })
     }
 
-    /// One chunk for each endpoint.
+    /// Returns the chunks, one for each endpoint.
     #[must_use]
     pub fn chunks(&self) -> &[ChunkKey] {
-        self.chunks.get(..usize::from(self.width)).unwrap_or_default()
-    }
-
-    /// The cell of `width` chunks, made by `chunk`.
-    pub(crate) fn from_fn(width: u8, mut chunk: impl FnMut(usize) -> ChunkKey) -> Self {
-        let mut chunks = [ChunkKey::FILLER; MAX_WIDTH];
-        for (endpoint, to) in chunks.iter_mut().take(width.into()).enumerate() {
-            *to = chunk(endpoint);
-        }
-        Self { chunks, width }
+        used(&self.chunks, self.width)
     }
 }
 

@@ -44,8 +44,9 @@ pub(super) fn parse_signed(part: Part, at: u64, word: &str) -> Result<i64, Forma
 
 /// Splits a word into its sign and the rest.
 pub(super) fn split_sign(word: &str) -> (Option<u8>, &str) {
-    match word.as_bytes() {
-        [sign @ (b'+' | b'-'), ..] => (Some(*sign), word.get(1..).unwrap_or_default()),
+    match word.split_at_checked(1) {
+        Some(("+", rest)) => (Some(b'+'), rest),
+        Some(("-", rest)) => (Some(b'-'), rest),
         _ => (None, word),
     }
 }
@@ -101,7 +102,8 @@ impl Text {
         }
         let mut left = token.number.unsigned_abs();
         loop {
-            text.put(b'0'.saturating_add(u8::try_from(left % 10).unwrap_or(0)));
+            let [digit, ..] = (left % 10).to_le_bytes();
+            text.put(b'0' | digit);
             left /= 10;
             if left == 0 {
                 break;
@@ -116,7 +118,7 @@ impl Text {
     }
 
     fn put(&mut self, byte: u8) {
-        self.start = self.start.saturating_sub(1);
+        self.start = self.start.saturating_sub(1); // there is room for the longest
         if let Some(free) = self.bytes.get_mut(self.start) {
             *free = byte;
         }

@@ -43,7 +43,7 @@ impl Delta {
         Ok(delta)
     }
 
-    /// What a writer would have spelled differently in the segment `text` this was read from.
+    /// Lists what a writer would have spelled differently in the segment `text` this was read from.
     #[must_use]
     pub fn lints(self, text: &str) -> Lints {
         let mut lints = Lints::default();
@@ -60,7 +60,7 @@ impl Delta {
         lints
     }
 
-    /// The gap seen from the other end.
+    /// Returns the gap seen from the other end.
     #[must_use]
     pub const fn reverse(self) -> Option<Self> {
         match self.0.checked_neg() {

@@ -6,7 +6,7 @@
 //!
 //! Such a list is well-formed JSON once `]` follows. Documents that list every cell are megabytes of it.
 
-/// How many keys `list` holds, when it is a bracket and then nothing but keys as they are printed.
+/// Counts the keys in `list`, when it is a bracket and then nothing but keys as they are printed.
 ///
 /// Every byte is judged by those beside it, and all of them without a jump, so that the compiler
 /// judges many at once. By induction from the bracket: a quote after a gap opens, what follows is
@@ -33,7 +33,7 @@ pub fn count_printed_keys(list: &[u8]) -> Option<usize> {
     if odd == 0 && ends { Some(quotes / 2) } else { None }
 }
 
-/// Whether `byte` may be part of a key, 1 or 0: digits, dot and sign, and the slash between them.
+/// Returns whether `byte` may be part of a key, 1 or 0: digits, dot and sign, and the slash between them.
 fn in_key(byte: u8) -> u8 {
     u8::from(matches!(byte, b'-'..=b'9'))
 }

@@ -24,6 +24,7 @@ use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 
 use crate::error::{Class, Expected, FormatError, Part};
+use crate::used;
 
 mod cell;
 mod decimal;
@@ -63,7 +64,7 @@ pub struct ChunkKey {
 }
 
 impl ChunkKey {
-    /// The key with these components.
+    /// Makes the key with these components.
     ///
     /// # Errors
     ///
@@ -77,31 +78,31 @@ impl ChunkKey {
         Ok(key)
     }
 
-    /// The coordinates, one for each axis of the chunk grid.
+    /// Returns the coordinates, one for each axis of the chunk grid.
     #[must_use]
     pub fn components(&self) -> &[i64] {
-        self.components.get(..self.rank()).unwrap_or_default()
+        used(&self.components, self.rank)
     }
 
-    /// How many components there are: `sid_ndim` in the format's documents.
+    /// Returns how many components there are: `sid_ndim` in the format's documents.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank.into()
     }
 
-    /// The last `axes` components: the coordinates in space, without the bin of an attribute.
+    /// Returns the last `axes` components: the coordinates in space, without the bin of an attribute.
     #[must_use]
     pub fn spatial(&self, axes: usize) -> Option<&[i64]> {
         self.components().get(self.rank().checked_sub(axes)?..)
     }
 
-    /// The order of the coordinates, first axis first: that of vertices.
+    /// Compares the coordinates, first axis first: the order of vertices.
     #[must_use]
     pub fn cmp_numeric(&self, other: &Self) -> Ordering {
         self.components().cmp(other.components())
     }
 
-    /// The order of the printed keys: that of links and presence lists.
+    /// Compares the printed keys: the order of links and presence lists.
     #[must_use]
     pub fn cmp_string(&self, other: &Self) -> Ordering {
         decimal::cmp_plain(self.components(), other.components())
@@ -110,14 +111,9 @@ impl ChunkKey {
     /// Stands in the unused places of arrays.
     const FILLER: Self = Self { components: [0; MAX_RANK], rank: 1 };
 
-    /// As [`Self::new`] of `rank` components made by `component`, where `rank` is that of a key.
-    pub(crate) fn from_fn(rank: usize, mut component: impl FnMut(usize) -> i64) -> Self {
-        let mut key = Self::FILLER;
-        key.rank = u8::try_from(rank.clamp(1, MAX_RANK)).unwrap_or(1);
-        for (axis, to) in key.components.iter_mut().take(rank).enumerate() {
-            *to = component(axis);
-        }
-        key
+    /// Makes a key of a `rank` that was checked and components that are zero from there on.
+    pub(crate) const fn from_checked(components: [i64; MAX_RANK], rank: u8) -> Self {
+        Self { components, rank }
     }
 }
 
@@ -145,11 +141,12 @@ impl FromStr for ChunkKey {
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
         let (mut components, mut rank) = ([0; MAX_RANK], 0_usize);
+        let mut places = components.iter_mut();
         for (at, word) in decimal::split_words(text, b'.') {
             let component = decimal::parse_plain(Part::ChunkKey, at, word)?;
             rank = rank.saturating_add(1);
-            match components.get_mut(rank.saturating_sub(1)) {
-                Some(free) => *free = component,
+            match places.next() {
+                Some(place) => *place = component,
                 None => return Err(too_many(Part::ChunkKey, at, rank)),
             }
         }
@@ -175,7 +172,7 @@ impl fmt::Debug for ChunkKey {
     }
 }
 
-/// A number of components that a key can have.
+/// Checks a number of components: one that a key can have.
 pub(crate) fn check_rank(part: Part, rank: usize) -> Result<u8, FormatError> {
     let (low, high) = (1, 16);
     const { assert!(MAX_RANK == 16) };
@@ -189,7 +186,7 @@ pub(crate) fn check_rank(part: Part, rank: usize) -> Result<u8, FormatError> {
     }
 }
 
-/// A number of endpoints that a link record can have.
+/// Checks a number of endpoints: one that a link record can have.
 pub(crate) fn check_width(part: Part, width: usize) -> Result<u8, FormatError> {
     const { assert!(MAX_WIDTH == 8) };
     let expected = Expected::Between(1, 8);

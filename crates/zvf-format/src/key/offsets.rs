@@ -37,7 +37,7 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// The offsets of endpoints 1.. of a record, each of `sid_ndim` components.
+    /// Collects the offsets of endpoints 1.. of a record, each of `sid_ndim` components.
     ///
     /// # Errors
     ///
@@ -48,10 +48,13 @@ impl Offsets {
         if let Some(other) = offsets.iter().find(|offset| offset.len() != sid_ndim) {
             return Err(count("components", 0, sid_ndim, other.len()));
         }
-        Ok(Self::from_fn(rank, width, |endpoint, axis| {
-            let offset = offsets.get(endpoint.saturating_sub(1));
-            offset.and_then(|offset| offset.get(axis)).copied().unwrap_or(0)
-        }))
+        let mut all = Self { steps: [[0; MAX_RANK]; MAX_WIDTH], sid_ndim: rank, width };
+        for (to, offset) in all.steps.iter_mut().skip(1).zip(offsets) {
+            for (to, step) in to.iter_mut().zip(*offset) {
+                *to = *step;
+            }
+        }
+        Ok(all)
     }
 
     /// Reads a segment of a family with this rank and width.
@@ -75,44 +78,44 @@ impl Offsets {
         Ok(all)
     }
 
-    /// The offset of an endpoint: all zero for the first, `None` past the last.
+    /// Returns the offset of an endpoint: all zero for the first, `None` past the last.
     #[must_use]
     pub fn get(&self, endpoint: usize) -> Option<&[i64]> {
         let steps = self.steps.get(..self.link_width())?.get(endpoint)?;
         steps.get(..self.sid_ndim())
     }
 
-    /// The offsets of endpoints 1.. in order.
+    /// Returns an iterator over the offsets of endpoints 1.. in order.
     pub fn iter(&self) -> impl Iterator<Item = &[i64]> {
         (1..self.link_width()).filter_map(|endpoint| self.get(endpoint))
     }
 
-    /// Components of each offset.
+    /// Returns how many components each offset has.
     #[must_use]
     pub fn sid_ndim(&self) -> usize {
         self.sid_ndim.into()
     }
 
-    /// Endpoints of a record, the first included.
+    /// Returns how many endpoints a record has, the first included.
     #[must_use]
     pub fn link_width(&self) -> usize {
         self.width.into()
     }
 
-    /// Whether all endpoints lie in the chunk the first one is anchored to.
+    /// Returns whether all endpoints lie in the chunk the first one is anchored to.
     #[must_use]
     pub fn are_zero(&self) -> bool {
         self.iter().flatten().all(|step| *step == 0)
     }
 
-    /// Whether the offsets never descend, starting from zero: what sorting the endpoints gives, and
-    /// what undirected canonical families must have.
+    /// Returns whether the offsets never descend, starting from zero: what sorting the endpoints gives,
+    /// and what undirected canonical families must have.
     #[must_use]
     pub fn are_sorted(&self) -> bool {
         (0..self.link_width()).map(|endpoint| self.get(endpoint)).is_sorted()
     }
 
-    /// The order of the printed segments: that in which a family is enumerated.
+    /// Compares the printed segments: the order in which a family is enumerated.
     #[must_use]
     pub fn cmp_string(&self, other: &Self) -> Ordering {
         match (self.width, other.width) {
@@ -123,7 +126,7 @@ impl Offsets {
         }
     }
 
-    /// The offsets of a record, made by `step` for each endpoint but the first and each axis.
+    /// Makes the offsets of a record with `step`, for each endpoint but the first and each axis.
     pub(crate) fn from_fn(rank: u8, width: u8, mut step: impl FnMut(usize, usize) -> i64) -> Self {
         let mut steps = [[0; MAX_RANK]; MAX_WIDTH];
         for (endpoint, to) in steps.iter_mut().enumerate().take(width.into()).skip(1) {
@@ -136,19 +139,20 @@ impl Offsets {
 
     fn read(&mut self, text: &str) -> Result<(), FormatError> {
         let (want, rank) = (self.link_width().saturating_sub(1), self.sid_ndim());
+        let mut endpoints = self.steps.iter_mut().skip(1).take(want);
         let mut offsets = 0_usize;
         for (start, offset) in decimal::split_words(text, b'_') {
             offsets = offsets.saturating_add(1);
-            let Some(steps) = self.steps.get_mut(..=want).and_then(|all| all.get_mut(offsets))
-            else {
+            let Some(steps) = endpoints.next() else {
                 return Err(count("offsets", start, want, offsets));
             };
+            let mut steps = steps.iter_mut().take(rank);
             let mut components = 0_usize;
             for (at, word) in decimal::split_words(offset, b'.') {
                 let at = start.saturating_add(at);
                 let component = decimal::parse_signed(Part::OffsetsSegment, at, word)?;
                 components = components.saturating_add(1);
-                match steps.get_mut(..rank).and_then(|s| s.get_mut(components.saturating_sub(1))) {
+                match steps.next() {
                     Some(step) => *step = component,
                     None => return Err(count("components", at, rank, components)),
                 }
@@ -163,7 +167,7 @@ impl Offsets {
         Ok(())
     }
 
-    /// The numbers of the printed segment, when there are any.
+    /// Returns an iterator over the numbers of the printed segment, when there are any.
     fn tokens(&self) -> impl Iterator<Item = decimal::Token> {
         let last = self.link_width().saturating_sub(1);
         (1..).zip(self.iter()).flat_map(move |(endpoint, offset)| {

@@ -11,7 +11,7 @@ use core::str::FromStr;
 
 use super::{ChunkKey, MAX_RANK, check_rank, decimal, too_many};
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::num;
+use crate::{num, used};
 
 /// The place of a chunk in one array, counted from the array's origin.
 ///
@@ -30,7 +30,7 @@ pub struct ChunkPath {
 }
 
 impl ChunkPath {
-    /// The place of `key` in an array that starts at `origin`.
+    /// Finds the place of `key` in an array that starts at `origin`.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl ChunkPath {
         Ok(path)
     }
 
-    /// The key of this place in an array that starts at `origin`.
+    /// Returns the key of this place in an array that starts at `origin`.
     ///
     /// # Errors
     ///
@@ -65,10 +65,10 @@ impl ChunkPath {
         Ok(ChunkKey { components, rank: self.rank })
     }
 
-    /// The index on each axis.
+    /// Returns the index on each axis.
     #[must_use]
     pub fn index(&self) -> &[u64] {
-        self.index.get(..usize::from(self.rank)).unwrap_or_default()
+        used(&self.index, self.rank)
     }
 }
 
@@ -88,13 +88,14 @@ impl FromStr for ChunkPath {
             return Err(FormatError::new(class, part, "prefix", 0, expected, found));
         }
         let (mut index, mut rank) = ([0; MAX_RANK], 0_usize);
+        let mut places = index.iter_mut();
         for (at, word) in words {
             let number = decimal::parse_plain(Part::ChunkKey, at, word)?;
             rank = rank.saturating_add(1);
-            let Some(free) = index.get_mut(rank.saturating_sub(1)) else {
+            let Some(place) = places.next() else {
                 return Err(too_many(Part::ChunkKey, at, rank));
             };
-            *free = u64::try_from(number).map_err(|_negative| {
+            *place = u64::try_from(number).map_err(|_negative| {
                 let expected = Expected::AtLeast(0);
                 FormatError::new(Class::Negative, Part::ChunkKey, "index", at, expected, number)
             })?;
@@ -110,7 +111,7 @@ impl fmt::Display for ChunkPath {
     }
 }
 
-/// Why a chunk has no place in an array that starts at `origin`.
+/// Says why a chunk has no place in an array that starts at `origin`.
 fn refuse_before_origin(component: i64, origin: i64) -> FormatError {
     let (class, expected) = if component < origin {
         (Class::OutOfBounds, Expected::AtLeast(origin.into()))

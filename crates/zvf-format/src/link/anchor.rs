@@ -25,11 +25,11 @@ use crate::num;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchor {
     ratios: [(i64, i64); MAX_RANK], // source and target, each at least 1; ones from `rank` on
-    rank: u8,                       // 1 to MAX_RANK
+    pub(super) rank: u8,            // 1 to MAX_RANK
 }
 
 impl Anchor {
-    /// Between levels of the same chunk shape: every chunk is its own anchor.
+    /// Maps between levels of the same chunk shape: every chunk is its own anchor.
     ///
     /// # Errors
     ///
@@ -38,8 +38,8 @@ impl Anchor {
         Ok(Self { ratios: [(1, 1); MAX_RANK], rank: check_rank(Part::LinkRecord, sid_ndim)? })
     }
 
-    /// From a level whose chunks are `source` times those of the root to one where they are `target`
-    /// times. Components in front of the axes (the bin of an attribute) stay as they are.
+    /// Maps from a level whose chunks are `source` times those of the root to one where they are
+    /// `target` times. Components in front of the axes (the bin of an attribute) stay as they are.
     ///
     /// # Errors
     ///
@@ -68,49 +68,36 @@ impl Anchor {
         Ok(anchor)
     }
 
-    /// The chunk of the target level that offsets from `chunk` are counted from.
+    /// Returns the chunk of the target level that offsets from `chunk` are counted from.
     ///
     /// # Errors
     ///
     /// When the chunk has another rank, or the anchor does not fit in 64 bits.
     pub fn map_chunk(&self, chunk: &ChunkKey) -> Result<ChunkKey, FormatError> {
-        self.check(chunk)?;
-        Ok(ChunkKey::from_fn(chunk.rank(), |axis| {
-            let component = chunk.components().get(axis).copied();
-            component.and_then(|component| self.component(axis, component)).unwrap_or(0)
-        }))
+        check_chunk(chunk, self.rank())?;
+        let mut components = [0; MAX_RANK];
+        let axes = components.iter_mut().zip(chunk.components());
+        for (axis, (to, component)) in axes.enumerate() {
+            *to = self.component(axis, *component).ok_or_else(|| {
+                let expected = Expected::Rule("an anchor in 64 bits");
+                let (class, part) = (Class::Overflow, Part::LinkRecord);
+                FormatError::new(class, part, "source", 0, expected, *component)
+            })?;
+        }
+        Ok(ChunkKey::from_checked(components, self.rank))
     }
 
-    /// How many components the keys have.
+    /// Returns how many components the keys have.
     pub(super) fn rank(&self) -> usize {
         self.rank.into()
     }
 
-    /// Whether every chunk is its own anchor.
+    /// Returns whether every chunk is its own anchor.
     pub(super) fn is_same(&self) -> bool {
         self.ratios.iter().all(|(source, target)| source == target)
     }
 
-    /// Refuses a chunk that has no anchor.
-    pub(super) fn check(&self, chunk: &ChunkKey) -> Result<(), FormatError> {
-        check_chunk(chunk, self.rank())?;
-        for (axis, component) in chunk.components().iter().enumerate() {
-            if self.component(axis, *component).is_none() {
-                let expected = Expected::Rule("an anchor in 64 bits");
-                return Err(FormatError::new(
-                    Class::Overflow,
-                    Part::LinkRecord,
-                    "source",
-                    0,
-                    expected,
-                    *component,
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// One component of an anchor, unless it does not fit.
+    /// Returns one component of an anchor, unless it does not fit.
     pub(super) fn component(&self, axis: usize, component: i64) -> Option<i64> {
         match self.ratios.get(axis)? {
             (source, target) if source == target => Some(component),

@@ -88,7 +88,7 @@ impl<'a> LinkCell<'a> {
         Ok(cell)
     }
 
-    /// [`parse`](Self::parse), and no [`lints`](Self::lints) either.
+    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
     ///
     /// # Errors
     ///
@@ -99,37 +99,37 @@ impl<'a> LinkCell<'a> {
         Ok(cell)
     }
 
-    /// Bytes that belong to no group; a flat body has none.
+    /// Lists bytes that belong to no group; a flat body has none.
     #[must_use]
     pub fn lints(&self) -> Lints {
         self.ragged.map_or_else(Lints::default, |ragged| ragged.lints())
     }
 
-    /// What a row looks like.
+    /// Returns what a row looks like.
     #[must_use]
     pub const fn shape(&self) -> RowShape {
         self.shape
     }
 
-    /// How many records there are.
+    /// Returns how many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rows.len().checked_div(self.shape.size().into()).unwrap_or(0)
+        self.rows.chunks_exact(self.shape.size().into()).len()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The groups of an inline body.
+    /// Returns the groups of an inline body.
     #[must_use]
     pub const fn groups(&self) -> Option<Ragged<'a>> {
         self.ragged
     }
 
-    /// The records of all groups, in the order they were written.
+    /// Returns an iterator over the records of all groups, in the order they were written.
     pub fn records(&self) -> impl Iterator<Item = LinkRecord> + use<'a> {
         let shape = self.shape;
         self.rows().filter_map(move |(_, row)| shape.read(row).ok()) // `parse` read them all
@@ -152,7 +152,7 @@ impl<'a> LinkCell<'a> {
         true
     }
 
-    /// Whether a row may be wrong: it has a permutation, or some number is negative.
+    /// Returns whether a row may be wrong: it has a permutation, or some number is negative.
     fn may_be_wrong(&self) -> bool {
         use super::row::LinkInteger::{I8, I16, I32, I64, U8, U16, U32, U64};
         let negative = |last: u8| last >= 0x80;
@@ -166,7 +166,7 @@ impl<'a> LinkCell<'a> {
             }
     }
 
-    /// Record `i`, or `None` past the end.
+    /// Returns record `i`, or `None` past the end.
     #[must_use]
     pub fn record(&self, i: usize) -> Option<LinkRecord> {
         let (_, row) = self.rows().nth(i)?;
@@ -204,6 +204,7 @@ impl<'a> LinkCell<'a> {
     ///
     /// When there are more or fewer.
     pub fn check_attribute(&self, bytes: u64, row_size: u64) -> Result<(), FormatError> {
+        // Fewer than 2^63 records are in memory.
         let want = i128::from(num::to_u64(self.len())).saturating_mul(row_size.into());
         if i128::from(bytes) == want {
             return Ok(());
@@ -218,7 +219,7 @@ impl<'a> LinkCell<'a> {
     }
 }
 
-/// Numbers of so many bytes.
+/// Returns an iterator over numbers of so many bytes.
 fn items<const N: usize>(rows: &[u8]) -> impl Iterator<Item = &[u8; N]> {
     rows.as_chunks::<N>().0.iter()
 }

@@ -4,8 +4,8 @@ use super::anchor::{Anchor, check_chunk};
 use super::cell::Body;
 use super::row::{LinkInteger, RowShape};
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::key::{CellKey, ChunkKey, Delta, Offsets, check_width};
-use crate::num;
+use crate::key::{CellKey, ChunkKey, Delta, MAX_RANK, MAX_WIDTH, Offsets, check_width};
+use crate::{num, used};
 
 /// How often a record is stored.
 ///
@@ -57,7 +57,7 @@ impl LinkPolicy {
         Ok(Self { link_width, anchor, delta, directed: false, store })
     }
 
-    /// Endpoints have a direction: they stay as given.
+    /// Gives endpoints a direction: they stay as given.
     #[must_use]
     pub const fn directed(self) -> Self {
         Self { directed: true, ..self }
@@ -69,7 +69,7 @@ impl LinkPolicy {
         Self { store, ..self }
     }
 
-    /// Endpoints 1.. are `delta` levels away, and `anchor` leads there.
+    /// Puts endpoints 1.. on the level `delta` away, where `anchor` leads.
     ///
     /// # Errors
     ///
@@ -86,63 +86,63 @@ impl LinkPolicy {
         Ok(Self { delta, anchor, ..self })
     }
 
-    /// Endpoints of a record.
+    /// Returns how many endpoints a record has.
     #[must_use]
     pub fn link_width(&self) -> usize {
         self.link_width.into()
     }
 
-    /// Components of a chunk key.
+    /// Returns how many components a chunk key has.
     #[must_use]
     pub fn sid_ndim(&self) -> usize {
         self.anchor.rank()
     }
 
-    /// The gap between the ends.
+    /// Returns the gap between the ends.
     #[must_use]
     pub const fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// Whether endpoints stay as given.
+    /// Returns whether endpoints stay as given.
     #[must_use]
     pub const fn is_directed(&self) -> bool {
         self.directed
     }
 
-    /// How often records are stored.
+    /// Returns how often records are stored.
     #[must_use]
     pub const fn store(&self) -> LinkStorage {
         self.store
     }
 
-    /// What leads to the level of the other endpoints.
+    /// Returns what leads to the level of the other endpoints.
     #[must_use]
     pub const fn anchor(&self) -> &Anchor {
         &self.anchor
     }
 
-    /// Whether rows begin with a permutation. What the array says goes before this.
+    /// Returns whether rows begin with a permutation. What the array says goes before this.
     #[must_use]
     pub fn has_perm(&self, intra: bool) -> bool {
         let moved = self.store == LinkStorage::Duplicate || !self.directed;
         !intra && self.delta == Delta::SAME && moved
     }
 
-    /// How the rows of a cell are wrapped.
+    /// Returns how the rows of a cell are wrapped.
     #[must_use]
     pub fn body(&self, intra: bool) -> Body {
         if intra && self.delta == Delta::SAME { Body::Flat } else { Body::Inline }
     }
 
-    /// What a row looks like, in an array that does not say so itself.
+    /// Returns what a row looks like, in an array that does not say so itself.
     #[must_use]
     pub fn row_shape(&self, element: LinkInteger, intra: bool) -> RowShape {
         RowShape::from_checked_width(element, self.link_width, self.has_perm(intra))
     }
 
-    /// The chunks of the endpoints of records under `source` in the array named `offsets`: the first on
-    /// the family's own level, the others on the level it links to.
+    /// Returns the chunks of the endpoints of records under `source` in the array named `offsets`: the
+    /// first on the family's own level, the others on the level it links to.
     ///
     /// # Errors
     ///
@@ -158,27 +158,19 @@ impl LinkPolicy {
             return Err(refuse(Class::BadShape, "offsets", expected, offsets.link_width()));
         }
         let anchor = self.anchor.map_chunk(source)?;
-        let component = |endpoint: usize, axis: usize| {
-            let from = anchor.components().get(axis)?;
-            let step = offsets.get(endpoint)?.get(axis)?;
-            from.checked_add(*step)
-        };
-        for endpoint in 1..self.link_width() {
-            for axis in 0..self.sid_ndim() {
-                if component(endpoint, axis).is_none() {
+        let mut chunks = [*source; MAX_WIDTH];
+        for (chunk, offset) in chunks.iter_mut().skip(1).zip(offsets.iter()) {
+            let mut components = [0; MAX_RANK];
+            let axes = components.iter_mut().zip(anchor.components().iter().zip(offset));
+            for (to, (from, step)) in axes {
+                *to = from.checked_add(*step).ok_or_else(|| {
                     let expected = Expected::Rule("anchor + offset in 64 bits");
-                    let found = offsets.get(endpoint).and_then(|offset| offset.get(axis));
-                    let found = found.copied().unwrap_or(0);
-                    return Err(refuse(Class::Overflow, "offsets", expected, found));
-                }
+                    refuse(Class::Overflow, "offsets", expected, *step)
+                })?;
             }
+            *chunk = ChunkKey::from_checked(components, self.anchor.rank);
         }
-        Ok(CellKey::from_fn(self.link_width, |endpoint| {
-            if endpoint == 0 {
-                return *source;
-            }
-            ChunkKey::from_fn(self.sid_ndim(), |axis| component(endpoint, axis).unwrap_or(0))
-        }))
+        CellKey::new(used(&chunks, self.link_width))
     }
 }
 

@@ -19,7 +19,7 @@ use zerocopy::little_endian::I64;
 use super::place::Endpoint;
 use crate::cursor::Cursor;
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::key::{ChunkKey, check_rank, check_width};
+use crate::key::{ChunkKey, MAX_RANK, check_rank, check_width};
 use crate::num;
 
 /// The records of one blob, borrowed from it.
@@ -50,7 +50,7 @@ impl<'a> FlatLinks<'a> {
     pub fn parse(blob: &'a [u8], link_width: usize, sid_ndim: usize) -> Result<Self, FormatError> {
         let sid_ndim = check_rank(Part::FlatLinks, sid_ndim)?;
         let link_width = check_width(Part::FlatLinks, link_width)?;
-        let size = u64::from(link_width).saturating_mul(endpoint_size(sid_ndim));
+        let size = u64::from(link_width).saturating_mul(endpoint_size(sid_ndim)); // at most 1088
 
         let mut cur = Cursor::new(Part::FlatLinks, blob);
         if !cur.left().is_multiple_of(size) {
@@ -67,32 +67,33 @@ impl<'a> FlatLinks<'a> {
         Ok(Self { items: items.items, link_width, sid_ndim })
     }
 
-    /// How many records there are.
+    /// Returns how many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.items.len().checked_div(self.record_items()).unwrap_or(0)
+        self.items.chunks_exact(self.record_items()).len()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Record `i`, or `None` past the end.
+    /// Returns record `i`, or `None` past the end.
     #[must_use]
     pub fn record(&self, i: usize) -> Option<FlatRecord<'a>> {
         let items = self.items.chunks_exact(self.record_items()).nth(i)?;
         Some(FlatRecord { items, sid_ndim: self.sid_ndim })
     }
 
-    /// The records in the order they were written.
+    /// Returns an iterator over the records in the order they were written.
     pub fn records(&self) -> impl Iterator<Item = FlatRecord<'a>> + use<'a> {
         let sid_ndim = self.sid_ndim;
         let records = self.items.chunks_exact(self.record_items());
         records.map(move |items| FlatRecord { items, sid_ndim })
     }
 
+    /// Returns how many items one record has: 2 to 136.
     fn record_items(&self) -> usize {
         usize::from(self.link_width).saturating_mul(stride(self.sid_ndim))
     }
@@ -115,18 +116,19 @@ pub struct FlatRecord<'a> {
 }
 
 impl<'a> FlatRecord<'a> {
-    /// The chunk and the row of an endpoint, or `None` past the last.
+    /// Returns the chunk and the row of an endpoint, or `None` past the last.
     #[must_use]
     pub fn endpoint(&self, i: usize) -> Option<(ChunkKey, u64)> {
         let items = self.items.chunks_exact(stride(self.sid_ndim)).nth(i)?;
         let (vi, chunk) = items.split_last()?;
-        let key = ChunkKey::from_fn(self.sid_ndim.into(), |axis| {
-            chunk.get(axis).map_or(0, |component| component.get())
-        });
-        Some((key, vi.get().unsigned_abs()))
+        let mut components = [0; MAX_RANK];
+        for (to, component) in components.iter_mut().zip(chunk) {
+            *to = component.get();
+        }
+        Some((ChunkKey::from_checked(components, self.sid_ndim), vi.get().unsigned_abs()))
     }
 
-    /// The endpoints as given.
+    /// Returns an iterator over the endpoints as given.
     pub fn endpoints(&self) -> impl Iterator<Item = (ChunkKey, u64)> + use<'a> {
         let record = *self;
         (0..).map_while(move |i| record.endpoint(i))
@@ -178,12 +180,12 @@ pub fn encode_flat(
     Ok(blob)
 }
 
-/// Items of one endpoint.
+/// Returns how many items one endpoint has: at most 17.
 fn stride(sid_ndim: u8) -> usize {
     usize::from(sid_ndim).saturating_add(1)
 }
 
-/// Bytes of one endpoint.
+/// Returns how many bytes one endpoint has: at most 136.
 fn endpoint_size(sid_ndim: u8) -> u64 {
     num::to_u64(stride(sid_ndim)).saturating_mul(8)
 }

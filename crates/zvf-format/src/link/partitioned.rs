@@ -45,7 +45,7 @@ impl<'a> PartitionedLinks<'a> {
         let width = u64::from(link_width);
 
         let mut cur = Cursor::new(Part::PartitionedLinks, blob);
-        let size = width.saturating_mul(ENDPOINT.into());
+        let size = width.saturating_mul(ENDPOINT.into()); // at most 72
         if !cur.left().is_multiple_of(size) {
             let expected = Expected::MultipleOf(size.into());
             return Err(cur.refuse(Class::Misaligned, "records", 0, expected, cur.left()));
@@ -67,22 +67,22 @@ impl<'a> PartitionedLinks<'a> {
         Ok(Self { blob, link_width })
     }
 
-    /// How many records there are.
+    /// Returns how many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records().count()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.blob.is_empty()
     }
 
-    /// The records in the order they were written.
+    /// Returns an iterator over the records in the order they were written.
     pub fn records(&self) -> impl Iterator<Item = PartitionedRecord<'a>> + use<'a> {
         let width = usize::from(self.link_width);
-        let size = width.saturating_mul(ENDPOINT.into());
+        let size = width.saturating_mul(ENDPOINT.into()); // 9 to 72
         self.blob.chunks_exact(size).filter_map(move |record| {
             let (slots, rows) = record.split_at_checked(width)?;
             Some(PartitionedRecord { slots, rows: <[I64]>::ref_from_bytes(rows).ok()? })
@@ -105,7 +105,7 @@ pub struct PartitionedRecord<'a> {
 }
 
 impl<'a> PartitionedRecord<'a> {
-    /// The endpoints as given: which of the chunks, and the row in it.
+    /// Returns an iterator over the endpoints as given: which of the chunks, and the row in it.
     pub fn endpoints(&self) -> impl Iterator<Item = (u8, u64)> + use<'a> {
         let rows = self.rows.iter().map(|vi| vi.get().unsigned_abs());
         self.slots.iter().copied().zip(rows)

@@ -9,6 +9,7 @@
 //! the width: readers that take any code but 0 for a swap of two endpoints are wrong.
 
 use crate::key::MAX_WIDTH;
+use crate::used;
 
 /// An order of `0..L`: at place `i` stands the input position of the endpoint placed there.
 ///
@@ -28,7 +29,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation with this order, or `None` when it is not one of `0..L`, or longer than
+    /// Makes the permutation with this order, or `None` when it is not one of `0..L`, or longer than
     /// [`MAX_WIDTH`].
     #[must_use]
     pub fn new(order: &[u8]) -> Option<Self> {
@@ -41,16 +42,16 @@ impl Permutation {
             seen |= bit;
         }
         let len = u8::try_from(order.len()).ok()?;
-        Some(Self::from_fn(len, |i| order.get(i).copied().unwrap_or(0)))
+        Some(Self::from_inputs(len, order.iter().copied()))
     }
 
-    /// Nothing moved. More than [`MAX_WIDTH`] places count as that many.
+    /// Makes the permutation that moves nothing. More than [`MAX_WIDTH`] places count as that many.
     #[must_use]
     pub fn identity(len: u8) -> Self {
-        Self::from_fn(len, |i| u8::try_from(i).unwrap_or(0))
+        Self::from_inputs(len, 0..len)
     }
 
-    /// The permutation of `len` places with this code; `None` when there is none.
+    /// Returns the permutation of `len` places with this code; `None` when there is none.
     #[must_use]
     pub fn from_code(code: u64, len: u8) -> Option<Self> {
         if usize::from(len) > MAX_WIDTH || code >= factorial(len) {
@@ -58,9 +59,8 @@ impl Permutation {
         }
         let mut unused = 0xff_u8;
         let mut rest = code;
-        Some(Self::from_fn(len, |i| {
-            let behind = len.saturating_sub(1).saturating_sub(u8::try_from(i).unwrap_or(0));
-            let weight = factorial(behind); // at least 1
+        let inputs = (0..len).rev().map(|behind| {
+            let weight = factorial(behind); // at least 1, so neither default is taken
             let skip = rest.checked_div(weight).unwrap_or(0);
             rest = rest.checked_rem(weight).unwrap_or(0);
             let mut left = unused;
@@ -69,33 +69,34 @@ impl Permutation {
             }
             let lowest = left & left.wrapping_neg();
             unused &= !lowest;
-            u8::try_from(lowest.trailing_zeros()).unwrap_or(0)
-        }))
+            u8::try_from(lowest.trailing_zeros()).unwrap_or(0) // at most 8
+        });
+        Some(Self::from_inputs(len, inputs))
     }
 
-    /// The number of this permutation among those of its length.
+    /// Returns the number of this permutation among those of its length.
     #[must_use]
     pub fn code(&self) -> u16 {
         let mut unused = 0xff_u8;
         let (mut code, mut left) = (0_u16, u16::from(self.len));
         for place in self.order() {
-            let bit = 1_u8.checked_shl((*place).into()).unwrap_or(0);
+            let bit = 1_u8.rotate_left((*place).into()); // a place is below 8
             let below = (unused & bit.wrapping_sub(1)).count_ones();
             unused &= !bit;
-            let below = u16::try_from(below).unwrap_or(0);
+            let below = u16::try_from(below).unwrap_or(0); // at most 8
             code = code.saturating_mul(left).saturating_add(below); // at most 8! - 1
             left = left.saturating_sub(1);
         }
         code
     }
 
-    /// The input position of each place.
+    /// Returns the input position of each place.
     #[must_use]
     pub fn order(&self) -> &[u8] {
-        self.order.get(..usize::from(self.len)).unwrap_or_default()
+        used(&self.order, self.len)
     }
 
-    /// The place of each input position.
+    /// Returns the place of each input position.
     #[must_use]
     pub fn inverse(&self) -> Self {
         let mut inverse = Self { order: [0; MAX_WIDTH], len: self.len };
@@ -107,16 +108,17 @@ impl Permutation {
         inverse
     }
 
-    /// How many places there are.
+    /// Returns how many places there are.
     pub(super) const fn len(&self) -> u8 {
         self.len
     }
 
-    /// The permutation of `len` places made by `place`, which gives each of `0..len` once.
-    pub(super) fn from_fn(len: u8, mut place: impl FnMut(usize) -> u8) -> Self {
+    /// Makes the permutation of `len` places from the input position of each: all of `0..len` once, then zeros or nothing.
+    /// More than [`MAX_WIDTH`] places count as that many.
+    pub(super) fn from_inputs(len: u8, inputs: impl IntoIterator<Item = u8>) -> Self {
         let mut order = [0; MAX_WIDTH];
-        for (i, to) in order.iter_mut().take(len.into()).enumerate() {
-            *to = place(i);
+        for (to, input) in order.iter_mut().zip(inputs) {
+            *to = input;
         }
         const { assert!(MAX_WIDTH == 8) };
         Self { order, len: len.min(8) }
@@ -129,7 +131,7 @@ impl core::fmt::Debug for Permutation {
     }
 }
 
-/// How many permutations of `n` places there are, for `n` up to [`MAX_WIDTH`].
+/// Returns how many permutations of `n` places there are, for `n` up to [`MAX_WIDTH`].
 pub(super) const fn factorial(n: u8) -> u64 {
     match n {
         0 | 1 => 1,

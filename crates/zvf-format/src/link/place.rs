@@ -18,7 +18,7 @@ use super::family::{LinkPolicy, LinkStorage};
 use super::permutation::Permutation;
 use super::row::LinkRecord;
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::key::{ChunkKey, Delta, MAX_WIDTH, Offsets};
+use crate::key::{ChunkKey, Delta, MAX_WIDTH, Offsets, check_width};
 use crate::num;
 
 /// One end of a link.
@@ -38,7 +38,7 @@ pub struct Endpoint<'a> {
 }
 
 impl LinkPolicy {
-    /// Where the record with these endpoints is stored.
+    /// Finds where the record with these endpoints is stored.
     ///
     /// # Errors
     ///
@@ -68,7 +68,9 @@ impl LinkPolicy {
             }
         };
         let order = match rule {
-            CopyRule::AsGiven => Permutation::identity(endpoints.len().try_into().unwrap_or(0)),
+            CopyRule::AsGiven => {
+                Permutation::identity(check_width(Part::LinkRecord, endpoints.len())?)
+            }
             CopyRule::Sorted | CopyRule::Copies => sort_endpoints(endpoints),
         };
         let (anchor, intra) = (self.anchor(), (self.delta() == Delta::SAME).then_some(one_chunk));
@@ -116,13 +118,13 @@ impl<'a> Placements<'a> {
     /// Refuses endpoints whose offsets do not fit, so that no placement can fail.
     fn check(&self) -> Result<(), FormatError> {
         for copy in self.clone() {
-            self.anchor.check(copy.source())?;
-            for endpoint in 1..self.endpoints.len() {
-                for axis in 0..self.anchor.rank() {
-                    if copy.step(endpoint, axis).is_none() {
+            let anchor = self.anchor.map_chunk(copy.source())?;
+            for endpoint in (1..self.endpoints.len()).filter_map(|place| copy.endpoint(place)) {
+                let axes = endpoint.chunk.components().iter().zip(anchor.components());
+                for (component, from) in axes {
+                    if component.checked_sub(*from).is_none() {
                         let expected = Expected::Rule("an offset in 64 bits");
-                        let found = copy.component(endpoint, axis).unwrap_or(0);
-                        return Err(refuse(Class::Overflow, "chunk", expected, found));
+                        return Err(refuse(Class::Overflow, "chunk", expected, *component));
                     }
                 }
             }
@@ -130,8 +132,8 @@ impl<'a> Placements<'a> {
         Ok(())
     }
 
-    /// The endpoint that leads the next copy of a duplicate family: the first of its chunk, in sorted
-    /// order.
+    /// Finds the endpoint that leads the next copy of a duplicate family: the first of its chunk, in
+    /// sorted order.
     fn lead(&mut self) -> Option<u8> {
         let order = self.order;
         let order = order.order();
@@ -143,7 +145,7 @@ impl<'a> Placements<'a> {
             let other = self.endpoints.get(usize::from(**other));
             other.is_some_and(|other| same_chunk(first, other))
         });
-        self.next = self.next.saturating_add(u8::try_from(same.count()).ok()?);
+        self.next = self.next.saturating_add(u8::try_from(same.count()).ok()?); // at most 8
         Some(lead)
     }
 }
@@ -160,7 +162,7 @@ impl<'a> Iterator for Placements<'a> {
                 self.next = 1;
                 self.order
             }
-            CopyRule::Copies => led_by(self.lead()?, self.order),
+            CopyRule::Copies => led_by(self.lead()?, self.order.len()),
         };
         let has_perm = self.rule != CopyRule::AsGiven;
         let Self { endpoints, anchor, intra, .. } = *self;
@@ -192,27 +194,27 @@ pub struct Placement<'a> {
 }
 
 impl<'a> Placement<'a> {
-    /// The chunk under which it is stored.
+    /// Returns the chunk under which it is stored.
     #[must_use]
     pub const fn source(&self) -> &'a ChunkKey {
         self.source
     }
 
-    /// The endpoint at a place; the first is in the source chunk.
+    /// Returns the endpoint at a place; the first is in the source chunk.
     #[must_use]
     pub fn endpoint(&self, place: usize) -> Option<&'a Endpoint<'a>> {
         self.endpoints.get(usize::from(*self.order.order().get(place)?))
     }
 
-    /// The array it is stored in.
+    /// Returns the array it is stored in.
     #[must_use]
     pub fn offsets(&self) -> Offsets {
-        let rank = u8::try_from(self.anchor.rank()).unwrap_or(0);
-        let width = u8::try_from(self.endpoints.len()).unwrap_or(0);
-        Offsets::from_fn(rank, width, |place, axis| self.step(place, axis).unwrap_or(0))
+        // Every offset from the source was found to fit.
+        let step = |place, axis| self.step(place, axis).unwrap_or(0);
+        Offsets::from_fn(self.anchor.rank, self.order.len(), step)
     }
 
-    /// Whether every offset is zero, or there is one endpoint.
+    /// Returns whether every offset is zero, or there is one endpoint.
     #[must_use]
     pub fn is_intra(&self) -> bool {
         self.intra.unwrap_or_else(|| {
@@ -222,32 +224,29 @@ impl<'a> Placement<'a> {
         })
     }
 
-    /// What is stored there.
+    /// Returns what is stored there.
     #[must_use]
     pub fn record(&self) -> LinkRecord {
+        // Every place holds an endpoint.
         let row = |place| self.endpoint(place).map_or(0, |endpoint| endpoint.row);
         LinkRecord::from_fn(self.order, self.has_perm, row)
     }
 
-    /// The input position of each place.
+    /// Returns the input position of each place.
     #[must_use]
     pub const fn order(&self) -> Permutation {
         self.order
     }
 
-    fn component(&self, place: usize, axis: usize) -> Option<i64> {
-        self.endpoint(place)?.chunk.components().get(axis).copied()
-    }
-
-    /// One component of an offset.
+    /// Returns one component of an offset.
     fn step(&self, place: usize, axis: usize) -> Option<i64> {
         let source = *self.source.components().get(axis)?;
         let from = self.anchor.component(axis, source)?;
-        self.component(place, axis)?.checked_sub(from)
+        self.endpoint(place)?.chunk.components().get(axis)?.checked_sub(from)
     }
 }
 
-/// Whether the offset between any two of the chunks fits: a quick yes, where `check` decides a no.
+/// Returns whether the offset between any two of the chunks fits: a quick yes, where `check` decides a no.
 fn are_near(endpoints: &[Endpoint<'_>], rank: usize) -> bool {
     (0..rank).all(|axis| {
         let all = endpoints.iter().filter_map(|endpoint| endpoint.chunk.components().get(axis));
@@ -259,7 +258,7 @@ fn are_near(endpoints: &[Endpoint<'_>], rank: usize) -> bool {
     })
 }
 
-/// The endpoints by chunk, then row, then input position.
+/// Sorts the endpoints by chunk, then row, then input position.
 fn sort_endpoints(endpoints: &[Endpoint<'_>]) -> Permutation {
     let mut order = [0; MAX_WIDTH];
     let mut len = 0_u8;
@@ -276,27 +275,18 @@ fn sort_endpoints(endpoints: &[Endpoint<'_>]) -> Permutation {
         }
         len = len.saturating_add(1);
     }
-    Permutation::from_fn(len, |i| order.get(i).copied().unwrap_or(0))
+    Permutation::from_inputs(len, order)
 }
 
-/// Whether `a` is sorted behind `b`.
+/// Returns whether `a` is sorted behind `b`.
 fn follows(a: &Endpoint<'_>, b: &Endpoint<'_>) -> bool {
     a.chunk.cmp_numeric(b.chunk).then(a.row.cmp(&b.row)).is_gt()
 }
 
-/// The order in which `lead` stands first and the others as given.
-fn led_by(lead: u8, order: Permutation) -> Permutation {
-    let len = u8::try_from(order.order().len()).unwrap_or(0);
-    Permutation::from_fn(len, |place| {
-        let place = u8::try_from(place).unwrap_or(0);
-        if place == 0 {
-            lead
-        } else if place <= lead {
-            place.saturating_sub(1)
-        } else {
-            place
-        }
-    })
+/// Returns the order of `len` endpoints in which `lead` stands first and the others as given.
+fn led_by(lead: u8, len: u8) -> Permutation {
+    let others = (0..len).filter(|input| *input != lead);
+    Permutation::from_inputs(len, core::iter::once(lead).chain(others))
 }
 
 fn same_chunk(a: &Endpoint<'_>, b: &Endpoint<'_>) -> bool {

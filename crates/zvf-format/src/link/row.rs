@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use super::permutation::{Permutation, factorial};
 use crate::error::{Class, Expected, FormatError, Found, Part};
 use crate::key::{MAX_WIDTH, check_width};
+use crate::used;
 
 /// The integer type of a link array.
 ///
@@ -45,7 +46,7 @@ pub enum LinkInteger {
 }
 
 impl LinkInteger {
-    /// The type of this many bytes.
+    /// Returns the type of this many bytes.
     ///
     /// # Errors
     ///
@@ -67,7 +68,7 @@ impl LinkInteger {
         }
     }
 
-    /// Bytes of one item.
+    /// Returns how many bytes one item has.
     #[must_use]
     pub const fn size(self) -> u8 {
         match self {
@@ -78,7 +79,7 @@ impl LinkInteger {
         }
     }
 
-    /// The largest item.
+    /// Returns the largest item.
     #[must_use]
     pub const fn largest(self) -> u64 {
         match self {
@@ -93,7 +94,7 @@ impl LinkInteger {
         }
     }
 
-    /// The item at the start of `bytes`, unless they are too few.
+    /// Reads the item at the start of `bytes`, unless they are too few.
     fn read(self, bytes: &[u8]) -> Option<i128> {
         Some(match self {
             Self::I8 => i8::from_le_bytes(*bytes.first_chunk()?).into(),
@@ -124,7 +125,7 @@ pub struct RowShape {
 }
 
 impl RowShape {
-    /// Rows of `link_width` endpoints, with or without a permutation in front.
+    /// Describes rows of `link_width` endpoints, with or without a permutation in front.
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl RowShape {
         Ok(Self { element, link_width, has_perm })
     }
 
-    /// As [`Self::new`] of a width that was checked.
+    /// Describes rows as [`Self::new`] does, of a width that was checked.
     pub(super) const fn from_checked_width(
         element: LinkInteger,
         link_width: u8,
@@ -147,37 +148,37 @@ impl RowShape {
         Self { element, link_width, has_perm }
     }
 
-    /// The type of an item.
+    /// Returns the type of an item.
     #[must_use]
     pub const fn element(&self) -> LinkInteger {
         self.element
     }
 
-    /// Endpoints of a record.
+    /// Returns how many endpoints a record has.
     #[must_use]
     pub fn link_width(&self) -> usize {
         self.link_width.into()
     }
 
-    /// Whether the first column is a permutation.
+    /// Returns whether the first column is a permutation.
     #[must_use]
     pub const fn has_perm(&self) -> bool {
         self.has_perm
     }
 
-    /// Items of a row.
+    /// Returns how many items a row has.
     #[must_use]
     pub fn columns(&self) -> u8 {
-        self.link_width.saturating_add(self.has_perm.into())
+        self.link_width.saturating_add(self.has_perm.into()) // at most 9
     }
 
-    /// Bytes of a row.
+    /// Returns how many bytes a row has.
     #[must_use]
     pub fn size(&self) -> u8 {
         self.columns().saturating_mul(self.element.size()) // at most 72
     }
 
-    /// The record in a row, or what is wrong with it, counted from the start of the row.
+    /// Reads the record in a row, or says what is wrong with it, counted from the start of the row.
     #[inline]
     pub(super) fn read(&self, row: &[u8]) -> Result<LinkRecord, FormatError> {
         let size = self.element.size();
@@ -185,7 +186,7 @@ impl RowShape {
         let mut items = (0_u64..).step_by(size.into()).zip(items);
 
         let order = if self.has_perm {
-            let code = items.next().map_or(0, |(_, code)| code);
+            let code = items.next().map_or(0, |(_, code)| code); // a row is whole
             let order = u64::try_from(code).ok();
             order.and_then(|code| Permutation::from_code(code, self.link_width)).ok_or_else(
                 || {
@@ -260,8 +261,8 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// The record with these rows, in placement order, and the order they were given in, where that is
-    /// stored.
+    /// Makes the record with these rows, in placement order, and the order they were given in, where
+    /// that is stored.
     ///
     /// # Errors
     ///
@@ -282,7 +283,7 @@ impl LinkRecord {
         Ok(record)
     }
 
-    /// The record of as many rows as `order` has places, made by `row`.
+    /// Makes the record of as many rows as `order` has places, each with `row`.
     pub(super) fn from_fn(
         order: Permutation,
         has_perm: bool,
@@ -296,25 +297,25 @@ impl LinkRecord {
         Self { rows, order, has_perm }
     }
 
-    /// The row of each endpoint in its chunk, in placement order.
+    /// Returns the row of each endpoint in its chunk, in placement order.
     #[must_use]
     pub fn rows(&self) -> &[u64] {
-        self.rows.get(..self.order.order().len()).unwrap_or_default()
+        used(&self.rows, self.order.len())
     }
 
-    /// The code of the permutation, where one is stored.
+    /// Returns the code of the permutation, where one is stored.
     #[must_use]
     pub fn perm(&self) -> Option<u16> {
         self.has_perm.then(|| self.order.code())
     }
 
-    /// The input position of each place; as given, where no permutation is stored.
+    /// Returns the input position of each place; as given, where no permutation is stored.
     #[must_use]
     pub const fn order(&self) -> Permutation {
         self.order
     }
 
-    /// The endpoints as they were given: the place of each, which names its chunk, and its row.
+    /// Returns an iterator over the endpoints as they were given: the place of each, which names its chunk, and its row.
     pub fn in_input_order(&self) -> impl Iterator<Item = (usize, u64)> + use<> {
         let (rows, places, width) = (self.rows, self.order.inverse(), self.rows().len());
         (0..width).filter_map(move |i| {

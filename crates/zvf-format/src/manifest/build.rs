@@ -33,7 +33,7 @@ pub struct ManifestBuilder {
 }
 
 impl ManifestBuilder {
-    /// No blocks yet; chunks will have `sid_ndim` coordinates.
+    /// Begins without blocks; chunks will have `sid_ndim` coordinates.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl ManifestBuilder {
         }
     }
 
-    /// The blob.
+    /// Returns the blob.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         [&self.count.to_le_bytes(), self.blocks.as_slice()].concat()

@@ -70,7 +70,7 @@ impl<'a> Manifest<'a> {
         let mut cur = Cursor::new(PART, blob);
         check_sid_ndim(sid_ndim)?;
         let count = cur.one::<U32>("B")?.get();
-        let least = least_block(sid_ndim).saturating_mul(count.into());
+        let least = least_block(sid_ndim).saturating_mul(count.into()); // compared with what is there
         if least > cur.left() {
             let (class, expected) = (Class::Truncated, Expected::Bytes(least));
             return Err(cur.refuse(class, "blocks", cur.at(), expected, cur.left()));
@@ -83,8 +83,8 @@ impl<'a> Manifest<'a> {
         Ok(Self { count, blocks, sid_ndim })
     }
 
-    /// The view of a `blob` that [`parse`](Self::parse) took before with the same S: nothing is checked again. Of any
-    /// other blob it shows the blocks before the first that is none.
+    /// Returns the view of a `blob` that [`parse`](Self::parse) took before with the same S: nothing is checked again. Of
+    /// any other blob it shows the blocks before the first that is none.
     ///
     /// ```
     /// use zvf_format::manifest::Manifest;
@@ -102,47 +102,53 @@ impl<'a> Manifest<'a> {
         Self { count, blocks: cur.rest(), sid_ndim }
     }
 
-    /// How many coordinates a chunk has.
+    /// Returns how many coordinates a chunk has.
     #[must_use]
     pub const fn sid_ndim(&self) -> u64 {
         self.sid_ndim
     }
 
-    /// How many references the blocks expand to; `None` when that leaves `u64`. Not a `usize`: a block of a few bytes can
-    /// stand for more references than memory holds.
+    /// Returns how many references the blocks expand to; `None` when that leaves `u64`. Not a `usize`: a block of a few
+    /// bytes can stand for more references than memory holds.
     #[must_use]
     pub fn len(&self) -> Option<u64> {
-        self.blocks().try_fold(0_u64, |sum, block| sum.checked_add(block.fragments.len()))
+        u64::try_from(self.total()).ok()
     }
 
-    /// Whether there is no reference: no block, or only empty ones.
+    /// Counts as [`len`](Self::len) does: fewer than 2^32 blocks of fewer than 2^63 fragments each fit 128 bits.
+    fn total(&self) -> i128 {
+        self.blocks().map(|block| i128::from(block.fragments.len())).sum()
+    }
+
+    /// Returns whether there is no reference: no block, or only empty ones.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == Some(0)
     }
 
-    /// The blocks in order.
+    /// Returns an iterator over the blocks in order.
     #[must_use]
     pub const fn blocks(&self) -> Blocks<'a> {
         Blocks::new(self.blocks, self.count, self.sid_ndim)
     }
 
-    /// The references in order, made one by one.
+    /// Returns an iterator over the references in order, made one by one.
     #[must_use]
     pub const fn references(&self) -> References<'a> {
         References::new(self.blocks())
     }
 
-    /// The references in order, when there are no more than `cap`: what to ask before collecting them.
+    /// Returns an iterator over the references in order, when there are no more than `cap`: what to ask
+    /// before collecting them.
     ///
     /// # Errors
     ///
     /// [`Class::LimitExceeded`] when there are more.
     pub fn references_within(&self, cap: u64) -> Result<References<'a>, FormatError> {
-        let len = self.len().unwrap_or(u64::MAX);
-        if len > cap {
-            let (class, expected) = (Class::LimitExceeded, Expected::AtMost(cap.into()));
-            return Err(FormatError::new(class, PART, "references", 0, expected, len));
+        let (total, expected) = (self.total(), Expected::AtMost(cap.into()));
+        if !expected.allows(total) {
+            let class = Class::LimitExceeded;
+            return Err(FormatError::new(class, PART, "references", 0, expected, total));
         }
         Ok(self.references())
     }
@@ -173,7 +179,8 @@ impl<'a> Manifest<'a> {
     }
 }
 
-/// Checks the fragments stored at `at` against their number in the chunk.
+/// Checks the fragments stored at `at` against their number in the chunk. A start and a count are below 2^63 each, so that
+/// their sum fits.
 fn check_fragments(stored: &BlockFragments<'_>, at: u64, n: u64) -> Result<(), FormatError> {
     let past = Expected::AtMost(i128::from(n).saturating_sub(1));
     match *stored {
@@ -217,7 +224,7 @@ fn check_sid_ndim(sid_ndim: u64) -> Result<(), FormatError> {
     Err(FormatError::new(class, PART, "sid_ndim", 0, expected, sid_ndim))
 }
 
-/// The size of the smallest block: an empty list.
+/// Returns the size of the smallest block, an empty list: at most 133.
 const fn least_block(sid_ndim: u64) -> u64 {
     sid_ndim.saturating_mul(8).saturating_add(5)
 }

@@ -56,7 +56,7 @@ pub enum BlockFragments<'a> {
 }
 
 impl<'a> BlockFragments<'a> {
-    /// How many there are; a `u64`, because a block of a few bytes can stand for more than memory holds.
+    /// Returns how many there are; a `u64`, because a block of a few bytes can stand for more than memory holds.
     #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
@@ -66,13 +66,13 @@ impl<'a> BlockFragments<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The fragment numbers in order, made one by one.
+    /// Returns an iterator over the fragment numbers in order, made one by one.
     #[must_use]
     pub fn iter(&self) -> Numbers<'a> {
         match self {
@@ -108,12 +108,12 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// `left` blocks, of which each parses.
+    /// Begins a walk over `left` blocks, of which each parses.
     pub(super) const fn new(blocks: &'a [u8], left: u32, sid_ndim: u64) -> Self {
         Self { cur: Cursor::new(PART, blocks), left, sid_ndim }
     }
 
-    /// Bytes from the first block to the next.
+    /// Returns how many bytes lie from the first block to the next.
     pub(super) const fn at(&self) -> u64 {
         self.cur.at()
     }

@@ -76,7 +76,7 @@ impl<'a> Ragged<'a> {
         Ok(Self { offsets, data: cur.rest(), row })
     }
 
-    /// [`parse`](Self::parse), and no [`lints`](Self::lints) either.
+    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl<'a> Ragged<'a> {
         Ok(view)
     }
 
-    /// Bytes that belong to no group.
+    /// Lists bytes that belong to no group.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -107,19 +107,19 @@ impl<'a> Ragged<'a> {
         lints
     }
 
-    /// How many groups there are, empty ones included.
+    /// Returns how many groups there are, empty ones included.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.offsets.len()
     }
 
-    /// Whether there is no group.
+    /// Returns whether there is no group.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.offsets.is_empty()
     }
 
-    /// The rows of group `k` as bytes, or `None` past the end.
+    /// Returns the rows of group `k` as bytes, or `None` past the end.
     #[must_use]
     pub fn group(&self, k: usize) -> Option<&'a [u8]> {
         let (from, after) = self.offsets.get(k..)?.split_first()?;
@@ -127,20 +127,20 @@ impl<'a> Ragged<'a> {
         self.data.get(position(from)?..to?)
     }
 
-    /// The groups in order.
+    /// Returns an iterator over the groups in order.
     pub fn groups(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let view = *self;
         (0..self.len()).filter_map(move |k| view.group(k))
     }
 
-    /// The rows of all groups, one after the other, as bytes.
+    /// Returns the rows of all groups, one after the other, as bytes.
     #[must_use]
     pub fn data(&self) -> &'a [u8] {
         let first = self.offsets.first().map_or(Some(self.data.len()), position);
-        first.and_then(|first| self.data.get(first..)).unwrap_or_default()
+        first.and_then(|first| self.data.get(first..)).unwrap_or_default() // `first` is not past them
     }
 
-    /// The rows of all groups, one by one, as bytes.
+    /// Returns an iterator over the rows of all groups, one by one, as bytes.
     pub fn rows(&self) -> ChunksExact<'a, u8> {
         self.data().chunks_exact(self.row)
     }
@@ -177,7 +177,7 @@ pub fn encode(groups: &[&[u8]], itemsize: u8, ncols: u32) -> Result<Vec<u8>, For
     Ok(blob)
 }
 
-/// The bytes of a row, for slices and for arithmetic.
+/// Returns the bytes of a row, for slices and for arithmetic.
 fn row_size(itemsize: u8, ncols: u32) -> Result<(usize, u64), FormatError> {
     let refuse = |field, expected, found: u32| {
         FormatError::new(Class::BadShape, Part::Ragged, field, 0, expected, found)
@@ -185,10 +185,11 @@ fn row_size(itemsize: u8, ncols: u32) -> Result<(usize, u64), FormatError> {
     if !matches!(itemsize, 1 | 2 | 4 | 8) {
         return Err(refuse("itemsize", Expected::Rule("1, 2, 4 or 8"), itemsize.into()));
     }
-    let width = u64::from(itemsize).saturating_mul(ncols.into());
+    let width = u64::from(itemsize).saturating_mul(ncols.into()); // below 2^35
     match num::checked_usize(width) {
-        Some(row) if row != 0 => Ok((row, width)),
-        _ => Err(refuse("ncols", Expected::AtLeast(1), ncols)),
+        Some(0) => Err(refuse("ncols", Expected::AtLeast(1), ncols)),
+        Some(row) => Ok((row, width)),
+        None => Err(refuse("ncols", Expected::Rule("a row that memory can hold"), ncols)),
     }
 }
 
@@ -217,7 +218,7 @@ fn check_groups(cur: &Cursor<'_>, offsets: &[I64], width: u64) -> Result<(), For
     let ends = offsets.iter().skip(1).map(|end| end.get().cast_unsigned()).chain([cur.left()]);
     for (from, to) in offsets.iter().zip(ends) {
         let from = from.get().cast_unsigned();
-        let len = to.saturating_sub(from);
+        let len = to.saturating_sub(from); // offsets never decrease
         if !len.is_multiple_of(width) {
             return Err(misaligned(cur.at().saturating_add(from), width, len));
         }
@@ -230,7 +231,7 @@ fn misaligned(at: u64, width: u64, len: u64) -> FormatError {
     FormatError::new(Class::Misaligned, Part::Ragged, "bytes of a group", at, expected, len)
 }
 
-/// An offset that was checked against the data.
+/// Returns an offset that was checked against the data.
 fn position(offset: &I64) -> Option<usize> {
     num::checked_usize(offset.get().cast_unsigned())
 }

@@ -3,7 +3,7 @@
 //! The remainder of eight bytes at a time: table `k` holds what each byte leaves behind when `k` bytes
 //! follow it, so one step is eight independent look-ups. The tables are made by the compiler.
 
-/// The CRC32C of `bytes`.
+/// Computes the CRC32C of `bytes`.
 ///
 /// ```
 /// assert_eq!(zvf_format::shard::crc32c(b"123456789"), 0xe306_9283);

@@ -23,6 +23,7 @@ mod tests;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use zerocopy::IntoBytes as _;
 use zerocopy::little_endian::{U32, U64};
 
 pub use crc32c::crc32c;
@@ -51,22 +52,24 @@ pub enum IndexLocation {
 }
 
 impl IndexLocation {
-    /// The bytes that the index of `cells` cells takes in a shard of `total` bytes.
+    /// Returns the bytes that the index of `cells` cells takes in a shard of `total` bytes.
     ///
     /// # Errors
     ///
     /// [`Class::Truncated`] when the shard is shorter than its index.
     pub fn span(self, cells: u64, checksum: bool, total: u64) -> Result<Range<u64>, FormatError> {
-        let len = index_len(cells, checksum);
-        let before = len.and_then(|len| total.checked_sub(len));
-        match (self, len, before) {
-            (Self::Start, Some(len), Some(_)) => Ok(0..len),
-            (Self::End, Some(_), Some(before)) => Ok(before..total),
-            _ => {
-                let expected = Expected::Bytes(len.unwrap_or(u64::MAX));
-                Err(FormatError::new(Class::Truncated, PART, "index", 0, expected, total))
-            }
-        }
+        let refuse =
+            |expected| FormatError::new(Class::Truncated, PART, "index", 0, expected, total);
+        // 68 bits at most
+        let len = i128::from(cells).saturating_mul(16).saturating_add(if checksum { 4 } else { 0 });
+        let len = u64::try_from(len).map_err(|_source| refuse(Expected::AtLeast(len)))?;
+        let Some(before) = total.checked_sub(len) else {
+            return Err(refuse(Expected::Bytes(len)));
+        };
+        Ok(match self {
+            Self::Start => 0..len,
+            Self::End => before..total,
+        })
     }
 }
 
@@ -102,7 +105,7 @@ impl<'a> ShardIndex<'a> {
         let stored = if checksum { Some(cur.one::<U32>("CRC32C")?.get()) } else { None };
         cur.end()?;
         if let Some(stored) = stored {
-            let computed = crc32c(bytes.get(..size_of_val(entries.items)).unwrap_or_default());
+            let computed = crc32c(entries.items.as_bytes());
             if stored != computed {
                 let expected = Expected::Exactly(computed.into());
                 return Err(cur.refuse(Class::Checksum, "CRC32C", at, expected, stored));
@@ -112,26 +115,25 @@ impl<'a> ShardIndex<'a> {
         Ok(Self { cells: entries.items, checksum })
     }
 
-    /// How many cells the shard has, absent ones included.
+    /// Returns how many cells the shard has, absent ones included.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Whether the shard has no cell, absent or not.
+    /// Returns whether the shard has no cell, absent or not.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// The bytes of the shard that hold cell `i`, counted in C order; `None` when it is absent, and past
-    /// the end.
+    /// Returns the bytes of the shard that hold cell `i`, counted in C order; `None` when it is absent, and past the end.
     #[must_use]
     pub fn get(&self, i: usize) -> Option<Range<u64>> {
         self.cells.get(i).and_then(span)
     }
 
-    /// The cells in C order, `None` for absent ones.
+    /// Returns an iterator over the cells in C order, `None` for absent ones.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<Range<u64>>> + use<'a> {
         self.cells.iter().map(span)
     }
@@ -208,11 +210,6 @@ pub fn encode_index(cells: &[Option<Range<u64>>], checksum: bool) -> Result<Vec<
     Ok(bytes)
 }
 
-/// The bytes of an index, or `None` when they leave `u64`.
-fn index_len(cells: u64, checksum: bool) -> Option<u64> {
-    cells.checked_mul(16)?.checked_add(if checksum { 4 } else { 0 })
-}
-
 fn check_cells(cur: &Cursor<'_>, cells: &Items<'_, [U64; 2]>) -> Result<(), FormatError> {
     for (at, [offset, nbytes]) in cells.with_offsets() {
         let (offset, nbytes) = (offset.get(), nbytes.get());
@@ -232,7 +229,7 @@ fn check_cells(cur: &Cursor<'_>, cells: &Items<'_, [U64; 2]>) -> Result<(), Form
     Ok(())
 }
 
-/// A cell that was checked.
+/// Returns the bytes of a cell that was checked.
 fn span([offset, nbytes]: &[U64; 2]) -> Option<Range<u64>> {
     let start = offset.get();
     start.checked_add(nbytes.get()).map(|end| start..end) // all ones twice is past u64: absent

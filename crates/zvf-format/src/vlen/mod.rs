@@ -66,7 +66,7 @@ impl<'a> VlenCell<'a> {
         Ok(Self { payload, trailing: cur.left() })
     }
 
-    /// [`parse`](Self::parse), and no [`lints`](Self::lints) either.
+    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
     ///
     /// # Errors
     ///
@@ -77,8 +77,8 @@ impl<'a> VlenCell<'a> {
         Ok(view)
     }
 
-    /// Where the payload lies in a cell of `total` bytes that begins with `head`. More bytes than the
-    /// first eight are not looked at.
+    /// Finds the payload in a cell of `total` bytes that begins with `head`. More bytes than the first
+    /// eight are not looked at.
     ///
     /// # Errors
     ///
@@ -91,24 +91,24 @@ impl<'a> VlenCell<'a> {
             let expected = Expected::Bytes(n);
             return Err(cur.refuse(Class::Truncated, "payload", from, expected, left));
         }
-        Ok(from..from.saturating_add(n))
+        Ok(from..from.saturating_add(n)) // at most `total`
     }
 
-    /// Bytes after the payload.
+    /// Lists bytes after the payload.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let end = CELL_HEADER.saturating_add(num::to_u64(self.payload.len()));
         trailing(Part::VlenCell, end, self.trailing)
     }
 
-    /// What the cell holds.
+    /// Returns what the cell holds.
     #[must_use]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
     }
 }
 
-/// The eight bytes before the payload of a cell, for a writer that has the payload elsewhere.
+/// Makes the eight bytes before the payload of a cell, for a writer that has the payload elsewhere.
 ///
 /// ```
 /// assert_eq!(zvf_format::vlen::cell_header(2)?, *b"\x01\0\0\0\x02\0\0\0");

@@ -46,7 +46,7 @@ impl<'a> VlenRows<'a> {
             let expected = Expected::Exactly(count.into());
             return Err(cur.refuse(Class::CountMismatch, "count", 0, expected, found));
         }
-        let least = count.saturating_mul(4);
+        let least = count.saturating_mul(4); // compared with what is there
         if least > cur.left() {
             let expected = Expected::Bytes(least);
             return Err(cur.refuse(Class::Truncated, "items", cur.at(), expected, cur.left()));
@@ -55,13 +55,14 @@ impl<'a> VlenRows<'a> {
         for _ in 0..found {
             item(&mut cur)?;
         }
+        // What is left is the end of it.
         let (items, _) = start
             .split_at_checked(start.len().saturating_sub(cur.rest().len()))
             .unwrap_or_default();
         Ok(Self { count: found, items, trailing: cur.left() })
     }
 
-    /// [`parse`](Self::parse), and no [`lints`](Self::lints) either.
+    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
     ///
     /// # Errors
     ///
@@ -72,26 +73,26 @@ impl<'a> VlenRows<'a> {
         Ok(view)
     }
 
-    /// Bytes after the last item.
+    /// Lists bytes after the last item.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let end = FIRST_ITEM.saturating_add(num::to_u64(self.items.len()));
         trailing(Part::VlenRows, end, self.trailing)
     }
 
-    /// How many rows there are, padding included.
+    /// Returns how many rows there are, padding included.
     #[must_use]
     pub const fn len(&self) -> usize {
         num::usize_from_u32(self.count)
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The payloads in order.
+    /// Returns an iterator over the payloads in order.
     #[must_use]
     pub const fn iter(&self) -> VlenIter<'a> {
         VlenIter { cur: Cursor::new(Part::VlenRows, self.items), left: self.count }
@@ -171,27 +172,27 @@ impl VlenOffsets {
         Self { ends: ends.collect() }
     }
 
-    /// How many rows there are, padding included.
+    /// Returns how many rows there are, padding included.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The bytes that the payload of row `i` takes, or `None` past the end.
+    /// Returns the bytes that the payload of row `i` takes, or `None` past the end.
     #[must_use]
     pub fn span(&self, i: usize) -> Option<Range<usize>> {
         let to = *self.ends.get(i)?;
         let before = i.checked_sub(1).and_then(|i| self.ends.get(i)).copied().unwrap_or(4);
-        Some(before.saturating_add(4)..to)
+        Some(before.saturating_add(4)..to) // inside a slice
     }
 
-    /// The payload of row `i` of the `bytes` that the rows were parsed from, or `None` past the end.
+    /// Returns the payload of row `i` of the `bytes` that the rows were parsed from, or `None` past the end.
     #[must_use]
     pub fn row<'a>(&self, bytes: &'a [u8], i: usize) -> Option<&'a [u8]> {
         bytes.get(self.span(i)?)
@@ -225,6 +226,7 @@ pub fn encode_rows(rows: &[&[u8]], count: u32) -> Result<Vec<u8>, FormatError> {
         bytes.extend_from_slice(&n.to_le_bytes());
         bytes.extend_from_slice(row);
     }
+    // `usize::MAX` is more than can be allocated.
     let end = bytes.len().saturating_add(padding.saturating_mul(4));
     bytes.resize(end, 0);
     Ok(bytes)

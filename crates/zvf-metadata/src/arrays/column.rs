@@ -52,7 +52,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Rows of `columns` values of this type, on a grid that starts at `origin`.
+    /// Describes rows of `columns` values of this type, on a grid that starts at `origin`.
     #[must_use]
     pub fn new(tag: &str, name: &str, dtype: Dtype, columns: u32, origin: Vec<i64>) -> Self {
         let several = columns != 1;
@@ -93,7 +93,7 @@ impl Column {
         })
     }
 
-    /// The element type; `float32` unless said, as the writers that leave it out mean it.
+    /// Returns the element type; `float32` unless said, as the writers that leave it out mean it.
     ///
     /// # Errors
     ///
@@ -102,8 +102,8 @@ impl Column {
         dtype(self.dtype.as_deref(), Some(Dtype::FLOAT32))
     }
 
-    /// The columns that the attributes declare: the number of names where there are some, else the
-    /// product of the row's shape, else 1. `None` where no `u64` holds that product.
+    /// Returns the columns that the attributes declare: the number of names where there are some, else
+    /// the product of the row's shape, else 1. `None` where no `u64` holds that product.
     ///
     /// Some writers declare 1 for more; [`columns`](super::super::columns) has the last word.
     #[must_use]
@@ -115,7 +115,7 @@ impl Column {
         }
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         let put = Put::new()

@@ -63,13 +63,13 @@ impl GeometryIndex {
         Ok(Self { entries: entries.collect::<Result<_, MetadataError>>()? })
     }
 
-    /// The geometry of this name.
+    /// Finds the geometry of this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&GeometryEntry> {
         self.entries.iter().find(|(n, _)| n == name).map(|(_, entry)| entry)
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         let entries = self.entries.iter().map(|(name, entry)| {
@@ -116,7 +116,7 @@ impl CompositeLinks {
         })
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         let put = Put::new().put("link_count", self.link_count);

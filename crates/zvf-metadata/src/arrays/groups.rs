@@ -48,7 +48,7 @@ pub struct GroupRange {
 }
 
 impl Groups {
-    /// So many groups, none a range and none with a name.
+    /// Describes so many groups, none a range and none with a name.
     #[must_use]
     pub fn new(num_groups: u64) -> Self {
         Self { zv_array: Some("groups".to_owned()), num_groups, ..Self::default() }
@@ -73,14 +73,14 @@ impl Groups {
         })
     }
 
-    /// The name of row `i`: its own, or one made of its number.
+    /// Returns the name of row `i`: its own, or one made of its number.
     #[must_use]
     pub fn name(&self, i: usize) -> String {
         let name = self.names.as_ref().and_then(|names| names.get(i));
         name.map_or_else(|| format!("group_{i}"), Clone::clone)
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         let ranges = self.ranges.as_ref().map(|ranges| {

@@ -46,7 +46,7 @@ pub struct LinksFamily {
 }
 
 impl LinksFamily {
-    /// A family without records.
+    /// Describes a family without records.
     #[must_use]
     pub fn new(level_delta: i64, link_width: u64, directed: bool, store: LinkStore) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl LinksFamily {
         })
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
@@ -156,7 +156,7 @@ pub struct LinkSegment {
 }
 
 impl LinkSegment {
-    /// Rows of `int64` on a grid that starts at `origin`.
+    /// Describes rows of `int64` on a grid that starts at `origin`.
     #[must_use]
     pub fn new(
         offsets: Vec<Vec<i64>>,
@@ -196,7 +196,7 @@ impl LinkSegment {
         })
     }
 
-    /// The element type of a row; `int64` unless said.
+    /// Returns the element type of a row; `int64` unless said.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl LinkSegment {
         dtype(self.dtype.as_deref(), Some(Dtype::INT64))
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
@@ -255,7 +255,7 @@ pub struct LinkAttribute {
 }
 
 impl LinkAttribute {
-    /// The group of an attribute for one level gap.
+    /// Describes the group of an attribute for one level gap.
     #[must_use]
     pub fn family(name: &str, level_delta: i64, num_links: Option<u64>) -> Self {
         Self {
@@ -267,7 +267,7 @@ impl LinkAttribute {
         }
     }
 
-    /// The array of a segment.
+    /// Describes the array of a segment.
     #[must_use]
     pub fn segment(
         name: &str,
@@ -310,7 +310,7 @@ impl LinkAttribute {
         })
     }
 
-    /// The element type; `float32` unless said, as for other attributes.
+    /// Returns the element type; `float32` unless said, as for other attributes.
     ///
     /// # Errors
     ///
@@ -319,7 +319,7 @@ impl LinkAttribute {
         dtype(self.dtype.as_deref(), Some(Dtype::FLOAT32))
     }
 
-    /// Values of a row; `None` where no `u64` counts them.
+    /// Returns how many values a row has; `None` where no `u64` counts them.
     #[must_use]
     pub fn declared_columns(&self) -> Option<u64> {
         let old = self.shape.as_deref().and_then(|shape| shape.get(1..));
@@ -327,7 +327,7 @@ impl LinkAttribute {
         shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()

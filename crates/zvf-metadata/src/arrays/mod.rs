@@ -52,7 +52,7 @@ use super::error::{At, MetadataError};
 use super::fields::Fields;
 use super::{Object, fields};
 
-/// The word that says which kind of array the attributes belong to.
+/// Returns the word that says which kind of array the attributes belong to.
 ///
 /// ```
 /// let attributes = serde_json::json!({"zvf_array": "links"});
@@ -64,7 +64,7 @@ pub fn tag(attributes: &Object) -> Option<&str> {
     attributes.get("zv_array").or_else(|| attributes.get(OLD_TAG))?.as_str()
 }
 
-/// The fields of attributes, and their tag in either spelling.
+/// Splits attributes into their fields and their tag in either spelling.
 fn split_tag(attributes: Object) -> Result<(Fields<'static>, Option<String>), MetadataError> {
     let mut fields = Fields::new(&At::Document, attributes);
     fields.accept(OLD_TAG, "zv_array");
@@ -72,7 +72,7 @@ fn split_tag(attributes: Object) -> Result<(Fields<'static>, Option<String>), Me
     Ok((fields, tag))
 }
 
-/// The element type under the key `dtype`.
+/// Reads the element type under the key `dtype`.
 fn dtype(text: Option<&str>, default: Option<Dtype>) -> Result<Dtype, MetadataError> {
     let at = At::Document.key("dtype");
     match (text, default) {

@@ -50,7 +50,7 @@ pub enum IdForm {
 }
 
 impl ObjectIndex {
-    /// An index of blobs with ids of their own.
+    /// Describes an index of blobs with ids of their own.
     #[must_use]
     pub fn new(num_objects: u64, num_present: u64, sid_ndim: u64, sorted: bool) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl ObjectIndex {
         })
     }
 
-    /// The layout that is declared, or `None` for the oldest one: one blob and its offsets. The
+    /// Returns the layout that is declared, or `None` for the oldest one: one blob and its offsets. The
     /// arrays that are there decide.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Where the id of a row is.
+    /// Returns where the id of a row is.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl ObjectIndex {
         })
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()

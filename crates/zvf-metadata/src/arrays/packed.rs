@@ -52,13 +52,13 @@ impl PackedShard {
         Ok(Self { entries, extras: fields.into_remaining() })
     }
 
-    /// The array under this key.
+    /// Finds the array under this key.
     #[must_use]
     pub fn find(&self, key: &str) -> Option<&PackedEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         let entries = self.entries.iter();

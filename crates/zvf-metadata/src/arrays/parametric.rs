@@ -56,13 +56,13 @@ impl ParametricTypes {
         Ok(Self { types: types.unwrap_or_default(), extras: fields.into_remaining() })
     }
 
-    /// The type with this number.
+    /// Finds the type with this number.
     #[must_use]
     pub fn find(&self, id: i64) -> Option<&ParametricType> {
         self.types.iter().find(|one| one.id == id)
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         let types = self.types.iter().map(|one| {
@@ -116,7 +116,7 @@ impl ParametricArray {
         })
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()

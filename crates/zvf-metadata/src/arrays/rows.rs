@@ -50,7 +50,7 @@ pub enum Absence {
 }
 
 impl Rows {
-    /// The attributes of an object attribute whose array has a fill value for absent rows.
+    /// Describes an object attribute whose array has a fill value for absent rows.
     #[must_use]
     pub fn object_attribute(name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
         let meaning = Some(ABSENT.to_owned());
@@ -60,7 +60,7 @@ impl Rows {
         }
     }
 
-    /// The attributes of a group attribute.
+    /// Describes a group attribute.
     #[must_use]
     pub fn group_attribute(name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
         Self::with_tag("groupings_attribute", name, dtype, shape)
@@ -95,7 +95,7 @@ impl Rows {
         })
     }
 
-    /// The element type, as values are handed out: padded bytes (`|S8`) are text of as many characters.
+    /// Returns the element type, as values are handed out: padded bytes (`|S8`) are text of as many characters.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Rows {
         }
     }
 
-    /// How a row says that its object has no value.
+    /// Returns how a row says that its object has no value.
     #[must_use]
     pub fn absence(&self) -> Absence {
         if self.has_present_mask == Some(true) {
@@ -120,7 +120,7 @@ impl Rows {
         }
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()

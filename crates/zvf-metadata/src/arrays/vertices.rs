@@ -38,7 +38,7 @@ pub struct Vertices {
 }
 
 impl Vertices {
-    /// Rows of this type on a grid that starts at `origin`.
+    /// Describes rows of this type on a grid that starts at `origin`.
     #[must_use]
     pub fn new(dtype: Dtype, origin: Vec<i64>) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Vertices {
         })
     }
 
-    /// The element type; `float32` unless said.
+    /// Returns the element type; `float32` unless said.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Vertices {
         dtype(self.dtype.as_deref(), Some(Dtype::FLOAT32))
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
@@ -113,7 +113,7 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// Fragment indexes under the name `array`, on a grid that starts at `origin`.
+    /// Describes fragment indexes under the name `array`, on a grid that starts at `origin`.
     #[must_use]
     pub fn new(array: &str, origin: Vec<i64>) -> Self {
         Self {
@@ -139,7 +139,7 @@ impl Fragments {
         })
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
@@ -150,7 +150,7 @@ impl Fragments {
     }
 }
 
-/// An origin as it is written: not at all where it is zero.
+/// Returns an origin as it is written: not at all where it is zero.
 pub(super) fn written_origin(origin: Vec<i64>) -> Option<Vec<i64>> {
     if origin.iter().all(|&n| n == 0) { None } else { Some(origin) }
 }
