@@ -49,7 +49,7 @@ impl Axes {
     /// Returns the numbers, first axis first.
     #[must_use]
     pub fn as_slice(&self) -> &[u64] {
-        self.values.get(..self.n).unwrap_or_default()
+        self.values.get(..self.n).unwrap_or_default() // n is at most MAX_AXES
     }
 
     /// Returns the product of all numbers: 1 without axes, 0 when any is 0, `None` above `u64::MAX`.
@@ -61,16 +61,14 @@ impl Axes {
         self.as_slice().iter().try_fold(1_u64, |product, n| product.checked_mul(*n))
     }
 
-    /// Returns the same number on `n` axes, at most sixteen.
-    pub(super) fn filled(n: usize, value: u64) -> Self {
-        let mut axes = Self { n: n.min(MAX_AXES), values: [0; MAX_AXES] };
-        axes.as_mut().fill(value);
-        axes
+    /// Returns zero on `n` axes, at most sixteen.
+    pub(super) fn zeros(n: usize) -> Self {
+        Self { n: n.min(MAX_AXES), values: [0; MAX_AXES] }
     }
 
     /// Returns the numbers, mutably.
     pub(super) fn as_mut(&mut self) -> &mut [u64] {
-        self.values.get_mut(..self.n).unwrap_or_default()
+        self.values.get_mut(..self.n).unwrap_or_default() // n is at most MAX_AXES
     }
 
     /// Applies `combine` to the numbers of `self` and `other`, axis by axis.
@@ -84,6 +82,7 @@ impl Axes {
 
     /// Returns the index of `self` among all coordinates below `extents`, last axis fastest.
     pub(super) fn number_in(&self, extents: &Self) -> u64 {
+        // Below the product of the extents, which a partition caps.
         let pairs = self.as_slice().iter().zip(extents.as_slice());
         pairs.fold(0, |number, (at, extent)| number.saturating_mul(*extent).saturating_add(*at))
     }
@@ -104,8 +103,8 @@ pub(super) struct Coordinates {
 }
 
 impl Coordinates {
-    /// Counts the coordinates of the box between two corners, the second excluded. Without axes there is one.
-    pub(super) fn count_items(low: Axes, high: Axes) -> Self {
+    /// Creates the walk over the box between two corners, the second excluded. Without axes there is one coordinate.
+    pub(super) fn between(low: Axes, high: Axes) -> Self {
         let some = low.as_slice().iter().zip(high.as_slice()).all(|(low, high)| low < high);
         Self { low, high, next: some.then_some(low) }
     }
@@ -120,7 +119,7 @@ impl Iterator for Coordinates {
         let ends = self.low.as_slice().iter().zip(self.high.as_slice());
         self.next = None;
         for (at, (low, high)) in after.as_mut().iter_mut().zip(ends).rev() {
-            *at = at.saturating_add(1);
+            *at = at.saturating_add(1); // it was below `high`
             if *at < *high {
                 self.next = Some(after);
                 break;
@@ -133,11 +132,7 @@ impl Iterator for Coordinates {
 
 /// Returns `a / b`, rounded up; 0 when `b` is 0.
 pub(super) fn div_up(a: u64, b: u64) -> u64 {
-    match (a.checked_div(b), a.checked_rem(b)) {
-        (Some(quotient), Some(0)) => quotient,
-        (Some(quotient), Some(_)) => quotient.saturating_add(1),
-        (None, _) | (_, None) => 0,
-    }
+    if b == 0 { 0 } else { a.div_ceil(b) }
 }
 
 /// Returns the number of axes as the metalayer counts them.
@@ -166,7 +161,7 @@ mod tests {
     #[test]
     fn coordinates_in_c_order() {
         let walk = |low: &[u64], high: &[u64]| {
-            Coordinates::count_items(Axes::new(low).unwrap(), Axes::new(high).unwrap())
+            Coordinates::between(Axes::new(low).unwrap(), Axes::new(high).unwrap())
                 .map(|at| at.as_slice().to_vec())
                 .collect::<Vec<_>>()
         };

@@ -38,7 +38,7 @@ use zvf_format::{Class, Expected, FormatError, Part};
 pub struct BlockTable<'a> {
     positions: &'a [I32], // each from the end of table and dictionary to below cbytes
     dictionary: (u64, u64), // start and end; empty without one
-    cbytes: u64,
+    cbytes: u32,
     ascending: bool, // each position is above the one before it
 }
 
@@ -46,6 +46,7 @@ impl<'a> BlockTable<'a> {
     /// Returns how many bytes of the chunk [`BlockTable::parse`] needs.
     #[must_use]
     pub fn front_len(header: &ChunkHeader) -> u64 {
+        // Four bytes at most for each of fewer than 2^32 blocks, after the header.
         header.table().end.saturating_add(if header.has_dictionary() { 4 } else { 0 })
     }
 
@@ -58,7 +59,7 @@ impl<'a> BlockTable<'a> {
     /// When there are fewer bytes than [`BlockTable::front_len`], a position lies in the table or in the
     /// dictionary or outside the chunk, or the dictionary is not of 1 to 131072 bytes inside the chunk.
     pub fn parse(header: &ChunkHeader, front: &'a [u8]) -> Result<Self, FormatError> {
-        let cbytes = u64::from(header.cbytes());
+        let cbytes = header.cbytes();
         if header.body() != Body::Blocks {
             return Ok(Self { positions: &[], dictionary: (0, 0), cbytes, ascending: true });
         }
@@ -66,7 +67,7 @@ impl<'a> BlockTable<'a> {
         cur.bytes("header", header.header_len().into())?;
         let positions = cur.array::<I32>("block positions", header.block_count().into())?;
         let dictionary = if header.has_dictionary() {
-            parse_dictionary(&mut cur, cbytes)?
+            parse_dictionary(&mut cur, cbytes.into())?
         } else {
             (cur.at(), cur.at())
         };
@@ -119,9 +120,9 @@ impl<'a> BlockTable<'a> {
         let next = if self.ascending {
             self.start(j.checked_add(1)?)
         } else {
-            self.starts().filter(|other| *other > start).min()
+            self.starts().map(u64::from).filter(|other| *other > start).min()
         };
-        Some(start..next.unwrap_or(self.cbytes))
+        Some(start..next.unwrap_or(self.cbytes.into()))
     }
 
     /// Returns whether each block starts after the one before it.
@@ -141,19 +142,17 @@ impl<'a> BlockTable<'a> {
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn sorted(&self) -> BlockSpans {
-        let starts = || self.positions.iter().map(|position| position.get().unsigned_abs());
-        let last = u32::try_from(self.cbytes).unwrap_or(u32::MAX); // it is an i32 in the header
-        let mut sorted: alloc::vec::Vec<u32> = starts().collect();
+        let mut sorted: alloc::vec::Vec<u32> = self.starts().collect();
         sorted.sort_unstable();
         let span = |start| {
             let next = sorted.partition_point(|other| *other <= start);
-            (start, sorted.get(next).copied().unwrap_or(last))
+            (start, sorted.get(next).copied().unwrap_or(self.cbytes))
         };
-        BlockSpans { spans: starts().map(span).collect() }
+        BlockSpans { spans: self.starts().map(span).collect() }
     }
 
-    fn starts(&self) -> impl Iterator<Item = u64> {
-        self.positions.iter().map(|position| position.get().unsigned_abs().into())
+    fn starts(&self) -> impl Iterator<Item = u32> {
+        self.positions.iter().map(|position| position.get().unsigned_abs())
     }
 }
 
@@ -192,6 +191,7 @@ fn parse_dictionary(cur: &mut Cursor<'_>, cbytes: u64) -> Result<(u64, u64), For
         let class = if size < 0 { Class::Negative } else { Class::OutOfBounds };
         return Err(cur.refuse(class, "dictionary size", at, allowed, size));
     }
+    // Not beyond the chunk.
     Ok((cur.at(), cur.at().saturating_add(size.unsigned_abs().into())))
 }
 

@@ -248,7 +248,7 @@ impl ChunkHeader {
     pub fn table(&self) -> core::ops::Range<u64> {
         let start = u64::from(self.header_len());
         let blocks = if self.body == Body::Blocks { u64::from(self.block_count) } else { 0 };
-        start..start.saturating_add(blocks.saturating_mul(4))
+        start..start.saturating_add(blocks.saturating_mul(4)) // less than 2^35
     }
 
     /// Returns the range of block `j` in a raw copy, or `None` beyond the last or for other bodies.
@@ -276,7 +276,7 @@ impl ChunkHeader {
             lint("blocksize", 8, Expected::AtMost(fields.nbytes.into()), fields.blocksize.into());
         }
         let value = if let Body::Special(Special::Value(bytes)) = self.body { bytes } else { 0 };
-        let bare = self.header_len().saturating_add(value);
+        let bare = self.header_len().saturating_add(value); // that value fits in the chunk
         if matches!(self.body, Body::Special(_)) && self.cbytes() > bare {
             lint("cbytes", 12, Expected::Exactly(bare.into()), self.cbytes().into());
         }
@@ -318,7 +318,7 @@ impl ChunkHeader {
     /// there was a flag for it, and its reader derives the answer from the sizes.
     fn splits(&self) -> bool {
         let (typesize, blocksize) = (u32::from(self.fields.typesize), self.blocksize());
-        let items = blocksize.checked_div(typesize).unwrap_or(0);
+        let items = blocksize.checked_div(typesize).unwrap_or(0); // typesize is not 0
         let by_size = self.fields.version != BLOSC1
             || (typesize <= BLOSC1_TYPESIZE_MAX && items >= BLOSC1_ITEMS_MIN);
         self.fields.flags & NOT_SPLIT == 0 && by_size && !self.has_varying_blocks()

@@ -116,7 +116,8 @@ pub struct FrameFields {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedHeader {
-    // header_len, compressed_size and a tail fit into frame_len; sizes are not negative when stored.
+    // header_len, compressed_size and a tail fit into frame_len, so differences and sums of them are exact; sizes are not
+    // negative when stored.
     fields: FrameFields,
 }
 
@@ -212,7 +213,7 @@ impl FixedHeader {
             FrameKind::Contiguous => self.fields.compressed_size,
             FrameKind::Sparse => 0,
         };
-        u64::from(self.fields.header_len).saturating_add(data)
+        u64::from(self.fields.header_len).saturating_add(data) // both were stored with a sign
     }
 
     fn check_lengths(&self, cur: &Cursor<'_>) -> Result<(), FormatError> {
@@ -221,7 +222,7 @@ impl FixedHeader {
             let expected = Expected::Between(FRAME_MIN.into(), FRAME_MAX.into());
             return Err(cur.refuse(Class::OutOfBounds, "frame_len", 15, expected, frame_len));
         }
-        let max_data_end = frame_len.saturating_sub(TRAILER_MIN);
+        let max_data_end = frame_len.saturating_sub(TRAILER_MIN); // it has FRAME_MIN or more
         let allowed = Expected::Between(FIXED.into(), max_data_end.into());
         if !allowed.allows(header_len.into()) {
             return Err(cur.refuse(Class::OutOfBounds, "header_len", 10, allowed, header_len));
@@ -239,6 +240,9 @@ impl FixedHeader {
 impl FrameFields {
     /// Returns the fields of a new contiguous frame around an array with `compressed_size` bytes of chunks. The caller
     /// sets codec, level and filters, and `frame_len`.
+    ///
+    /// An array of more decoded bytes than can be counted gets the largest `uncompressed_size`, which
+    /// [`FrameHeader::encode`](super::FrameHeader::encode) refuses.
     #[must_use]
     pub fn array(geometry: &super::BlockGeometry, compressed_size: u64) -> Self {
         let chunks = geometry.chunk_count();

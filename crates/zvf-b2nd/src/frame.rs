@@ -12,6 +12,8 @@
 //! To read an array, fetch header and tail ([`Frame::open`]), the offsets chunk ([`Frame::offsets_head`],
 //! [`Frame::offsets_range`], [`ChunkOffsets`](super::ChunkOffsets)), then for each chunk of a selection its front
 //! ([`Frame::chunk_front`], [`Frame::check_chunk`]) and the spans of the blocks.
+//!
+//! Header, chunk data and trailer fit into the frame, one after the other, so sums and differences of their ends are exact.
 
 use core::ops::Range;
 
@@ -179,11 +181,11 @@ impl<'a> Frame<'a> {
     /// the file.
     #[must_use]
     pub fn chunk_front(&self, room: u64) -> u64 {
-        let table = u64::from(self.geometry.block_count()).saturating_mul(4);
+        let table = u64::from(self.geometry.block_count()).saturating_mul(4); // less than 2^34
         CHUNK_HEADER.saturating_add(table).saturating_add(DICTIONARY_SIZE).min(room)
     }
 
-    /// Returns the number of bytes from `position` to the end of the chunk data.
+    /// Returns the number of bytes from `position` to the end of the chunk data; 0 after it.
     #[must_use]
     pub fn room(&self, position: u64) -> u64 {
         self.header.fixed().data_end().saturating_sub(position)

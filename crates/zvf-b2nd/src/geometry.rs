@@ -11,6 +11,7 @@ use core::ops::Deref;
 
 use super::axes::Axes;
 use super::partition::{CHUNK_MAX, Partition};
+use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 
 /// The position of each item of an array.
@@ -112,8 +113,8 @@ impl BlockGeometry {
     /// Returns the number of blocks in each chunk.
     #[must_use]
     pub fn block_count(&self) -> u32 {
-        let blocks = self.partition.blocks().product().unwrap_or(u64::MAX);
-        u32::try_from(blocks).unwrap_or(u32::MAX) // at most the padded items of a chunk
+        // At most the padded items of a chunk, which are capped.
+        num::saturating_u32(self.partition.blocks().product().unwrap_or(u64::MAX))
     }
 
     /// Returns the number of the chunk at `coordinate`, or `None` outside of the array.
@@ -164,11 +165,10 @@ fn item_size(items: u64, chunk_size: u32) -> Result<u32, FormatError> {
 fn bytes(field: &'static str, extents: &Axes, item_size: u32) -> Result<u32, FormatError> {
     let items = i128::from(extents.product().unwrap_or(u64::MAX)); // capped by the partition
     let bytes = items.saturating_mul(item_size.into());
-    if bytes > CHUNK_MAX.into() {
-        return Err(refuse(Class::Overflow, field, Expected::AtMost(CHUNK_MAX.into()), bytes));
-    }
     u32::try_from(bytes)
-        .map_err(|_wide| refuse(Class::Overflow, field, Expected::AtMost(CHUNK_MAX.into()), bytes))
+        .ok()
+        .filter(|bytes| u64::from(*bytes) <= CHUNK_MAX)
+        .ok_or_else(|| refuse(Class::Overflow, field, Expected::AtMost(CHUNK_MAX.into()), bytes))
 }
 
 fn refuse(

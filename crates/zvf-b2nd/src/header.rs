@@ -121,7 +121,7 @@ impl<'a> FrameHeader<'a> {
     ) -> Result<alloc::vec::Vec<u8>, FormatError> {
         let mut out = fields.encode();
         super::metamap::encode(FORM, &mut out, metalayers)?;
-        let header_len = u32::try_from(out.len()).unwrap_or(u32::MAX);
+        let header_len = u32::try_from(out.len()).unwrap_or(u32::MAX); // refused when parsed again
         let fixed = FrameFields { header_len, ..*fields }.encode();
         for (byte, right) in out.iter_mut().zip(fixed) {
             *byte = right;

@@ -37,6 +37,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+// A `saturating_` operation has a bound that was established before, as said in place or in the header of the module, or a
+// result that is compared with one next. Differences of 64-bit numbers, and their products with 32-bit ones, fit in `i128`.
+
 mod axes;
 mod blocks;
 mod chunk;

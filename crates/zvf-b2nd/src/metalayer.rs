@@ -189,7 +189,7 @@ impl<'a> Metalayer<'a> {
         lints
     }
 
-    /// Returns the number of bytes before the text of the dtype.
+    /// Returns the number of bytes before the text of the dtype: at most 19 for each of 16 axes, and 12.
     fn fixed_len(&self) -> usize {
         let per_axis = self.partition.shape().len().saturating_mul(19);
         per_axis.saturating_add(if self.dtype.is_some() { 12 } else { 6 })
@@ -200,16 +200,16 @@ impl<'a> Metalayer<'a> {
     #[must_use]
     pub fn encode(&self) -> alloc::vec::Vec<u8> {
         let partition = &self.partition;
-        let extents = |axes: &Axes| AXES_0.saturating_add(u8::try_from(axes.len()).unwrap_or(16));
         let mut out = alloc::vec::Vec::with_capacity(self.fixed_len());
-        let ndim = extents(partition.shape()).saturating_sub(AXES_0);
-        out.extend([self.name().array_header(), 0, ndim]);
-        out.push(extents(partition.shape()));
+        // The partition caps the number of axes and all extents, and the constructors the dtype: nothing is clamped here.
+        let ndim = u8::try_from(partition.shape().len()).unwrap_or(NDIM_MAX);
+        let extents = AXES_0.saturating_add(ndim);
+        out.extend([self.name().array_header(), 0, ndim, extents]);
         for extent in partition.shape().as_slice() {
             msgpack::write::i64(&mut out, i64::try_from(*extent).unwrap_or(i64::MAX));
         }
         for axes in [partition.chunkshape(), partition.blockshape()] {
-            out.push(extents(axes));
+            out.push(extents);
             for extent in axes.as_slice() {
                 msgpack::write::i32(&mut out, 0xd2, i32::try_from(*extent).unwrap_or(i32::MAX));
             }
@@ -242,7 +242,7 @@ fn parse_extents(
     width: Width,
 ) -> Result<Axes, FormatError> {
     let header = msgpack::byte(cur, field)?;
-    let expected = AXES_0.saturating_add(ndim);
+    let expected = AXES_0.saturating_add(ndim); // at most 0xa0
     if header.value != expected {
         if let Some(found @ 0..=NDIM_MAX) = header.value.checked_sub(AXES_0) {
             let expected = Expected::Exactly(ndim.into());
@@ -251,7 +251,7 @@ fn parse_extents(
         let expected = Expected::Exactly(expected.into());
         return Err(cur.refuse(Class::BadTag, field, header.at, expected, header.value));
     }
-    let mut extents = Axes::filled(ndim.into(), 0);
+    let mut extents = Axes::zeros(ndim.into());
     for extent in extents.as_mut() {
         *extent = match width {
             Width::Long => {

@@ -48,7 +48,7 @@ pub(super) struct Metamap<'a> {
     blob: &'a [u8],  // each offset in the map points to a content inside
     n: u16,
     map_len: At<u16>,
-    map_end: u64,
+    map_end: u64,  // what `map_len` should be
     contents: u64, // the smallest offset of the first one
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Form {
     /// The largest number of entries.
     pub(super) max_entries: u16,
     /// The bytes of the section that the map length does not count.
-    pub(super) uncounted: u64,
+    pub(super) uncounted: u8,
 }
 
 impl<'a> Metamap<'a> {
@@ -78,19 +78,19 @@ impl<'a> Metamap<'a> {
         for _ in 0..n.value {
             take_name(&mut cur)?;
         }
-        let map_end = cur.at();
+        // Counted from the start of the map length, except for bytes that are not counted; both are before the map.
+        let map_end = cur.at().saturating_sub(at).saturating_sub(form.uncounted.into());
         let contents = msgpack::u16(&mut cur, "contents", 0xdc)?;
         if contents.value != n.value {
             let (class, expected) = (Class::CountMismatch, Expected::Exactly(n.value.into()));
             return Err(cur.refuse(class, "contents", contents.at, expected, contents.value));
         }
-        let parsed = Self { map, blob, n: n.value, map_len, map_end, contents: cur.at() };
         let mut names = map;
         for _ in 0..n.value {
             let (_name, offset) = take_name(&mut names)?;
             take_content(form.part, blob, cur.at(), offset)?;
         }
-        Ok(parsed.with_base(form.uncounted.saturating_add(at)))
+        Ok(Self { map, blob, n: n.value, map_len, map_end, contents: cur.at() })
     }
 
     /// Returns the entries, in the order of the map.
@@ -119,21 +119,16 @@ impl<'a> Metamap<'a> {
         }
         let mut next = self.contents;
         for entry in self.entries() {
-            let start = entry.at.saturating_sub(CONTENT_HEADER);
+            let start = entry.at.saturating_sub(CONTENT_HEADER); // it is before each content
             if start != next {
                 lint("content", start, next, start);
             }
-            next = entry.at.saturating_add(num::to_u64(entry.content.len()));
+            next = entry.at.saturating_add(num::to_u64(entry.content.len())); // inside of the blob
         }
         let end = num::to_u64(self.blob.len());
         if next != end {
             lint("end of contents", next, end, next);
         }
-    }
-
-    /// Counts the end of the map from the start of the map length.
-    const fn with_base(self, base: u64) -> Self {
-        Self { map_end: self.map_end.saturating_sub(base), ..self }
     }
 }
 
@@ -182,28 +177,36 @@ pub(super) fn encode(
         let expected = Expected::AtMost(form.max_entries.into());
         return Err(refuse(Class::LimitExceeded, "entries", section, expected, entries.len()));
     };
-    let names = entries.iter().map(|(name, _)| name.len().saturating_add(NAME_FRAME));
-    let map_end = names.fold(section.saturating_add(SECTION_HEADER), usize::saturating_add);
-    let uncounted = num::checked_usize(form.uncounted).unwrap_or(0);
-    let map_len = map_end.saturating_sub(section).saturating_sub(uncounted);
+    // Fewer than 2^16 names of at most 31 bytes, after bytes in memory.
+    let mut map_end = section.saturating_add(SECTION_HEADER);
+    let mut name_headers = alloc::vec::Vec::with_capacity(entries.len());
+    for (name, _) in entries {
+        let Some(len) = u8::try_from(name.len()).ok().filter(|len| *len <= NAME_MAX) else {
+            let expected = Expected::AtMost(NAME_MAX.into());
+            return Err(refuse(Class::LimitExceeded, "name", map_end, expected, name.len()));
+        };
+        name_headers.push(NAME.saturating_add(len));
+        map_end = map_end.saturating_add(len.into()).saturating_add(NAME_FRAME);
+    }
+    let map_len = map_end.saturating_sub(section).saturating_sub(form.uncounted.into());
+    let Ok(stored_map_len) = u16::try_from(map_len) else {
+        let expected = Expected::AtMost(u16::MAX.into());
+        return Err(refuse(Class::LimitExceeded, "map length", section, expected, map_len));
+    };
 
     out.push(0x93);
-    msgpack::write::u16(out, 0xcd, u16::try_from(map_len).unwrap_or(u16::MAX));
+    msgpack::write::u16(out, 0xcd, stored_map_len);
     msgpack::write::u16(out, 0xde, n);
     let mut content_at = map_end.saturating_add(3);
-    for (name, content) in entries {
-        let Some(header) = u8::try_from(name.len()).ok().filter(|len| *len <= NAME_MAX) else {
-            let expected = Expected::AtMost(NAME_MAX.into());
-            return Err(refuse(Class::LimitExceeded, "name", out.len(), expected, name.len()));
-        };
-        out.push(NAME.saturating_add(header));
+    for ((name, content), header) in entries.iter().zip(name_headers) {
+        out.push(header);
         out.extend(name.as_bytes());
         let Ok(offset) = i32::try_from(content_at) else {
             let expected = Expected::AtMost(i32::MAX.into());
             return Err(refuse(Class::LimitExceeded, "offset", out.len(), expected, content_at));
         };
         msgpack::write::i32(out, 0xd2, offset);
-        content_at = content_at.saturating_add(content.len()).saturating_add(5);
+        content_at = content_at.saturating_add(content.len()).saturating_add(5); // refused when too large
     }
     msgpack::write::u16(out, 0xdc, n);
     for (_, content) in entries {

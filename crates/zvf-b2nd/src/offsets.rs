@@ -183,6 +183,7 @@ impl Bounds {
         };
         let (max_position, place) = match self.kind {
             FrameKind::Contiguous => {
+                // Both were stored with a sign.
                 let at = u64::from(self.header_len).saturating_add(stored);
                 (i128::from(self.data_len).saturating_sub(1), Some(ChunkPlace::Frame(at)))
             }

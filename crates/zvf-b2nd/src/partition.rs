@@ -59,7 +59,7 @@ impl Partition {
         }
 
         let blocks = chunkshape.zip(&blockshape, div_up);
-        let padded = blocks.zip(&blockshape, u64::saturating_mul);
+        let padded = blocks.zip(&blockshape, u64::saturating_mul); // at most c + b, on each axis
         cap("shape", &shape, at.shape_header(), ITEMS_MAX)?;
         cap("chunkshape", &chunkshape, at.chunkshape_header(), CHUNK_MAX)?;
         cap("blockshape", &blockshape, at.blockshape_header(), CHUNK_MAX)?;
@@ -121,10 +121,6 @@ fn same_rank(field: &'static str, extents: &[u64], n: u64, at: u64) -> Result<Ax
 }
 
 fn check_axis(at: Positions, axis: u64, s: u64, c: u64, b: u64) -> Result<(), FormatError> {
-    if s > ITEMS_MAX.saturating_sub(c) {
-        let expected = Expected::AtMost(ITEMS_MAX.saturating_sub(c).into());
-        return Err(refuse(Class::Overflow, "shape", at.shape(axis), expected, s));
-    }
     for (field, at, extent, needed) in [
         ("chunkshape", at.chunkshape(axis), c, s > 0),
         ("blockshape", at.blockshape(axis), b, s > 0 || c > 0),
@@ -136,6 +132,11 @@ fn check_axis(at: Positions, axis: u64, s: u64, c: u64, b: u64) -> Result<(), Fo
         if extent == 0 && needed {
             return Err(refuse(Class::BadShape, field, at, Expected::AtLeast(1), extent));
         }
+    }
+    let max_extent = ITEMS_MAX.saturating_sub(c); // c is at most CHUNK_MAX here
+    if s > max_extent {
+        let expected = Expected::AtMost(max_extent.into());
+        return Err(refuse(Class::Overflow, "shape", at.shape(axis), expected, s));
     }
     Ok(())
 }
@@ -163,7 +164,7 @@ fn refuse(
     FormatError::new(class, Part::Caterva, field, at, expected, found)
 }
 
-/// The offsets of the extents in a metalayer of `n` axes.
+/// The offsets of the extents in a metalayer of `n` axes, at most sixteen: none is large.
 #[derive(Clone, Copy, Debug)]
 struct Positions {
     n: u64,
@@ -248,12 +249,13 @@ mod tests {
     #[rustfmt::skip]
     fn each_check_has_its_message() {
         type Row = (&'static [u64], &'static [u64], &'static [u64], &'static str);
-        let rows: [Row; 12] = [
+        let rows: [Row; 13] = [
             (&[1; 17], &[1; 17], &[1; 17], "BadShape in array metalayer, ndim at byte 2: expected 0 to 16, found 17"),
             (&[1, 1], &[1], &[1, 1], "CountMismatch in array metalayer, chunkshape at byte 22: expected 2, found 1"),
             (&[1, 1], &[1, 1], &[1; 17], "CountMismatch in array metalayer, blockshape at byte 33: expected 2, found 17"),
             (&[1, (1 << 63) - 3], &[1, 3], &[1, 1], "Overflow in array metalayer, shape at byte 13: expected at most 9223372036854775804, found 9223372036854775805"),
             (&[0, 0], &[1, BIG], &[1, 1], "Overflow in array metalayer, chunkshape at byte 28: expected at most 2147483647, found 2147483648"),
+            (&[1, 1], &[1, u64::MAX], &[1, 1], "Overflow in array metalayer, chunkshape at byte 28: expected at most 2147483647, found 18446744073709551615"),
             (&[0, 0], &[1, 1], &[BIG, 1], "Overflow in array metalayer, blockshape at byte 34: expected at most 2147483647, found 2147483648"),
             (&[1, 1], &[1, 0], &[1, 1], "BadShape in array metalayer, chunkshape at byte 28: expected at least 1, found 0"),
             (&[1, 0], &[1, 1], &[1, 0], "BadShape in array metalayer, blockshape at byte 39: expected at least 1, found 0"),

@@ -7,6 +7,9 @@
 //! chunk extent on are padding: they are clipped and do not belong to the next chunk.
 //!
 //! Steps other than 1 and lists of indices are selections of the boxes around them.
+//!
+//! Nothing overflows here: all positions are inside of the array or of the result, and [`BlockGeometry::select`] refuses
+//! more bytes than can be counted. Differences are 0 where a part begins before the box, or the box before the part.
 
 use core::ops::Range;
 
@@ -125,7 +128,7 @@ impl BlockGeometry {
     ///
     /// When they have more than 2^64 - 1 bytes.
     pub fn select_all(&self) -> Result<Selection<'_>, FormatError> {
-        let start = Axes::filled(self.shape().len(), 0);
+        let start = Axes::zeros(self.shape().len());
         self.select(start.as_slice(), self.shape().as_slice())
     }
 }
@@ -168,7 +171,7 @@ impl<'g> Selection<'g> {
     #[must_use]
     pub fn blocks_touched(&self) -> u64 {
         let Self { geometry, corners: Corners { low, high }, .. } = self;
-        let mut touched = Axes::filled(low.len(), 0);
+        let mut touched = Axes::zeros(low.len());
         let ends = low.as_slice().iter().zip(high.as_slice());
         let cuts = geometry.chunkshape().as_slice().iter().zip(geometry.blockshape().as_slice());
         for (n, ((from, to), (c, b))) in touched.as_mut().iter_mut().zip(ends.zip(cuts)) {
@@ -250,6 +253,7 @@ impl Corners {
 
     /// Returns the coordinates of the parts of extent `cut` that the box meets.
     fn part_range(&self, cut: &Axes) -> Self {
+        // An extent of 0 has only positions from 0 to 0, and those meet nothing.
         let low = self.low.zip(cut, |low, cut| low.checked_div(cut).unwrap_or(0));
         let mut high = self.high.zip(cut, super::axes::div_up);
         let ends = self.low.as_slice().iter().zip(self.high.as_slice());
@@ -264,7 +268,7 @@ impl Corners {
     /// Returns each part of extent `cut` that the box meets, with the box inside of that part.
     fn parts(self, cut: &Axes) -> impl Iterator<Item = (Axes, Self)> + use<> {
         let (cut, range) = (*cut, self.part_range(cut));
-        Coordinates::count_items(range.low, range.high).map(move |at| {
+        Coordinates::between(range.low, range.high).map(move |at| {
             let origin = at.zip(&cut, u64::saturating_mul);
             let low = self.low.zip(&origin, u64::saturating_sub);
             let high = self.high.zip(&origin, u64::saturating_sub).zip(&cut, u64::min);
@@ -276,6 +280,7 @@ impl Corners {
 /// Returns how many blocks meet the positions `on` of one axis with chunks of `c` and blocks of `b`.
 fn blocks_on_axis(on: Range<u64>, c: u64, b: u64) -> u64 {
     let Some(last) = on.end.checked_sub(1).filter(|last| *last >= on.start) else { return 0 };
+    // There is a position, so neither c nor b is 0.
     let chunk = |at: u64| at.checked_div(c).unwrap_or(0);
     let block = |at: u64| at.checked_rem(c).and_then(|l| l.checked_div(b)).unwrap_or(0);
     let between = chunk(last).saturating_sub(chunk(on.start));

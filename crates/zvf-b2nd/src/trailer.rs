@@ -45,11 +45,9 @@ impl<'a> FrameTrailer<'a> {
     /// When it does not match the layout above, from the first byte to the last, or a content lies outside of it.
     pub fn parse(trailer: &'a [u8]) -> Result<Self, FormatError> {
         let len = num::to_u64(trailer.len());
-        let tail_at = len.saturating_sub(TAIL);
-        let front =
-            num::checked_usize(tail_at).and_then(|at| trailer.get(..at)).unwrap_or_default();
-        let mut cur = Cursor::new(Part::FrameTrailer, trailer);
-        cur.bytes("tail", TRAILER_MIN)?;
+        Cursor::new(Part::FrameTrailer, trailer).bytes("tail", TRAILER_MIN)?;
+        let tail_at = len.saturating_sub(TAIL); // there are TRAILER_MIN bytes or more
+        let front = Cursor::new(Part::FrameTrailer, trailer).bytes("entries", tail_at)?;
 
         let mut cur = Cursor::new(Part::FrameTrailer, trailer);
         msgpack::marker(&mut cur, "trailer", 0x94)?;
@@ -59,7 +57,7 @@ impl<'a> FrameTrailer<'a> {
             return Err(cur.refuse(class, "version", version.at, expected, version.value));
         }
         let entries = Metamap::parse(FORM, front, cur.at())?;
-        cur.bytes("entries", tail_at.saturating_sub(cur.at()))?;
+        cur.bytes("entries", tail_at.saturating_sub(cur.at()))?; // two bytes are before them
         let stated = msgpack::u32(&mut cur, "trailer length")?;
         if u64::from(stated.value) != len {
             let (class, expected) = (Class::CountMismatch, Expected::Exactly(len.into()));
@@ -115,6 +113,7 @@ impl<'a> FrameTrailer<'a> {
         let mut lints = Lints::default();
         self.entries.lint(Part::FrameTrailer, &mut lints);
         if let Some(byte) = self.fingerprint.iter().find(|byte| **byte != 0) {
+            // Inside of the trailer.
             let at = self.tail_at.saturating_add(TAIL).saturating_sub(FINGERPRINT_LEN);
             let (class, expected) = (Class::NonCanonical, Expected::Exactly(0));
             let part = Part::FrameTrailer;
@@ -127,14 +126,14 @@ impl<'a> FrameTrailer<'a> {
     ///
     /// # Errors
     ///
-    /// When there are more than 8192, a name has more than 31 bytes, or they have more than 2^31 - 1
-    /// bytes together.
+    /// When there are more than 8192, a name has more than 31 bytes, the names with six bytes each have more than 65529
+    /// bytes together, or all have more than 2^31 - 1.
     #[cfg(feature = "alloc")]
     pub fn encode(entries: &[(&str, &[u8])]) -> Result<alloc::vec::Vec<u8>, FormatError> {
         let mut out = alloc::vec![0x94, VERSION];
         super::metamap::encode(FORM, &mut out, entries)?;
-        let len = num::to_u64(out.len()).saturating_add(TAIL);
-        let Some(len) = u32::try_from(len).ok() else {
+        let len = num::to_u64(out.len()).saturating_add(TAIL); // the length of something in memory
+        let Ok(len) = u32::try_from(len) else {
             let expected = Expected::AtMost(u32::MAX.into());
             let (class, part) = (Class::LimitExceeded, Part::FrameTrailer);
             return Err(FormatError::new(class, part, "trailer length", 0, expected, len));

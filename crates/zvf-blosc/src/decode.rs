@@ -10,7 +10,7 @@
 
 use core::ops::Range;
 
-use zvf_b2nd::{Body, Filter, FilterSlot, Special};
+use zvf_b2nd::{Body, FILTER_SLOTS, Filter, FilterSlot, Special};
 use zvf_format::num;
 use zvf_format::{Class, Expected};
 
@@ -59,10 +59,11 @@ impl Decoder {
         Self { cap, item_size: None, buffers: Buffers::default(), codecs: CodecState::default() }
     }
 
-    /// Sets the size of an item where it is known: a chunk can only state up to 255 bytes, and one filter needs it.
+    /// Sets the size of an item where it is known, so not 0: a chunk can only state up to 255 bytes, and one filter needs
+    /// it.
     #[must_use]
     pub fn with_item_size(self, item_size: u32) -> Self {
-        Self { item_size: Some(item_size), ..self }
+        Self { item_size: Some(item_size).filter(|size| *size > 0), ..self }
     }
 
     /// Decodes all bytes of a chunk.
@@ -90,8 +91,7 @@ impl Decoder {
         stored: &Stored<'_>,
         range: Range<u64>,
     ) -> Result<Vec<u8>, BloscError> {
-        layout.check_range(&range)?;
-        let len = range.end.saturating_sub(range.start);
+        let len = layout.check_range(&range)?;
         let mut out = vec![0; self.within_cap("decoded bytes", len)?];
         self.decode_into(layout, stored, range, &mut out)?;
         Ok(out)
@@ -109,8 +109,7 @@ impl Decoder {
         range: Range<u64>,
         out: &mut [u8],
     ) -> Result<(), BloscError> {
-        layout.check_range(&range)?;
-        check_len(out, range.end.saturating_sub(range.start))?;
+        check_len(out, layout.check_range(&range)?)?;
         match layout.header().body() {
             Body::Special(Special::Zeros | Special::Unwritten) => out.fill(0),
             Body::Special(Special::Nan) => {
@@ -121,15 +120,11 @@ impl Decoder {
                 };
                 repeat(nan, range.start, out);
             }
-            Body::Special(Special::Value(_)) => {
-                let value = layout.value().map_or(Ok(&[][..]), |span| stored.need(span))?;
+            Body::Special(Special::Value(bytes)) => {
+                let value = stored.need(layout.in_body(0..bytes.into()))?;
                 repeat(value, range.start, out);
             }
-            Body::Raw => {
-                let start = range.start.saturating_add(layout.header().header_len().into());
-                let end = range.end.saturating_add(layout.header().header_len().into());
-                out.copy_from_slice(stored.need(start..end)?);
-            }
+            Body::Raw => out.copy_from_slice(stored.need(layout.in_body(range))?),
             Body::Blocks => self.decode_blocks(layout, stored, range, out)?,
         }
         Ok(())
@@ -147,39 +142,34 @@ impl Decoder {
         stored: &Stored<'_>,
         range: Range<u64>,
     ) -> Result<Opened<'d>, BloscError> {
-        layout.check_range(&range)?;
-        let len = range.end.saturating_sub(range.start);
+        let len = layout.check_range(&range)?;
         let len = self.within_cap("decoded bytes", len)?;
         let mut bytes = core::mem::take(&mut self.buffers.opened);
         bytes.resize(len, 0);
-        let width = match shuffled_block(layout, &range) {
+        let width = match Shuffled::find(layout, &range) {
             None => self.decode_into(layout, stored, range, &mut bytes).map(|()| 1),
-            Some((j, slot)) => self.decode_shuffled(layout, stored, j, slot, &mut bytes),
+            Some(block) => self.decode_shuffled(layout, stored, &block, &mut bytes),
         };
         self.buffers.opened = bytes;
         Ok(Opened::new(&self.buffers.opened, width?))
     }
 
-    /// Decodes block `j` except its shuffle in `slot`, and returns the width of that.
+    /// Decodes a block except its shuffle, and returns the width of that.
     fn decode_shuffled(
         &mut self,
         layout: &Layout,
         stored: &Stored<'_>,
-        j: u32,
-        slot: usize,
+        shuffled: &Shuffled,
         out: &mut [u8],
     ) -> Result<usize, BloscError> {
         let dictionary = layout.dictionary().map_or(Ok(&[][..]), |span| stored.need(span))?;
         self.start(layout, dictionary)?;
-        let span = layout.span(j).unwrap_or_default();
-        let (start, stored) = (span.start, stored.need(span)?);
+        let Shuffled { j, shuffle, others } = *shuffled;
+        let (start, stored) = stored_block(layout, stored, j)?;
         let Self { buffers, codecs, item_size, .. } = self;
         let block = Block { layout, item_size: *item_size, j, start, stored, first: None };
-        let (slots, after) = (layout.header().filters(), slot.saturating_add(1));
-        let after = slots.get(after..).unwrap_or_default();
-        block.decode_filtered(after, codecs, &mut buffers.filtered, out)?;
-        let slot = slots.get(slot).copied().unwrap_or_default();
-        Ok(block.filter_block().shuffled_width(slot))
+        block.decode_filtered(&others, codecs, &mut buffers.filtered, out)?;
+        Ok(block.filter_block().shuffled_width(shuffle))
     }
 
     /// Decodes block `j` from its own stored bytes, without filters that need another block, and without a dictionary.
@@ -197,13 +187,11 @@ impl Decoder {
     ) -> Result<(), BloscError> {
         let header = layout.header();
         let (Some(span), Some(len)) = (layout.span(j), header.block_len(j)) else {
-            let expected = Expected::Rule("a block of the chunk");
-            return Err(BloscError::request(Class::InvalidArgument, "block", expected, j));
+            return Err(refuse_block("a block of the chunk", j));
         };
         check_len(out, len.into())?;
         if (header.needs_first_block() && j > 0) || layout.dictionary().is_some() {
-            let expected = Expected::Rule("a block that can be decoded by itself");
-            return Err(BloscError::request(Class::InvalidArgument, "block", expected, j));
+            return Err(refuse_block("a block that can be decoded by itself", j));
         }
         self.start(layout, &[])?;
         let Self { buffers, codecs, item_size, .. } = self;
@@ -231,8 +219,7 @@ impl Decoder {
         let Self { buffers: Buffers { filtered, partial, first, .. }, codecs, item_size, .. } =
             self;
         let mut decode = |j, first: Option<&[u8]>, out: &mut [u8]| {
-            let span = layout.span(j).unwrap_or_default();
-            let (start, stored) = (span.start, stored.need(span)?);
+            let (start, stored) = stored_block(layout, stored, j)?;
             Block { layout, item_size: *item_size, j, start, stored, first }
                 .decode(codecs, filtered, out)
         };
@@ -244,11 +231,11 @@ impl Decoder {
         }
         let mut rest = out;
         for j in blocks {
-            let before = u64::from(j).saturating_mul(header.blocksize().into());
-            let len = header.block_len(j).unwrap_or(0);
+            let (before, len) =
+                layout.block(j).ok_or_else(|| refuse_block("a block of the chunk", j))?;
             let block_range = part(&range, before, len);
-            let (target, after) =
-                rest.split_at_mut_checked(block_range.len()).unwrap_or((&mut [], &mut []));
+            // The blocks cover the range, and `out` has its length.
+            let (target, after) = rest.split_at_mut_checked(block_range.len()).unwrap_or_default();
             rest = after;
             let first = delta.then_some(first.as_slice()).filter(|_| j > 0);
             if target.len() == num::usize_from_u32(len) {
@@ -256,6 +243,7 @@ impl Decoder {
             } else {
                 partial.resize(num::usize_from_u32(len), 0);
                 decode(j, first, partial)?;
+                // That range is inside of the block, and as long as the target.
                 target.copy_from_slice(partial.get(block_range).unwrap_or_default());
             }
         }
@@ -299,7 +287,7 @@ impl Block<'_> {
         self.decode_filtered(&self.layout.header().filters(), codecs, filtered, out)
     }
 
-    /// Decodes and undoes the filters of `slots`, which are the last ones.
+    /// Decodes and undoes the filters of `slots`: all of them, or all after the first.
     fn decode_filtered(
         &self,
         slots: &[FilterSlot],
@@ -342,34 +330,55 @@ impl Block<'_> {
     }
 }
 
-/// Returns the block that equals `range`, and the slot of its first filter, when that is a shuffle and the block is
-/// decoded by itself.
-fn shuffled_block(layout: &Layout, range: &Range<u64>) -> Option<(u32, usize)> {
-    let header = layout.header();
-    let j = u32::try_from(range.start.checked_div(header.blocksize().into())?).ok()?;
-    let start = u64::from(j).saturating_mul(header.blocksize().into());
-    let block = start..start.saturating_add(header.block_len(j)?.into());
-    if header.body() != Body::Blocks || block != *range || header.needs_first_block() {
-        return None;
+/// A block that is decoded by itself, and whose first filter is a shuffle.
+struct Shuffled {
+    j: u32,
+    shuffle: FilterSlot,
+    others: [FilterSlot; FILTER_SLOTS], // after it
+}
+
+impl Shuffled {
+    /// Returns the block that equals `range`, if it is of this type.
+    fn find(layout: &Layout, range: &Range<u64>) -> Option<Self> {
+        let header = layout.header();
+        let j = u32::try_from(range.start.checked_div(header.blocksize().into())?).ok()?;
+        let (start, len) = layout.block(j)?;
+        let block = start..start.checked_add(len.into())?;
+        if header.body() != Body::Blocks || block != *range || header.needs_first_block() {
+            return None;
+        }
+        let mut others = header.filters();
+        let first = others.iter_mut().find(|slot| slot.filter != Filter::None)?;
+        let shuffle = core::mem::take(first);
+        (shuffle.filter == Filter::Shuffle).then_some(Self { j, shuffle, others })
     }
-    let slots = header.filters();
-    let first = slots.iter().position(|slot| slot.filter != Filter::None)?;
-    slots.get(first).filter(|slot| slot.filter == Filter::Shuffle).map(|_shuffle| (j, first))
+}
+
+/// Returns the start of block `j` in the chunk, and its stored bytes.
+fn stored_block<'a>(
+    layout: &Layout,
+    stored: &Stored<'a>,
+    j: u32,
+) -> Result<(u64, &'a [u8]), BloscError> {
+    let span = layout.span(j).ok_or_else(|| refuse_block("a block of the chunk", j))?;
+    Ok((span.start, stored.need(span)?))
+}
+
+fn refuse_block(rule: &'static str, j: u32) -> BloscError {
+    BloscError::request(Class::InvalidArgument, "block", Expected::Rule(rule), j)
 }
 
 /// Returns the bytes of a block of `len` bytes, `before` bytes into the chunk, that are in `range`.
 fn part(range: &Range<u64>, before: u64, len: u32) -> Range<usize> {
-    let inside = |at: u64| {
-        let at = at.saturating_sub(before).min(len.into());
-        num::usize_from_u32(u32::try_from(at).unwrap_or(len))
-    };
+    // The range may begin before the block and end after it.
+    let inside = |at: u64| num::saturating_usize(at.saturating_sub(before).min(len.into()));
     inside(range.start)..inside(range.end)
 }
 
 /// Fills `out` with the bytes `at` bytes into an endless repetition of `value`.
 fn repeat(value: &[u8], at: u64, out: &mut [u8]) {
-    let skipped = at.checked_rem(num::to_u64(value.len())).unwrap_or(0);
-    let skipped = usize::try_from(skipped).unwrap_or(0); // less than a length in memory
+    // A value has a byte or more, and the rest is less than its length.
+    let skipped = at.checked_rem(num::to_u64(value.len())).map_or(0, num::saturating_usize);
     for (byte, value) in out.iter_mut().zip(value.iter().cycle().skip(skipped)) {
         *byte = *value;
     }

@@ -204,42 +204,55 @@ impl Encoder {
         let nbytes = check(plain, settings)?;
         let item = usize::from(settings.typesize);
         let asked = num::usize_from_u32(settings.block_size).max(item).min(plain.len().max(1));
-        let past = asked.checked_rem(item).unwrap_or(0);
+        let past = asked.checked_rem(item).unwrap_or(0); // an item has bytes
         let block = if asked > past { asked.saturating_sub(past) } else { asked };
-        let blocks = plain.len().div_ceil(block);
-        let table = blocks.saturating_mul(4).saturating_add(HEADER);
 
-        let raw = plain.len().saturating_add(HEADER);
-        let mut out = Vec::with_capacity(raw.saturating_add(table));
-        out.resize(table, 0);
-        let mut positions = Vec::with_capacity(blocks.saturating_mul(4));
-        for bytes in plain.chunks(block) {
-            positions.extend_from_slice(&length(out.len()).to_le_bytes());
-            if settings.level == 0 || out.len() >= raw {
-                break; // nothing can be gained any more
-            }
-            self.block(bytes, settings, &mut out)?;
-        }
-        let gained = settings.level > 0 && out.len() < raw && blocks > 0;
-        if gained {
-            if let Some(table) = out.get_mut(HEADER..table) {
-                table.copy_from_slice(&positions);
-            }
-        } else {
+        let mut out = vec![0; HEADER];
+        let gained = settings.level > 0 && self.append_blocks(plain, block, settings, &mut out)?;
+        if !gained {
             out.truncate(HEADER);
-            out.resize(HEADER, 0);
             out.extend_from_slice(plain);
         }
         let flags = settings.filter.flag() | settings.compressor.code() << 5 | ONE_STREAM;
         let flags = if gained { flags } else { flags | RAW };
         let mut header = vec![VERSION, CODEC_FORMAT, flags, settings.typesize];
-        for field in [nbytes, length(block), length(out.len())] {
+        for field in [nbytes, stored_len(block)?, stored_len(out.len())?] {
             header.extend_from_slice(&field.to_le_bytes());
         }
         if let Some(front) = out.get_mut(..HEADER) {
             front.copy_from_slice(&header);
         }
         Ok(out)
+    }
+
+    /// Appends the table and the blocks of `block` bytes to the header; returns whether the chunk is shorter than with the
+    /// plain bytes.
+    fn append_blocks(
+        &mut self,
+        plain: &[u8],
+        block: usize,
+        settings: &Settings,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, BloscError> {
+        let raw = plain.len().saturating_add(HEADER);
+        let table = plain.len().div_ceil(block).saturating_mul(4).saturating_add(HEADER); // compared next
+        if table >= raw {
+            return Ok(false);
+        }
+        out.reserve(raw.saturating_add(table));
+        out.resize(table, 0);
+        let mut positions = Vec::with_capacity(table);
+        for bytes in plain.chunks(block) {
+            if out.len() >= raw {
+                return Ok(false);
+            }
+            positions.extend_from_slice(&stored_len(out.len())?.to_le_bytes());
+            self.block(bytes, settings, out)?;
+        }
+        if let Some(table) = out.get_mut(HEADER..table) {
+            table.copy_from_slice(&positions);
+        }
+        Ok(out.len() < raw)
     }
 
     /// Appends one block.
@@ -258,27 +271,32 @@ impl Encoder {
             filter::apply(bits, settings.typesize.into(), bytes, &mut filtered);
             filtered.as_slice()
         };
-        let start = out.len();
-        let data = start.saturating_add(4);
-        out.resize(data, 0);
-        let packed = self
-            .compress(bytes, settings.compressor, settings.level, out)?
-            .filter(|packed| *packed < bytes.len());
-        let stored = match packed {
-            Some(packed) => {
-                out.truncate(data.saturating_add(packed));
-                packed
-            }
-            None => {
-                out.truncate(data);
-                out.extend_from_slice(bytes);
-                bytes.len()
-            }
-        };
-        if let Some(field) = out.get_mut(start..data) {
-            field.copy_from_slice(&length(stored).to_le_bytes());
-        }
+        self.stream(bytes, settings.compressor, settings.level, out)?;
         self.filtered = filtered;
+        Ok(())
+    }
+
+    /// Appends a length, then codec data, or the plain bytes when those are not longer.
+    fn stream(
+        &mut self,
+        bytes: &[u8],
+        compressor: Compressor,
+        level: u8,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BloscError> {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        let data = out.len();
+        let packed = self.compress(bytes, compressor, level, out)?;
+        let packed = packed.filter(|packed| *packed < bytes.len());
+        out.truncate(data.saturating_add(packed.unwrap_or(0))); // none of it when it is not used
+        if packed.is_none() {
+            out.extend_from_slice(bytes);
+        }
+        let stored = stored_len(packed.unwrap_or(bytes.len()))?;
+        if let Some(field) = out.get_mut(start..data) {
+            field.copy_from_slice(&stored.to_le_bytes());
+        }
         Ok(())
     }
 
@@ -316,16 +334,11 @@ impl Encoder {
         level: u8,
         out: &mut Vec<u8>,
     ) -> Result<Option<usize>, BloscError> {
-        let compressor = match self.zstd.take_if(|(made, _)| *made != level) {
-            Some(_other) => &mut self.zstd.insert((level, new_zstd_compressor(level)?)).1,
-            None if self.zstd.is_none() => {
-                &mut self.zstd.insert((level, new_zstd_compressor(level)?)).1
-            }
-            None => match &mut self.zstd {
-                Some((_, compressor)) => compressor,
-                None => return Ok(None),
-            },
+        let made = match self.zstd.take().filter(|(made, _)| *made == level) {
+            Some(made) => made,
+            None => (level, new_zstd_compressor(level)?),
         };
+        let (_, compressor) = self.zstd.insert(made);
         let start = out.len();
         out.resize(start.saturating_add(bytes.len()), 0);
         let room = out.get_mut(start..).unwrap_or_default();
@@ -349,7 +362,7 @@ fn new_zstd_compressor(level: u8) -> Result<zstd::bulk::Compressor<'static>, Blo
     let level = match level {
         9 => 22,
         8 => 15,
-        other => i32::from(other).saturating_mul(2).saturating_sub(1),
+        other => i32::from(other).saturating_mul(2).saturating_sub(1), // at most 13
     };
     zstd::bulk::Compressor::new(level)
         .map_err(|_source| BloscError::Unsupported("this level of Zstandard"))
@@ -379,9 +392,9 @@ fn check_len(len: usize, max_len: i32) -> Result<i32, BloscError> {
     })
 }
 
-/// Converts a length inside a chunk, which is below 2^31.
-fn length(n: usize) -> i32 {
-    i32::try_from(n).unwrap_or(i32::MAX)
+/// Returns a length or position inside of a chunk as it is stored.
+fn stored_len(n: usize) -> Result<i32, BloscError> {
+    check_len(n, i32::MAX)
 }
 
 const HEADER: usize = 16;

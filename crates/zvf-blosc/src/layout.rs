@@ -93,7 +93,7 @@ impl Layout {
         if decoded.start > last {
             return 0..0;
         }
-        let after = last.checked_div(size).unwrap_or(0).saturating_add(1);
+        let after = last.checked_div(size).unwrap_or(0).saturating_add(1); // size is not 0
         let number = |block: u64| u32::try_from(block).unwrap_or(u32::MAX); // fewer than nbytes
         number(first)..number(after)
     }
@@ -110,12 +110,9 @@ impl Layout {
         let mut spans = Vec::new();
         match self.header.body() {
             Body::Raw => {
-                let header = u64::from(self.header.header_len());
-                let end = decoded.end.min(self.decoded_len());
-                let inside = |at: u64| at.saturating_add(header);
-                spans.push(inside(decoded.start)..inside(end));
+                spans.push(self.in_body(decoded.start..decoded.end.min(self.decoded_len())));
             }
-            Body::Special(Special::Value(_)) => spans.extend(self.value()),
+            Body::Special(Special::Value(bytes)) => spans.push(self.in_body(0..bytes.into())),
             Body::Blocks => {
                 spans.extend(self.dictionary.clone());
                 if self.header.needs_first_block() {
@@ -140,25 +137,29 @@ impl Layout {
         self.dictionary.clone()
     }
 
-    /// Returns the range of the value of all items, if there is one.
-    pub(crate) fn value(&self) -> Option<Range<u64>> {
-        let Body::Special(Special::Value(bytes)) = self.header.body() else { return None };
-        let start = u64::from(self.header.header_len());
-        Some(start..start.saturating_add(bytes.into()))
+    /// Returns the offset of block `j` in the decoded chunk and its length, or `None` beyond the last.
+    pub(crate) fn block(&self, j: u32) -> Option<(u64, u32)> {
+        let start = u64::from(j).checked_mul(self.header.blocksize().into())?;
+        Some((start, self.header.block_len(j)?))
     }
 
-    /// Checks that a range is inside of the decoded chunk.
-    pub(crate) fn check_range(&self, decoded: &Range<u64>) -> Result<(), BloscError> {
+    /// Returns the range in the chunk of bytes after the header: of a raw copy, or of the value of all items.
+    pub(crate) fn in_body(&self, bytes: Range<u64>) -> Range<u64> {
+        let header = u64::from(self.header.header_len());
+        bytes.start.saturating_add(header)..bytes.end.saturating_add(header)
+    }
+
+    /// Checks that a range is inside of the decoded chunk, and returns its length.
+    pub(crate) fn check_range(&self, decoded: &Range<u64>) -> Result<u64, BloscError> {
         let (class, decoded_len) = (Class::InvalidArgument, self.decoded_len());
         if decoded.end > decoded_len {
             let expected = Expected::AtMost(decoded_len.into());
             return Err(BloscError::request(class, "end of range", expected, decoded.end));
         }
-        if decoded.start > decoded.end {
+        decoded.end.checked_sub(decoded.start).ok_or_else(|| {
             let expected = Expected::AtMost(decoded.end.into());
-            return Err(BloscError::request(class, "start of range", expected, decoded.start));
-        }
-        Ok(())
+            BloscError::request(class, "start of range", expected, decoded.start)
+        })
     }
 
     /// Checks that all bytes of the chunk are present.

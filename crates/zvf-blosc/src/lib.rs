@@ -36,6 +36,9 @@
     deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
 )]
 
+// A `saturating_` operation has a bound that was established before: lengths and positions are those of bytes in memory, or
+// of a chunk, which has fewer than 2^31. Others are explained in place.
+
 mod blosclz;
 mod chunk;
 mod codec;
@@ -46,6 +49,7 @@ mod filter;
 mod layout;
 mod lz4;
 mod opened;
+mod prefix;
 mod stored;
 mod stream;
 

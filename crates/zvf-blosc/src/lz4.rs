@@ -37,23 +37,24 @@ pub(crate) fn decode_after(dictionary: &[u8], data: &[u8], out: &mut [u8]) -> Op
 /// Encodes into `out`, and returns the number of bytes; `None` when they do not fit, which may also happen when they
 /// barely would.
 pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-    let start = out.len();
-    let room = lz4_flex::block::get_maximum_output_size(bytes.len());
-    out.resize(start.saturating_add(room), 0);
-    let room = out.get_mut(start..)?;
+    let room = append_room(bytes.len(), out)?;
     #[cfg(feature = "fast-codecs")]
     return c::encode(bytes, room);
     #[cfg(not(feature = "fast-codecs"))]
     lz4_flex::block::compress_into(bytes, room).ok()
 }
 
+/// Appends room for any block of `len` bytes, and returns it.
+fn append_room(len: usize, out: &mut Vec<u8>) -> Option<&mut [u8]> {
+    let start = out.len();
+    out.resize(start.checked_add(lz4_flex::block::get_maximum_output_size(len))?, 0);
+    out.get_mut(start..)
+}
+
 /// Appends a block with a longer search for longer matches: 1 shortest, 9 longest.
 #[cfg(feature = "fast-codecs")]
 pub(crate) fn encode_hc(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize> {
-    let start = out.len();
-    let room = lz4_flex::block::get_maximum_output_size(bytes.len());
-    out.resize(start.saturating_add(room), 0);
-    c::encode_hc(bytes, level, out.get_mut(start..)?)
+    c::encode_hc(bytes, level, append_room(bytes.len(), out)?)
 }
 
 #[cfg(not(feature = "fast-codecs"))]

@@ -26,7 +26,7 @@ pub(crate) fn decode(
     out: &mut [u8],
 ) -> Result<(), Fault> {
     let streams = num::usize_from_u32(header.streams(j));
-    let len = out.len().checked_div(streams).unwrap_or(0);
+    let len = out.len().checked_div(streams).unwrap_or(0); // there is at least one
     let runs = header.fields().version > BLOSC1;
     let mut rest = Rest { stored, at: 0 };
     for target in out.chunks_mut(len.max(1)) {
@@ -51,6 +51,12 @@ impl<'a> Rest<'a> {
         self.at = self.at.saturating_add(n);
         Ok(taken)
     }
+
+    fn take_array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Fault> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(field, N)?);
+        Ok(array)
+    }
 }
 
 fn read_stream(
@@ -60,8 +66,7 @@ fn read_stream(
     target: &mut [u8],
 ) -> Result<(), Fault> {
     let at = rest.at;
-    let n = rest.take("stream length", 4)?.first_chunk::<4>();
-    let n = n.map_or(0, |bytes| i32::from_le_bytes(*bytes));
+    let n = i32::from_le_bytes(rest.take_array("stream length")?);
     let Some(len) = u32::try_from(n).ok().filter(|len| *len > 0) else {
         if !runs {
             return Err(Fault::new(Class::OutOfBounds, "stream length", at, POSITIVE, n));
@@ -93,7 +98,7 @@ fn run(rest: &mut Rest<'_>, at: usize, n: i32, target: &mut [u8]) -> Result<(), 
     };
     if value != 0 {
         let at = rest.at;
-        let token = rest.take("token", 1)?.first().copied().unwrap_or(0);
+        let [token] = rest.take_array::<1>("token")?;
         if token & 1 == 0 {
             let expected = Expected::Rule("bit 0 set");
             return Err(Fault::new(Class::BadTag, "token", at, expected, token));

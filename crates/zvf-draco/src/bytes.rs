@@ -1,7 +1,7 @@
 //! Reading a stream from front to back.
 
 use zvf_format::Class;
-use zvf_format::num::saturating_usize;
+use zvf_format::num::checked_usize;
 
 use crate::DracoError;
 
@@ -22,7 +22,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn rest(&self) -> &'a [u8] {
-        self.bytes.get(self.at..).unwrap_or_default()
+        self.bytes.get(self.at..).unwrap_or_default() // `take` stays inside
     }
 
     pub(crate) fn bad(
@@ -73,7 +73,11 @@ impl<'a> Cursor<'a> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte(what)?;
-            value |= u64::from(byte & 0x7f) << shift;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            value |= bits << shift;
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
@@ -82,9 +86,14 @@ impl<'a> Cursor<'a> {
         Err(DracoError::new(Class::Overflow, start, expected, "more than 64 bits"))
     }
 
-    /// Reads a count; one that exceeds `usize` becomes the largest, which every limit refuses.
+    /// Reads a count of something in memory.
     pub(crate) fn count(&mut self, what: &str) -> Result<usize, DracoError> {
-        self.varint(what).map(saturating_usize)
+        let start = self.at;
+        let count = self.varint(what)?;
+        checked_usize(count).ok_or_else(|| {
+            let expected = format!("{what} in memory");
+            DracoError::new(Class::LimitExceeded, start, expected, count.to_string())
+        })
     }
 }
 
@@ -136,5 +145,18 @@ impl<'a> Bits<'a> {
     /// Returns the number of bytes read, including a partly read one.
     pub(crate) const fn used(&self) -> usize {
         self.at.div_ceil(8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_more_than_64_bits_are_refused() {
+        let largest = [&[0xff_u8; 9][..], &[1]].concat();
+        assert_eq!(Cursor::new(&largest).varint("n"), Ok(u64::MAX));
+        let larger = [&[0x80_u8; 9][..], &[2]].concat();
+        assert_eq!(Cursor::new(&larger).varint("n").unwrap_err().class, Class::Overflow);
     }
 }

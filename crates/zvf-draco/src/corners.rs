@@ -3,6 +3,8 @@
 //! Corners `3 k`, `3 k + 1` and `3 k + 2` are those of face `k`. Missing corners and vertices are [`NONE`], and so is
 //! every function of [`NONE`].
 
+use zvf_format::num::usize_from_u32;
+
 /// No corner, no vertex.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -25,8 +27,8 @@ pub(crate) const fn previous(corner: u32) -> u32 {
 }
 
 /// Converts to an index; [`NONE`] is beyond every table.
-pub(crate) fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+pub(crate) const fn index(number: u32) -> usize {
+    usize_from_u32(number)
 }
 
 /// Corners with their opposites and vertices.

@@ -62,6 +62,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Connecti
     let Some(corners) = corners.map(index) else {
         return Err(cursor.bad(Class::LimitExceeded, "corners of 32 bits", faces.to_string()));
     };
+    // The largest number exceeds every limit, and as a limit it is none.
     if attributes.saturating_mul(faces) > limits.max_faces.saturating_mul(8) {
         let found = format!("{attributes} of {faces} faces");
         return Err(cursor.bad(Class::LimitExceeded, "fewer seams of attributes", found));
@@ -99,7 +100,7 @@ fn read_splits(cursor: &mut Cursor<'_>) -> Result<Vec<Split>, DracoError> {
     let mut splits: Vec<Split> = Vec::with_capacity(count);
     for _ in 0..count {
         let before = splits.last().map_or(0, |split| split.source);
-        let source = cursor.count("a split")?.saturating_add(before);
+        let source = cursor.count("a split")?.saturating_add(before); // compared with the symbols
         let delta = cursor.count("a split")?;
         let Some(target) = source.checked_sub(delta) else {
             return Err(cursor.bad(Class::Codec, format!("at most {source}"), delta.to_string()));
@@ -279,7 +280,7 @@ impl Mesh {
             symbols: head.symbols,
             active: Vec::new(),
             unused: Vec::new(),
-            relabels: head.faces.saturating_mul(MAX_RELABELS_OF_A_FACE),
+            relabels: head.faces.saturating_mul(MAX_RELABELS_OF_A_FACE), // a limit
             byte,
         }
     }

@@ -4,7 +4,9 @@
 //! neighbours agree), or integers. Integers take as many bytes as the largest needs.
 
 use zvf_format::Class;
-use zvf_format::num::{nearest_f32, saturating_u32, to_u64, trunc_u64};
+use zvf_format::num::{
+    nearest_f32, saturating_u32, saturating_u32_from_usize, to_u64, trunc_u64, usize_from_u32,
+};
 
 use crate::bytes::{ones, push_varint};
 use crate::predict::NO_PREDICTION;
@@ -74,6 +76,7 @@ impl Quantization {
     /// Returns the cell with the nearest coordinate.
     fn round(&self, x: f32, origin: f32) -> u32 {
         let cells = f64::from(x - origin) / f64::from(step_of(self.range, self.bits));
+        // A cell has at most 30 bits.
         saturating_u32(trunc_u64(cells.round().clamp(0.0, f64::from(self.last_cell()))))
     }
 }
@@ -152,10 +155,7 @@ impl<'a> Encoder<'a> {
     /// When a face names a missing point.
     pub fn with_faces(self, faces: &'a [[u32; 3]]) -> Result<Self, DracoError> {
         let points = self.positions.len();
-        let far = faces
-            .as_flattened()
-            .iter()
-            .find(|point| usize::try_from(**point).is_ok_and(|point| point >= points));
+        let far = faces.as_flattened().iter().find(|point| usize_from_u32(**point) >= points);
         if let Some(far) = far {
             let expected = format!("points below {points}");
             return Err(DracoError::new(Class::OutOfBounds, 0, expected, far.to_string()));
@@ -215,7 +215,7 @@ impl<'a> Encoder<'a> {
             None => {
                 out.extend([3, 0, 0, 0, 0]);
                 // `check_triples` refuses more.
-                out.extend(saturating_u32(to_u64(points)).to_le_bytes());
+                out.extend(saturating_u32_from_usize(points).to_le_bytes());
             }
         }
         self.push_positions(&mut out);

@@ -45,14 +45,12 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Geometry
         };
         all.push(Stored { attribute, coding, integers: Vec::new() });
     }
-    let axes: usize = all.iter().map(Stored::width).sum();
-    if axes == 0
-        || axes > MAX_AXES
-        || points.saturating_mul(axes) > limits.max_points.saturating_mul(8)
-    {
-        let expected = format!("1 to {MAX_AXES} values of a point, within the limits");
-        return Err(cursor.bad(Class::LimitExceeded, expected, format!("{points} of {axes}")));
+    let axes = all.iter().map(Stored::width).fold(0, usize::saturating_add); // compared next
+    if axes == 0 || axes > MAX_AXES {
+        let expected = format!("1 to {MAX_AXES} values of a point");
+        return Err(cursor.bad(Class::LimitExceeded, expected, axes.to_string()));
     }
+    limits.check_values(sequential::count_values(&all, points), cursor.at())?;
     let flat = Tree::read(cursor, points, axes)?;
     let mut first = 0_usize;
     for stored in &mut all {
@@ -143,7 +141,7 @@ impl<'a> Numbers<'a> {
             Self::Direct(words) => words.take(bits),
             Self::Range(stream) => Some((0..bits).fold(0, |value, _| push(value, stream.bit()))),
             Self::Folded(all) => {
-                let streams = all.iter_mut().take(usize::try_from(bits).ok()?);
+                let streams = all.iter_mut().take(usize_from_u32(bits));
                 Some(streams.fold(0, |value, stream| push(value, stream.bit())))
             }
         }
@@ -166,7 +164,7 @@ impl<'a> Words<'a> {
     }
 
     fn take(&mut self, bits: u32) -> Option<u32> {
-        let bits = usize::try_from(bits).ok()?;
+        let bits = usize_from_u32(bits);
         let word = |at: usize| {
             let bytes = self.bytes.get(at.checked_mul(4)?..)?.first_chunk::<4>()?;
             Some(u64::from(u32::from_le_bytes(*bytes)))
@@ -208,7 +206,7 @@ impl<'a> Tree<'a> {
             return Err(cursor.bad(Class::BadShape, "at most 32 bits", bits.to_string()));
         }
         let again = cursor.word("points")?;
-        if usize::try_from(again) != Ok(points) {
+        if usize_from_u32(again) != points {
             return Err(cursor.bad(Class::CountMismatch, points.to_string(), again.to_string()));
         }
         if points == 0 {
@@ -249,7 +247,7 @@ impl<'a> Tree<'a> {
             let axis = self.axis(&part, start)?;
             let level = *self.levels.get(start.checked_add(axis)?)?;
             let left = self.bits.checked_sub(level)?;
-            let count = usize::try_from(part.points).ok()?;
+            let count = usize_from_u32(part.points);
             if left == 0 || part.points <= 2 {
                 if to.len().checked_add(count.checked_mul(self.axes)?)? > total {
                     return None;
@@ -270,7 +268,7 @@ impl<'a> Tree<'a> {
             return part.axis.checked_add(1)?.checked_rem(self.axes);
         }
         if part.points >= 64 {
-            let axis = usize::try_from(self.chosen.take(4)?).ok()?;
+            let axis = usize_from_u32(self.chosen.take(4)?);
             return (axis < self.axes).then_some(axis);
         }
         let levels = self.levels.get(start..start.checked_add(self.axes)?)?;

@@ -47,7 +47,7 @@ pub use encode::{Encoder, Quantization};
 
 use thiserror::Error;
 use zvf_format::Class;
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 
 use self::bytes::Cursor;
 
@@ -179,7 +179,7 @@ impl Meaning {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Points.
+    /// Points. All attributes together may have eight times as many values.
     pub max_points: usize,
     /// Faces.
     pub max_faces: usize,
@@ -197,11 +197,12 @@ impl Limits {
     /// Returns the limits that fit into `bytes` of memory.
     #[must_use]
     pub fn from_memory(bytes: u64) -> Self {
-        let count = usize::try_from(bytes / BYTES_OF_A_POINT).unwrap_or(usize::MAX);
+        // The largest number is no limit.
+        let count = saturating_usize(bytes / BYTES_OF_A_POINT);
         Self { max_points: count, max_faces: count.saturating_mul(2), ..Self::default() }
     }
 
-    /// Adds the limit that follows from the length of a stream.
+    /// Adds the limit that follows from the length of a stream; the largest number is none.
     fn with_stream_bytes(self, stream: usize) -> Self {
         let max_meant = stream.saturating_mul(MAX_POINTS_OF_A_BYTE).saturating_add(MIN_POINTS);
         Self { max_meant, ..self }
@@ -226,6 +227,17 @@ impl Limits {
             }
         }
         Ok(())
+    }
+
+    /// Checks the number of values of all attributes: one takes four bytes while it is decoded and up to eight in the
+    /// end, of 64 per point.
+    fn check_values(self, values: u64, byte: usize) -> Result<(), DracoError> {
+        let limit = to_u64(self.max_points).saturating_mul(8); // the largest number is none
+        if values <= limit {
+            return Ok(());
+        }
+        let expected = format!("at most {limit} values");
+        Err(DracoError::new(Class::LimitExceeded, byte, expected, values.to_string()))
     }
 }
 
@@ -305,9 +317,9 @@ fn decode_unordered(
 }
 
 fn check_faces(geometry: &Geometry) -> Result<(), DracoError> {
-    let points = u32::try_from(geometry.points).unwrap_or(u32::MAX);
+    let points = geometry.points;
     let corners = geometry.faces.iter().flatten().flatten();
-    let far = corners.copied().find(|point| *point >= points);
+    let far = corners.copied().find(|point| usize_from_u32(*point) >= points);
     far.map_or(Ok(()), |point| {
         let expected = format!("points below {points}");
         Err(DracoError::new(Class::OutOfBounds, 0, expected, point.to_string()))
@@ -412,5 +424,26 @@ mod tests {
         let limits = Limits { max_faces: 5, ..Limits::default() };
         let error = decode(&stream(&[6]), &limits).unwrap_err();
         assert_eq!(error.class, Class::LimitExceeded, "{error}");
+        // Values of the sequential method may take no bytes.
+        let points = 1000_u32.to_le_bytes();
+        let wide = [1, 1, 0, 6, 255, 0, 0, 1];
+        let stream = [&b"DRACO\x02\x03\0\0\0\0"[..], &points, &wide].concat();
+        let limits = Limits { max_points: 1000, ..Limits::default() };
+        assert_eq!(
+            decode(&stream, &limits).unwrap_err().to_string(),
+            "LimitExceeded in Draco, byte 23: expected at most 8000 values, found 255000"
+        );
+    }
+
+    #[test]
+    fn a_far_index_is_named_as_it_is() {
+        // 65536 points, so that indices are numbers of seven bits each; 2^33 + 7.
+        let counts = [1, 0x80, 0x80, 4, 1];
+        let indices = [0, 0, 0x87, 0x80, 0x80, 0x80, 0x20];
+        let stream = [&b"DRACO\x02\x02\x01\0\0\0"[..], &counts, &indices, &[0]].concat();
+        assert_eq!(
+            decode(&stream, &Limits::default()).unwrap_err().to_string(),
+            "OutOfBounds in Draco, byte 23: expected points below 65536, found 8589934599"
+        );
     }
 }

@@ -120,17 +120,13 @@ impl Numbered {
         for _ in 0..cursor.byte("the count of decoders")? {
             decoders.push(self.read_decoder(cursor)?);
         }
-        let mut values = 0_usize;
+        let mut values = 0_u64;
         for decoder in &mut decoders {
             decoder.attributes = sequential::read_descriptions(cursor)?;
-            let widths = decoder.attributes.iter().map(Stored::width);
-            values = values.saturating_add(widths.sum::<usize>().saturating_mul(self.count));
+            let count = sequential::count_values(&decoder.attributes, self.count);
+            values = values.saturating_add(count); // compared next
         }
-        // A value takes four bytes here and up to eight in the end, of 64 per point.
-        if values > limits.max_points.saturating_mul(8) {
-            let expected = format!("at most {} values", limits.max_points.saturating_mul(8));
-            return Err(cursor.bad(Class::LimitExceeded, expected, values.to_string()));
-        }
+        limits.check_values(values, cursor.at())?;
         let mut positions: Option<(Vec<i32>, Vec<u32>)> = None;
         for decoder in decoders {
             self.read_values(cursor, decoder, &mut positions, to)?;

@@ -18,7 +18,7 @@ impl Square {
     /// Creates the square for coordinates of 2 to 30 bits.
     pub(crate) const fn new(bits: u32) -> Self {
         let modulus = ones(bits).cast_signed();
-        let max = modulus.saturating_sub(1);
+        let max = modulus.saturating_sub(1); // it is 3 or more
         Self { max, center: max / 2, modulus }
     }
 
@@ -99,6 +99,7 @@ impl Square {
     pub(crate) fn correct(self, predicted: [i32; 2], by: [i32; 2], is_canonical: bool) -> [i32; 2] {
         let center = self.center;
         let mut place = predicted.map(|x| x.wrapping_sub(center));
+        // The largest number is outside.
         let is_inside = place[0].unsigned_abs().saturating_add(place[1].unsigned_abs())
             <= center.unsigned_abs();
         if !is_inside {

@@ -56,7 +56,10 @@ pub(crate) fn read(
         NO_PREDICTION => None,
         _ => Some(cursor.signed("a transform")?),
     };
-    let count = rows.saturating_mul(width);
+    let Some(count) = rows.checked_mul(width) else {
+        let found = format!("{rows} of {width} integers");
+        return Err(cursor.bad(Class::LimitExceeded, "values in memory", found));
+    };
     let symbols = if cursor.byte("a flag of compression")? > 0 {
         symbols::decode(cursor, count, width)?
     } else {
@@ -91,7 +94,7 @@ fn read_plain(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<u32>, DracoEr
     if !(1..=4).contains(&width) {
         return Err(cursor.bad(Class::BadShape, "1 to 4 bytes of a number", width.to_string()));
     }
-    let bytes = cursor.take(count.saturating_mul(width), "numbers")?;
+    let bytes = cursor.take(count.saturating_mul(width), "numbers")?; // compared with the bytes
     let number =
         |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u32::from(*byte));
     Ok(bytes.chunks(width).map(number).collect())
@@ -159,12 +162,13 @@ fn read_creases(
     cursor: &mut Cursor<'_>,
     mesh: Option<&Mesh<'_>>,
 ) -> Result<[Vec<bool>; 4], DracoError> {
-    let corners = mesh.map_or(0, |mesh| mesh.corners.vertex.len());
+    // There is a mesh, whose corners take four bytes or more each.
+    let max_flags = mesh.map_or(0, |mesh| mesh.corners.vertex.len()).saturating_mul(4);
     let mut creases: [Vec<bool>; 4] = Default::default();
     for flags in &mut creases {
         let count = cursor.count("flags of creases")?;
-        if count > corners.saturating_mul(4) {
-            let expected = format!("at most {} flags", corners.saturating_mul(4));
+        if count > max_flags {
+            let expected = format!("at most {max_flags} flags");
             return Err(cursor.bad(Class::Codec, expected, count.to_string()));
         }
         if count > 0 {

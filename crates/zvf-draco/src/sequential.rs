@@ -8,7 +8,7 @@
 //! ```
 
 use zvf_format::Class;
-use zvf_format::num::{nearest_f32, usize_from_u32};
+use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
 
 use crate::bytes::{Cursor, ones};
 use crate::{
@@ -33,9 +33,12 @@ pub(crate) fn decode(
         limits.check(points, 0, start)?;
         (points, None)
     };
-    let mut attributes = Vec::new();
+    let (mut values, mut attributes) = (0_u64, Vec::new());
     for _ in 0..cursor.byte("the count of decoders")? {
-        read_attributes(cursor, points, &mut attributes)?;
+        let all = read_descriptions(cursor)?;
+        values = values.saturating_add(count_values(&all, points)); // compared next
+        limits.check_values(values, cursor.at())?;
+        read_attributes(cursor, points, all, &mut attributes)?;
     }
     Ok(Geometry { points, faces, attributes, keeps_order: true })
 }
@@ -45,7 +48,9 @@ fn read_faces(
     faces: usize,
     points: usize,
 ) -> Result<Vec<[u32; 3]>, DracoError> {
-    let corners = faces.saturating_mul(3);
+    let Some(corners) = faces.checked_mul(3) else {
+        return Err(cursor.bad(Class::LimitExceeded, "corners in memory", faces.to_string()));
+    };
     let flat = match cursor.byte("the method of indices")? {
         0 => {
             let mut last = 0_i64;
@@ -87,13 +92,16 @@ fn read_plain_indices(
             }
             let index = |_| {
                 let index = cursor.varint("an index")?;
-                Ok(u32::try_from(index).unwrap_or(u32::MAX)) // beyond all points
+                u32::try_from(index).map_err(|_wide| {
+                    let expected = format!("points below {points}");
+                    cursor.bad(Class::OutOfBounds, expected, index.to_string())
+                })
             };
             return (0..corners).map(index).collect();
         }
         _ => 4,
     };
-    let bytes = cursor.take(corners.saturating_mul(width), "indices")?;
+    let bytes = cursor.take(corners.saturating_mul(width), "indices")?; // compared with the bytes
     let index =
         |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u32::from(*byte));
     Ok(bytes.chunks(width).map(index).collect())
@@ -137,9 +145,9 @@ impl Stored {
 fn read_attributes(
     cursor: &mut Cursor<'_>,
     points: usize,
+    mut all: Vec<Stored>,
     to: &mut Vec<Attribute>,
 ) -> Result<(), DracoError> {
-    let mut all = read_descriptions(cursor)?;
     for stored in &mut all {
         stored.read_values(cursor, points, None)?;
     }
@@ -147,6 +155,12 @@ fn read_attributes(
         to.push(finish(cursor, stored)?);
     }
     Ok(())
+}
+
+/// Returns the number of values of the attributes of a decoder in `rows` rows, or the largest number.
+pub(crate) fn count_values(all: &[Stored], rows: usize) -> u64 {
+    let widths: u64 = all.iter().map(|stored| to_u64(stored.width())).sum(); // at most 255 each
+    widths.saturating_mul(to_u64(rows))
 }
 
 /// Reads the descriptions of the attributes of a decoder.

@@ -79,7 +79,7 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     fn new(cursor: &mut Cursor<'a>, symbol_bits: u32) -> Result<Self, DracoError> {
-        let precision_bits = (symbol_bits.saturating_mul(3) / 2).clamp(12, 20);
+        let precision_bits = (symbol_bits.saturating_mul(3) / 2).clamp(12, 20); // of at most 18
         let table = read_table(cursor, 1 << precision_bits)?;
         let mut lookup = Vec::with_capacity(1 << precision_bits);
         for (symbol, (probability, _)) in (0_u32..).zip(&table) {

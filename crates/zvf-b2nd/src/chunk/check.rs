@@ -1,7 +1,7 @@
 //! The checks of a chunk header, in their order.
 //!
 //! First version and flags, then the lengths by themselves, then the body that the flags announce against those
-//! lengths. Codec and filters come last, and only for a body of blocks.
+//! lengths. Codec and filters come last, and only for a body of blocks. Lengths have 31 bits, their sums up to 64.
 
 use super::ChunkHeader;
 use super::fields::{
@@ -113,7 +113,7 @@ pub(super) fn lengths(fields: &ChunkFields) -> Result<(), FormatError> {
 pub(super) fn body(fields: &ChunkFields) -> Result<Body, FormatError> {
     let (blosc2_flags, flags2) =
         fields.extended.map_or((0, 0), |extended| (extended.blosc2_flags, extended.flags2));
-    let value = fields.cbytes.unsigned_abs().saturating_sub(32);
+    let value = fields.cbytes.unsigned_abs().saturating_sub(32); // special values are after headers of 32 bytes
     let body = match (blosc2_flags & SPECIAL) >> 4 {
         0 if fields.flags & RAW != 0 => Body::Raw,
         0 => Body::Blocks,

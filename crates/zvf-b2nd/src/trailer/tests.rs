@@ -95,6 +95,18 @@ fn names_have_31_bytes_at_most() {
     assert_eq!(FrameTrailer::encode(&[(&long_name, b"")]).unwrap_err().class, Class::LimitExceeded);
 }
 
+#[test]
+fn the_length_of_the_map_has_16_bits() {
+    // Six bytes, and eight for each entry.
+    let entries = std::vec![("nn", &b""[..]); 8192];
+    let most = FrameTrailer::encode(&entries[1..]).unwrap();
+    assert_eq!(FrameTrailer::parse_strict(&most).unwrap().entries().count(), 8191);
+    assert_eq!(
+        FrameTrailer::encode(&entries).unwrap_err().to_string(),
+        "LimitExceeded in frame trailer, map length at byte 2: expected at most 65535, found 65542"
+    );
+}
+
 proptest! {
     /// Encoded trailers are parsed to the same, and no changed byte makes the parser read out of
     /// bounds.

@@ -10,6 +10,7 @@
 use zvf_format::num;
 
 use super::{FAR, LONG, LOW};
+use crate::prefix::common_prefix_len;
 
 /// The last position of four bytes, kept between blocks.
 #[derive(Debug, Default)]
@@ -62,15 +63,6 @@ impl Table {
         let worth = if distance <= NEAR { SHORTEST } else { SHORTEST_FAR };
         (len >= worth && distance <= FARTHEST).then_some((distance, len))
     }
-}
-
-/// Returns the length of the common prefix.
-fn common_prefix_len(old: &[u8], new: &[u8]) -> usize {
-    let (olds, news) = (old.as_chunks::<8>().0, new.as_chunks::<8>().0);
-    let eights = olds.iter().zip(news).take_while(|(a, b)| a == b).count().saturating_mul(8);
-    let rest = |bytes| <[u8]>::get(bytes, eights..).unwrap_or_default();
-    let ones = rest(old).iter().zip(rest(new)).take_while(|(a, b)| a == b).count();
-    eights.saturating_add(ones)
 }
 
 fn literals(bytes: &[u8], out: &mut Vec<u8>) {

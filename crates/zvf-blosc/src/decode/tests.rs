@@ -88,9 +88,12 @@ fn byte_delta_wants_the_size_of_an_item() {
     let mut bytes = chunk(b"\x08\0\0\0\x01\x01\x01\x01\x01\x01\x01\x01");
     bytes[16] = 35;
     let parsed = Chunk::parse(&bytes).unwrap();
-    for (item_size, decoded) in
-        [(1, [1, 2, 3, 4, 5, 6, 7, 8]), (2, [1, 2, 3, 4, 1, 2, 3, 4]), (8, [1; 8])]
-    {
+    for (item_size, decoded) in [
+        (0, [1, 2, 3, 4, 5, 6, 7, 8]), // not known: that of the chunk
+        (1, [1, 2, 3, 4, 5, 6, 7, 8]),
+        (2, [1, 2, 3, 4, 1, 2, 3, 4]),
+        (8, [1; 8]),
+    ] {
         let mut decoder = Decoder::new(CAP).with_item_size(item_size);
         assert_eq!(decoder.decode_all(parsed.layout(), &parsed.stored()).unwrap(), decoded);
     }

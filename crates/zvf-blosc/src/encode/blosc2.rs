@@ -21,7 +21,7 @@ use zvf_b2nd::{
 use zvf_format::num;
 use zvf_format::{Class, Expected};
 
-use super::{CODEC_FORMAT, Compressor, Encoder, ONE_STREAM, RAW, check_len, length};
+use super::{CODEC_FORMAT, Compressor, Encoder, ONE_STREAM, RAW, check_len, stored_len};
 use crate::error::BloscError;
 use crate::filter;
 
@@ -120,26 +120,29 @@ impl Encoder {
         let block = block_len(settings, plain.len());
         let raw = plain.len().saturating_add(HEADER);
         let (typesize, full) = (usize::from(settings.typesize), num::to_u64(block));
-        let items = block.checked_div(typesize).unwrap_or(0);
+        let items = block.checked_div(typesize).unwrap_or(0); // an item has bytes
         let splits = settings.split
             && full.checked_rem(settings.typesize.into()) == Some(0)
             && items >= SMALLEST_STREAM;
 
-        let table = plain.len().div_ceil(block).saturating_mul(4).saturating_add(HEADER);
+        let table = plain.len().div_ceil(block).saturating_mul(4).saturating_add(HEADER); // compared next
+        if table >= raw {
+            return Ok(None);
+        }
         let mut out = vec![0; table];
         let mut positions = Vec::with_capacity(table);
-        let first = plain.get(..block.min(plain.len())).unwrap_or_default();
+        let first = plain.chunks(block).next().unwrap_or_default();
         for (number, bytes) in plain.chunks(block).enumerate() {
             if out.len() >= raw {
                 return Ok(None);
             }
-            positions.extend_from_slice(&length(out.len()).to_le_bytes());
+            positions.extend_from_slice(&stored_len(out.len())?.to_le_bytes());
             let first = (number > 0).then_some(first);
             let filtered = self.filtered(bytes, first, settings);
             let is_split = splits && filtered.len() == block;
             let stream = if is_split { items } else { filtered.len() };
             for stream in filtered.chunks(stream.max(1)) {
-                self.stream(stream, settings, &mut out)?;
+                self.stream_or_run(stream, settings, &mut out)?;
             }
             self.filtered = filtered;
         }
@@ -181,8 +184,8 @@ impl Encoder {
         from
     }
 
-    /// Appends one stream.
-    fn stream(
+    /// Appends one stream, or the byte that all of it equals.
+    fn stream_or_run(
         &mut self,
         bytes: &[u8],
         settings: &Blosc2Settings,
@@ -195,21 +198,7 @@ impl Encoder {
             }
             return Ok(());
         }
-        let start = out.len();
-        let data = start.saturating_add(4);
-        out.resize(data, 0);
-        let Blosc2Settings { compressor, level, .. } = *settings;
-        let packed = self.compress(bytes, compressor, level, out)?;
-        let packed = packed.filter(|packed| *packed < bytes.len());
-        out.truncate(data.saturating_add(packed.unwrap_or(0)));
-        if packed.is_none() {
-            out.extend_from_slice(bytes);
-        }
-        let stored = length(packed.unwrap_or(bytes.len()));
-        if let Some(field) = out.get_mut(start..data) {
-            field.copy_from_slice(&stored.to_le_bytes());
-        }
-        Ok(())
+        self.stream(bytes, settings.compressor, settings.level, out)
     }
 }
 
@@ -242,7 +231,6 @@ pub fn constant_chunk(
         Special::Value(_) => (3, value),
         Special::Unwritten => (4, &[][..]),
     };
-    check_len(nbytes, MAX_CHUNK_BYTES)?;
     let cbytes = HEADER.saturating_add(value.len());
     let mut out = header(settings, nbytes, cbytes, 0, code << 4)?;
     out.extend_from_slice(value);
@@ -270,9 +258,9 @@ fn header(
         codec_version: CODEC_FORMAT,
         flags: EXTENDED | flags | settings.compressor.code() << 5,
         typesize: settings.typesize,
-        nbytes: length(nbytes),
-        blocksize: length(block_len(settings, nbytes)),
-        cbytes: length(cbytes),
+        nbytes: check_len(nbytes, MAX_CHUNK_BYTES)?,
+        blocksize: stored_len(block_len(settings, nbytes))?,
+        cbytes: stored_len(cbytes)?,
         extended: Some(extended),
     })?;
     Ok(header.encode())

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `n` is the number of items, rounded down to a multiple of 8. Of eight items at a time, each byte forms a matrix of 8
-//! x 8 bits that is transposed.
+//! x 8 bits that is transposed. All positions are inside of the block.
 
 use core::array;
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Widths of 2, 4 and 8 are written out, because the compiler vectorises those loops. With the feature `fast-codecs`
-//! those and 16 use wider vectors where the machine has them.
+//! those and 16 use wider vectors where the machine has them. All positions are inside of the block.
 
 #[cfg(all(feature = "fast-codecs", target_arch = "x86_64"))]
 mod avx2;

@@ -13,6 +13,8 @@ use core::iter;
 
 use zvf_format::num;
 
+use crate::prefix::common_prefix_len;
+
 /// Appends a block, and returns its length; `None` for more input than an LZ4 block can have.
 pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize> {
     u32::try_from(bytes.len()).ok().filter(|n| *n < NOWHERE)?;
@@ -96,10 +98,11 @@ impl<'a> Places<'a> {
         while self.before.len() <= at {
             let place = self.before.len();
             let four = self.bytes.get(place..).and_then(|bytes| bytes.first_chunk::<4>());
+            // There are four bytes, since no match begins near the end.
             let hash = four.map_or(0, |four| u32::from_le_bytes(*four).wrapping_mul(FACTOR));
-            let hash = hash.checked_shr(u32::BITS.saturating_sub(HASH_BITS)).unwrap_or(0);
+            let hash = hash >> HASH_SHIFT;
             let Some(head) = self.heads.get_mut(num::usize_from_u32(hash)) else { return };
-            let place = u32::try_from(place).unwrap_or(NOWHERE);
+            let place = u32::try_from(place).unwrap_or(NOWHERE); // below it, as `encode` checks
             self.before.push(core::mem::replace(head, place));
         }
     }
@@ -113,17 +116,9 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns the length of the common prefix.
-fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
-    let (a8, b8) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
-    let equal = iter::zip(a8, b8).take_while(|(a, b)| a == b).count().saturating_mul(8);
-    let rest = iter::zip(a.iter().skip(equal), b.iter().skip(equal));
-    equal.saturating_add(rest.take_while(|(a, b)| a == b).count())
-}
-
 /// Appends literals, followed by the distance and length of the match.
 fn sequence(literals: &[u8], found: Option<(u16, usize)>, out: &mut Vec<u8>) {
-    let more = found.map_or(0, |(_, len)| len.saturating_sub(SHORTEST));
+    let more = found.map_or(0, |(_, len)| len.saturating_sub(SHORTEST)); // a match is not shorter
     out.push(half(literals.len()) << 4 | half(more));
     length(literals.len(), out);
     out.extend_from_slice(literals);
@@ -141,9 +136,9 @@ fn half(n: usize) -> u8 {
 /// Appends the bytes after the token when `n` does not fit in its half.
 fn length(n: usize, out: &mut Vec<u8>) {
     let Some(mut rest) = n.checked_sub(FULL.into()) else { return };
-    while rest >= 255 {
+    while let Some(less) = rest.checked_sub(255) {
         out.push(255);
-        rest = rest.saturating_sub(255);
+        rest = less;
     }
     out.push(u8::try_from(rest).unwrap_or(255)); // below it
 }
@@ -154,6 +149,7 @@ fn patience(level: u8) -> usize {
 }
 
 const HASH_BITS: u32 = 15;
+const HASH_SHIFT: u32 = u32::BITS - HASH_BITS;
 /// Spreads four bytes over the upper bits.
 const FACTOR: u32 = 0x9e37_79b1;
 /// No position: beyond the longest block.
