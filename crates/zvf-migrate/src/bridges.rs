@@ -13,6 +13,7 @@ use zvf_model::{ChunkFragments, ModelError, ObjectManifest};
 use crate::cells::Target;
 use crate::links::Records;
 use crate::progress::Progress;
+use crate::rows::batches;
 
 /// Writes the bridges of a level, where there are any.
 pub(crate) async fn write(
@@ -21,10 +22,8 @@ pub(crate) async fn write(
 ) -> Result<(), ModelError> {
     let Some(index) = target.reader.objects().await? else { return Ok(()) };
     let mut records = Records::new(LinkPolicy::new(2, target.reader.key_rank())?);
-    let mut start = 0;
-    while start < index.slots() {
-        let end = start.saturating_add(BATCH).min(index.slots());
-        let rows: Vec<u64> = (start..end).collect();
+    for rows in batches(index.slots(), BATCH) {
+        let rows: Vec<u64> = rows.collect();
         let manifests = index.manifests(&rows).await?;
         let ends = ends(target, &manifests).await?;
         for manifest in &manifests {
@@ -42,7 +41,6 @@ pub(crate) async fn write(
                 before = Some((chunk, last));
             }
         }
-        start = end;
     }
     if records.is_empty() {
         return Ok(());
@@ -72,6 +70,7 @@ async fn ends(
     Ok(found)
 }
 
+/// Returns the first and the last row of each fragment in `numbers`; none of empty ones.
 fn of_chunk(
     fragments: &ChunkFragments,
     numbers: &[u64],
@@ -80,7 +79,7 @@ fn of_chunk(
     let mut ends = HashMap::with_capacity(numbers.len());
     for number in numbers {
         let fragment = view.get(*number).ok_or_else(|| {
-            let expected = zvf_format::Expected::AtMost(i128::from(view.len()).saturating_sub(1));
+            let expected = zvf_format::Expected::AtMost(i128::from(view.len()) - 1);
             let class = zvf_format::Class::OutOfBounds;
             ModelError::refused(class, "fragment of an object", expected, *number)
                 .in_chunk(fragments.chunk())

@@ -93,7 +93,7 @@ impl Target<'_> {
                 let payloads = from.read_many(keys, Caching::Once).await;
                 let pairs: Vec<_> = keys.iter().zip(payloads).collect();
                 pairs.into_par_iter().try_for_each(|(key, payload)| {
-                    payload?.map_or(Ok(()), |payload| sink.put(key, payload))
+                    payload?.map_or(Ok(()), |payload| sink.put(key, payload)) // none: listed, and empty
                 })?;
                 progress.cells(keys.len());
             }
@@ -124,7 +124,8 @@ pub(crate) async fn vertices(
     attributes.zv_array = standard.zv_array;
     attributes.dtype = attributes.dtype.or(standard.dtype);
     attributes.encoding = attributes.encoding.or(standard.encoding);
-    let stride = saturating_usize(target.reader.dtype().size) * target.reader.axes();
+    let size = saturating_usize(target.reader.dtype().size);
+    let stride = size.saturating_mul(target.reader.axes()); // compared with the bytes of cells
     let fragments = node.required_cells("vertex_fragments").await?;
     let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
     let sink = target
@@ -137,7 +138,7 @@ pub(crate) async fn vertices(
             let payloads = from.read_many(keys, Caching::Once).await;
             let pairs: Vec<_> = keys.iter().zip(payloads).collect();
             let put = pairs.into_par_iter().map(|(key, payload)| {
-                let Some(payload) = payload? else { return Ok((*key, 0)) };
+                let Some(payload) = payload? else { return Ok((*key, 0)) }; // listed, and empty
                 let rows = if raw { count_rows(&payload, stride, (&from, key))? } else { 0 };
                 sink.put(key, payload)?;
                 Ok::<_, ModelError>((*key, rows))

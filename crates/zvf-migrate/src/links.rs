@@ -63,6 +63,7 @@ struct Attribute {
 }
 
 impl Records {
+    /// Returns an empty list of records of `family`.
     pub(crate) fn new(family: LinkPolicy) -> Self {
         Self {
             family,
@@ -75,6 +76,7 @@ impl Records {
         }
     }
 
+    /// Returns whether there are none.
     pub(crate) const fn is_empty(&self) -> bool {
         self.elements == 0
     }
@@ -120,13 +122,12 @@ impl Records {
         let delta = self.family.delta();
         let mut intra_is_there = false;
         for placed in self.placed.chunk_by(|a, b| a.segment == b.segment) {
-            let number = placed.first().map_or(usize::MAX, |at| at.segment);
-            let Some(offsets) = self.segments.get(number) else { continue };
+            let offsets = &self.segments[placed[0].segment]; // no part is empty
             let intra = delta == Delta::SAME && offsets.are_zero();
             intra_is_there |= intra;
             let cells: Vec<(ChunkKey, &[Placed])> = placed
                 .chunk_by(|a, b| a.source == b.source)
-                .filter_map(|cell| Some((*self.sources.get(cell.first()?.source)?, cell)))
+                .map(|cell| (self.sources[cell[0].source], cell))
                 .collect();
             self.segment(target, offsets, &cells, values, progress).await?;
             if intra && inside {
@@ -181,7 +182,7 @@ impl Records {
         let by_key: HashMap<ChunkKey, &[Placed]> = cells.iter().copied().collect();
         for run in target.runs(&links, keys.clone())? {
             run.iter().collect::<Vec<_>>().into_par_iter().try_for_each(|key| {
-                let cell = by_key.get(key).copied().unwrap_or_default();
+                let cell = by_key[key];
                 let records: Vec<LinkRecord> = cell.iter().map(|at| at.record).collect();
                 links.put(key, encode(&[&records], body, shape)?.into())?;
                 for (sink, column) in &columns {
@@ -280,8 +281,14 @@ impl Values {
         places: &[usize],
         read: &[LinkRecords],
     ) -> Result<(), ModelError> {
-        let nothing = rows::absent(self.reader.dtype(), self.reader.width());
         let found = self.reader.values(segment, places, read, Caching::Once).await;
+        // Documents may state any width; the row is made only where one is absent.
+        let nothing = if found.iter().any(|column| matches!(column, Ok(None))) {
+            rows::absent(self.reader.dtype(), self.reader.width())
+                .map_err(|error| error.in_array(self.reader.name()))?
+        } else {
+            Vec::new()
+        };
         for (column, cell) in found.into_iter().zip(read) {
             let column = column?;
             for i in (0..cell.len()).filter(|i| cell.is_leading(*i)) {
@@ -327,7 +334,7 @@ async fn fragments(
         };
         for (key, blob) in run.iter().zip(blobs) {
             let rows = counts.get(key).copied().unwrap_or(0); // a chunk without links
-            let blob = blob?.unwrap_or_default();
+            let blob = blob?.unwrap_or_default(); // a chunk without groups
             let blob = append_missing_group(&blob, rows)
                 .map_err(|e| e.in_array("link_fragments").in_chunk(key));
             sink.put(key, blob?.into())?;

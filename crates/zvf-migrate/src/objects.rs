@@ -8,6 +8,7 @@ use zvf_store::{DensePlan, RowPlan};
 
 use crate::cells::Target;
 use crate::progress::Progress;
+use crate::rows::batches;
 
 /// Writes the object index of a level. An empty row means an object without fragments to old readers and a fault to new
 /// ones: it becomes an empty manifest.
@@ -20,24 +21,23 @@ pub(crate) async fn write(
     let mut manifests = build.rows(&target.path("object_index/manifests"), RowPlan::manifests())?;
     let mut column =
         build.dense(&target.path("object_index/object_ids"), DensePlan::new(Dtype::INT64))?;
-    let (mut start, mut present) = (0, 0_u64);
+    let mut present = 0_u64;
     let (mut last, mut sorted) = (None, true);
-    while start < index.slots() {
-        let end = start.saturating_add(BATCH).min(index.slots());
-        let rows: Vec<u64> = (start..end).collect();
+    for range in batches(index.slots(), BATCH) {
+        let rows: Vec<u64> = range.clone().collect();
         for manifest in index.manifests(&rows).await? {
             present += u64::from(!manifest.is_absent());
             manifests.push(manifest.blob())?;
         }
-        for id in index.ids(start..end).await? {
+        for id in index.ids(range).await? {
             sorted &= last.is_none_or(|last| last < id.0);
             last = Some(id.0);
             column.push(&id.0.to_le_bytes())?;
         }
-        start = end;
     }
     manifests.finish(|_| ()).await?;
     column.finish(|_| ()).await?;
+    // Without a document there are no further members to keep.
     let group = target.reader.node().group("object_index").await?.unwrap_or_default();
     let old = ObjectIndex::parse(group.attributes)
         .map_err(|error| ModelError::from(error).in_array(index.path()))?;

@@ -3,7 +3,7 @@
 //! Old stores have a byte for each row that states whether its value is present. New ones use the fill value for absent
 //! rows, which must not occur in a present row: the default of the type where that is unused.
 
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::Rows as Doc;
 use zvf_metadata::{Dtype, DtypeKind, FillValue, Object};
@@ -22,7 +22,7 @@ pub(crate) async fn values(
     let mut free = candidates(dtype);
     let usual = free.first().cloned();
     let mut any_absent = false;
-    for range in batches(rows) {
+    for range in batches(rows, BATCH) {
         let some = values.range(range).await?;
         any_absent |= !some.absent().is_empty();
         let present = (0..some.column().len()).filter(|row| some.is_present(*row));
@@ -39,8 +39,9 @@ pub(crate) async fn values(
         (true, found) => found.cloned(),
         (false, _) => usual.clone(),
     };
-    // Without absent rows, the default may be an actual value.
-    let says_absence = any_absent || (!of_groups && free.first() == usual.as_ref());
+    // Without absent rows, the default may be an actual value, and types without candidates have no default.
+    let says_absence =
+        any_absent || (!of_groups && usual.is_some() && free.first() == usual.as_ref());
     let shape = dense.shape().to_vec();
     let columns = (shape.len() > 1).then_some(u64::from(values.width()));
     let mut doc = Doc::parse(dense.attributes().clone())
@@ -57,8 +58,10 @@ pub(crate) async fn values(
         _ => DensePlan { columns, ..DensePlan::new(dtype) },
     };
     let mut sink = build.dense(path, DensePlan { attributes: doc.to_attributes(), ..plan })?;
-    let absent = fill.map(|(_, item)| item.repeat(saturating_usize(values.width().into())));
-    for range in batches(rows) {
+    // A row of this width was read where one is absent; otherwise a document may state any width.
+    let absent =
+        fill.filter(|_| any_absent).map(|(_, item)| item.repeat(usize_from_u32(values.width())));
+    for range in batches(rows, BATCH) {
         let some = values.range(range).await?;
         if some.absent().is_empty() {
             sink.push(some.column().bytes())?;
@@ -79,7 +82,7 @@ pub(crate) async fn values(
 pub(crate) async fn rows(from: &Rows, build: &Build, path: &str) -> Result<(), ModelError> {
     let plan = RowPlan { attributes: from.attributes().clone(), ..RowPlan::default() };
     let mut sink = build.rows(path, plan)?;
-    for range in batches(from.count().await?) {
+    for range in batches(from.count().await?, BATCH) {
         for row in from.range(range).await? {
             sink.push(&row)?;
         }
@@ -91,12 +94,13 @@ pub(crate) async fn rows(from: &Rows, build: &Build, path: &str) -> Result<(), M
 /// Copies a table of numbers.
 pub(crate) async fn table(from: &DenseArray, build: &Build, path: &str) -> Result<(), ModelError> {
     let columns = from.shape().get(1..).filter(|columns| !columns.is_empty());
+    // Compared with the cap of a chunk when the array is begun.
     let columns =
         columns.map(|columns| columns.iter().fold(1, |all: u64, n| all.saturating_mul(*n)));
     let attributes = from.attributes().clone();
     let plan = DensePlan { columns, attributes, ..DensePlan::new(from.dtype()) };
     let mut sink = build.dense(path, plan)?;
-    for range in batches(from.len()) {
+    for range in batches(from.len(), BATCH) {
         sink.push(&from.rows(range).await?)?;
     }
     sink.finish(|_| ()).await?;
@@ -119,18 +123,29 @@ pub(crate) async fn names(store: &Store, build: &Build, path: &str) -> Result<()
 }
 
 /// Returns an absent row.
-pub(crate) fn absent(dtype: Dtype, width: u32) -> Vec<u8> {
+///
+/// # Errors
+///
+/// [`Class::LimitExceeded`] when it is larger than any row of a sound store: documents may state any size.
+pub(crate) fn absent(dtype: Dtype, width: u32) -> Result<Vec<u8>, ModelError> {
+    let bytes = dtype.size.saturating_mul(width.into()); // compared with the cap
+    if bytes > MAX_ABSENT_ROW_BYTES {
+        let (what, expected) =
+            ("bytes of an absent row", Expected::AtMost(MAX_ABSENT_ROW_BYTES.into()));
+        return Err(ModelError::refused(Class::LimitExceeded, what, expected, bytes));
+    }
     let usual = candidates(dtype).into_iter().next();
     let item = usual.map_or_else(|| vec![0; saturating_usize(dtype.size)], |(_, item)| item);
-    item.repeat(saturating_usize(width.into()))
+    Ok(item.repeat(usize_from_u32(width)))
 }
 
 /// Returns the values that may mean absence, each as a document and as a row; the default first.
 fn candidates(dtype: Dtype) -> Vec<(FillValue, Vec<u8>)> {
     let size = saturating_usize(dtype.size);
-    let item = |bytes: &[u8]| bytes.get(..size).unwrap_or_default().to_vec();
+    // Integers have 1, 2, 4 or 8 bytes.
+    let item = |bytes: [u8; 8]| bytes[..size].to_vec();
+    let unused_bits = || 64 - 8 * dtype.size;
     let tried = if size == 1 { ALL_OF_A_BYTE } else { MAX_CANDIDATES };
-    let bits = dtype.size.saturating_mul(8).min(64);
     match dtype.kind {
         DtypeKind::Float => {
             let specials = [f64::NAN, f64::NEG_INFINITY, f64::INFINITY].into_iter().zip(HALVES);
@@ -147,15 +162,16 @@ fn candidates(dtype: Dtype) -> Vec<(FillValue, Vec<u8>)> {
             fills.collect()
         }
         DtypeKind::Int => {
-            let lowest = i64::MIN.checked_shr(64_u32.saturating_sub(bits_of(bits))).unwrap_or(0);
-            let numbers = (0..tried).map(|i| lowest.saturating_add_unsigned(i));
-            numbers.map(|n| (FillValue::int(n), item(&n.to_le_bytes()))).collect()
+            let lowest = i64::MIN >> unused_bits();
+            let numbers = (lowest..).zip(0..tried).map(|(n, _)| n);
+            numbers.map(|n| (FillValue::int(n), item(n.to_le_bytes()))).collect()
         }
         DtypeKind::UInt => {
-            let highest = u64::MAX.checked_shr(64_u32.saturating_sub(bits_of(bits))).unwrap_or(0);
-            let numbers = (0..tried).map(|i| highest.saturating_sub(i));
-            numbers.map(|n| (FillValue::uint(n), item(&n.to_le_bytes()))).collect()
+            let highest = u64::MAX >> unused_bits();
+            let numbers = (0..tried).map(|i| highest - i);
+            numbers.map(|n| (FillValue::uint(n), item(n.to_le_bytes()))).collect()
         }
+        DtypeKind::Text if dtype.size > MAX_ABSENT_ROW_BYTES => Vec::new(), // documents may state any size
         DtypeKind::Text => {
             let unit = |unit: u32| {
                 let mut bytes = vec![0; size];
@@ -178,6 +194,7 @@ fn means(dtype: Dtype, row: &[u8], item: &[u8]) -> bool {
     row.chunks_exact(item.len().max(1)).all(|found| found == item || (nan(item) && nan(found)))
 }
 
+/// Returns whether the item is a float that is not a number.
 fn is_nan(item: &[u8]) -> bool {
     match *item {
         [a, b] => u16::from_le_bytes([a, b]) & 0x7fff > 0x7c00,
@@ -186,15 +203,12 @@ fn is_nan(item: &[u8]) -> bool {
     }
 }
 
-fn bits_of(bits: u64) -> u32 {
-    u32::try_from(bits).unwrap_or(64)
-}
-
-fn batches(rows: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
-    let starts = std::iter::successors(Some(0_u64), |start| start.checked_add(BATCH));
+/// Divides the rows `0..rows` into ranges of at most `size`, which is not 0.
+pub(crate) fn batches(rows: u64, size: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
+    let starts = std::iter::successors(Some(0_u64), move |start| start.checked_add(size));
     starts
         .take_while(move |start| *start < rows)
-        .map(move |start| start..start.saturating_add(BATCH).min(rows))
+        .map(move |start| start..start + size.min(rows - start))
 }
 
 const ABSENT: &str = "absent";
@@ -205,6 +219,8 @@ const HALVES: [[u8; 2]; 3] = [[0, 0x7e], [0, 0xfc], [0, 0x7c]];
 /// The number of candidate values of wide types.
 const MAX_CANDIDATES: u64 = 8;
 const ALL_OF_A_BYTE: u64 = 256;
+/// The largest absent row in bytes.
+const MAX_ABSENT_ROW_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -230,8 +246,8 @@ mod tests {
             assert!(means(dtype, &[item, item].concat(), item), "{name}");
         }
         assert!(candidates("bool".parse::<Dtype>().unwrap()).is_empty());
-        assert_eq!(absent("bool".parse::<Dtype>().unwrap(), 2), [0, 0]);
-        assert_eq!(absent("int8".parse::<Dtype>().unwrap(), 2), [0x80, 0x80]);
+        assert_eq!(absent("bool".parse::<Dtype>().unwrap(), 2).unwrap(), [0, 0]);
+        assert_eq!(absent("int8".parse::<Dtype>().unwrap(), 2).unwrap(), [0x80, 0x80]);
         let bytes = candidates("uint8".parse::<Dtype>().unwrap());
         assert_eq!((bytes.len(), bytes[255].1[0]), (256, 0));
     }
@@ -248,7 +264,21 @@ mod tests {
 
     #[test]
     fn rows_go_by_batches() {
-        assert_eq!(batches(0).count(), 0);
-        assert_eq!(batches(65_537).collect::<Vec<_>>(), [0..65_536, 65_536..65_537]);
+        assert_eq!(batches(0, 4).count(), 0);
+        assert_eq!(batches(9, 4).collect::<Vec<_>>(), [0..4, 4..8, 8..9]);
+        let last = batches(u64::MAX, 1 << 63).last();
+        assert_eq!(last, Some(1 << 63..u64::MAX));
+    }
+
+    #[test]
+    fn absent_rows_of_any_stated_width_are_refused() {
+        let float = "float64".parse::<Dtype>().unwrap();
+        assert_eq!(absent(float, 1 << 17).unwrap().len(), 1 << 20);
+        for (name, width) in
+            [("float64", (1 << 17) + 1), ("float64", u32::MAX), ("<U4294967295", u32::MAX)]
+        {
+            let error = absent(name.parse::<Dtype>().unwrap(), width).unwrap_err();
+            assert_eq!(error.class(), Class::LimitExceeded, "{name} {width}");
+        }
     }
 }

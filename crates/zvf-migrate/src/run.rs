@@ -63,7 +63,7 @@ impl Plan {
         let (store, path) = (&self.store, step.path.as_str());
         match &step.what {
             What::Document => {
-                let doc = store.nodes().group(path).await?.unwrap_or_default();
+                let doc = store.nodes().group(path).await?.unwrap_or_default(); // none: without attributes
                 build.group(path, &without_copied_documents(doc)).await?;
             }
             What::Groups => {
@@ -145,7 +145,7 @@ async fn level(
                 }
             }
             What::Document => {
-                let doc = node.group(below).await?.unwrap_or_default();
+                let doc = node.group(below).await?.unwrap_or_default(); // none: without attributes
                 build.group(path, &without_copied_documents(doc)).await?;
             }
             What::Unknown => {
@@ -183,8 +183,8 @@ async fn target<'a>(
         let values = reader.binned_by().map_or(0, |(_, values)| values.len());
         grid.and_then(|grid| grid.with_attribute_bins(zvf_format::num::to_u64(values).max(1)))
     };
-    // A grid has at least one cell on each axis, and numbers for all.
-    let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
+    // A grid has at least one cell on each axis, and numbers of 64 bits for all.
+    let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells - 1);
     // Bounds that cover no grid are ignored; the chunks determine it.
     let (low, high) = grid.map_or((Vec::new(), Vec::new()), |grid| {
         let high = grid.origin().iter().zip(grid.shape()).map(last).collect();
@@ -220,6 +220,7 @@ fn without_copied_documents(mut doc: GroupDoc) -> GroupDoc {
     doc
 }
 
+/// Returns the last part of a path.
 fn last(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }

@@ -14,12 +14,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_model::{Groups, LevelReader, Members, ModelError, ObjectIndex, Parametric};
 use zvf_store::{Caching, Store};
 
 use crate::plan::{Plan, What};
+use crate::rows::batches;
 
 /// Compares `new` with the store that `plan` is for.
 ///
@@ -78,7 +79,7 @@ impl Sums {
         for width in before.keys().chain(after.keys()) {
             let [before, after] = [&before, &after].map(|counts| counts.get(width).copied());
             let what = "links of the new store, of as many ends each";
-            let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+            let [before, after] = [before, after].map(Option::unwrap_or_default); // none of that width
             self.equal(Class::CountMismatch, what, before, after)?;
         }
         Ok(())
@@ -169,10 +170,8 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
         }
         return Ok(sum);
     };
-    let mut start = 0;
-    while start < index.slots() {
-        let end = (start + OBJECTS).min(index.slots());
-        let slots: Vec<u64> = (start..end).collect();
+    for slots in batches(index.slots(), OBJECTS) {
+        let slots: Vec<u64> = slots.collect();
         let ids = index.ids_of(&slots).await?;
         for (manifest, id) in index.manifests(&slots).await?.iter().zip(ids) {
             let parts = manifest.references()?.map(|(chunk, fragment)| {
@@ -186,7 +185,6 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
             let id = u64::from_le_bytes(id.0.to_le_bytes());
             sum = sum.wrapping_add(combine_hashes(id, parts));
         }
-        start = end;
     }
     Ok(sum)
 }
@@ -207,7 +205,7 @@ async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>
             fragments.check_rows(to_u64(column.len()))?;
             let view = fragments.view()?;
             let sums = view.iter().map(|fragment| {
-                let rows = fragment.rows().filter_map(|row| usize::try_from(row).ok());
+                let rows = fragment.rows().map(saturating_usize); // of the column, as just checked
                 combine_hashes(0, rows.map(|row| hash(column.row(row))))
             });
             all.insert(*key, sums.collect());
@@ -218,10 +216,9 @@ async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>
 
 /// Returns a checksum of the members of all groups, in order.
 async fn members(groups: &Groups) -> Result<u64, ModelError> {
-    let (mut sum, mut start) = (0, 0);
-    while start < groups.len() {
-        let end = (start + OBJECTS).min(groups.len());
-        let numbers: Vec<u64> = (start..end).collect();
+    let mut sum = 0;
+    for numbers in batches(groups.len(), OBJECTS) {
+        let numbers: Vec<u64> = numbers.collect();
         for members in groups.members(&numbers).await? {
             let ids: Vec<i64> = match members {
                 Members::Ids(ids) => ids.iter().map(|id| id.0).collect(),
@@ -230,7 +227,6 @@ async fn members(groups: &Groups) -> Result<u64, ModelError> {
             let ids = ids.iter().map(|id| u64::from_le_bytes(id.to_le_bytes()));
             sum = combine_hashes(sum, [combine_hashes(1, ids)].into_iter());
         }
-        start = end;
     }
     Ok(sum)
 }

@@ -13,7 +13,7 @@
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use zvf_b2nd::{BlockGeometry, Partition};
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::{LoneArray, OpenOptions, RangedFile};
@@ -121,7 +121,10 @@ impl AnyArray {
     pub fn of_zarr(array: LoneArray) -> Result<Self, TensorError> {
         let (doc, dtype) = (array.document(), array.dtype());
         let inner = doc.inner_chunk_shape();
-        let size = u32::try_from(dtype.size).unwrap_or(u32::MAX); // too large: refused
+        let size = u32::try_from(dtype.size).map_err(|_too_large| {
+            let (class, expected) = (Class::Overflow, Expected::AtMost(u32::MAX.into()));
+            TensorError::refused(class, "bytes of an item", expected, Found::from(dtype.size))
+        })?;
         let geometry = BlockGeometry::new(Partition::new(&doc.shape, inner, inner)?, size)?;
         Ok(Self(Form::Zarr { array, geometry: Box::new(geometry) }))
     }
@@ -249,12 +252,13 @@ async fn zarr_box(
             Found::from(bytes),
         ));
     }
+    // Bytes within the limit of memory: where one is no `usize`, memory for them cannot be had.
     let mut out: Vec<u8> =
         array.fill().iter().copied().cycle().take(saturating_usize(bytes)).collect();
-    let at_once = WAVE.checked_div(u64::from(geometry.chunk_size()).max(1)).unwrap_or(1).max(1);
+    let at_once = (WAVE / usize_from_u32(geometry.chunk_size()).max(1)).max(1);
     let mut parts = selection.chunks();
     loop {
-        let wave: Vec<_> = parts.by_ref().take(saturating_usize(at_once)).collect();
+        let wave: Vec<_> = parts.by_ref().take(at_once).collect();
         if wave.is_empty() {
             return Ok(out);
         }
@@ -264,12 +268,9 @@ async fn zarr_box(
         for (part, chunk) in wave.iter().zip(array.chunks(&coordinates).await?) {
             let Some(chunk) = chunk else { continue };
             for run in part.blocks().flat_map(|block| block.runs()) {
+                // Chunks that are returned have the bytes of the shape, and runs are inside of them.
                 let [from, to, len] = [run.from, run.to, run.len].map(saturating_usize);
-                let source = chunk.get(from..from + len);
-                let target = out.get_mut(to..to + len);
-                if let (Some(source), Some(target)) = (source, target) {
-                    target.copy_from_slice(source);
-                }
+                out[to..to + len].copy_from_slice(&chunk[from..from + len]);
             }
         }
     }
@@ -342,7 +343,7 @@ fn code_of(dtype: Dtype) -> String {
 }
 
 /// The decoded bytes of the chunks that are read at once.
-const WAVE: u64 = 32 << 20;
+const WAVE: usize = 32 << 20;
 /// The bytes of one character of text.
 pub(crate) const TEXT_UNIT: usize = 4;
 

@@ -18,7 +18,7 @@ use std::path::Path;
 use bytes::Bytes;
 use zvf_b2nd::{BlockGeometry, Filter, FilterSlot, Partition};
 use zvf_blosc::{Blosc2Settings, Compressor, Shuffle};
-use zvf_format::num::saturating_usize;
+use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue};
 use zvf_publish::CommitGate;
@@ -200,7 +200,7 @@ pub async fn gather(
         let tensor = NewTensor::new(name, element, array.shape(), &chunk)?;
         tensors.push(tensor.compressed(compression));
     }
-    // For the message.
+    // For progress. More than 64 bits count are refused by the writer.
     let total = tensors.iter().map(|t| t.geometry().tile_count()).fold(0, u64::saturating_add);
     let mut new = AtomicTensorFile::create_gated(path, options.replace, &options.gate)?;
     let mut writer = TetWriter::new(new.file(), tensors, Default::default())?;
@@ -222,6 +222,7 @@ pub async fn gather(
     new.publish()
 }
 
+/// Writes a block array.
 async fn to_blocks(
     array: &AnyArray,
     path: &Path,
@@ -270,6 +271,7 @@ async fn to_blocks(
     file.publish()
 }
 
+/// Writes a Zarr array.
 async fn to_zarr(
     array: &AnyArray,
     address: &str,
@@ -302,19 +304,16 @@ async fn to_zarr(
         let at = at.as_slice();
         let start: Vec<u64> = at.iter().zip(&shard).map(|(at, n)| at * n).collect();
         let ends = start.iter().zip(&shard).zip(array.shape());
-        let stop: Vec<u64> = ends.map(|((at, n), end)| at.saturating_add(*n).min(*end)).collect();
+        // A partition keeps the sum of an extent and one of its chunks below 2^63.
+        let stop: Vec<u64> = ends.map(|((at, n), end)| (at + n).min(*end)).collect();
         let items = little(array.read(&start, &stop, &options.memory).await?, Some(dtype));
         let selection = geometry.select(&start, &stop)?;
         let mut first = None;
         for part in selection.chunks().flat_map(|chunk| chunk.blocks()) {
-            let mut padded = vec![0; saturating_usize(geometry.block_size().into())];
+            let mut padded = vec![0; usize_from_u32(geometry.block_size())];
             for run in part.runs() {
                 let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
-                let target = padded.get_mut(to..to + len);
-                let source = items.get(from..from + len);
-                if let (Some(target), Some(source)) = (target, source) {
-                    target.copy_from_slice(source);
-                }
+                padded[to..to + len].copy_from_slice(&items[from..from + len]);
             }
             if padded.iter().any(|byte| *byte != 0) {
                 let index = inner_index(at, &per, part.number());
@@ -332,19 +331,20 @@ async fn to_zarr(
     Ok(build.publish_text(text).await?)
 }
 
-/// Returns the index of block `number` of the shard at `shard`, among all inner chunks.
+/// Returns the index of block `number` of the shard at `shard`, among all inner chunks; a shard has `per` of them along
+/// each axis, at least one.
 fn inner_index(shard: &[u64], per: &[u64], number: u32) -> Vec<u64> {
     let mut rest = u64::from(number);
     let mut index: Vec<u64> = Vec::with_capacity(per.len());
     for (at, per) in shard.iter().zip(per).rev() {
-        let inside = rest.checked_rem(*per).unwrap_or(0);
-        rest = rest.checked_div(*per).unwrap_or(0);
-        index.push(at * per + inside);
+        index.push(at * per + rest % per);
+        rest /= per;
     }
     index.reverse();
     index
 }
 
+/// Returns the document of the Zarr array.
 fn document(
     array: &AnyArray,
     dtype: Dtype,
@@ -373,6 +373,7 @@ fn document(
     doc
 }
 
+/// Returns the codecs of its chunks.
 fn codecs_of(dtype: Dtype, options: &ConvertOptions) -> CodecPipeline {
     match (options.compressor, options.shuffle) {
         (None, _) => CodecPipeline::none(),
@@ -407,6 +408,7 @@ fn cut(array: &AnyArray, options: &ConvertOptions) -> (Vec<u64>, Vec<u64>) {
 /// Halves the longest axis of the shape until it has at most `max_bytes`; no extent becomes 0.
 fn halve_longest_axis(shape: &[u64], size: u64, max_bytes: u64) -> Vec<u64> {
     let mut shape: Vec<u64> = shape.iter().map(|extent| (*extent).max(1)).collect();
+    // Compared with the limit, so the largest number stands for all that are larger.
     while shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent)) > max_bytes {
         match shape.iter_mut().max_by_key(|extent| **extent).filter(|longest| **longest > 1) {
             Some(longest) => *longest = longest.div_ceil(2),
@@ -419,6 +421,7 @@ fn halve_longest_axis(shape: &[u64], size: u64, max_bytes: u64) -> Vec<u64> {
 /// Converts items to little-endian.
 fn little(items: Bytes, dtype: Option<Dtype>) -> Bytes {
     let Some(dtype) = dtype.filter(|dtype| dtype.big_endian) else { return items };
+    // Numbers have at most 8 bytes.
     let unit = if dtype.kind == DtypeKind::Text { TEXT_UNIT } else { saturating_usize(dtype.size) };
     let mut bytes = Vec::from(items);
     bytes.chunks_exact_mut(unit.max(1)).for_each(<[u8]>::reverse);

@@ -1,10 +1,11 @@
 //! Boxes of items, and copying the intersection of two.
 //!
-//! Items are in C order. Copies go run by run along the last axis.
+//! Items are in C order. Copies go run by run along the last axis, between buffers that are as long as their boxes have
+//! items.
 
 use zvf_format::num::saturating_usize;
 
-/// A box from `start` to below `stop` on every axis; both of one length.
+/// A box from `start` to below `stop` on every axis; both of one length, no stop before its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     pub(crate) start: Vec<u64>,
@@ -16,9 +17,9 @@ impl Region {
         self.start.iter().copied().zip(self.stop.iter().copied())
     }
 
-    /// Returns the number of items.
+    /// Returns the number of items, `u64::MAX` where there are more.
     pub(crate) fn items(&self) -> u64 {
-        let extents = self.axes().map(|(start, stop)| stop.saturating_sub(start));
+        let extents = self.axes().map(|(start, stop)| stop - start);
         extents.fold(1, u64::saturating_mul)
     }
 
@@ -35,6 +36,7 @@ impl Region {
         self.common(&Self { start: vec![0; shape.len()], stop: shape.to_vec() })
     }
 
+    /// Returns whether it is a box of an array.
     pub(crate) fn is_inside(&self, shape: &[u64]) -> bool {
         let mut axes = self.axes().zip(shape);
         self.start.len() == shape.len()
@@ -73,11 +75,7 @@ pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region
     let mut at = common.start.clone();
     loop {
         let [read, write] = [from, to].map(|place| saturating_usize(place.place(&at)) * item);
-        let read = source.get(read..read + len);
-        let write = target.get_mut(write..write + len);
-        if let (Some(read), Some(write)) = (read, write) {
-            write.copy_from_slice(read);
-        }
+        target[write..write + len].copy_from_slice(&source[read..read + len]);
         if !next(&mut at, &common) {
             return;
         }

@@ -167,23 +167,21 @@ impl Cut {
     }
 
     fn of_text(text: &str) -> Result<Self, TensorError> {
-        let mut parts = text.split(':').map(str::trim);
-        let first = parts.next().unwrap_or_default();
-        let rest: Vec<&str> = parts.collect();
-        match rest.as_slice() {
-            [] => {
-                let Some(Bound::Index(at)) = bound(first)? else { return Err(refused(TEXT, text)) };
+        let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+        match parts.as_slice() {
+            [at] => {
+                let Some(Bound::Index(at)) = bound(at)? else { return Err(refused(TEXT, text)) };
                 let end = at.checked_add(1).ok_or_else(|| refused(TEXT, text))?;
                 let (start, stop) = (Bound::Index(at), Bound::Index(end));
                 Ok(Self { start: Some(start), stop: Some(stop), step: None })
             }
-            [stop] => Ok(Self { start: bound(first)?, stop: bound(stop)?, step: None }),
-            [stop, step] => {
+            [start, stop] => Ok(Self { start: bound(start)?, stop: bound(stop)?, step: None }),
+            [start, stop, step] => {
                 let step = match *step {
                     "" => None,
                     step => Some(step.parse().map_err(|_not_a_number| refused(TEXT, step))?),
                 };
-                Ok(Self { start: bound(first)?, stop: bound(stop)?, step })
+                Ok(Self { start: bound(start)?, stop: bound(stop)?, step })
             }
             _ => Err(refused(TEXT, text)),
         }

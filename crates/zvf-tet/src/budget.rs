@@ -32,29 +32,29 @@ impl MemoryBudget {
     /// No wish: what the next in line says.
     pub const DEFAULT: Self = Self::new(0, 0);
 
-    /// A wish for hundredths of a percent, or for bytes; 0 is no wish.
+    /// Creates a wish for hundredths of a percent, or for bytes; 0 is no wish.
     #[must_use]
     pub const fn new(percent_bps: u16, bytes: u32) -> Self {
         Self { percent_bps, bytes }
     }
 
-    /// Hundredths of a percent as stored, which may be more than 10 000.
+    /// Returns hundredths of a percent as stored, which may be more than 10 000.
     #[must_use]
     pub const fn percent_bps(self) -> u16 {
         self.percent_bps
     }
 
-    /// Bytes as stored.
+    /// Returns bytes as stored.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         self.bytes
     }
 
-    /// The budget of a query with this wish on a file with another, where `free` bytes of memory are
+    /// Returns the budget of a query with this wish on a file with another, where `free` bytes of memory are
     /// to be had. `ceiling` is what the host allows: what a file wishes for never exceeds it.
     #[must_use]
     pub fn fit_within(self, file: Self, free: Option<u64>, ceiling: Option<u64>) -> u64 {
-        let ceiling = ceiling.unwrap_or(u64::MAX);
+        let ceiling = ceiling.unwrap_or(u64::MAX); // unlimited
         let share = |bps: u16| share(free.unwrap_or(UNKNOWN_MEMORY), bps);
         if self.bytes > 0 {
             self.bytes.into()
@@ -70,8 +70,9 @@ impl MemoryBudget {
     }
 }
 
-/// That share, at least 1 byte.
+/// Returns that share, at least 1 byte.
 fn share(memory: u64, bps: u16) -> u64 {
+    // Below 2^78, and never divided by 0.
     let product = u128::from(memory).saturating_mul(bps.min(WHOLE).into());
     let floored = product.checked_div(WHOLE.into()).unwrap_or(0);
     u64::try_from(floored).unwrap_or(memory).max(1) // at most `memory`

@@ -5,6 +5,8 @@
 //! tile and all of the result; so a tile copied whole into a result of its shape is one run. No element
 //! outside of the selection is visited.
 //!
+//! Saturating operations are only reached by tiles without selected elements, and beyond the last run.
+//!
 //! Not here: bytes. Offsets are into a decoded tile and a result, which the caller holds.
 
 use super::MAX_RANK;
@@ -34,7 +36,7 @@ pub struct CopyRun {
 }
 
 impl CopyRun {
-    /// Whether elements of this size are side by side in the tile too.
+    /// Returns whether elements of this size are side by side in the tile too.
     #[must_use]
     pub const fn is_contiguous(&self, element_size: u64) -> bool {
         self.count == 1 || self.stride == element_size
@@ -77,7 +79,7 @@ struct Outer {
 }
 
 impl Runs {
-    /// Extents and pieces are those of a tile, so no product exceeds the bytes of the dataset; arrays
+    /// Creates the runs of a tile from its extents and pieces, so that no product exceeds the bytes of the dataset; arrays
     /// hold extents of 1 past the rank.
     pub(super) fn new(
         size: u64,
@@ -228,7 +230,7 @@ mod tests {
         }
     }
 
-    /// The row-major number in the dataset of element `local` of a tile.
+    /// Returns the row-major number in the dataset of element `local` of a tile.
     fn element_of(tile: &crate::Tile, mut local: u64, shape: &[u64]) -> u64 {
         let mut index = Vec::new();
         for extent in tile.extents().iter().rev() {

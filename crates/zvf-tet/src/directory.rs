@@ -100,7 +100,7 @@ impl<'a> Directory<'a> {
         Self::parse_before(bytes, dataset_count, file_len, None)
     }
 
-    /// The same, with the place where the superblock says that the index starts.
+    /// Reads as [`Directory::parse`], with the place where the superblock says that the index starts.
     pub(super) fn parse_before(
         bytes: &'a [u8],
         dataset_count: u32,
@@ -114,7 +114,7 @@ impl<'a> Directory<'a> {
             let (class, expected) = (Class::OutOfBounds, Expected::AtMost(room.into()));
             return Err(in_file(cur.refuse(class, "dataset_blob_len", 0, expected, blob_len)));
         }
-        let max_count = blob_len.checked_div(SMALLEST_RECORD).unwrap_or(0);
+        let max_count = blob_len / SMALLEST_RECORD;
         if u64::from(dataset_count) > max_count {
             let (class, expected) = (Class::Truncated, Expected::AtMost(max_count.into()));
             let (at, found) = (AT_DATASET_COUNT, dataset_count);
@@ -122,7 +122,7 @@ impl<'a> Directory<'a> {
         }
         let end = super::align8(AT_RECORDS.saturating_add(blob_len));
         if let Some(found) = index_at.filter(|at| Some(*at) != end) {
-            let expected = Expected::Exactly(end.unwrap_or(u64::MAX).into());
+            let expected = Expected::Exactly(end.unwrap_or(u64::MAX).into()); // for the message
             let (class, part) = (Class::CountMismatch, Part::TetSuperblock);
             let (field, at) = ("chunk_index_offset", AT_INDEX_OFFSET);
             return Err(FormatError::new(class, part, field, at, expected, found));
@@ -137,42 +137,42 @@ impl<'a> Directory<'a> {
         Ok(Self { blob, count: dataset_count })
     }
 
-    /// The directory of a file without datasets, where no byte of it is stored.
+    /// Returns the directory of a file without datasets, where no byte of it is stored.
     pub(super) const fn none() -> Self {
         Self { blob: &[], count: 0 }
     }
 
-    /// How many datasets there are; a `u32`, as the file counts and names them by number.
+    /// Returns how many datasets there are; a `u32`, as the file counts and names them by number.
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The datasets in order of their ids.
+    /// Iterates over the datasets in order of their ids.
     #[must_use]
     pub const fn iter(&self) -> Datasets<'a> {
         Datasets { records: Cursor::new(Part::TetDirectory, self.blob), next: 0 }
     }
 
-    /// The dataset with this id, or `None` past the end. Walks the records before it.
+    /// Returns the dataset with this id, or `None` past the end. Walks the records before it.
     #[must_use]
     pub fn get(&self, id: u32) -> Option<Dataset<'a>> {
         self.iter().nth(num::usize_from_u32(id))
     }
 
-    /// The first dataset of exactly this name.
+    /// Returns the first dataset of exactly this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Dataset<'a>> {
         self.iter().find(|dataset| dataset.name == name)
     }
 
-    /// Padding and reserved fields that are not zero.
+    /// Returns padding and reserved fields that are not zero.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -207,7 +207,7 @@ impl<'a> Iterator for Datasets<'a> {
             return None;
         }
         let dataset = Dataset::parse(&mut self.records, self.next).ok()?;
-        self.next = self.next.saturating_add(1);
+        self.next = self.next.saturating_add(1); // at most the number of records
         Some(dataset)
     }
 }
@@ -228,6 +228,7 @@ impl<'a> Dataset<'a> {
             let (expected, found) = (Expected::Rule("UTF-8"), "other bytes");
             in_blob(cur.refuse(Class::Encoding, "name", at, expected, found))
         })?;
+        // Where no position is aligned, the padding is longer than the bytes that are left.
         let padding = super::align8(cur.at()).unwrap_or(u64::MAX).saturating_sub(cur.at());
         let padding = cur.array("padding", padding).map_err(in_blob)?;
         let shape = cur.array("shape", rank.into()).map_err(in_blob)?;
@@ -244,47 +245,47 @@ impl<'a> Dataset<'a> {
         })
     }
 
-    /// The position in the directory, by which index rows refer to it.
+    /// Returns the position in the directory, by which index rows refer to it.
     #[must_use]
     pub const fn id(&self) -> u32 {
         self.id
     }
 
-    /// The name as stored: see [`EscapedName`](super::EscapedName) before showing it.
+    /// Returns the name as stored: see [`EscapedName`](super::EscapedName) before showing it.
     #[must_use]
     pub const fn name(&self) -> &'a str {
         self.name
     }
 
-    /// The tag of the element type, known or not.
+    /// Returns the tag of the element type, known or not.
     #[must_use]
     pub const fn dtype(&self) -> u32 {
         self.dtype
     }
 
-    /// The element type, or `None` when the tag is unknown.
+    /// Returns the element type, or `None` when the tag is unknown.
     #[must_use]
     pub const fn element(&self) -> Option<TensorDtype> {
         TensorDtype::from_tag(self.dtype)
     }
 
-    /// How many axes it has.
+    /// Returns how many axes it has.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.shape.items.len()
     }
 
-    /// The extents.
+    /// Returns the extents.
     pub fn shape(&self) -> impl ExactSizeIterator<Item = u64> + Clone + use<'a> {
         self.shape.items.iter().map(|n| n.get())
     }
 
-    /// The extents of one chunk, which may exceed those of the dataset.
+    /// Returns the extents of one chunk, which may exceed those of the dataset.
     pub fn chunk_shape(&self) -> impl ExactSizeIterator<Item = u64> + Clone + use<'a> {
         self.chunk_shape.items.iter().map(|n| n.get())
     }
 
-    /// Grid and tiles, which takes a known type and possible extents.
+    /// Returns grid and tiles, which takes a known type and possible extents.
     ///
     /// # Errors
     ///
@@ -310,7 +311,7 @@ impl<'a> Dataset<'a> {
         })
     }
 
-    /// What a strict reader refuses here.
+    /// Returns what a strict reader refuses here.
     pub(super) fn faults(&self) -> impl Iterator<Item = FormatError> + use<'a> {
         let fault = |class, field, at, expected, found: u64| {
             FormatError::new(class, Part::TetDirectory, field, at, expected, found)
@@ -326,14 +327,14 @@ impl<'a> Dataset<'a> {
         [reserved, padding].into_iter().flatten()
     }
 
-    /// That it has no elements, which is legal.
+    /// Returns the finding that it has no elements, which is legal.
     pub(super) fn emptiness(&self) -> Option<FormatError> {
         let (at, _) = self.shape.with_offsets().find(|(_, n)| n.get() == 0)?;
         let (part, at) = (Part::TetDirectory, AT_RECORDS.saturating_add(at));
         Some(FormatError::new(Class::BadShape, part, "extent", at, Expected::AtLeast(1), 0))
     }
 
-    /// The fault of having the name of an earlier dataset.
+    /// Returns the fault of having the name of an earlier dataset.
     pub(super) fn same_name(&self) -> FormatError {
         let (class, at) =
             (Class::Duplicate, self.at.saturating_add(num::to_u64(size_of::<Head>())));
@@ -342,7 +343,7 @@ impl<'a> Dataset<'a> {
     }
 }
 
-/// The bytes between superblock and index: length, records, padding. Geometry and names were checked.
+/// Encodes the bytes between superblock and index: length, records, padding. Geometry and names were checked.
 #[cfg(feature = "alloc")]
 pub(super) fn encode<'a>(
     datasets: impl IntoIterator<Item = (&'a str, &'a TileGeometry)>,

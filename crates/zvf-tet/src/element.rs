@@ -41,7 +41,7 @@ pub enum TensorDtype {
 }
 
 impl TensorDtype {
-    /// The type with this tag.
+    /// Returns the type with this tag.
     #[must_use]
     pub const fn from_tag(tag: u32) -> Option<Self> {
         Some(match tag {
@@ -59,7 +59,7 @@ impl TensorDtype {
         })
     }
 
-    /// The tag of this type.
+    /// Returns the tag of this type.
     #[must_use]
     pub const fn tag(self) -> u32 {
         match self {
@@ -76,7 +76,7 @@ impl TensorDtype {
         }
     }
 
-    /// The name tools show.
+    /// Returns the name tools show.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl TensorDtype {
         }
     }
 
-    /// Bytes of one element, which is also the alignment a typed view needs.
+    /// Returns the bytes of one element, which is also the alignment a typed view needs.
     #[must_use]
     pub const fn size(self) -> u64 {
         match self {

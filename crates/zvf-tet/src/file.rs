@@ -70,7 +70,8 @@ impl<'a> TetView<'a> {
         }
     }
 
-    /// [`TetView::parse`] that also refuses what [`TetView::lints`] lists and [`TetView::validate`] refuses.
+    /// Opens a file as [`TetView::parse`], and also refuses what [`TetView::lints`] lists and what
+    /// [`TetView::validate`] refuses.
     ///
     /// # Errors
     ///
@@ -143,44 +144,44 @@ impl<'a> TetView<'a> {
         Ok(TetOpening::Ready(Self { superblock, directory, index, footer, file_len }))
     }
 
-    /// The superblock.
+    /// Returns the superblock.
     #[must_use]
     pub const fn superblock(&self) -> Superblock {
         self.superblock
     }
 
-    /// The datasets.
+    /// Returns the datasets.
     #[must_use]
     pub const fn directory(&self) -> Directory<'a> {
         self.directory
     }
 
-    /// The chunk index.
+    /// Returns the chunk index.
     #[must_use]
     pub const fn index(&self) -> Index<'a> {
         self.index
     }
 
-    /// The footer, when there is one.
+    /// Returns the footer, when there is one.
     #[must_use]
     pub const fn footer(&self) -> Option<Footer<'a>> {
         self.footer
     }
 
-    /// Bytes of the file.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// Where the payload area ends.
+    /// Returns where the payload area ends.
     #[must_use]
     pub fn payload_end(&self) -> u64 {
         self.footer.map_or(self.file_len, |footer| footer.payload_end())
     }
 }
 
-/// The records, and that the index starts where they end.
+/// Reads the records, and checks that the index starts where they end.
 fn directory<'a>(
     superblock: &Superblock,
     prefix: &'a [u8],
@@ -204,6 +205,7 @@ fn index<'a>(
         return Ok(Index::none());
     }
     let (offset, length) = (superblock.chunk_index_offset(), superblock.chunk_index_length());
+    // The superblock was compared with the length of the file.
     let span = num::checked_usize(offset).zip(num::checked_usize(offset.saturating_add(length)));
     let bytes = span.and_then(|(from, to)| prefix.get(from..to)).unwrap_or(&[]);
     Index::parse(bytes, payload_end).map_err(|error| error.shifted(offset))

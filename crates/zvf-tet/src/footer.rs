@@ -87,7 +87,7 @@ impl<'a> Footer<'a> {
         }
     }
 
-    /// The same, asking for what is missing from `tail`.
+    /// Reads a footer as [`Footer::parse`], asking for what is missing from `tail`.
     pub(super) fn progress(
         tail: &'a [u8],
         file_len: u64,
@@ -126,16 +126,16 @@ impl<'a> Footer<'a> {
         let found = |error: FormatError| error.shifted(json_at);
         json::check_object(Part::TetFooter, "history_json", json).map_err(found)?;
         let spills = references(json, version, floor, json_at)?;
-        let all = spills.iter().flatten().fold(0_u64, |sum, spill| sum.saturating_add(spill.len));
-        let footer = Self {
-            version,
-            json,
-            json_at,
-            spills,
-            payload_end: json_at.saturating_sub(all),
-            metadata: None,
-        };
-        footer.check_spills(floor)?;
+        // Three lengths below 2^64.
+        let all = spills.iter().flatten().fold(0_i128, |sum, s| sum.saturating_add(s.len.into()));
+        let payload_end = i128::from(json_at).saturating_sub(all);
+        let payload_end =
+            u64::try_from(payload_end).ok().filter(|end| *end >= floor).ok_or_else(|| {
+                let (class, expected) = (Class::OutOfBounds, Expected::AtLeast(floor.into()));
+                refuse(class, "spills", json_at, expected, payload_end)
+            })?;
+        let footer = Self { version, json, json_at, spills, payload_end, metadata: None };
+        footer.check_spills()?;
         footer.with_metadata(tail, file_len)
     }
 
@@ -157,15 +157,12 @@ impl<'a> Footer<'a> {
 
     /// Spills must fill what lies between payloads and JSON, each in its place; which order they come
     /// in does not matter.
-    fn check_spills(&self, floor: u64) -> Result<(), FormatError> {
-        if self.payload_end < floor {
-            let (expected, found) = (Expected::AtLeast(floor.into()), self.payload_end);
-            return Err(refuse(Class::OutOfBounds, "spills", self.json_at, expected, found));
-        }
+    fn check_spills(&self) -> Result<(), FormatError> {
         let mut at = self.payload_end;
         for _ in self.spills.iter().flatten() {
             // Of several empty spills in one place, only one that is not empty leads on.
             let adjacent = self.spills.iter().flatten().filter(|spill| spill.offset == at);
+            // Without one, `at` stays before the JSON, which is refused below.
             at = at.saturating_add(adjacent.map(|spill| spill.len).max().unwrap_or(0));
         }
         let outside = |spill: &&Spill| !(self.payload_end..=self.json_at).contains(&spill.offset);
@@ -179,64 +176,64 @@ impl<'a> Footer<'a> {
         }
     }
 
-    /// The version of the footer, 1 or 2.
+    /// Returns the version of the footer, 1 or 2.
     #[must_use]
     pub const fn version(&self) -> u32 {
         self.version
     }
 
-    /// The JSON object.
+    /// Returns the JSON object.
     #[must_use]
     pub const fn json(&self) -> &'a [u8] {
         self.json
     }
 
-    /// Where the JSON starts in the file.
+    /// Returns where the JSON starts in the file.
     #[must_use]
     pub const fn json_offset(&self) -> u64 {
         self.json_at
     }
 
-    /// Where the footer starts, and payloads end.
+    /// Returns where the footer starts, and payloads end.
     #[must_use]
     pub const fn payload_end(&self) -> u64 {
         self.payload_end
     }
 
-    /// The text of a member of the JSON object, as it stands there; the first of that name.
+    /// Returns the text of a member of the JSON object, as it stands there; the first of that name.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&'a [u8]> {
         Members::new(self.json).find_values(name).next()
     }
 
-    /// The metadata object, wherever it lies.
+    /// Returns the metadata object, wherever it lies.
     #[must_use]
     pub fn metadata(&self) -> Option<&'a [u8]> {
         self.metadata.or_else(|| self.member("metadata").filter(|value| *value != b"null"))
     }
 
-    /// The spilled zone maps. Never let them change an answer.
+    /// Returns the spilled zone maps. Never let them change an answer.
     #[must_use]
     pub const fn zone_maps(&self) -> Option<Spill> {
         let [spill, _, _] = self.spills;
         spill
     }
 
-    /// The spilled secondary index. Never let it change an answer.
+    /// Returns the spilled secondary index. Never let it change an answer.
     #[must_use]
     pub const fn secondary_index(&self) -> Option<Spill> {
         let [_, spill, _] = self.spills;
         spill
     }
 
-    /// The spilled metadata.
+    /// Returns the spilled metadata.
     #[must_use]
     pub const fn metadata_spill(&self) -> Option<Spill> {
         let [_, _, spill] = self.spills;
         spill
     }
 
-    /// References that this version does not have, and metadata in two places.
+    /// Returns references that this version does not have, and metadata in two places.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -263,7 +260,7 @@ impl<'a> Footer<'a> {
     }
 }
 
-/// The bytes of a version 1 footer without spills, which every reader of footers accepts.
+/// Encodes a version 1 footer without spills, which every reader of footers accepts.
 ///
 /// ```
 /// use zvf_tet::{Footer, encode_footer};
@@ -295,7 +292,7 @@ pub fn encode_footer(history_json: &[u8]) -> Result<Vec<u8>, FormatError> {
     Ok([history_json, raw.as_bytes()].concat())
 }
 
-/// The spills that a footer of this version counts.
+/// Returns the spills that a footer of this version counts.
 fn references(
     json: &[u8],
     version: u32,

@@ -51,7 +51,7 @@ pub struct Tile {
 }
 
 impl TileGeometry {
-    /// The grid of a dataset, or `None` when the ranks differ or are not 1 to 8, a chunk extent is 0,
+    /// Returns the grid of a dataset, or `None` when the ranks differ or are not 1 to 8, a chunk extent is 0,
     /// or the bytes do not fit in 64 bits.
     #[must_use]
     pub fn new(element: TensorDtype, shape: &[u64], chunk_shape: &[u64]) -> Option<Self> {
@@ -88,61 +88,61 @@ impl TileGeometry {
         Some(new)
     }
 
-    /// The element type.
+    /// Returns the element type.
     #[must_use]
     pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
-    /// How many axes there are.
+    /// Returns how many axes there are.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
     }
 
-    /// The extents.
+    /// Returns the extents.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         axes(&self.shape, self.rank)
     }
 
-    /// The extents of one chunk.
+    /// Returns the extents of one chunk.
     #[must_use]
     pub fn chunk_shape(&self) -> &[u64] {
         axes(&self.chunk_shape, self.rank)
     }
 
-    /// How many tiles there are along each axis.
+    /// Returns how many tiles there are along each axis.
     #[must_use]
     pub fn counts(&self) -> &[u64] {
         axes(&self.counts, self.rank)
     }
 
-    /// How many elements there are; a `u64`, because they need not fit in memory.
+    /// Returns how many elements there are; a `u64`, because they need not fit in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         product(&self.shape).unwrap_or(0) // checked when made
     }
 
-    /// Whether an extent is 0.
+    /// Returns whether an extent is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// Bytes of all elements.
+    /// Returns the bytes of all elements.
     #[must_use]
     pub fn byte_len(&self) -> u64 {
         self.len().saturating_mul(self.element.size()) // checked when made
     }
 
-    /// How many tiles there are, which is how many rows a complete dataset has.
+    /// Returns how many tiles there are, which is how many rows a complete dataset has.
     #[must_use]
     pub fn tile_count(&self) -> u64 {
         product(&self.counts).unwrap_or(0) // no count exceeds its extent
     }
 
-    /// The tile at these grid coordinates, or `None` outside the grid.
+    /// Returns the tile at these grid coordinates, or `None` outside the grid.
     #[must_use]
     pub fn tile(&self, coords: &[u64]) -> Option<Tile> {
         if coords.len() != self.rank {
@@ -155,7 +155,7 @@ impl TileGeometry {
         self.tile_at(padded)
     }
 
-    /// The same from an array whose slots past the rank are 0.
+    /// Returns the tile as [`tile`](Self::tile), from an array whose slots past the rank are 0.
     pub(super) fn tile_at(&self, coords: [u64; MAX_RANK]) -> Option<Tile> {
         let (mut lo, mut extents) = ([0; MAX_RANK], [1; MAX_RANK]);
         let axes = self.shape.iter().zip(&self.chunk_shape).zip(coords.iter().zip(&self.counts));
@@ -173,7 +173,7 @@ impl TileGeometry {
         Some(Tile { rank: self.rank, coords, lo, extents, byte_len })
     }
 
-    /// The position of a tile in grid order, last axis fastest, or `None` outside the grid.
+    /// Returns the position of a tile in grid order, last axis fastest, or `None` outside the grid.
     #[must_use]
     pub fn position(&self, coords: &[u64]) -> Option<u64> {
         if coords.len() != self.rank {
@@ -189,7 +189,7 @@ impl TileGeometry {
         Some(position)
     }
 
-    /// The coordinates of the tile at a position in grid order; slots past the rank are 0.
+    /// Returns the coordinates of the tile at a position in grid order; slots past the rank are 0.
     #[cfg(any(feature = "alloc", test))]
     pub(super) fn coords_at(&self, position: u64) -> Option<[u64; MAX_RANK]> {
         let (mut coords, mut rest) = ([0; MAX_RANK], position);
@@ -202,37 +202,37 @@ impl TileGeometry {
 }
 
 impl Tile {
-    /// Its grid coordinates.
+    /// Returns its grid coordinates.
     #[must_use]
     pub fn coords(&self) -> &[u64] {
         axes(&self.coords, self.rank)
     }
 
-    /// The position of its first element in the dataset.
+    /// Returns the position of its first element in the dataset.
     #[must_use]
     pub fn lo(&self) -> &[u64] {
         axes(&self.lo, self.rank)
     }
 
-    /// Its extents, cut at the far edges.
+    /// Returns its extents, cut at the far edges.
     #[must_use]
     pub fn extents(&self) -> &[u64] {
         axes(&self.extents, self.rank)
     }
 
-    /// Bytes of its elements: the `raw_byte_len` of its row.
+    /// Returns the bytes of its elements: the `raw_byte_len` of its row.
     #[must_use]
     pub const fn byte_len(&self) -> u64 {
         self.byte_len
     }
 }
 
-/// The axes in use of an array with room for all.
+/// Returns the axes in use of an array with room for all.
 pub(super) fn axes<T>(all: &[T; MAX_RANK], rank: usize) -> &[T] {
     all.get(..rank).unwrap_or(all)
 }
 
-/// The product, which is 0 when one of the factors is, however large the others are.
+/// Returns the product, which is 0 when one of the factors is, however large the others are.
 fn product(factors: &[u64]) -> Option<u64> {
     if factors.contains(&0) {
         return Some(0);

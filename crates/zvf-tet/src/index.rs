@@ -95,7 +95,7 @@ impl<'a> Index<'a> {
         Ok(Self { rows, budget: head.budget(), reserved })
     }
 
-    /// Header and rows, which are as many as the header says.
+    /// Reads header and rows, which are as many as the header says.
     fn parts(bytes: &'a [u8]) -> Result<(&'a Head, Items<'a, Row>), FormatError> {
         let mut cur = Cursor::new(Part::TetIndex, bytes);
         let head = cur.one::<Head>("header")?;
@@ -124,25 +124,25 @@ impl<'a> Index<'a> {
         Ok(Self { rows, budget: head.budget(), reserved })
     }
 
-    /// The index of a file without datasets, where no byte of it is stored.
+    /// Returns the index of a file without datasets, where no byte of it is stored.
     pub(super) const fn none() -> Self {
         let rows = Items { items: &[], at: HEADER };
         Self { rows, budget: MemoryBudget::DEFAULT, reserved: [0; 2] }
     }
 
-    /// The rows in file order.
+    /// Returns the rows in file order.
     #[must_use]
     pub const fn rows(&self) -> &'a [Row] {
         self.rows.items
     }
 
-    /// What the file asks readers to stay within.
+    /// Returns what the file asks readers to stay within.
     #[must_use]
     pub const fn memory_budget(&self) -> MemoryBudget {
         self.budget
     }
 
-    /// Reserved fields that are not zero, and a budget above all of the memory.
+    /// Returns reserved fields that are not zero, and a budget above all of the memory.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -152,7 +152,7 @@ impl<'a> Index<'a> {
         lints
     }
 
-    /// What a strict reader refuses here, counted from the start of the index.
+    /// Returns what a strict reader refuses here, counted from the start of the index.
     pub(super) fn faults(&self) -> impl Iterator<Item = FormatError> + use<'a> {
         let fault = |field, at, expected, found: u64| {
             FormatError::new(Class::NonCanonical, Part::TetIndex, field, at, expected, found)
@@ -178,7 +178,7 @@ impl Row {
     /// Bytes of a row.
     pub const LEN: u64 = 104;
 
-    /// A row for the tile at `coords`, or `None` when there are more than 8 of them.
+    /// Creates a row for the tile at `coords`, or `None` when there are more than 8 of them.
     #[must_use]
     pub fn new(
         dataset_id: u64,
@@ -203,43 +203,43 @@ impl Row {
         })
     }
 
-    /// The dataset it belongs to.
+    /// Returns the dataset it belongs to.
     #[must_use]
     pub const fn dataset_id(&self) -> u64 {
         self.dataset_id.get()
     }
 
-    /// The grid coordinates, slots past the rank included.
+    /// Returns the grid coordinates, slots past the rank included.
     #[must_use]
     pub fn chunk_index(&self) -> [u64; MAX_RANK] {
         self.chunk_index.map(U64::get)
     }
 
-    /// The first stored byte.
+    /// Returns the first stored byte.
     #[must_use]
     pub const fn payload_offset(&self) -> u64 {
         self.payload_offset.get()
     }
 
-    /// The first byte after the stored ones.
+    /// Returns the first byte after the stored ones; of a row that [`Index::parse`] accepted, it lies in the file.
     #[must_use]
     pub const fn payload_end(&self) -> u64 {
         self.payload_offset().saturating_add(self.stored_byte_len())
     }
 
-    /// Bytes of the decoded tile, as claimed.
+    /// Returns the bytes of the decoded tile, as claimed.
     #[must_use]
     pub const fn raw_byte_len(&self) -> u64 {
         self.raw_byte_len.get()
     }
 
-    /// Bytes in the file.
+    /// Returns the bytes in the file.
     #[must_use]
     pub const fn stored_byte_len(&self) -> u64 {
         self.stored_byte_len.get()
     }
 
-    /// How the payload is stored. [`Index::parse`] lets only the two known codecs pass.
+    /// Returns how the payload is stored. [`Index::parse`] lets only the two known codecs pass.
     #[must_use]
     pub const fn codec(&self) -> TensorCodec {
         match self.codec.get() {
@@ -248,7 +248,7 @@ impl Row {
         }
     }
 
-    /// The size of a buffer for the decoded tile, if that is within `cap`.
+    /// Returns the size of a buffer for the decoded tile, if that is within `cap`.
     ///
     /// The claim in the row is all there is to go by before decoding: a payload of a few bytes may
     /// claim a terabyte. Ask here before reserving memory, with [`DECODED_CAP`] or a cap of your own.
@@ -266,7 +266,7 @@ impl Row {
         Ok(raw)
     }
 
-    /// Whether the codec is known, the lengths agree, and the span ends by `payload_end`.
+    /// Returns whether the codec is known, the lengths agree, and the span ends by `payload_end`.
     fn is_sound(&self, payload_end: u64) -> bool {
         let (offset, stored) = (self.payload_offset.get(), self.stored_byte_len.get());
         let codec = self.codec.get();
@@ -274,7 +274,7 @@ impl Row {
         is_valid && offset <= payload_end && stored <= payload_end.saturating_sub(offset)
     }
 
-    /// What [`Row::is_sound`] found, counted from the start of the row.
+    /// Returns what [`Row::is_sound`] found, counted from the start of the row.
     fn fault(&self, payload_end: u64) -> FormatError {
         let refuse = |class, field, at, expected, found: u64| {
             FormatError::new(class, Part::TetIndex, field, at, expected, found)
@@ -299,7 +299,7 @@ impl Row {
 
 #[cfg(feature = "alloc")]
 impl Index<'_> {
-    /// The bytes of an index with these rows.
+    /// Encodes an index with these rows.
     ///
     /// ```
     /// use zvf_tet::{TensorCodec, Index, MemoryBudget, Row};
@@ -324,7 +324,8 @@ impl Index<'_> {
     }
 }
 
-/// Bytes of an index with this many rows, or `None` when they do not fit in 64 bits.
+/// Returns the bytes of an index with this many rows, or `None` when they do not fit in 64 bits.
+#[cfg(any(feature = "alloc", test))]
 pub(super) fn byte_len(rows: u64) -> Option<u64> {
     rows.checked_mul(Row::LEN)?.checked_add(HEADER)
 }
@@ -349,7 +350,7 @@ impl Head {
 
 const MAGIC: [u8; 4] = *b"TIDX";
 const VERSION: u32 = 1;
-const HEADER: u64 = 32;
+pub(super) const HEADER: u64 = 32;
 const RAW: u32 = 0;
 const ZSTD: u32 = 1;
 const AT_VERSION: u64 = 4;

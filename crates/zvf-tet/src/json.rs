@@ -5,6 +5,8 @@
 //! has to find them. Text is walked once with a stack of 64 bits, one per open bracket; deeper
 //! nesting is refused, and nothing recurses.
 //!
+//! Positions are at most the length of the text, which saturating additions do not reach beyond.
+//!
 //! Values stay slices of the text. Numbers other than whole ones and the escapes inside of strings are
 //! checked for form and not decoded, except to compare a key with a name.
 
@@ -21,7 +23,7 @@ pub(crate) fn check_object(
     check_objects(part, field, text).map(drop)
 }
 
-/// The same; and whether every member of it is an object.
+/// Checks the same, and returns whether every member of it is an object.
 pub(crate) fn check_objects(
     part: Part,
     field: &'static str,
@@ -61,7 +63,7 @@ pub(crate) struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Of the object in `text`.
+    /// Iterates over the object in `text`.
     pub(crate) fn new(text: &'a [u8]) -> Self {
         let mut scan = Scan::new(text);
         scan.space();
@@ -101,13 +103,13 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// A whole number that fits, written without fraction and exponent.
+/// Parses a whole number that fits, written without fraction and exponent.
 pub(crate) fn as_u64(value: &[u8]) -> Option<u64> {
     let plain = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     plain.then(|| core::str::from_utf8(value).ok()?.parse().ok())?
 }
 
-/// Whether `raw`, a string with its quotes, decodes to `text`.
+/// Returns whether `raw`, a string with its quotes, decodes to `text`.
 pub(crate) fn is_string(raw: &[u8], text: &str) -> bool {
     let mut chars = text.chars();
     for c in Chars::new(raw) {
@@ -125,9 +127,9 @@ pub(crate) struct Chars<'a> {
 }
 
 impl<'a> Chars<'a> {
-    /// Of `raw`, which has its quotes.
+    /// Iterates over `raw`, which has its quotes.
     pub(crate) fn new(raw: &'a [u8]) -> Self {
-        let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or(&[]);
+        let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or(&[]); // nothing without quotes
         Self { rest: core::str::from_utf8(inner).unwrap_or("").chars() }
     }
 
@@ -137,7 +139,7 @@ impl<'a> Chars<'a> {
         u32::from_str_radix(text, 16).ok()
     }
 
-    /// After `\u`: one unit, or two when they are a pair.
+    /// Reads what follows `\u`: one unit, or two when they are a pair.
     fn unit(&mut self) -> Option<char> {
         let high = self.hex()?;
         if !(0xd800..0xdc00).contains(&high) {
@@ -149,7 +151,7 @@ impl<'a> Chars<'a> {
             if (0xdc00..0xe000).contains(&low) {
                 *self = ahead;
                 let (high, low) = ((high & 0x3ff) << 10, low & 0x3ff);
-                return char::from_u32((high | low).saturating_add(0x1_0000));
+                return char::from_u32((high | low).saturating_add(0x1_0000)); // both have 10 bits
             }
         }
         Some(char::REPLACEMENT_CHARACTER)
@@ -230,7 +232,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// One value, with everything inside it. There is no space before it.
+    /// Skips one value, with everything inside it. There is no space before it.
     fn value(&mut self) -> Result<(), Fault> {
         let mut open = Brackets { kinds: 0, depth: 0 };
         loop {
@@ -266,7 +268,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// At a bracket: goes to the last byte of a list of keys as they are printed, when this is one. No byte is
+    /// Goes from a bracket to the last byte of a list of keys as they are printed, when this is one. No byte is
     /// looked at twice for that.
     fn keys(&mut self) {
         if self.at < self.looked {
@@ -285,7 +287,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// After a value: closes what ends here. Whether all is closed, else the next value follows.
+    /// Closes what ends after a value. Returns whether all is closed; otherwise the next value follows.
     fn close(&mut self, open: &mut Brackets) -> Result<bool, Fault> {
         while let Some(object) = open.top() {
             self.space();

@@ -65,31 +65,31 @@ pub struct Layout {
 }
 
 impl<'n> DatasetSpec<'n> {
-    /// A dataset whose payloads start at multiples of 64.
+    /// Describes a dataset whose payloads start at multiples of 64.
     #[must_use]
     pub const fn new(name: &'n str, geometry: TileGeometry) -> Self {
         Self { name, geometry, alignment: ALIGNMENT }
     }
 
-    /// The same, with payloads at multiples of this power of two.
+    /// Sets the alignment of payloads to this power of two.
     #[must_use]
     pub const fn aligned_to(self, alignment: u64) -> Self {
         Self { alignment, ..self }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub const fn name(&self) -> &'n str {
         self.name
     }
 
-    /// Grid, tiles and type.
+    /// Returns grid, tiles and type.
     #[must_use]
     pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
-    /// What payload offsets are multiples of.
+    /// Returns what payload offsets are multiples of.
     #[must_use]
     pub const fn alignment(&self) -> u64 {
         self.alignment
@@ -120,7 +120,7 @@ impl Layout {
                 let (class, expected) = (Class::Duplicate, Expected::Rule("a name of its own"));
                 return Err(refuse(class, "name", expected, "that of another dataset"));
             }
-            tiles = tiles.saturating_add(dataset.geometry.tile_count());
+            tiles = tiles.saturating_add(dataset.geometry.tile_count()); // too large: refused below
         }
         let too_large = || {
             refuse(Class::Overflow, "entry_count", Expected::Rule("rows below 2^64 bytes"), tiles)
@@ -149,13 +149,13 @@ impl Layout {
         Ok(new)
     }
 
-    /// Bytes to keep free at the start of the file.
+    /// Returns the bytes to keep free at the start of the file.
     #[must_use]
     pub const fn prefix_len(&self) -> u64 {
         self.index_offset.saturating_add(self.index_length) // checked when made
     }
 
-    /// The tile whose payload comes next and its dataset, or `None` when all are placed.
+    /// Returns the tile whose payload comes next and its dataset, or `None` when all are placed.
     #[must_use]
     pub fn next_tile(&self) -> Option<(usize, Tile)> {
         let (geometry, _) = self.datasets.get(self.at)?;
@@ -192,18 +192,18 @@ impl Layout {
         };
         self.rows.push(row);
         self.end = end;
-        self.tile = self.tile.saturating_add(1);
+        self.tile = self.tile.saturating_add(1); // at most their number
         self.skip_full();
         Ok(offset)
     }
 
-    /// Where the last payload placed ends, and a footer may start.
+    /// Returns where the last payload placed ends, and a footer may start.
     #[must_use]
     pub const fn payload_end(&self) -> u64 {
         self.end
     }
 
-    /// The first bytes of the file: superblock, directory and index.
+    /// Encodes the first bytes of the file: superblock, directory and index.
     ///
     /// # Errors
     ///

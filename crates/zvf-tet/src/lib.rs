@@ -19,6 +19,9 @@
 //!   slice into rows of the index, and each row into [`CopyRun`]s to copy.
 //! * [`Layout`] decides where things go in a new file, before payload sizes are known.
 //!
+//! Positions in a file saturate when they are added: each was compared with the bytes of the file before, so none gets
+//! that large. Numbers without such a bound are added with a check.
+//!
 //! Every refusal belongs to a [`TetRule`], by the number the format's description gives it.
 //!
 //! Not here: reading (`zvf-store`), decoding payloads, and choosing codecs (`zvf-tensor`).
@@ -87,7 +90,7 @@ pub use view::{Span, StridedView, is_viewable};
 /// The most axes a dataset can have.
 pub const MAX_RANK: usize = 8;
 
-/// The first position at or after `n` that is a multiple of 8.
+/// Returns the first position at or after `n` that is a multiple of 8.
 pub(crate) const fn align8(n: u64) -> Option<u64> {
     n.checked_next_multiple_of(8)
 }

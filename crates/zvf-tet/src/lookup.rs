@@ -80,6 +80,7 @@ impl<'a> Lookup<'a> {
         let is_of_dataset = |row: &Row| row.dataset_id() == u64::from(id);
         let guess =
             num::checked_usize(first_row).filter(|at| rows.get(*at).is_some_and(is_of_dataset));
+        // Without a row, only a dataset without tiles is in order.
         let first = guess.or_else(|| rows.iter().position(is_of_dataset)).unwrap_or(0);
         let geometry = *geometry;
         let place = match in_order(rows, first, id, &geometry) {
@@ -92,31 +93,31 @@ impl<'a> Lookup<'a> {
         Self { rows, places: Places { id, geometry, place } }
     }
 
-    /// The same lookup as the one that `places` are of, in the same index.
+    /// Creates the lookup that `places` are of, in the same index.
     #[must_use]
     pub fn of_places(index: &Index<'a>, places: &Places) -> Self {
         Self { rows: index.rows(), places: places.clone() }
     }
 
-    /// What was learned about the rows.
+    /// Returns what was learned about the rows.
     #[must_use]
     pub const fn places(&self) -> &Places {
         &self.places
     }
 
-    /// The dataset's grid and tiles.
+    /// Returns the dataset's grid and tiles.
     #[must_use]
     pub const fn geometry(&self) -> &TileGeometry {
         &self.places.geometry
     }
 
-    /// Whether the rows lie side by side in grid order.
+    /// Returns whether the rows lie side by side in grid order.
     #[must_use]
     pub const fn is_direct(&self) -> bool {
         matches!(self.places.place, Place::InOrder(_))
     }
 
-    /// The row of a chunk.
+    /// Returns the row of a chunk.
     ///
     /// # Errors
     ///
@@ -167,7 +168,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// A fault of the rows of this dataset.
+    /// Returns a fault of the rows of this dataset.
     pub(super) fn refuse(&self, class: Class, found: &'static str) -> FormatError {
         let expected = Expected::Rule("one row for each tile");
         let at = u64::from(self.places.id);
@@ -176,7 +177,7 @@ impl<'a> Lookup<'a> {
 }
 
 impl<'a> TetView<'a> {
-    /// The rows of a dataset. With many datasets to look at, [`Lookup::new`] saves walking the
+    /// Returns the rows of a dataset. With many datasets to look at, [`Lookup::new`] saves walking the
     /// directory for each.
     ///
     /// # Errors
@@ -188,6 +189,7 @@ impl<'a> TetView<'a> {
             if dataset.id() == id {
                 return Ok(Lookup::new(&self.index(), id, &dataset.geometry()?, first_row));
             }
+            // A guess, which is wrong behind a dataset that has no geometry.
             let before = dataset.geometry().map_or(0, |geometry| geometry.tile_count());
             first_row = first_row.saturating_add(before);
         }
@@ -197,7 +199,7 @@ impl<'a> TetView<'a> {
     }
 }
 
-/// Whether there is one row for each tile from `first` on, in grid order.
+/// Returns whether there is one row for each tile from `first` on, in grid order.
 fn in_order(rows: &[Row], first: usize, id: u32, geometry: &TileGeometry) -> bool {
     let end = num::checked_usize(geometry.tile_count()).and_then(|tiles| first.checked_add(tiles));
     let Some(rows) = end.and_then(|end| rows.get(first..end)) else {
@@ -213,10 +215,10 @@ fn in_order(rows: &[Row], first: usize, id: u32, geometry: &TileGeometry) -> boo
     })
 }
 
-/// The next coordinates in a grid, last axis fastest.
+/// Advances to the next coordinates in a grid, last axis fastest.
 pub(super) fn count_up(coords: &mut [u64; MAX_RANK], counts: &[u64]) {
     for (c, count) in coords.iter_mut().zip(counts).rev() {
-        *c = c.saturating_add(1);
+        *c = c.saturating_add(1); // it was below the count
         if *c < *count {
             return;
         }
@@ -224,7 +226,7 @@ pub(super) fn count_up(coords: &mut [u64; MAX_RANK], counts: &[u64]) {
     }
 }
 
-/// The numbers of the rows of a dataset, in order of their coordinates.
+/// Returns the numbers of the rows of a dataset, in order of their coordinates.
 #[cfg(feature = "alloc")]
 fn sorted(rows: &[Row], id: u32, rank: usize) -> Vec<u32> {
     let dataset_rows =

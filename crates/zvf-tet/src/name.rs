@@ -11,7 +11,7 @@ use core::fmt::{self, Write as _};
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Part};
 
-/// Whether a new dataset may have this name.
+/// Checks that a new dataset may have this name.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub fn check_new_name(name: &str) -> Result<(), FormatError> {
     }
 }
 
-/// Whether this name may become a path below a folder, on any system.
+/// Checks that this name may become a path below a folder, on any system.
 ///
 /// ```
 /// use zvf_tet::check_export_name;
@@ -88,14 +88,14 @@ impl fmt::Display for EscapedName<'_> {
     }
 }
 
-/// The offset of the first component that `is_bad`.
+/// Returns the offset of the first component that `is_bad`.
 fn component(name: &str, is_bad: impl Fn(&str) -> bool) -> Option<usize> {
     let mut at = 0_usize;
     for part in name.split('/') {
         if is_bad(part) {
             return Some(at);
         }
-        at = at.saturating_add(part.len()).saturating_add(1);
+        at = at.saturating_add(part.len()).saturating_add(1); // a position in the name
     }
     None
 }

@@ -71,18 +71,18 @@ impl<'a> Lookup<'a> {
 }
 
 impl<'l, 'a> Plan<'l, 'a> {
-    /// The selection must be of the geometry of the lookup.
+    /// Creates the plan of a selection, which must be of the geometry of the lookup.
     const fn new(lookup: &'l Lookup<'a>, selection: Selection) -> Self {
         Self { lookup, selection }
     }
 
-    /// What is selected.
+    /// Returns what is selected.
     #[must_use]
     pub const fn selection(&self) -> &Selection {
         &self.selection
     }
 
-    /// The touched tiles, last axis fastest.
+    /// Returns the touched tiles, last axis fastest.
     ///
     /// An item is an error when a touched tile has no row, more than one, or one that claims another
     /// length than the tile has.
@@ -92,14 +92,19 @@ impl<'l, 'a> Plan<'l, 'a> {
         TouchedTiles { plan: *self, counts, places: [0; MAX_RANK], left: self.selection.touched() }
     }
 
-    /// Bytes of the touched tiles in the file.
+    /// Returns the bytes of the touched tiles in the file.
     ///
     /// # Errors
     ///
-    /// The first that [`Plan::tiles`] meets.
+    /// The first that [`Plan::tiles`] meets; or when rows share so many bytes that their sum does not fit in 64 bits.
     pub fn stored_bytes(&self) -> Result<u64, FormatError> {
-        self.tiles()
-            .try_fold(0_u64, |sum, touched| Ok(sum.saturating_add(touched?.row.stored_byte_len())))
+        self.tiles().try_fold(0_u64, |sum, touched| {
+            sum.checked_add(touched?.row.stored_byte_len()).ok_or_else(|| {
+                let (class, part) = (Class::Overflow, Part::TetIndex);
+                let expected = Expected::Rule("a sum below 2^64 bytes");
+                FormatError::new(class, part, "stored_byte_len", 0, expected, "more")
+            })
+        })
     }
 
     fn touch(&self, places: &[u64; MAX_RANK]) -> Result<Touched<'a>, FormatError> {
@@ -118,25 +123,25 @@ impl<'l, 'a> Plan<'l, 'a> {
 }
 
 impl<'a> Touched<'a> {
-    /// Its row of the index.
+    /// Returns its row of the index.
     #[must_use]
     pub const fn row(&self) -> &'a Row {
         self.row
     }
 
-    /// Where it lies in the dataset.
+    /// Returns where it lies in the dataset.
     #[must_use]
     pub const fn tile(&self) -> &Tile {
         &self.tile
     }
 
-    /// Whether its payload is its bytes.
+    /// Returns whether its payload is its bytes.
     #[must_use]
     pub fn is_raw(&self) -> bool {
         self.row.codec() == TensorCodec::Raw
     }
 
-    /// What to copy from it into the result.
+    /// Returns what to copy from it into the result.
     #[must_use]
     pub fn runs(&self) -> Runs {
         self.selection.runs(&self.tile)
@@ -157,7 +162,7 @@ impl<'a> Iterator for TouchedTiles<'_, 'a> {
     }
 }
 
-/// The fault of a row that claims another length than its tile has.
+/// Returns the fault of a row that claims another length than its tile has.
 pub(super) fn wrong_length(tile: &Tile, row: &Row) -> FormatError {
     let expected = Expected::Exactly(tile.byte_len().into());
     let (class, at) = (Class::CountMismatch, super::index::IN_RAW);
@@ -235,5 +240,18 @@ mod tests {
                 assert_eq!(plan.stored_bytes().unwrap_err().to_string(), message);
             });
         }
+    }
+
+    #[test]
+    fn a_sum_above_64_bits_is_refused() {
+        let rows = [0, 1].map(|c| Row::new(0, &[c], 0, 4, 1 << 63, TensorCodec::Zstd).unwrap());
+        let bytes = index(&rows);
+        let index = Index::parse(&bytes, u64::MAX).unwrap();
+        let geometry = TileGeometry::new(TensorDtype::U8, &[8], &[4]).unwrap();
+        let lookup = Lookup::new(&index, 0, &geometry, 0);
+        assert_eq!(
+            lookup.select_all().unwrap().stored_bytes().unwrap_err().to_string(),
+            "Overflow in tet chunk index, stored_byte_len at byte 0: expected a sum below 2^64 bytes, found more"
+        );
     }
 }

@@ -91,7 +91,7 @@ pub struct TetFinding {
 }
 
 impl TetRule {
-    /// The rule that a refusal of this module is about, if it is about one.
+    /// Returns the rule that a refusal of this module is about, if it is about one.
     #[must_use]
     pub fn from_error(error: &FormatError) -> Option<Self> {
         let FormatError { class, part, field, .. } = *error;
@@ -142,7 +142,7 @@ impl TetRule {
         })
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -172,7 +172,7 @@ impl TetRule {
         }
     }
 
-    /// What breaking it means. Undefined flags and equal names weigh more than other flags: they leave
+    /// Returns what breaking it means. Undefined flags and equal names weigh more than other flags: they leave
     /// open what the file means, or which dataset a name is.
     pub(super) fn severity(self, class: Class) -> Severity {
         if self < Self::F1 || matches!(class, Class::UnsupportedFlags) || self == Self::F3 {
@@ -189,7 +189,7 @@ impl fmt::Display for TetRule {
 }
 
 impl TetFinding {
-    /// The finding that `error` is, when it is about a rule.
+    /// Returns the finding that `error` is, when it is about a rule.
     pub(super) fn from_error(error: FormatError) -> Option<Self> {
         let rule = TetRule::from_error(&error)?;
         Some(Self { rule, severity: rule.severity(error.class), error })

@@ -9,6 +9,9 @@
 //! Both cases have the i-th touched chunk in closed form, so the lists are never stored: planning costs
 //! what is touched, whatever the size of the grid.
 //!
+//! A selection is inside of its dataset, so its indices and counts have 64 bits; saturating operations are only reached
+//! where a tile has nothing selected.
+//!
 //! Not here: labels in place of numbers; rows of the index ([`Plan`](super::Plan)).
 
 use super::copy::Piece;
@@ -54,18 +57,18 @@ pub struct Selection {
 }
 
 impl AxisSlice {
-    /// The whole of an axis.
+    /// Selects the whole of an axis.
     #[must_use]
     pub const fn all(extent: u64) -> Self {
         Self { start: 0, stop: extent, step: 1 }
     }
 
-    /// How many indices are selected, given that there is one.
+    /// Returns how many indices are selected, given that there is one.
     const fn len(self) -> u64 {
         ceil_div(self.stop.saturating_sub(self.start), self.step)
     }
 
-    /// The index in place `k`, given that there is one.
+    /// Returns the index in place `k`, given that there is one.
     const fn nth(self, k: u64) -> u64 {
         self.start.saturating_add(k.saturating_mul(self.step))
     }
@@ -129,38 +132,38 @@ impl Selection {
         Self::new(geometry, axes(&whole, geometry.rank()))
     }
 
-    /// The dataset that is selected from.
+    /// Returns the dataset that is selected from.
     #[must_use]
     pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
-    /// What is selected along each axis.
+    /// Returns what is selected along each axis.
     #[must_use]
     pub fn axes(&self) -> &[AxisSlice] {
         axes(&self.axes, self.geometry.rank())
     }
 
-    /// The shape of the result, which is row-major.
+    /// Returns the shape of the result, which is row-major.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         axes(&self.shape, self.geometry.rank())
     }
 
-    /// Bytes of the result.
+    /// Returns the bytes of the result.
     #[must_use]
     pub fn byte_len(&self) -> u64 {
         // No more than the dataset has.
         self.shape.iter().fold(self.geometry.element().size(), |n, axis| n.saturating_mul(*axis))
     }
 
-    /// How many tiles hold something selected.
+    /// Returns how many tiles hold something selected.
     #[must_use]
     pub fn touched(&self) -> u64 {
         self.touched_counts().iter().fold(1, |n, axis| n.saturating_mul(*axis)) // as many as tiles
     }
 
-    /// How many chunks are touched along each axis; 1 past the rank.
+    /// Returns how many chunks are touched along each axis; 1 past the rank.
     pub(super) fn touched_counts(&self) -> [u64; MAX_RANK] {
         let mut counts = [1; MAX_RANK];
         let chunks = self.geometry.chunk_shape();
@@ -177,7 +180,7 @@ impl Selection {
         counts
     }
 
-    /// The chunk coordinates in these places of the touched ones.
+    /// Returns the chunk coordinates in these places of the touched ones.
     pub(super) fn touched_coords(&self, places: &[u64; MAX_RANK]) -> [u64; MAX_RANK] {
         let mut coords = [0; MAX_RANK];
         let chunks = self.geometry.chunk_shape();
@@ -193,7 +196,7 @@ impl Selection {
         coords
     }
 
-    /// What to copy from a tile that the selection touches; nothing from any other.
+    /// Returns what to copy from a tile that the selection touches; nothing from any other.
     ///
     /// ```
     /// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, Selection};
@@ -219,7 +222,7 @@ impl Selection {
 }
 
 impl AxisSlice {
-    /// What of this axis lies in a tile from `lo` to `hi`.
+    /// Returns what of this axis lies in a tile from `lo` to `hi`.
     fn piece(self, lo: u64, hi: u64) -> Piece {
         let places = |end: u64| ceil_div(end.saturating_sub(self.start), self.step);
         let (from, to) = (places(lo), places(hi.min(self.stop)));
@@ -229,7 +232,7 @@ impl AxisSlice {
     }
 }
 
-/// Chunk extents are never 0.
+/// Divides by a chunk extent, which is never 0.
 const fn div(n: u64, chunk: u64) -> u64 {
     match n.checked_div(chunk) {
         Some(quotient) => quotient,
@@ -237,7 +240,7 @@ const fn div(n: u64, chunk: u64) -> u64 {
     }
 }
 
-/// Steps are never 0.
+/// Divides by a step, which is never 0, and rounds up.
 const fn ceil_div(n: u64, step: u64) -> u64 {
     match n.checked_sub(1) {
         Some(before) => div(before, step).saturating_add(1),

@@ -82,44 +82,44 @@ impl Superblock {
         })
     }
 
-    /// A superblock to be written.
+    /// Creates a superblock to be written.
     #[cfg(feature = "alloc")]
     pub(super) const fn new(dataset_count: u32, footer: bool, offset: u64, length: u64) -> Self {
         let flags = if footer { FOOTER } else { 0 };
         Self { dataset_count, flags, chunk_index_offset: offset, chunk_index_length: length }
     }
 
-    /// Records in the directory.
+    /// Returns the number of records in the directory.
     #[must_use]
     pub const fn dataset_count(&self) -> u32 {
         self.dataset_count
     }
 
-    /// All flag bits, undefined ones included.
+    /// Returns all flag bits, undefined ones included.
     #[must_use]
     pub const fn flags(&self) -> u32 {
         self.flags
     }
 
-    /// Whether the file ends in a footer.
+    /// Returns whether the file ends in a footer.
     #[must_use]
     pub const fn has_footer(&self) -> bool {
         self.flags & FOOTER != 0
     }
 
-    /// Where the chunk index starts.
+    /// Returns where the chunk index starts.
     #[must_use]
     pub const fn chunk_index_offset(&self) -> u64 {
         self.chunk_index_offset
     }
 
-    /// Bytes of the chunk index.
+    /// Returns the bytes of the chunk index.
     #[must_use]
     pub const fn chunk_index_length(&self) -> u64 {
         self.chunk_index_length
     }
 
-    /// Bytes from the start of the file that hold superblock, directory and index. It may exceed a
+    /// Returns the number of bytes from the start of the file that hold superblock, directory and index. It may exceed a
     /// file that is too short to hold a directory at all.
     #[must_use]
     pub fn prefix_len(&self) -> u64 {
@@ -129,7 +129,7 @@ impl Superblock {
         self.chunk_index_offset.saturating_add(self.chunk_index_length).max(SMALLEST_DIRECTORY)
     }
 
-    /// Flags without meaning, and an index of nothing.
+    /// Returns flags without meaning, and an index of nothing.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -139,7 +139,7 @@ impl Superblock {
         lints
     }
 
-    /// The 32 bytes.
+    /// Encodes the 32 bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 32] {
         let raw = Raw {
@@ -153,7 +153,7 @@ impl Superblock {
         zerocopy::transmute!(raw)
     }
 
-    /// Bits that nobody defined: they may change what the file means.
+    /// Returns the finding of bits that nobody defined: they may change what the file means.
     pub(super) fn undefined_flags(&self) -> Option<FormatError> {
         let (class, part) = (Class::UnsupportedFlags, Part::TetSuperblock);
         let expected = Expected::AtMost(FOOTER.into());
@@ -161,7 +161,7 @@ impl Superblock {
             .then(|| FormatError::new(class, part, "flags", AT_FLAGS, expected, self.flags))
     }
 
-    /// An index span without datasets.
+    /// Returns the finding of an index span without datasets.
     pub(super) fn index_of_nothing(&self) -> Option<FormatError> {
         let (class, part, found) =
             (Class::CountMismatch, Part::TetSuperblock, self.chunk_index_length);

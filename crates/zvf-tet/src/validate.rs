@@ -16,7 +16,7 @@ use core::ops::ControlFlow;
 use alloc::vec::Vec;
 
 use super::geometry::axes;
-use super::index::{AT_ENTRY_COUNT, IN_CHUNK_INDEX, IN_OFFSET};
+use super::index::{AT_ENTRY_COUNT, HEADER, IN_CHUNK_INDEX, IN_OFFSET};
 use super::plan::wrong_length;
 use super::{Dataset, MAX_RANK, Row, Severity, TetFinding, TetRule, TetView, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Lints, Part, num};
@@ -25,7 +25,7 @@ use zvf_format::{Class, Expected, FormatError, Lints, Part, num};
 type Report<'r> = dyn FnMut(TetFinding) -> ControlFlow<()> + 'r;
 
 impl<'a> TetView<'a> {
-    /// Whether every tile of every dataset has one row that fits it.
+    /// Checks that every tile of every dataset has one row that fits it.
     ///
     /// Call it once after opening a file of unknown origin: what the other parts of this module say
     /// about a dataset is then true of the file. It takes some tens of nanoseconds a row.
@@ -45,7 +45,7 @@ impl<'a> TetView<'a> {
         first.map_or(Ok(()), Err)
     }
 
-    /// What only a strict reader refuses: also datasets without elements ([`F6`](super::TetRule::F6)), which
+    /// Returns what only a strict reader refuses: also datasets without elements ([`F6`](super::TetRule::F6)), which
     /// not every reader can query, but not payloads out of order ([`F4`](super::TetRule::F4)).
     #[must_use]
     pub fn lints(&self) -> Lints {
@@ -100,7 +100,7 @@ impl<'a> TetView<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Types, extents, padding and names.
+    /// Checks types, extents, padding and names.
     fn check_datasets(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         for dataset in &self.directory() {
             if let Err(error) = dataset.geometry() {
@@ -113,19 +113,19 @@ impl<'a> TetView<'a> {
         self.check_names(report)
     }
 
-    /// Whether tiles compare with rows in the way that is asked about; with an impossible dataset nobody
+    /// Reports when tiles compare with rows in the way that is asked about; with an impossible dataset nobody
     /// can say.
     fn check_counts(&self, asked: Ordering, report: &mut Report<'_>) -> ControlFlow<()> {
         let rows = self.index().rows().len();
-        let mut tiles = 0_u64;
+        let mut tiles = 0_i128; // 2^32 numbers below 2^64
         for dataset in &self.directory() {
             let Ok(geometry) = dataset.geometry() else { return ControlFlow::Continue(()) };
-            tiles = tiles.saturating_add(geometry.tile_count());
+            tiles = tiles.saturating_add(geometry.tile_count().into());
         }
-        if tiles.cmp(&num::to_u64(rows)) != asked {
+        if tiles.cmp(&num::to_u64(rows).into()) != asked {
             return ControlFlow::Continue(());
         }
-        let (class, expected) = (Class::CountMismatch, Expected::Exactly(tiles.into()));
+        let (class, expected) = (Class::CountMismatch, Expected::Exactly(tiles));
         let error = fault(class, "entry_count", AT_ENTRY_COUNT, expected, rows);
         push_finding(report, error.shifted(self.superblock().chunk_index_offset()))
     }
@@ -158,7 +158,7 @@ impl<'a> TetView<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Each row by itself, then rows against each other.
+    /// Checks each row by itself, then rows against each other.
     fn check_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         let mut datasets = ById::new(self);
         let mut sorted = true;
@@ -187,7 +187,7 @@ impl<'a> TetView<'a> {
         if sorted { ControlFlow::Continue(()) } else { self.check_unsorted_rows(report) }
     }
 
-    /// Whether two rows are for one tile, when they are not in order.
+    /// Reports rows that are for one tile, when they are not in order.
     #[cfg(feature = "alloc")]
     fn check_unsorted_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         if u32::try_from(self.index().rows().len()).is_err() {
@@ -241,16 +241,14 @@ impl<'a> TetView<'a> {
         ControlFlow::Continue(())
     }
 
-    /// The fault of a row for a tile that has one.
+    /// Returns the fault of a row for a tile that has one.
     fn duplicate(&self, number: u64) -> FormatError {
-        let start = self.superblock().chunk_index_offset();
-        let row = super::index::byte_len(number).unwrap_or(0); // a row of the file
-        let at = start.saturating_add(row).saturating_add(IN_CHUNK_INDEX);
+        let at = self.row_offset(number).saturating_add(IN_CHUNK_INDEX);
         let expected = Expected::Rule("one row for each tile");
         fault(Class::Duplicate, "chunk_index", at, expected, "another one")
     }
 
-    /// Payloads against each other and the index.
+    /// Compares payloads with each other and the index.
     fn check_payloads(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         let floor = self.superblock().prefix_len();
         let (mut end, mut ascending) = (floor, true);
@@ -275,7 +273,7 @@ impl<'a> TetView<'a> {
         gap.map_or(ControlFlow::Continue(()), |gap| push_finding(report, gap))
     }
 
-    /// Whether payloads overlap, when they are not in order.
+    /// Reports payloads that overlap, when they are not in order.
     #[cfg(feature = "alloc")]
     fn check_overlaps(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         let rows = self.index().rows();
@@ -287,9 +285,8 @@ impl<'a> TetView<'a> {
         for number in numbers {
             let Some(row) = by_number(&number) else { continue };
             if row.payload_offset() < end {
-                let at = super::index::byte_len(number.into()).unwrap_or(0);
-                let at = self.superblock().chunk_index_offset().saturating_add(at);
-                let (at, expected) = (at.saturating_add(IN_OFFSET), Expected::AtLeast(end.into()));
+                let at = self.row_offset(number.into()).saturating_add(IN_OFFSET);
+                let expected = Expected::AtLeast(end.into());
                 let (class, found) = (Class::NonCanonical, row.payload_offset());
                 push_finding(report, fault(class, "payload_offset", at, expected, found))?;
             }
@@ -322,12 +319,15 @@ impl<'a> TetView<'a> {
         ControlFlow::Continue(())
     }
 
-    /// The rows, each with its place in the file.
+    /// Returns the place in the file of the row with this number.
+    fn row_offset(&self, number: u64) -> u64 {
+        let rows = self.superblock().chunk_index_offset().saturating_add(HEADER);
+        rows.saturating_add(number.saturating_mul(Row::LEN))
+    }
+
+    /// Iterates over the rows, each with its place in the file.
     fn rows_with_offsets(&self) -> impl Iterator<Item = (u64, &'a Row)> + use<'a> {
-        let start = super::index::byte_len(0).unwrap_or(0);
-        let start = start.saturating_add(self.superblock().chunk_index_offset());
-        let step = usize::try_from(Row::LEN).unwrap_or(usize::MAX);
-        (start..).step_by(step).zip(self.index().rows())
+        (self.row_offset(0)..).step_by(size_of::<Row>()).zip(self.index().rows())
     }
 }
 
@@ -391,7 +391,7 @@ impl<'a> ById<'a> {
     }
 }
 
-/// All datasets, in memory of a size that the directory has bytes for.
+/// Collects all datasets, in memory of a size that the directory has bytes for.
 #[cfg(feature = "alloc")]
 fn collect<'a>(directory: &super::Directory<'a>) -> Vec<Dataset<'a>> {
     let mut datasets = Vec::with_capacity(num::usize_from_u32(directory.len()));
@@ -399,7 +399,7 @@ fn collect<'a>(directory: &super::Directory<'a>) -> Vec<Dataset<'a>> {
     datasets
 }
 
-/// Whether a row lies in its grid, has the length of its tile, and no coordinate past the rank.
+/// Checks that a row lies in its grid, has the length of its tile, and no coordinate past the rank.
 fn check_row(
     geometry: &TileGeometry,
     row: &Row,
@@ -409,7 +409,7 @@ fn check_row(
     let rank = geometry.rank();
     let mut coords = row.chunk_index();
     let slot = |axis: usize| {
-        let bytes = num::to_u64(axis).saturating_mul(num::to_u64(size_of::<u64>()));
+        let bytes = num::to_u64(axis).saturating_mul(num::to_u64(size_of::<u64>())); // in the row
         at.saturating_add(IN_CHUNK_INDEX).saturating_add(bytes)
     };
     for (axis, c) in coords.iter_mut().enumerate().skip(rank) {
@@ -435,7 +435,7 @@ fn check_row(
     }
 }
 
-/// By dataset, then by coordinates, as many as both have.
+/// Compares by dataset, then by coordinates, as many as both have.
 fn order(a: &Row, b: &Row, rank: usize) -> Ordering {
     a.dataset_id()
         .cmp(&b.dataset_id())
@@ -446,7 +446,7 @@ fn push_finding(report: &mut Report<'_>, error: FormatError) -> ControlFlow<()> 
     TetFinding::from_error(error).map_or(ControlFlow::Continue(()), report)
 }
 
-/// An answer that takes sorting, for which there is no memory or no room in the numbers.
+/// Returns the finding of a check that takes sorting, for which there is no memory or no room in the numbers.
 fn unsupported(field: &'static str, found: &'static str) -> FormatError {
     let expected = Expected::Rule("few, or in order");
     fault(Class::Unsupported, field, 0, expected, found)

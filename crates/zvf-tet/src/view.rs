@@ -44,7 +44,7 @@ pub struct StridedView {
 }
 
 impl Plan<'_, '_> {
-    /// The span that holds exactly the selected elements, tile by tile.
+    /// Returns the span that holds exactly the selected elements, tile by tile.
     ///
     /// The order is that of the tiles: use it for what does not depend on the order.
     #[must_use]
@@ -63,7 +63,7 @@ impl Plan<'_, '_> {
         span.filter(|span| span.len == self.selection().byte_len())
     }
 
-    /// The span that is the selection, row-major.
+    /// Returns the span that is the selection, row-major.
     #[must_use]
     pub fn dense(&self) -> Option<Span> {
         let selection = self.selection();
@@ -72,7 +72,7 @@ impl Plan<'_, '_> {
         if in_order { self.byte_stream() } else { None }
     }
 
-    /// The selection inside of one raw tile.
+    /// Returns the selection inside of one raw tile.
     #[must_use]
     pub fn strided(&self) -> Option<StridedView> {
         if self.selection().touched() != 1 {
@@ -87,8 +87,8 @@ impl Plan<'_, '_> {
         let mut bytes = self.selection().geometry().element().size();
         let tile = touched.tile().extents().iter().zip(self.selection().axes());
         for (stride, (extent, axis)) in strides.iter_mut().zip(tile).rev() {
-            *stride = bytes.saturating_mul(axis.step);
-            bytes = bytes.saturating_mul(*extent);
+            *stride = bytes.saturating_mul(axis.step); // too large only where there is one index
+            bytes = bytes.saturating_mul(*extent); // at most the tile
         }
         let offset = touched.row().payload_offset().checked_add(run.src)?;
         Some(StridedView { offset, selection: *self.selection(), strides })
@@ -96,25 +96,25 @@ impl Plan<'_, '_> {
 }
 
 impl StridedView {
-    /// Where the first element is.
+    /// Returns where the first element is.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The extents.
+    /// Returns the extents.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         self.selection.shape()
     }
 
-    /// Bytes from one index to the next, along each axis; of no meaning where there is one index.
+    /// Returns the bytes from one index to the next, along each axis; of no meaning where there is one index.
     #[must_use]
     pub fn strides(&self) -> &[u64] {
         axes(&self.strides, self.shape().len())
     }
 
-    /// The span, when the elements lie side by side.
+    /// Returns the span, when the elements lie side by side.
     #[must_use]
     pub fn as_dense(&self) -> Option<Span> {
         let mut bytes = self.selection.geometry().element().size();
@@ -122,13 +122,13 @@ impl StridedView {
             if *n > 1 && *stride != bytes {
                 return None;
             }
-            bytes = bytes.saturating_mul(*n);
+            bytes = bytes.saturating_mul(*n); // at most the dataset
         }
         Some(Span { offset: self.offset, len: bytes })
     }
 }
 
-/// Whether elements at this offset of a map can be seen as numbers in place: maps start on a page, the
+/// Returns whether elements at this offset of a map can be seen as numbers in place: maps start on a page, the
 /// offset must fit the element, and so must the byte order of the machine.
 ///
 /// ```
@@ -144,7 +144,7 @@ pub fn is_viewable(offset: u64, element: TensorDtype) -> bool {
     fits && (element == TensorDtype::U8 || cfg!(target_endian = "little"))
 }
 
-/// Whether tiles one after the other are row-major: from some axis on there is one tile only, and
+/// Returns whether tiles one after the other are row-major: from some axis on there is one tile only, and
 /// before the axis ahead of that, tiles are one element thick.
 fn is_row_major(selection: &Selection) -> bool {
     let touched = selection.touched_counts();

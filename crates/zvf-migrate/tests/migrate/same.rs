@@ -184,6 +184,7 @@ async fn parametric_objects_are_migrated() {
             "parametric/object_attributes/mass",
             r#"{"dtype": "uint8", "shape": [2], "has_present_mask": true}"#,
         ),
+        ("parametric/object_attributes/round", r#"{"dtype": "bool", "shape": [2]}"#),
     ] {
         let doc =
             format!(r#"{{"zarr_format": 3, "node_type": "group", "attributes": {attributes}}}"#);
@@ -196,6 +197,7 @@ async fn parametric_objects_are_migrated() {
     files.extend(tiny("parametric/groups/offsets", 0_i64.to_le_bytes().to_vec()));
     files.extend(tiny("parametric/object_attributes/mass/data", vec![255, 9]));
     files.extend(tiny("parametric/object_attributes/mass/present_mask", vec![1, 0]));
+    files.extend(tiny("parametric/object_attributes/round/data", vec![1, 0]));
     let unpacked = Unpacked::from_files(&files);
     let old = unpacked.open().await;
     let (dir, new) = migrated(&old, &Migration::default()).await;
@@ -205,6 +207,10 @@ async fn parametric_objects_are_migrated() {
         let members = found.groups().await.unwrap().unwrap().members(&[0]).await.unwrap();
         let mass =
             found.object_attribute("mass").await.unwrap().unwrap().rows(&[0, 1]).await.unwrap();
+        // Both values of a boolean are present, also the one that new arrays are filled with.
+        let round =
+            found.object_attribute("round").await.unwrap().unwrap().rows(&[0, 1]).await.unwrap();
+        assert_eq!([0, 1].map(|row| round.value(row, 0)), [true, false].map(Value::Bool));
         answers.push((found.shapes().await.unwrap(), members, mass.value(0, 0), mass.value(1, 0)));
     }
     assert_eq!(answers[0], answers[1]);

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use zvf_b2nd::{ChunkPlace, Frame};
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected, Found};
 use zvf_store::OpenOptions;
 
@@ -131,6 +131,7 @@ impl BlockEdit {
     /// When there is no such axis, or `items` is no whole number of layers.
     pub fn append(&mut self, axis: usize, items: impl Into<Bytes>) -> Result<(), TensorError> {
         let items = items.into();
+        // A layer of more bytes than 64 bits count has no whole layer in `items`.
         let others = self.shape.iter().enumerate().filter(|(at, _)| *at != axis);
         let layer =
             others.fold(u64::from(self.array.item_size()), |n, (_, e)| n.saturating_mul(*e));
@@ -189,9 +190,8 @@ impl BlockEdit {
 
     /// Returns the items of a chunk after the writes.
     async fn apply_writes(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>, TensorError> {
-        let item = saturating_usize(self.array.item_size().into());
-        let bytes = saturating_usize(chunk.items()) * item;
-        let mut items = vec![0; bytes];
+        let item = usize_from_u32(self.array.item_size());
+        let mut items = vec![0; saturating_usize(chunk.items()) * item]; // less than 2 GiB
         let before = chunk.clamp_to(self.array.shape());
         if before.items() > 0 && !self.writes.iter().any(|write| write.place.holds(chunk)) {
             let slice = Slice::from_bounds(&before.start, &before.stop);
@@ -214,7 +214,7 @@ impl BlockEdit {
     ) -> Result<(), TensorError> {
         let geometry = self.array.geometry();
         let extents = chunk.start.iter().zip(self.array.chunk_shape());
-        let at: Vec<u64> = extents.map(|(at, n)| at.checked_div(*n).unwrap_or(0)).collect();
+        let at: Vec<u64> = extents.map(|(at, n)| at / n).collect();
         let Some(number) = geometry.chunk_number(&at) else {
             return Err(TensorError::request("chunk", "one of the array", "another"));
         };

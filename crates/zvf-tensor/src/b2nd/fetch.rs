@@ -8,6 +8,8 @@
 //! Only the blocks of the selection are decoded, and block 0 of a chunk where a filter needs it. Chunks are read in
 //! waves of a fixed number of decoded bytes. Where blocks fill disjoint parts of the result, each task copies its runs
 //! there itself; otherwise they are collected and copied at the end.
+//!
+//! The bytes of the result were compared with the limit of memory, and the geometry keeps every run inside of them.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,13 +39,13 @@ pub(super) async fn selection(
     let (mut wave, mut held) = (Vec::new(), 0_u64);
     for part in selection.chunks() {
         let place = places.get(&frame, part.number())?;
-        let bytes = part.blocks_touched().saturating_mul(array.geometry().block_size().into());
+        let bytes = part.blocks_touched() * u64::from(array.geometry().block_size()); // of one chunk
         if bytes > max_bytes {
             let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
             let found = zvf_format::Found::from(bytes);
             return Err(TensorError::refused(class, "bytes of blocks", expected, found));
         }
-        held = held.saturating_add(bytes);
+        held += bytes;
         wave.push((part, place));
         if held >= WAVE {
             flush(array, &frame, &wave, &mut out).await?;
@@ -63,6 +65,13 @@ struct Source<'w, 'g> {
     room: u64,
 }
 
+impl Source<'_, '_> {
+    /// Returns the position in the file of a byte of the chunk; too large: beyond the end.
+    fn position(&self, at: u64) -> u64 {
+        self.start.saturating_add(at)
+    }
+}
+
 /// A chunk whose front was read.
 struct Ready<'w, 'g> {
     part: &'w ChunkPart<'g>,
@@ -70,6 +79,7 @@ struct Ready<'w, 'g> {
     spans: Vec<(u64, Bytes)>, // relative to the start of the chunk
 }
 
+/// Reads and decodes the chunks of one wave into the result.
 async fn flush(
     array: &BlockArray,
     frame: &Frame<'_>,
@@ -80,7 +90,7 @@ async fn flush(
     for (part, place) in wave {
         match *place {
             ChunkPlace::Frame(at) => {
-                let start = array.start().saturating_add(at); // too large: beyond the end
+                let start = array.position(at);
                 sources.push(Source { part, file: None, start, room: frame.room(at) });
             }
             ChunkPlace::File(name) => {
@@ -93,17 +103,17 @@ async fn flush(
         }
     }
     let fronts = |source: &Source<'_, '_>| {
-        let end = source.start.saturating_add(frame.chunk_front(source.room));
+        let end = source.position(frame.chunk_front(source.room));
         std::iter::once(source.start..end).collect::<Vec<_>>()
     };
     let fronts = read(array, &sources, &sources.iter().map(fronts).collect::<Vec<_>>()).await?;
     let mut layouts = Vec::with_capacity(sources.len());
     let mut block_ranges = Vec::with_capacity(sources.len());
     for (source, front) in sources.iter().zip(&fronts) {
-        let front = front.first().cloned().unwrap_or_default();
-        frame.check_chunk(&ChunkHeader::parse(&front)?, source.room)?;
-        let layout = Layout::parse(&front)?;
-        let at = |from: u64| source.start.saturating_add(from);
+        let front = &front[0]; // one range of each chunk was read
+        frame.check_chunk(&ChunkHeader::parse(front)?, source.room)?;
+        let layout = Layout::parse(front)?;
+        let at = |from: u64| source.position(from);
         let spans = needed_spans(array, source.part, &layout);
         block_ranges
             .push(spans.iter().map(|span| at(span.start)..at(span.end)).collect::<Vec<_>>());
@@ -194,10 +204,9 @@ fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result
         let (mut rest, mut at) = (&mut *out, 0);
         for (ready, block) in blocks {
             let Range { start, end } = block.reach();
-            let skipped = saturating_usize(start - at);
-            let (_, from) = rest.split_at_mut_checked(skipped).unwrap_or_default();
-            let len = saturating_usize(end - start);
-            let (target, after) = from.split_at_mut_checked(len).unwrap_or_default();
+            let [skipped, len] = [start - at, end - start].map(saturating_usize);
+            let (_, from) = rest.split_at_mut(skipped);
+            let (target, after) = from.split_at_mut(len);
             tasks.push(Task { ready, block, target: Target::Result(start, target) });
             (rest, at) = (after, end);
         }
@@ -230,7 +239,7 @@ fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), T
     let size = u64::from(array.geometry().block_size());
     let bytes = size * to_u64(tasks.len());
     let max_threads = if bytes < WORTH_A_THREAD { 1 } else { rayon::current_num_threads() };
-    let others = max_threads.min(tasks.len()).saturating_sub(1);
+    let others = max_threads.min(tasks.len()).saturating_sub(1); // none without tasks
     let (rest, outcome) = (Mutex::new(tasks.iter_mut()), Mutex::new(Ok(())));
     let work = || {
         let mut pooled = array.decoder();
@@ -252,6 +261,7 @@ fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), T
     outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Locks what tasks share; a task that panicked left nothing half done in it.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -273,12 +283,14 @@ impl Task<'_, '_, '_> {
         };
         let mut gathered = 0;
         for run in block.runs() {
-            let to = start.map_or(gathered, |start| run.to.saturating_sub(start));
+            let to = start.map_or(gathered, |start| run.to - start);
             gathered += run.len;
             let [from, to, len] = [run.from, to, run.len].map(saturating_usize);
-            // All runs are inside the block and the target.
-            let target = target.get_mut(to..to + len).unwrap_or_default();
-            let _inside = opened.copy(from, target);
+            if !opened.copy(from, &mut target[to..to + len]) {
+                let expected = Expected::AtLeast((run.from + run.len).into());
+                let (class, found) = (Class::CountMismatch, zvf_format::Found::from(opened.len()));
+                return Err(TensorError::refused(class, "bytes of a block", expected, found));
+            }
         }
         Ok(())
     }
@@ -289,12 +301,8 @@ impl Task<'_, '_, '_> {
         let mut rest = bytes.as_slice();
         for run in self.block.runs() {
             let [to, len] = [run.to, run.len].map(saturating_usize);
-            let (bytes, after) = rest.split_at_checked(len).unwrap_or_default();
-            if let Some(target) = out.get_mut(to..to + len)
-                && target.len() == bytes.len()
-            {
-                target.copy_from_slice(bytes);
-            }
+            let (bytes, after) = rest.split_at(len);
+            out[to..to + len].copy_from_slice(bytes);
             rest = after;
         }
     }
@@ -306,8 +314,7 @@ fn fill(array: &BlockArray, part: &ChunkPart<'_>, out: &mut [u8]) {
     for block in part.blocks() {
         for run in block.runs() {
             let [to, len] = [run.to, run.len].map(saturating_usize);
-            let target = out.get_mut(to..to + len).unwrap_or_default();
-            for (byte, value) in target.iter_mut().zip(nan.iter().cycle()) {
+            for (byte, value) in out[to..to + len].iter_mut().zip(nan.iter().cycle()) {
                 *byte = *value;
             }
         }

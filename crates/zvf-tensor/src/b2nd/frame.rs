@@ -145,7 +145,7 @@ impl BlockArray {
             // Copied before the check: bytes of a map may change.
             file.read(shifted).await.map(|bytes| Bytes::copy_from_slice(&bytes))
         };
-        let room = file.len().saturating_sub(start);
+        let room = file.len().saturating_sub(start); // none: too short for a header
         let front = read(0..room.min(FRONT)).await?;
         let fixed = FixedHeader::parse(&front)?;
         fixed.check_container(container)?;
@@ -192,6 +192,7 @@ impl BlockArray {
             .try_for_each(|number| places.get(&frame, number).map(drop))
     }
 
+    /// Returns the frame: its header and tail were checked when it was opened.
     pub(super) fn frame(&self) -> Result<Frame<'_>, TensorError> {
         Ok(Frame::open(self.0.container, &self.0.header, &self.0.tail)?)
     }
@@ -211,12 +212,14 @@ impl BlockArray {
         Places { offsets: self.0.offsets.as_ref(), decoder, window: Vec::new(), first: 0 }
     }
 
+    /// Returns the file of the frame.
     pub(super) fn file(&self) -> &RangedFile {
         &self.0.file
     }
 
-    pub(super) fn start(&self) -> u64 {
-        self.0.start
+    /// Returns the position in the file of a byte of the frame; too large: beyond the end.
+    pub(super) fn position(&self, at: u64) -> u64 {
+        self.0.start.saturating_add(at)
     }
 
     /// Returns whether each chunk is a file in the folder of the frame.
@@ -231,13 +234,13 @@ impl BlockArray {
         frame: &Frame<'_>,
         position: u64,
     ) -> Result<Bytes, TensorError> {
-        let start = self.0.start.saturating_add(position); // too large: beyond the end
+        let start = self.position(position);
         let room = frame.room(position);
-        let front = self.0.file.read(start..start.saturating_add(frame.chunk_front(room))).await?;
+        let span = |len: u64| start..start.saturating_add(len); // too large: beyond the end
+        let front = self.0.file.read(span(frame.chunk_front(room))).await?;
         let header = ChunkHeader::parse(&front)?;
         frame.check_chunk(&header, room)?;
-        let stored = self.0.file.read(start..start.saturating_add(header.cbytes().into())).await?;
-        Ok(stored)
+        Ok(self.0.file.read(span(header.cbytes().into())).await?)
     }
 
     /// Opens the file of one chunk of a sparse frame.
@@ -333,8 +336,7 @@ impl BlockArray {
     /// Returns the user metadata in the trailer: name and content, each a chunk.
     pub(super) async fn stored_metadata(&self) -> Result<Vec<(Vec<u8>, Bytes)>, TensorError> {
         let range = self.frame()?.trailer_range();
-        let at = |from: u64| self.0.start.saturating_add(from);
-        let bytes = self.0.file.read(at(range.start)..at(range.end)).await?;
+        let bytes = self.0.file.read(self.position(range.start)..self.position(range.end)).await?;
         let trailer = FrameTrailer::parse(&bytes)?;
         let entry = |entry: zvf_b2nd::Entry<'_>| {
             (entry.name.to_vec(), Bytes::copy_from_slice(entry.content))

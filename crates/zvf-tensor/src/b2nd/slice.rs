@@ -64,10 +64,10 @@ impl BlockArray {
     }
 }
 
-/// Returns every n-th item along each axis.
+/// Returns every n-th item along each axis; no step is 0, and `bytes` are all items of the shape.
 fn take_every_nth(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (Vec<u64>, Vec<u8>) {
     let counts: Vec<u64> =
-        shape.iter().zip(steps).map(|(extent, step)| extent.div_ceil((*step).max(1))).collect();
+        shape.iter().zip(steps).map(|(extent, step)| extent.div_ceil(*step)).collect();
     let total = counts.iter().fold(1_u64, |all, n| all.saturating_mul(*n)); // in memory, or an extent is 0
     let mut out = Vec::with_capacity(saturating_usize(total) * item);
     let mut at = vec![0_u64; shape.len()];
@@ -77,7 +77,7 @@ fn take_every_nth(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (V
             place = place * extent + at * step;
         }
         let from = saturating_usize(place) * item;
-        out.extend_from_slice(bytes.get(from..from + item).unwrap_or_default());
+        out.extend_from_slice(&bytes[from..from + item]);
         for (at, count) in at.iter_mut().zip(&counts).rev() {
             *at += 1;
             if *at < *count {

@@ -20,7 +20,7 @@ use zvf_b2nd::{
     encode_offsets,
 };
 use zvf_blosc::{Encoder, constant_chunk};
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected, Found};
 use zvf_publish::CommitGate;
 use zvf_store::{Op, StoreError};
@@ -111,7 +111,8 @@ impl<W: Write + Seek> BlockWriter<W> {
         let start: Vec<u64> = axes.map(|(at, extent)| at * extent).collect();
         let ends = start.iter().zip(geometry.chunkshape().as_slice());
         let stop = ends.zip(geometry.shape().as_slice());
-        let stop = stop.map(|((at, extent), end)| at.saturating_add(*extent).min(*end)).collect();
+        // A partition keeps the sum of an extent and one of its chunks below 2^63.
+        let stop = stop.map(|((at, extent), end)| (at + extent).min(*end)).collect();
         Some((start, stop))
     }
 
@@ -144,11 +145,10 @@ impl<W: Write + Seek> BlockWriter<W> {
         if !self.places.is_empty() {
             return Err(TensorError::request("array", "one without chunks yet", "some"));
         }
-        let at_once = WAVE.checked_div(geometry.chunk_size().into()).unwrap_or(1);
+        let at_once = (WAVE / usize_from_u32(geometry.chunk_size()).max(1)).max(1);
         let mut parts = all.chunks();
         loop {
-            let wave: Vec<ChunkPart<'_>> =
-                parts.by_ref().take(saturating_usize(at_once).max(1)).collect();
+            let wave: Vec<ChunkPart<'_>> = parts.by_ref().take(at_once).collect();
             if wave.is_empty() {
                 return Ok(());
             }
@@ -180,7 +180,7 @@ impl<W: Write + Seek> BlockWriter<W> {
                 check_len("bytes of an item", item_size.into(), item.len())?;
                 let (size, settings) = (geometry.chunk_size(), self.new.coding());
                 let special = Special::Value(item_size);
-                Ok(constant_chunk(special, item, saturating_usize(size.into()), settings)?)
+                Ok(constant_chunk(special, item, usize_from_u32(size), settings)?)
             }
         };
         while to_u64(self.places.len()) < geometry.chunk_count() {
@@ -231,7 +231,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         let Some(folder) = &self.folder else {
             self.out.write_all(chunk).map_err(failed)?;
             let at = u64::from(self.header_len) + self.data;
-            self.count(chunk.len(), ChunkPlace::Frame(at));
+            self.count(to_u64(chunk.len()), ChunkPlace::Frame(at));
             return Ok(());
         };
         let name = self.next_file()?;
@@ -242,7 +242,7 @@ impl<W: Write + Seek> BlockWriter<W> {
             file.sync_all()
         });
         written.map_err(failed)?;
-        self.count(chunk.len(), ChunkPlace::File(name));
+        self.count(to_u64(chunk.len()), ChunkPlace::File(name));
         Ok(())
     }
 
@@ -259,17 +259,19 @@ impl<W: Write + Seek> BlockWriter<W> {
             std::fs::copy(from, &to).map_err(failed)?;
         }
         let len = to.metadata().map_err(failed)?.len();
-        self.count(saturating_usize(len), ChunkPlace::File(name));
+        self.count(len, ChunkPlace::File(name));
         Ok(())
     }
 
+    /// Returns the file of the next chunk.
     fn next_file(&self) -> Result<ChunkFile, TensorError> {
         let number = u32::try_from(self.places.len());
         number.map(ChunkFile).map_err(|_more_than_offsets_have| no_more())
     }
 
-    fn count(&mut self, len: usize, place: ChunkPlace) {
-        self.data += to_u64(len);
+    /// Adds the place of a stored chunk of `len` bytes.
+    fn count(&mut self, len: u64, place: ChunkPlace) {
+        self.data += len;
         self.places.push(place);
     }
 }
@@ -364,7 +366,7 @@ impl BlockFile {
     }
 }
 
-/// Encodes the chunk of `part` from `items`.
+/// Encodes the chunk of `part` from `items`, which are all items of its selection.
 fn encoded(
     encoder: &mut Encoder,
     new: &NewBlocks,
@@ -372,22 +374,19 @@ fn encoded(
     items: &[u8],
 ) -> Result<Vec<u8>, TensorError> {
     let geometry = new.geometry();
-    let size = saturating_usize(geometry.block_size().into());
-    let mut padded = vec![0; saturating_usize(geometry.chunk_size().into())];
+    let size = usize_from_u32(geometry.block_size());
+    let mut padded = vec![0; usize_from_u32(geometry.chunk_size())];
     for block in part.blocks() {
-        let start = size * saturating_usize(block.number().into());
-        let target = padded.get_mut(start..).unwrap_or_default();
+        let target = &mut padded[size * usize_from_u32(block.number())..];
         for run in block.runs() {
             let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
-            let source = items.get(from..from + len);
-            if let (Some(target), Some(source)) = (target.get_mut(to..to + len), source) {
-                target.copy_from_slice(source);
-            }
+            target[to..to + len].copy_from_slice(&items[from..from + len]);
         }
     }
     Ok(encoder.encode_blosc2(&padded, new.coding())?)
 }
 
+/// Compares a number with the expected one.
 fn check_len(what: &'static str, expected_len: u64, found: usize) -> Result<(), TensorError> {
     if to_u64(found) == expected_len {
         return Ok(());
@@ -407,4 +406,4 @@ fn failed(error: std::io::Error) -> TensorError {
 /// The assumed length of an unfinished frame: enough for any header.
 const PLACEHOLDER: u64 = 1 << 40;
 /// The uncompressed bytes of the chunks that are compressed at once.
-const WAVE: u64 = 32 << 20;
+const WAVE: usize = 32 << 20;

@@ -116,10 +116,9 @@ async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<Par
         at = end;
     }
     let row = Row::BYTES;
-    let coords = |place: &u64| [i64::try_from(*place).unwrap_or(i64::MAX)]; // rows that were read
-    let spans: Vec<([i64; 1], u64)> =
-        sized.iter().map(|(place, size)| (coords(place), *size)).collect();
-    let table = encode_cells(1, spans)?;
+    let span = |(place, size): &(u64, u64)| Some(([i64::try_from(*place).ok()?], *size));
+    let spans: Option<Vec<([i64; 1], u64)>> = sized.iter().map(span).collect();
+    let table = encode_cells(1, spans.ok_or_else(|| too_large(key))?)?;
     table_and_values(key, 1, table, &row, Content::Rows(rows, sized), options)
 }
 
@@ -187,6 +186,7 @@ fn strip(
 ) -> Result<NewTensor, TensorError> {
     let mut chunk = shape.to_vec();
     if options.compression != crate::tet::Compression::None {
+        // The bytes of one index of the first axis. More than 64 bits count are refused below.
         let rest = shape.iter().skip(1).fold(element.size(), |n, extent| n.saturating_mul(*extent));
         if let Some(first) = chunk.first_mut() {
             *first = (*first).min(CHUNK.checked_div(rest).unwrap_or(1)).max(1);

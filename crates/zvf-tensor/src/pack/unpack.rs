@@ -110,6 +110,7 @@ fn implied_groups<'k>(nodes: impl Iterator<Item = &'k Key>) -> BTreeSet<String> 
     missing
 }
 
+/// Copies the contents of an array.
 async fn contents(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), TensorError> {
     let doc = array.document();
     if matches!(doc.data_type.kind(), DataTypeKind::Fixed(_)) {
@@ -139,7 +140,7 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
     }
     let shard = |index: &[u64]| -> Vec<u64> {
         let axes = index.iter().zip(&doc.chunk_shape);
-        axes.map(|(index, cells)| index.checked_div(*cells).unwrap_or(0)).collect()
+        axes.map(|(index, cells)| index / cells).collect() // no extent of a chunk is 0
     };
     if doc.sharding().is_some() {
         keys.sort_by_cached_key(|(index, _)| (shard(index), index.clone()));
@@ -181,7 +182,7 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
 
 /// Copies rows of variable length, chunk by chunk.
 async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<(), TensorError> {
-    let step = array.document().inner_chunk_shape().first().copied().unwrap_or(1).max(1);
+    let step = array.document().inner_chunk_shape().first().copied().unwrap_or(1);
     let (mut at, mut index, len) = (0_u64, 0_u64, rows.count().await?);
     while at < len {
         let end = at.saturating_add(step).min(len);
@@ -223,8 +224,8 @@ async fn items(
         let bytes = dense.rows(at..end).await?;
         let band_shape: Vec<u64> =
             std::iter::once(end - at).chain(shape.iter().skip(1).copied()).collect();
-        let counts = band_shape.iter().zip(&chunk).map(|(n, chunk)| n.div_ceil((*chunk).max(1)));
-        let counts: Vec<u64> = counts.collect();
+        let counts: Vec<u64> =
+            band_shape.iter().zip(&chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
         let mut coords = vec![0_u64; counts.len()];
         loop {
             let items = cut(&bytes, &band_shape, &chunk, &coords, dense);
@@ -258,11 +259,13 @@ fn put(
 }
 
 /// Returns the chunk at `coords` of an array of `shape`, padded with the fill value at the edges.
+///
+/// `bytes` are all items of the array, and a chunk is within the memory limit, so positions in both fit in a `usize`.
 fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &DenseArray) -> Bytes {
-    let width = saturating_usize(dense.dtype().size);
     if shape == chunk {
         return bytes.clone();
     }
+    let width = saturating_usize(dense.dtype().size);
     let spans: Vec<Range<u64>> = shape
         .iter()
         .zip(chunk.iter().zip(coords))
@@ -271,33 +274,18 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
             lo..lo.saturating_add(*chunk).min(*extent)
         })
         .collect();
-    let items = chunk.iter().fold(1_u64, |n, extent| n.saturating_mul(*extent)); // within the budget
-    let mut out = dense.fill().repeat(saturating_usize(items));
-    let inner = spans.last().map_or(0..1, Clone::clone);
-    let run = saturating_usize(inner.end - inner.start) * width;
-    let outer: Vec<u64> = spans
-        .iter()
-        .take(spans.len().saturating_sub(1))
-        .map(|span| span.end - span.start)
-        .collect();
-    let mut at = vec![0_u64; outer.len()];
+    let mut out = dense.fill().repeat(saturating_usize(chunk.iter().product()));
+    let counts: Vec<u64> = spans.iter().map(|span| span.end - span.start).collect();
+    let Some((run, outer)) = counts.split_last() else { return out.into() };
+    let run = saturating_usize(*run) * width;
+    let mut at = vec![0_u64; spans.len()]; // in the chunk; 0 on the last axis, where a run begins
     loop {
-        let place = |extents: &[u64], absolute: bool| {
-            let mut place = 0_u64;
-            for (axis, extent) in extents.iter().enumerate() {
-                let lo = spans.get(axis).map_or(0, |span| span.start);
-                let coordinate = at.get(axis).copied().unwrap_or(0);
-                let coordinate = if absolute { coordinate + lo } else { coordinate };
-                place = place.saturating_mul(*extent) + coordinate; // too large only in a chunk without items
-            }
-            saturating_usize(place) * width
-        };
-        let (from, to) = (place(shape, true), place(chunk, false));
-        let source = bytes.get(from..from + run);
-        if let (Some(source), Some(target)) = (source, out.get_mut(to..to + run)) {
-            target.copy_from_slice(source);
-        }
-        if !count_up(&mut at, &outer) {
+        let from = at.iter().zip(&spans).zip(shape);
+        let from = from.fold(0_u64, |place, ((at, span), extent)| place * extent + span.start + at);
+        let to = at.iter().zip(chunk).fold(0_u64, |place, (at, extent)| place * extent + at);
+        let [from, to] = [from, to].map(|place| saturating_usize(place) * width);
+        out[to..to + run].copy_from_slice(&bytes[from..from + run]);
+        if !count_up(&mut at[..outer.len()], outer) {
             return out.into();
         }
     }

@@ -98,6 +98,7 @@ pub async fn pack<W: Write + Seek>(
     Ok((writer.finish(None)?, packed))
 }
 
+/// Writes one dataset.
 async fn write<W: Write + Seek>(
     writer: &mut TetWriter<W>,
     part: Part,
@@ -116,7 +117,7 @@ async fn write<W: Write + Seek>(
                 let keys: Vec<_> = some.iter().map(|(key, _)| *key).collect();
                 let payloads = cells.read_many(&keys, Caching::Once).await;
                 for ((_, size), payload) in some.iter().zip(payloads) {
-                    let payload = payload?.unwrap_or_default();
+                    let payload = payload?.unwrap_or_default(); // absent: refused, since no size is 0
                     stream.push_sized(&payload, *size).map_err(|e| with_key(e, cells.path()))?;
                 }
                 rest = after;
@@ -165,14 +166,14 @@ async fn items<W: Write + Seek>(
     if !row_wise(writer) {
         return writer.put_tensor(&dense.read_all().await?);
     }
-    let mut left = writer.next_chunk().map_or(0, |(tensor, _)| tensor.geometry().tile_count());
-    while left > 0 {
+    let tiles = writer.next_chunk().map_or(0, |(tensor, _)| tensor.geometry().tile_count());
+    for _ in 0..tiles {
         let rows = writer.next_chunk().and_then(|(_, tile)| {
             let (lo, extent) = (tile.lo().first()?, tile.extents().first()?);
             Some(*lo..lo + extent)
         });
+        // Without a chunk that is left, the writer refuses even an empty one.
         writer.put_chunk(&dense.rows(rows.unwrap_or(0..0)).await?)?;
-        left -= 1;
         pause().await;
     }
     Ok(())
@@ -186,6 +187,7 @@ struct Stream<'w, W> {
 }
 
 impl<W: Write + Seek> Stream<'_, W> {
+    /// Adds a payload, which must have `size` bytes.
     fn push_sized(&mut self, payload: &Bytes, size: u64) -> Result<(), TensorError> {
         if to_u64(payload.len()) != size {
             let (class, expected) = (Class::FileChanged, Expected::Exactly(size.into()));
@@ -195,6 +197,7 @@ impl<W: Write + Seek> Stream<'_, W> {
         self.push(payload)
     }
 
+    /// Adds bytes of the dataset.
     fn push(&mut self, mut bytes: &[u8]) -> Result<(), TensorError> {
         if !self.begun && self.held.is_empty() && self.is_plain() {
             self.writer.begin_chunk()?;
@@ -204,18 +207,17 @@ impl<W: Write + Seek> Stream<'_, W> {
             return self.writer.write(bytes);
         }
         while !bytes.is_empty() {
-            let len =
-                self.writer.next_chunk().map_or(0, |(_, tile)| saturating_usize(tile.byte_len()));
-            let missing = len.saturating_sub(self.held.len());
+            let len = match self.writer.next_chunk() {
+                Some((_, tile)) => saturating_usize(tile.byte_len()),
+                None => return self.writer.put_chunk(bytes), // which refuses it
+            };
+            let missing = len - self.held.len(); // what was held is less than a chunk
             let (some, rest) = bytes.split_at(missing.min(bytes.len()));
             self.held.extend_from_slice(some);
             bytes = rest;
             if self.held.len() == len {
                 self.writer.put_chunk(&self.held)?;
                 self.held.clear();
-                if len == 0 {
-                    return Ok(());
-                }
             }
         }
         Ok(())
@@ -228,6 +230,7 @@ impl<W: Write + Seek> Stream<'_, W> {
         })
     }
 
+    /// Writes the last chunk.
     fn finish(self) -> Result<(), TensorError> {
         if self.held.is_empty() {
             return Ok(());

@@ -268,7 +268,7 @@ impl<W: Write + Seek> TetWriter<W> {
                     }
                 }
             }
-            left = left.saturating_sub(to_u64(wave.len()));
+            left -= to_u64(wave.len());
         }
         Ok(())
     }
@@ -342,10 +342,11 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(())
     }
 
+    /// Writes zeros up to `offset`.
     fn pad_to(&mut self, offset: u64) -> Result<(), TensorError> {
         let mut left = offset.saturating_sub(self.at); // nothing to do beyond it
         while left > 0 {
-            let some = ZEROS.get(..saturating_usize(left)).unwrap_or(&ZEROS);
+            let some = &ZEROS[..saturating_usize(left).min(ZEROS.len())];
             self.out.write_all(some).map_err(failed)?;
             left -= to_u64(some.len());
         }
@@ -399,7 +400,7 @@ impl<'g> Ahead<'g> {
     }
 }
 
-/// Copies the elements of a tile from those of the whole tensor.
+/// Copies the elements of a tile from those of the whole tensor, all of which are in memory.
 fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
     let size = all.geometry().element().size();
     let mut chunk = vec![0; saturating_usize(tile.byte_len())];
@@ -407,10 +408,7 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
         // All of a tensor is selected, so runs are contiguous on both sides.
         let len = saturating_usize(count * size);
         let [src, dst] = [src, dst].map(saturating_usize);
-        let from = elements.get(dst..dst + len);
-        if let (Some(from), Some(to)) = (from, chunk.get_mut(src..src + len)) {
-            to.copy_from_slice(from);
-        }
+        chunk[src..src + len].copy_from_slice(&elements[dst..dst + len]);
     }
     chunk
 }

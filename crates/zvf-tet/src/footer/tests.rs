@@ -156,3 +156,15 @@ fn only_plain_footers_are_written() {
         assert_eq!(encode_footer(json.as_bytes()).unwrap_err().to_string(), message);
     }
 }
+
+#[test]
+fn spills_larger_than_the_file_are_refused() {
+    let json =
+        r#"{"zone_maps_ref":{"offset":0,"len":900},"secondary_index_ref":{"offset":0,"len":900}}"#;
+    let bytes = tail("", json, 2);
+    let file_len = 900 + u64::try_from(bytes.len()).unwrap();
+    assert_eq!(
+        Footer::parse(&bytes, file_len, 0).unwrap_err().to_string(),
+        "OutOfBounds in tet footer, spills at byte 900: expected at least 0, found -900"
+    );
+}

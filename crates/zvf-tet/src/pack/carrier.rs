@@ -38,7 +38,7 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// The carrier of a Zarr data type, by its name; `value_size` in bytes where the name does not say.
+    /// Returns the carrier of a Zarr data type, by its name; `value_size` in bytes where the name does not say.
     /// `None` for types of variable length.
     #[must_use]
     pub fn for_data_type(data_type: &str, value_size: Option<u64>) -> Option<Self> {
@@ -66,7 +66,7 @@ impl Carrier {
         }
     }
 
-    /// The carrier of values that are so many bytes each and nothing else.
+    /// Returns the carrier of values that are so many bytes each and nothing else.
     #[must_use]
     pub fn of_bits(value_size: u64) -> Option<Self> {
         let element = match value_size {
@@ -79,25 +79,25 @@ impl Carrier {
         (per_value > 0).then_some(Self { element, per_value })
     }
 
-    /// The element type.
+    /// Returns the element type.
     #[must_use]
     pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
-    /// How many elements one value takes.
+    /// Returns how many elements one value takes.
     #[must_use]
     pub const fn per_value(&self) -> u64 {
         self.per_value
     }
 
-    /// Bytes of one value.
+    /// Returns the bytes of one value.
     #[must_use]
     pub const fn value_size(&self) -> u64 {
-        self.element.size().saturating_mul(self.per_value)
+        self.element.size().saturating_mul(self.per_value) // the size it was made for
     }
 
-    /// The dataset that carries values of this shape, with a last axis where a value takes more than one
+    /// Returns the dataset that carries values of this shape, with a last axis where a value takes more than one
     /// element; `None` when that makes more than 8 axes or 2^64 bytes, or the chunk shape is impossible.
     #[must_use]
     pub fn geometry(&self, shape: &[u64], chunk_shape: &[u64]) -> Option<TileGeometry> {
@@ -115,7 +115,7 @@ impl Carrier {
     }
 }
 
-/// Bytes of the type `r<bits>`.
+/// Returns the bytes of the type `r<bits>`.
 fn raw_bits(data_type: &str) -> Option<u64> {
     let bits: u64 = data_type.strip_prefix('r')?.parse().ok()?;
     bits.is_multiple_of(8).then(|| bits.checked_div(8))?

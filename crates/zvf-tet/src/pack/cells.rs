@@ -70,6 +70,7 @@ impl<'a> CellTable<'a> {
     /// When there are no coordinates, or the bytes are not a whole number of rows.
     pub fn parse(bytes: &'a [u8], rank: usize, rows: u64) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::Pack, bytes);
+        // More than 64 bits count: no bytes but none are whole rows of them.
         let columns = num::to_u64(rank).saturating_add(EXTRA);
         let stride = columns.saturating_mul(ITEM);
         let width = num::checked_usize(columns).filter(|_| rank > 0);
@@ -77,30 +78,29 @@ impl<'a> CellTable<'a> {
             let (class, expected) = (Class::Misaligned, Expected::MultipleOf(stride.into()));
             return Err(cur.refuse(class, "cells", 0, expected, cur.left()));
         };
-        let items = cur.left().checked_div(ITEM).unwrap_or(0);
-        let items = cur.array("cells", items)?.items;
+        let items = cur.array("cells", cur.left() / ITEM)?.items;
         Ok(Self { items, rank, width, rows })
     }
 
-    /// How many cells there are.
+    /// Returns how many cells there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.items.len().checked_div(self.width).unwrap_or(0)
+        self.items.len().checked_div(self.width).unwrap_or(0) // the width is not 0
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// How many coordinates a cell has.
+    /// Returns how many coordinates a cell has.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Cell `i` in the order of the table, or `None` past the end.
+    /// Returns cell `i` in the order of the table, or `None` past the end.
     ///
     /// # Errors
     ///
@@ -110,9 +110,10 @@ impl<'a> CellTable<'a> {
         let before = i.checked_sub(1).and_then(|before| self.row(before));
         if let Some((coords, [first, count])) = before {
             self.check_order(i, coords, cell.coords)?;
-            let end = first.get().saturating_add(count.get());
-            if i128::from(cell.first) < i128::from(end) {
-                let (class, expected) = (Class::NotMonotonic, Expected::AtLeast(end.into()));
+            // The row before it was not checked and may state any numbers.
+            let end = i128::from(first.get()).saturating_add(count.get().into());
+            if i128::from(cell.first) < end {
+                let (class, expected) = (Class::NotMonotonic, Expected::AtLeast(end));
                 return Err(self.refuse(class, "first row", i, self.rank, expected, cell.first));
             }
         }
@@ -123,7 +124,7 @@ impl<'a> CellTable<'a> {
         Ok(Some(cell))
     }
 
-    /// The cell at these coordinates, or `None` when it has no rows.
+    /// Returns the cell at these coordinates, or `None` when it has no rows.
     ///
     /// # Errors
     ///
@@ -147,13 +148,13 @@ impl<'a> CellTable<'a> {
         Ok(None)
     }
 
-    /// The cells in order, each checked as it comes.
+    /// Iterates over the cells in order, each checked as it comes.
     pub fn iter(&self) -> impl Iterator<Item = Result<Cell<'a>, FormatError>> + use<'a> {
         let table = *self;
         (0..self.len()).filter_map(move |i| table.get(i).transpose())
     }
 
-    /// Whether every row is as it should be.
+    /// Checks that every row is as it should be.
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ impl<'a> CellTable<'a> {
         self.iter().try_for_each(|cell| cell.map(|_| ()))
     }
 
-    /// Rows of the dataset that belong to no cell.
+    /// Returns rows of the dataset that belong to no cell.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -173,7 +174,7 @@ impl<'a> CellTable<'a> {
                 let (class, expected) = (Class::NonCanonical, Expected::Exactly(end.into()));
                 lints.push(self.refuse(class, "first row", i, self.rank, expected, cell.first));
             }
-            end = cell.first.saturating_add(cell.count);
+            end = cell.first.saturating_add(cell.count); // inside of the dataset
         }
         if end != self.rows {
             let (class, expected) = (Class::NonCanonical, Expected::Exactly(self.rows.into()));
@@ -182,13 +183,13 @@ impl<'a> CellTable<'a> {
         lints
     }
 
-    /// The coordinates of row `i`, and its span.
+    /// Returns the coordinates of row `i`, and its span.
     fn row(&self, i: usize) -> Option<(&'a [I64], &'a [I64; 2])> {
         let row = self.items.get(i.checked_mul(self.width)?..)?.get(..self.width)?;
         row.split_last_chunk()
     }
 
-    /// Row `i`, with a span that is inside of the dataset.
+    /// Returns row `i`, with a span that is inside of the dataset.
     fn cell(&self, i: usize) -> Result<Option<Cell<'a>>, FormatError> {
         let Some((coords, [first, count])) = self.row(i) else { return Ok(None) };
         let Ok(first) = u64::try_from(first.get()) else {
@@ -207,7 +208,7 @@ impl<'a> CellTable<'a> {
         Ok(Some(Cell { coords, first, count }))
     }
 
-    /// Whether row `i` comes after the one before it.
+    /// Checks that row `i` comes after the one before it.
     fn check_order(&self, i: usize, before: &[I64], this: &[I64]) -> Result<(), FormatError> {
         let order = before.iter().map(|c| c.get()).cmp(this.iter().map(|c| c.get()));
         let (class, found) = match order {
@@ -228,31 +229,32 @@ impl<'a> CellTable<'a> {
         expected: Expected,
         found: impl Into<Found>,
     ) -> FormatError {
+        // A position in the table.
         let item = num::to_u64(i.saturating_mul(self.width).saturating_add(column));
         FormatError::new(class, Part::Pack, field, item.saturating_mul(ITEM), expected, found)
     }
 }
 
 impl Cell<'_> {
-    /// Its coordinates.
+    /// Returns its coordinates.
     pub fn coords(&self) -> impl ExactSizeIterator<Item = i64> {
         self.coords.iter().map(|c| c.get())
     }
 
-    /// Its first row.
+    /// Returns its first row.
     #[must_use]
     pub const fn first(&self) -> u64 {
         self.first
     }
 
-    /// How many rows it has.
+    /// Returns how many rows it has.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 }
 
-/// The dataset that holds a table of so many cells, in one chunk; `None` when there are none, which takes
+/// Returns the dataset that holds a table of so many cells, in one chunk; `None` when there are none, which takes
 /// no dataset, or too many.
 #[must_use]
 pub fn cells_geometry(cells: u64, rank: usize) -> Option<TileGeometry> {
@@ -260,7 +262,7 @@ pub fn cells_geometry(cells: u64, rank: usize) -> Option<TileGeometry> {
     TileGeometry::new(TensorDtype::I64, &shape, &shape).filter(|_| rank > 0)
 }
 
-/// The bytes of a table: coordinates and row count of each cell, in the order of the coordinates. Cells
+/// Encodes a table: coordinates and row count of each cell, in the order of the coordinates. Cells
 /// without rows are left out.
 ///
 /// # Errors
@@ -294,12 +296,13 @@ pub fn encode_cells<C: AsRef<[i64]>>(
             return refuse(Class::NotMonotonic, "coordinates", expected, "others".into());
         }
         if count > 0 {
-            let next = i64::try_from(count).ok().and_then(|count| end.checked_add(count));
-            let Some(next) = next else {
+            let rows = i64::try_from(count).ok();
+            let Some((rows, next)) = rows.and_then(|rows| Some((rows, end.checked_add(rows)?)))
+            else {
                 let expected = Expected::Rule("rows below 2^63");
                 return refuse(Class::Overflow, "row count", expected, count.into());
             };
-            for item in coordinates.iter().chain(&[end, next.saturating_sub(end)]) {
+            for item in coordinates.iter().chain(&[end, rows]) {
                 bytes.extend_from_slice(&item.to_le_bytes());
             }
             end = next;
@@ -309,7 +312,7 @@ pub fn encode_cells<C: AsRef<[i64]>>(
     Ok(bytes)
 }
 
-/// First axis first, as numbers.
+/// Compares coordinates as numbers, first axis first.
 fn order(found: &[I64], coords: &[i64]) -> Ordering {
     found.iter().map(|c| c.get()).cmp(coords.iter().copied())
 }

@@ -62,13 +62,13 @@ impl<'a> Contents<'a> {
         Ok(Self { directory: *directory, documents })
     }
 
-    /// The dataset with the documents.
+    /// Returns the dataset with the documents.
     #[must_use]
     pub const fn documents(&self) -> &Dataset<'a> {
         &self.documents
     }
 
-    /// The datasets of the array at `path`, or `None` when nothing of it is stored: the array has no
+    /// Returns the datasets of the array at `path`, or `None` when nothing of it is stored: the array has no
     /// cells or no elements, or the documents do not know it either.
     ///
     /// # Errors
@@ -101,45 +101,46 @@ impl<'a> Contents<'a> {
 }
 
 impl<'a> PackedArray<'a> {
-    /// The dataset with the values: rows of all cells, or the array itself.
+    /// Returns the dataset with the values: rows of all cells, or the array itself.
     #[must_use]
     pub const fn values(&self) -> &Dataset<'a> {
         &self.values
     }
 
-    /// Grid and tiles of the values.
+    /// Returns grid and tiles of the values.
     #[must_use]
     pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
-    /// The dataset with the table of cells, when the array is made of cells.
+    /// Returns the dataset with the table of cells, when the array is made of cells.
     #[must_use]
     pub const fn cells(&self) -> Option<&Dataset<'a>> {
         self.cells.as_ref()
     }
 
-    /// How many coordinates a cell has; 0 when the array is not made of cells.
+    /// Returns how many coordinates a cell has; 0 when the array is not made of cells.
     #[must_use]
     pub fn cell_rank(&self) -> usize {
         let columns = self.cells.and_then(|cells| cells.shape().last());
-        columns.and_then(num::checked_usize).map_or(0, |columns| columns.saturating_sub(2))
+        columns.map_or(0, |columns| num::saturating_usize(columns.saturating_sub(2))) // at least 3
     }
 
-    /// How many rows the values have.
+    /// Returns how many rows the values have.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.geometry.shape().first().copied().unwrap_or(0) // a rank is at least 1
     }
 
-    /// Bytes of one row.
+    /// Returns the bytes of one row.
     #[must_use]
     pub fn row_len(&self) -> u64 {
         let size = self.geometry.element().size();
+        // Too large only of an array without rows.
         self.geometry.shape().iter().skip(1).fold(size, |n, extent| n.saturating_mul(*extent))
     }
 
-    /// Where the rows of a cell are among the bytes of the values, which start where
+    /// Returns where the rows of a cell are among the bytes of the values, which start where
     /// [`Plan::dense`](crate::Plan::dense) of all of them says.
     #[must_use]
     pub fn span(&self, cell: &Cell<'_>) -> Option<Span> {
@@ -149,7 +150,7 @@ impl<'a> PackedArray<'a> {
     }
 }
 
-/// A table has coordinates, first row and row count.
+/// Checks that a table has coordinates, first row and row count.
 fn check_table(cells: &Dataset<'_>) -> Result<(), FormatError> {
     let columns = cells.shape().nth(1).filter(|_| cells.rank() == 2);
     if cells.element() != Some(TensorDtype::I64) || columns.is_none_or(|columns| columns < 3) {

@@ -66,12 +66,12 @@ impl<'a> Documents<'a> {
         Ok(Self { text })
     }
 
-    /// The documents in their order.
+    /// Iterates over the documents in their order.
     pub fn iter(&self) -> impl Iterator<Item = (DocumentPath<'a>, &'a [u8])> + use<'a> {
         Members::new(self.text).map(|(raw, value)| (DocumentPath { raw }, value))
     }
 
-    /// The document of the group or array at `path`. Looks through all of them.
+    /// Returns the document of the group or array at `path`. Looks through all of them.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl<'a> Documents<'a> {
 }
 
 impl DocumentPath<'_> {
-    /// Whether it is this path.
+    /// Returns whether it is this path.
     #[must_use]
     pub fn is(&self, path: &str) -> bool {
         json::is_string(self.raw, path)
@@ -101,7 +101,7 @@ impl fmt::Display for DocumentPath<'_> {
     }
 }
 
-/// The bytes of the documents of a store.
+/// Encodes the documents of a store.
 ///
 /// ```
 /// use zvf_tet::pack::encode_documents;

@@ -58,6 +58,7 @@ fn each_check_has_its_message() {
         (1, 0, -2, 0, "NotMonotonic in pack, coordinates at byte 32: expected coordinates after those before, found smaller ones"),
         (2, 1, 0, 1, "Duplicate in pack, coordinates at byte 64: expected coordinates after those before, found the same"),
         (0, 3, i64::MAX, 1, "NotMonotonic in pack, first row at byte 48: expected at least 9223372036854775807, found 3"),
+        (0, 2, i64::MAX, 1, "NotMonotonic in pack, first row at byte 48: expected at least 9223372036854775810, found 3"),
     ];
     for (row, column, value, at, message) in table {
         let mut rows = ROWS;
