@@ -255,7 +255,7 @@ impl Elements {
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rows.len().checked_div(self.width).unwrap_or(0)
+        self.rows.len() / self.width
     }
 
     /// Whether there are none.

@@ -83,7 +83,7 @@ impl Column {
     /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len().checked_div(self.stride).unwrap_or(0)
+        self.bytes.len() / self.stride
     }
 
     /// Whether there is no row.
@@ -101,7 +101,7 @@ impl Column {
     /// The bytes of row `i`, or nothing past the end.
     #[must_use]
     pub fn row(&self, i: usize) -> &[u8] {
-        let start = i.saturating_mul(self.stride);
+        let start = i.saturating_mul(self.stride); // past the end of any bytes
         self.bytes.get(start..start.saturating_add(self.stride)).unwrap_or(&[])
     }
 
@@ -113,9 +113,10 @@ impl Column {
     /// The same rows from `rows.start` to `rows.end`, sharing the bytes; cut to what there is.
     #[must_use]
     pub fn slice(&self, rows: std::ops::Range<usize>) -> Self {
-        let end = rows.end.min(self.len()).saturating_mul(self.stride);
-        let start = rows.start.saturating_mul(self.stride).min(end);
-        Self { bytes: self.bytes.slice(start..end), ..self.clone() }
+        let end = rows.end.min(self.len());
+        let start = rows.start.min(end);
+        let bytes = self.bytes.slice(start * self.stride..end * self.stride);
+        Self { bytes, ..self.clone() }
     }
 
     /// All values as a typed slice, when `T` is their type, this machine is little-endian and the
@@ -132,7 +133,7 @@ impl Column {
     pub fn value(&self, i: usize, c: usize) -> Value {
         let row = self.row(i);
         let size = self.stride / usize_from_u32(self.width);
-        let start = c.saturating_mul(size);
+        let start = c.saturating_mul(size); // past the end of any row
         row.get(start..start.saturating_add(size))
             .map_or(Value::Null, |bytes| decode(self.dtype, bytes))
     }
@@ -174,7 +175,7 @@ impl ColumnBuilder {
     /// The number of rows so far.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len().checked_div(self.like.stride).unwrap_or(0)
+        self.bytes.len() / self.like.stride
     }
 
     /// Whether there is no row yet.
@@ -192,15 +193,16 @@ impl ColumnBuilder {
     /// not added.
     pub fn push_rows(&mut self, from: &Column, rows: std::ops::Range<usize>) {
         if (from.dtype, from.width) == (self.like.dtype, self.like.width) {
+            // Past the end of any bytes, and so cut.
             let end = rows.end.saturating_mul(from.stride).min(from.bytes.len());
             let start = rows.start.saturating_mul(from.stride).min(end);
-            self.bytes.extend_from_slice(from.bytes.get(start..end).unwrap_or(&[]));
+            self.bytes.extend_from_slice(&from.bytes[start..end]);
         }
     }
 
-    /// Adds one row of a column of the same type and width.
+    /// Adds one row of a column of the same type and width, if it has that row.
     pub fn push_row(&mut self, from: &Column, row: usize) {
-        self.push_rows(from, row..row.saturating_add(1));
+        self.push_rows(from, row..row.saturating_add(1)); // the last number is no row
     }
 
     /// Adds rows as little-endian bytes; what is not a whole number of rows is not added.

@@ -103,8 +103,7 @@ impl LevelReader {
         if adds {
             let expected = Expected::Rule("a coarser level that it adds to");
             let error = ModelError::refused(Class::BadShape, "refinement", expected, "none");
-            let last = chain.last().map(|level| level.node().path().to_string());
-            return Err(error.in_array(last.unwrap_or_default()));
+            return Err(error.in_array(chain[chain.len() - 1].node().path()));
         }
         Ok(chain)
     }
@@ -141,8 +140,8 @@ impl LevelLinks {
             let mut places = Vec::new();
             for place in cells.in_order() {
                 let chunks = cells.chunks(place)?;
-                let mut near = if self.reversed { chunks.get(1..) } else { chunks.get(..1) };
-                if near.take().unwrap_or_default().iter().any(is_requested) {
+                let near = if self.reversed { chunks.get(1..) } else { chunks.get(..1) };
+                if near.into_iter().flatten().any(is_requested) {
                     places.push(place);
                 }
             }

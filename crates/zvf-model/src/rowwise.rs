@@ -76,7 +76,7 @@ impl RowAttribute {
     pub(crate) fn new(name: &str, array: DenseArray) -> Result<Self, ModelError> {
         let place = |error: ModelError| error.in_array(array.path());
         let doc = Doc::parse(array.attributes().clone()).map_err(|error| place(error.into()))?;
-        let columns = array.shape().get(1..).unwrap_or_default();
+        let columns = array.shape().get(1..).unwrap_or_default(); // of one axis: one value a row
         let width = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
         let width = width.and_then(|width| u32::try_from(width).ok()).ok_or_else(|| {
             let expected = Expected::AtMost(u32::MAX.into());

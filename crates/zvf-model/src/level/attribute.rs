@@ -165,7 +165,7 @@ impl LevelReader {
             let Some(Ok(Some(size))) = cells.sizes(&key).await.pop() else { break };
             let Some(Ok(rows)) = self.rows_of(scope, &key).await.pop() else { break };
             if rows > 0 {
-                let values = size.checked_div(dtype.size).unwrap_or(0);
+                let values = size.checked_div(dtype.size).unwrap_or(0); // a type without bytes has none
                 // A chunk that no width fits is told when it is read, with the counts that differ.
                 return Ok(columns(declared, [(rows, values)]).unwrap_or(declared));
             }

@@ -18,6 +18,7 @@ use zvf_metadata::{CellEncoding, Dtype, Token};
 use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;
+use super::absent;
 use super::fragments::ChunkFragments;
 use crate::{Column, ModelError};
 use zvf_format::num::to_u64;
@@ -77,15 +78,22 @@ impl LevelReader {
         self.draco_cells().decode(keys, caching).await
     }
 
-    /// One fragment of all rows for each chunk whose order is lost.
+    /// Returns one fragment of all rows for each chunk whose order is lost.
     pub(crate) async fn draco_fragments(
         &self,
         keys: &[ChunkKey],
     ) -> Vec<Result<ChunkFragments, ModelError>> {
         let path = self.fragment_cells().path().clone();
         let chunks = self.draco_chunks(keys, Caching::Keep).await;
+        let listed = self.chunks().await;
+        let is_listed =
+            |key: &ChunkKey| listed.as_ref().is_ok_and(|listed| listed.find(key).is_some());
         let fragments = chunks.into_iter().zip(keys).map(|(chunk, key)| {
-            let rows = chunk?.map_or(0, |chunk| to_u64(chunk.positions.len()));
+            let rows = match chunk? {
+                Some(chunk) => to_u64(chunk.positions.len()),
+                None if is_listed(key) => 0, // as `positions` has it
+                None => return Err(absent().in_array(self.vertices().path()).in_chunk(key)),
+            };
             one_fragment(rows, &path, key)
         });
         fragments.collect()

@@ -110,7 +110,7 @@ impl ChunkFragments {
         }
         self.check_rows(rows)?;
         let total = view.rows_total().unwrap_or(u64::MAX); // above any cap
-        let bytes = total.saturating_mul(to_u64(column.stride()));
+        let bytes = total.saturating_mul(to_u64(column.stride())); // likewise
         if bytes > MAX_BYTES {
             let expected = Expected::AtMost(MAX_BYTES.into());
             let what = "bytes of the rows of all fragments";
@@ -122,11 +122,12 @@ impl ChunkFragments {
             )));
         }
         let mut ordered = ColumnBuilder::like(column);
-        ordered.reserve(saturating_usize(total));
+        ordered.reserve(saturating_usize(total)); // at most as many as bytes
         for fragment in &view {
             match fragment {
                 Fragment::Range { start, count } => {
-                    let end = start.saturating_add(count); // a map may have changed since the check
+                    // A map may have changed since the check.
+                    let end = start.saturating_add(count);
                     ordered.push_rows(column, saturating_usize(start)..saturating_usize(end));
                 }
                 Fragment::Rows(_) => {

@@ -216,7 +216,7 @@ impl CellRows<'_> {
         let counts = sizes.into_iter().zip(keys).map(|(size, key)| {
             let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
             let Some(size) = size.map_err(|error| place(error.into()))? else { return Ok(None) };
-            let rows = size.checked_div(self.stride()).unwrap_or(0);
+            let rows = size.checked_div(self.stride()).unwrap_or(0); // refused below, unless empty
             if rows * self.stride() == size {
                 return Ok(Some(rows));
             }
@@ -226,6 +226,7 @@ impl CellRows<'_> {
         counts.collect()
     }
 
+    /// Returns the bytes of a row. None, or more than 64 bits can number: no cell has such rows.
     fn stride(&self) -> u64 {
         self.dtype.size.saturating_mul(self.width.into())
     }

@@ -16,6 +16,7 @@ use zvf_metadata::Dtype;
 use zvf_metadata::arrays::LinkAttribute as Doc;
 use zvf_store::{Caching, Cells, DenseArray, Listing};
 
+use super::segment::no_cell;
 use super::{LinkFamily, LinkRecords};
 use crate::level::CellRows;
 use crate::{Column, LevelReader, ModelError};
@@ -193,34 +194,30 @@ impl LinkAttribute {
         records: &[LinkRecords],
         caching: Caching,
     ) -> Vec<Result<Option<Column>, ModelError>> {
-        let keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
+        let present_keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
         let rows = CellRows { cells, dtype: self.inner.dtype, width: self.inner.width };
-        let columns = rows.read_all(&keys, caching).await;
-        let answers =
-            columns.into_iter().zip(&keys).zip(records).map(|((column, key), records)| {
-                let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
-                let column = match column? {
-                    Some(column) => column,
-                    None => Column::empty(self.inner.dtype, self.inner.width)
-                        .map_err(|error| place(error.into()))?,
-                };
-                let all = to_u64(column.len());
-                let part = (0..records.len()).map(|i| records.stored_row(i));
-                if all == to_u64(records.len()) && part.clone().eq(0..all) {
-                    return Ok(Some(column));
-                }
-                if !records.is_part() {
-                    let (what, expected) = ("rows of a link attribute", to_u64(records.len()));
-                    let expected = Expected::Exactly(expected.into());
-                    return Err(place(ModelError::refused(
-                        Class::CountMismatch,
-                        what,
-                        expected,
-                        all,
-                    )));
-                }
-                gather_rows(&column, part).map(Some).map_err(place)
-            });
+        let mut columns = rows.read_all(&present_keys, caching).await.into_iter();
+        let answers = keys.iter().zip(records).map(|(key, records)| {
+            let key = key.as_ref().ok_or_else(no_cell)?;
+            let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
+            let column = match columns.next().transpose()?.flatten() {
+                Some(column) => column,
+                None => Column::empty(self.inner.dtype, self.inner.width)
+                    .map_err(|error| place(error.into()))?,
+            };
+            let all = to_u64(column.len());
+            let part = (0..records.len()).map(|i| records.stored_row(i));
+            if all == to_u64(records.len()) && part.clone().eq(0..all) {
+                return Ok(Some(column));
+            }
+            if !records.is_part() {
+                let (what, expected) = ("rows of a link attribute", to_u64(records.len()));
+                let expected = Expected::Exactly(expected.into());
+                let error = ModelError::refused(Class::CountMismatch, what, expected, all);
+                return Err(place(error));
+            }
+            gather_rows(&column, part).map(Some).map_err(place)
+        });
         answers.collect()
     }
 

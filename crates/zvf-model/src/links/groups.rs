@@ -96,7 +96,7 @@ fn follow(
     let mut seen = HashSet::new();
     for (fragment, group) in fragments.iter().zip(groups.iter()) {
         for record in group.rows() {
-            let record = zvf_format::num::saturating_usize(record);
+            let record = zvf_format::num::saturating_usize(record); // one of those in memory
             let inside = records.ends(record).all(|(_, row)| contains_row(&fragment, row));
             if !inside || !seen.insert(record) {
                 return Ok(false);
@@ -108,6 +108,7 @@ fn follow(
 
 fn contains_row(fragment: &Fragment<'_>, row: u64) -> bool {
     match fragment {
+        // At most 2^63, unless a map has changed.
         Fragment::Range { start, count } => (*start..start.saturating_add(*count)).contains(&row),
         Fragment::Rows(_) => fragment.rows().any(|other| other == row),
     }

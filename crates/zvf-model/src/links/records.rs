@@ -101,7 +101,7 @@ impl LinkRecords {
     /// How many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rows.len().checked_div(self.width).unwrap_or(0)
+        self.rows.len() / self.width
     }
 
     /// Whether there are none.
@@ -125,7 +125,7 @@ impl LinkRecords {
     /// The endpoints of record `i` as given: the place of each in [`chunks`](Self::chunks), and its row
     /// there; nothing past the end.
     pub fn ends(&self, i: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let start = i.saturating_mul(self.width);
+        let start = i.saturating_mul(self.width); // past the end of any rows
         let span = start..start.saturating_add(self.width);
         let rows = self.rows.get(span.clone()).unwrap_or_default();
         let places = self.places.as_ref().and_then(|places| places.get(span));

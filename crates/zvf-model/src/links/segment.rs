@@ -244,9 +244,18 @@ impl LinkSegment {
         let parts = parts.collect::<Result<_, ModelError>>()?;
         let found = cells.read_parts(&[(*chunk, parts)]).await.pop();
         let parts = found.transpose().map_err(|error| place(error.into()))?.flatten();
+        let parts = match (parts, rows.iter().map(|rows| rows.end).max()) {
+            (Some(parts), _) => parts,
+            (None, None | Some(0)) => Vec::new(),
+            (None, Some(end)) => {
+                let expected = Expected::AtMost(0); // there is no cell
+                let error = ModelError::refused(Class::OutOfBounds, "end of rows", expected, end);
+                return Err(place(error));
+            }
+        };
         let chunks = self.inner.policy.endpoint_chunks(chunk, offsets)?;
         let mut records = self.no_records(chunks.chunks());
-        for part in parts.unwrap_or_default() {
+        for part in parts {
             let cell = LinkCell::parse(&part, Body::Flat, *shape);
             let cell = cell.map_err(|error| place(error.into()))?;
             records.push_cell(&cell);
@@ -327,6 +336,7 @@ impl LinkSegment {
             let payload =
                 payloads.next().transpose().map_err(|error| in_cell(error.into()))?.flatten();
             let chunks = listed.chunks(*place).map_err(in_cell)?;
+            // A cell that a listing named has no bytes, or one that was tried is not there.
             self.parse_cell(&chunks, &payload.unwrap_or_default(), shape, body)
                 .map_err(|error| in_cell(error.into()))
         };
@@ -459,7 +469,7 @@ impl LinkCells {
     }
 }
 
-fn no_cell() -> ModelError {
+pub(super) fn no_cell() -> ModelError {
     let expected = Expected::Rule("a place among the cells of the segment");
     ModelError::refused(Class::InvalidArgument, "cell of links", expected, "one past them")
 }

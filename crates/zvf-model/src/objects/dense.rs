@@ -64,7 +64,7 @@ pub(super) async fn all_rows(array: &DenseArray, rows: u64) -> Result<Bytes, Mod
 pub(super) fn pieces(rows: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut start = rows.start;
     std::iter::from_fn(move || {
-        let piece = start..start.saturating_add(PIECE).min(rows.end);
+        let piece = start..start.saturating_add(PIECE).min(rows.end); // the last one ends with the rows
         start = piece.end;
         (piece.start < piece.end).then_some(piece)
     })
@@ -88,16 +88,21 @@ pub(super) async fn manifests(
         })
         .collect();
     let pieces = read(blocks, spans.iter().flatten().cloned().collect()).await?;
-    let stride = saturating_usize(rank + 1) * 8;
+    let stride = saturating_usize(rank + 1) * 8; // a rank is at most 16
     let manifest = |(span, row): (Result<Range<u64>, ModelError>, &u64)| {
         let span = span?;
         let after = pieces.partition_point(|(piece, _)| piece.start <= span.start);
         let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
         let bytes = piece.and_then(|(piece, bytes)| {
-            let at = |row: u64| saturating_usize(row - piece.start).saturating_mul(stride);
-            bytes.get(at(span.start)..at(span.end))
+            let at = |row: u64| saturating_usize(row - piece.start).checked_mul(stride);
+            bytes.get(at(span.start)?..at(span.end)?)
         });
-        blob(bytes.unwrap_or_default(), stride, rank)
+        bytes
+            .ok_or_else(|| {
+                let (what, expected) = ("rows of a span", Expected::Rule("those that were read"));
+                ModelError::refused(Class::OutOfBounds, what, expected, span.end)
+            })
+            .and_then(|bytes| blob(bytes, stride, rank))
             .and_then(|blob| ObjectManifest::new(*row, rank, blob))
             .map_err(|error| error.in_array(blocks.path()))
     };
@@ -128,6 +133,7 @@ async fn read(
     let mut joined: Vec<Range<u64>> = Vec::new();
     for span in spans {
         match joined.last_mut() {
+            // A span may end near the largest number: an array may claim so many rows.
             Some(last) if span.start <= last.end.saturating_add(GAP) => {
                 last.end = last.end.max(span.end);
             }

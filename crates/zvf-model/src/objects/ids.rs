@@ -14,6 +14,7 @@ use bytes::Bytes;
 use zvf_format::num::{i64s_from_le, saturating_usize, to_u64, usize_from_u32};
 use zvf_store::DenseArray;
 
+use super::dense::pieces;
 use crate::{ModelError, ObjectId};
 
 /// The ids of all rows.
@@ -116,13 +117,12 @@ impl SparseIndex {
         slots: u64,
         max_bytes: u64,
     ) -> Result<Option<Self>, ModelError> {
-        let max_runs = saturating_usize(max_bytes / to_u64(size_of::<(u64, i64)>()));
+        let max_runs = saturating_usize(max_bytes / to_u64(size_of::<(u64, i64)>())); // a limit
         let (mut runs, mut blocks) = (Some(Vec::new()), Vec::new()); // no runs where they are too many
-        let (mut last, mut start) = (None, 0);
-        while start < slots {
-            let end = start.saturating_add(BATCH).min(slots); // the last batch ends with the column
-            let bytes = column.rows(start..end).await?;
-            for (row, id) in (start..).zip(i64s_from_le(&bytes)) {
+        let mut last = None;
+        for piece in pieces(0..slots) {
+            let bytes = column.rows(piece.clone()).await?;
+            for (row, id) in piece.zip(i64s_from_le(&bytes)) {
                 if last.is_some_and(|last| last >= id) {
                     return Ok(None);
                 }
@@ -138,7 +138,6 @@ impl SparseIndex {
                 }
                 last = Some(id);
             }
-            start = end;
         }
         Ok(Some(runs.map_or(Self::Blocks(blocks), Self::Runs)))
     }
@@ -205,11 +204,9 @@ pub(super) async fn search(
     ids: &[ObjectId],
 ) -> Result<Vec<FoundRow>, ModelError> {
     let mut rows_by_id: BTreeMap<i64, FoundRow> = ids.iter().map(|id| (id.0, Ok(None))).collect();
-    let mut start = 0;
-    while start < slots {
-        let end = start.saturating_add(BATCH).min(slots);
-        let bytes = column.rows(start..end).await?;
-        for (row, id) in (start..).zip(i64s_from_le(&bytes)) {
+    for piece in pieces(0..slots) {
+        let bytes = column.rows(piece.clone()).await?;
+        for (row, id) in piece.zip(i64s_from_le(&bytes)) {
             if let Some(found) = rows_by_id.get_mut(&id) {
                 *found = match found {
                     Ok(None) => Ok(Some(row)),
@@ -218,13 +215,10 @@ pub(super) async fn search(
                 };
             }
         }
-        start = end;
     }
     Ok(ids.iter().map(|id| rows_by_id.get(&id.0).copied().unwrap_or(Ok(None))).collect())
 }
 
-/// Ids read at a time.
-const BATCH: u64 = 1 << 20;
 /// Rows of a block of a sparse index: a search reads so many ids.
 const BLOCK_ROWS: u64 = 1 << 14;
 

@@ -64,8 +64,8 @@ pub struct ObjectIndex {
 #[derive(Debug)]
 struct Inner {
     path: String,
-    slots: u64,
-    rank: u64, // components of a chunk key
+    slots: u64, // at most `open::MAX_OBJECTS`
+    rank: u64,  // components of a chunk key
     form: Form,
     ids: Ids,
     cap: u64, // bytes that a table of ids may take
@@ -134,8 +134,11 @@ impl ObjectIndex {
         match &self.inner.ids {
             Ids::Row => rows.iter().map(|row| self.as_id(*row)).collect(),
             Ids::Column { ids, table, sparse } => {
-                if let Some(Some(table)) = table.get() {
-                    return Ok(rows.iter().filter_map(|row| table.id(*row)).collect());
+                if let Some(Some(table)) = table.get()
+                    && let Some(ids) =
+                        rows.iter().map(|row| table.id(*row)).collect::<Option<Vec<_>>>()
+                {
+                    return Ok(ids);
                 }
                 if let Some(Some(sparse)) = sparse.get()
                     && let Some(ids) = sparse.ids(rows)
@@ -196,7 +199,7 @@ impl ObjectIndex {
             None => {
                 let (what, expected) =
                     ("bytes of all ids", Expected::AtMost(self.inner.cap.into()));
-                let found = self.slots().saturating_mul(IdTable::BYTES);
+                let found = self.table_bytes();
                 Err(ModelError::refused(Class::LimitExceeded, what, expected, found)
                     .in_array(self.ids_path()))
             }
@@ -253,7 +256,7 @@ impl ObjectIndex {
     ) -> Result<(), ModelError> {
         let mut start = 0;
         while start < self.slots() {
-            let end = start.saturating_add(BATCH).min(self.slots());
+            let end = (start + BATCH).min(self.slots());
             let rows: Vec<u64> = (start..end).collect();
             for manifest in self.manifests(&rows).await? {
                 match visit(&manifest) {
@@ -280,7 +283,7 @@ impl ObjectIndex {
     async fn table(&self) -> Result<Option<&IdTable>, ModelError> {
         let Ids::Column { ids, table, .. } = &self.inner.ids else { return Ok(None) };
         let table = table.get_or_try_init(|| async {
-            if self.slots().saturating_mul(IdTable::BYTES) > self.inner.cap {
+            if self.table_bytes() > self.inner.cap {
                 return Ok(None);
             }
             let bytes = dense::all_rows(ids, self.slots()).await?;
@@ -296,6 +299,11 @@ impl ObjectIndex {
         Ok(sparse.get_or_try_init(read).await?.as_ref())
     }
 
+    /// Returns what a table of the ids takes; slots have a limit.
+    fn table_bytes(&self) -> u64 {
+        self.slots() * IdTable::BYTES
+    }
+
     fn as_id(&self, row: u64) -> Result<ObjectId, ModelError> {
         i64::try_from(row).map(ObjectId).map_err(|_too_large| {
             let expected = Expected::AtMost(i64::MAX.into());
@@ -304,7 +312,7 @@ impl ObjectIndex {
     }
 
     fn check_rows(&self, rows: &[u64]) -> Result<(), ModelError> {
-        let last = rows.iter().copied().max().map_or(0, |row| row.saturating_add(1));
+        let last = rows.iter().copied().max().map_or(0, |row| row.saturating_add(1)); // refused, as any so large
         self.check_row(last, self.slots())
     }
 

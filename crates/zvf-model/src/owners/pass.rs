@@ -146,10 +146,10 @@ impl<'a> Pass<'a> {
             let Ok(at) = chunks.binary_search_by_key(&place, |(place, _)| *place) else {
                 return Ok(());
             };
-            fragments = chunks.get(at).map_or(0, |(_, fragments)| *fragments);
+            (_, fragments) = chunks[at];
         }
         check(&block.fragments, fragments)?;
-        let room = self.cap.saturating_sub(self.bytes()) / ENTRY;
+        let room = self.cap.saturating_sub(self.bytes()) / ENTRY; // none where the cap is exceeded
         if block.fragments.len() > room {
             self.full = true;
             return Ok(());
@@ -187,6 +187,7 @@ fn share_face(a: &[i64], b: &[i64]) -> bool {
 fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<(), ModelError> {
     let last = match fragments {
         BlockFragments::Single(fragment) => *fragment,
+        // No chunk has as many fragments as the largest number. A block without any was left out.
         BlockFragments::Range { start, count } => start.saturating_add(*count).saturating_sub(1),
         BlockFragments::Explicit(_) => fragments.iter().max().unwrap_or(0),
     };

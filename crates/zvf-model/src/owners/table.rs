@@ -53,8 +53,7 @@ impl Table {
         let mut starts = Vec::with_capacity(chunks + 1);
         let mut at = 0_usize;
         for chunk in 0..=chunks {
-            let before = owners.get(at..).unwrap_or_default();
-            let below = before.iter().take_while(|(c, _)| usize_from_u32(*c) < chunk);
+            let below = owners[at..].iter().take_while(|(c, _)| usize_from_u32(*c) < chunk);
             at += below.count();
             starts.push(at);
         }
@@ -86,6 +85,7 @@ impl Table {
     }
 
     fn of_chunk(&self, chunk: usize) -> Range<usize> {
+        // The table of no objects has no chunks.
         let start = self.starts.get(chunk).copied().unwrap_or(0);
         let end = self.starts.get(chunk + 1).copied().unwrap_or(start);
         start..end
@@ -150,7 +150,7 @@ impl ChunkOwners {
     #[must_use]
     pub fn all(&self) -> &[Owner] {
         match &self.table {
-            Some((table, range)) => table.owners.get(range.clone()).unwrap_or_default(),
+            Some((table, range)) => &table.owners[range.clone()],
             None => &self.owners,
         }
     }
@@ -159,7 +159,7 @@ impl ChunkOwners {
     pub fn of_fragment(&self, fragment: u64) -> impl Iterator<Item = u64> + '_ {
         let all = self.all();
         let first = all.partition_point(|owner| u64::from(owner.fragment) < fragment);
-        let same = all.get(first..).unwrap_or_default().iter();
+        let same = all[first..].iter();
         same.take_while(move |owner| u64::from(owner.fragment) == fragment)
             .map(|owner| owner.row.into())
     }
