@@ -25,7 +25,7 @@ pub struct Answer {
     pub complete: bool,
     /// Whether the limit truncated the answer.
     pub truncated: bool,
-    /// Cells that are listed and not there.
+    /// Cells that are listed and not there, by level, array and chunk.
     pub missing: Vec<Missing>,
     /// Objects of the query that do not exist.
     pub unknown_objects: Vec<ObjectId>,
@@ -53,7 +53,7 @@ pub struct Counts {
     pub complete: bool,
     /// As [`Answer::truncated`].
     pub truncated: bool,
-    /// Cells that are listed and not there.
+    /// As [`Answer::missing`].
     pub missing: Vec<Missing>,
     /// Objects of the query that do not exist.
     pub unknown_objects: Vec<ObjectId>,

@@ -110,9 +110,9 @@ impl Reader {
             let (chunk, view) = (*fragments.chunk(), fragments.view()?);
             let Some(fragment) = view.get(run.fragment) else { continue };
             let fragment_rows = fragment.rows_within(view.extent())?;
-            if rows.len() > MAX_OBJECT_ROWS {
-                let what = "rows of an object";
-                return Err(QueryError::limit(what, to_u64(MAX_OBJECT_ROWS), to_u64(rows.len())));
+            let found = to_u64(rows.len()).saturating_add(fragment.len()); // compared with the cap
+            if found > MAX_OBJECT_ROWS {
+                return Err(QueryError::limit("rows of an object", MAX_OBJECT_ROWS, found));
             }
             rows.extend(fragment_rows.map(|row| VertexRow { chunk, row }));
         }
@@ -217,7 +217,7 @@ impl Reader {
 }
 
 /// Rows of one object that are listed.
-const MAX_OBJECT_ROWS: usize = 100_000_000;
+const MAX_OBJECT_ROWS: u64 = 100_000_000;
 /// Levels that links can lead over, by the type of their distance.
 const MAX_LEVEL_DISTANCE: u64 = 1 << 31;
 

@@ -190,7 +190,10 @@ impl Context {
             return;
         }
         let sizes = self.cache.level.chunk_shape().sizes();
-        let spatial = key.spatial(sizes.len()).unwrap_or_default();
+        let Some(spatial) = key.spatial(sizes.len()) else {
+            (*low, *high) = ([f64::NEG_INFINITY; 8], [f64::INFINITY; 8]); // anywhere
+            return;
+        };
         let axes = low.iter_mut().zip(high.iter_mut()).zip(sizes.iter().zip(spatial));
         for ((low, high), (size, at)) in axes {
             // Points beside a face may be stored on its other side, as far as rounding goes.

@@ -125,7 +125,7 @@ impl VertexNumbers {
     /// The number of the vertex at `place`, a chunk in the upper 32 bits and a row in the lower ones; whether it is new.
     fn number(&mut self, place: u64) -> (u64, bool) {
         let rows = self.chunks.entry(place >> 32).or_default();
-        let row = saturating_usize(place & u64::from(u32::MAX));
+        let row = saturating_usize(place & u64::from(u32::MAX)); // of 32 bits
         if rows.len() <= row {
             rows.resize(row + 1, 0);
         }

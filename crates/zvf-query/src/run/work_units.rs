@@ -4,11 +4,12 @@
 //! by chunks otherwise. A work unit has as much as fits in a part of the budget, judged by averages: what a
 //! work unit reads is looked at again when it is known. Chunks that are collected are read some at a time anyway.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32, saturating_usize, to_u64};
+use zvf_format::num::{index_u32, saturating_usize, to_u64};
 use zvf_model::{AttributeReader, Followed, LevelId, ObjectIndex, ObjectRuns};
 use zvf_store::Partial;
 
@@ -65,11 +66,8 @@ impl Context {
         let chunks = self.candidates();
         self.yield_before_many(chunks.len()).await;
         let chunks = self.filter_places(chunks).await?;
-        // Links that are stored with some chunks may end in any.
-        let ends =
-            if self.query.links_of_chunks { all_chunks(&self.chunks) } else { chunks.clone() };
         let cells = match self.family().await? {
-            Some(family) => self.link_cells(&family, &ends).await?,
+            Some(family) => self.link_cells(&family, &self.link_ends(&chunks)).await?,
             None => Vec::new(),
         };
         let is_whole = !self.query.links_of_chunks && purpose == Purpose::Collect;
@@ -77,6 +75,12 @@ impl Context {
             return Ok(vec![WorkUnit::Elements(Work { chunks, cells, parent_cells: Vec::new() })]);
         }
         self.split(chunks, cells).await
+    }
+
+    /// Returns the chunks in which the links may end that matter for `chunks`.
+    pub(super) fn link_ends<'a>(&self, chunks: &'a [u32]) -> Cow<'a, [u32]> {
+        // Links that are stored with some chunks may end in any.
+        if self.query.links_of_chunks { all_chunks(&self.chunks).into() } else { chunks.into() }
     }
 
     /// Parts of the work by the source of its cells, so that each element comes once.
@@ -95,7 +99,7 @@ impl Context {
         for place in &chunks {
             by_source.entry(*place).or_default().chunks.push(*place);
         }
-        let place_of = |key: &ChunkKey| self.chunks.find(key).map(|at| saturating_u32(to_u64(at)));
+        let place_of = |key: &ChunkKey| self.chunks.find(key).map(index_u32);
         for run in cells.chunk_by(|a, b| a.0 == b.0) {
             let Some(segment) = run.first().and_then(|(n, _)| family.segments().get(*n)) else {
                 continue;
@@ -156,7 +160,8 @@ impl Context {
             return Err(self.no_original_order().into());
         }
         let named = self.named_objects().await?.map(|named| named.rows.clone());
-        let looked_at = named.as_ref().map_or(saturating_usize(index.slots()), Vec::len);
+        let slots = saturating_usize(index.slots()); // only compared
+        let looked_at = named.as_ref().map_or(slots, Vec::len);
         self.yield_before_many(looked_at).await;
         let rows = match (named, &self.reach) {
             (Some(rows), _) if to_u64(rows.len()) < MAX_UNSEARCHED_OBJECTS => rows,
@@ -174,15 +179,16 @@ impl Context {
             }
         };
         let rows = self.objects_where(rows).await?;
-        // An estimate.
+        // Estimates, bounded below.
         let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
-        let objects = saturating_usize(self.unit_bytes(purpose).checked_div(bytes).unwrap_or(1));
-        let objects = match self.query.limit {
-            Some(limit) if purpose == Purpose::Collect => objects
-                .min(saturating_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1))),
+        let objects = self.unit_bytes(purpose) / bytes;
+        let objects = saturating_usize(match self.query.limit {
+            Some(limit) if purpose == Purpose::Collect => {
+                objects.min((limit / average).saturating_add(1))
+            }
             _ => objects,
-        };
+        });
         let max_objects = match purpose {
             Purpose::Collect => {
                 // Work units of a stream are refined later.
@@ -214,6 +220,7 @@ impl Context {
             let max_cells = self.unit_bytes(purpose) / 4 / UNIT_CELL_BYTES;
             return match is_small {
                 true => LIMIT_BATCH_CELLS,
+                // Bounded.
                 false => saturating_usize(max_cells).clamp(LIMIT_BATCH_CELLS, MAX_UNIT_CELLS),
             };
         }
@@ -222,8 +229,8 @@ impl Context {
         // An estimate.
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
-        let cells = self.unit_bytes(purpose).checked_div(bytes).unwrap_or(1);
-        saturating_usize(cells).clamp(1, INDEX_BATCH_CELLS)
+        let cells = self.unit_bytes(purpose) / bytes;
+        saturating_usize(cells).clamp(1, INDEX_BATCH_CELLS) // bounded
     }
 }
 
@@ -255,6 +262,7 @@ impl Context {
                 let work_rows: Vec<u64> =
                     chunk_counts.map(|n| total(rows.by_ref().take(n).copied())).collect();
                 let row = self.element_row_bytes();
+                // Judged, not allocated.
                 let bytes = work_rows.iter().map(|rows| rows.saturating_mul(row));
                 let unit = |(part, bytes): (&[Work], _)| SizedWorkUnit {
                     unit: WorkUnit::Elements(merge_work(part)),
@@ -265,6 +273,7 @@ impl Context {
             WorkUnit::Objects(rows) => self.split_objects(&rows, max_bytes).await,
             WorkUnit::Elements(work) => {
                 let rows = self.extents(&work.chunks).await;
+                // Judged, not allocated.
                 let bytes = total(rows.into_iter()).saturating_mul(self.element_row_bytes());
                 Ok(vec![SizedWorkUnit { unit: WorkUnit::Elements(work), bytes }])
             }
@@ -309,7 +318,7 @@ impl Context {
             return Ok(all);
         }
         let object_bytes = bytes.div_ceil(to_u64(first.len())).max(1);
-        Ok(saturating_usize(max_bytes / object_bytes).clamp(1, all))
+        Ok(saturating_usize(max_bytes / object_bytes).clamp(1, all)) // bounded
     }
 
     /// Splits objects that were followed, and adds the work units to `parts`.
@@ -323,8 +332,8 @@ impl Context {
         let (mut now, mut bytes) = (Vec::new(), 0_u64);
         for object in &followed.objects {
             let more = reads.add(object);
+            // Estimates, only compared.
             if bytes.saturating_add(more) > max_bytes && !now.is_empty() {
-                // estimates, only compared
                 parts.push(SizedWorkUnit {
                     unit: WorkUnit::Objects(std::mem::take(&mut now)),
                     bytes,

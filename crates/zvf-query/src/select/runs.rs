@@ -69,7 +69,7 @@ impl Runs {
     /// Retains the rows of fragments that pass `test`.
     pub(crate) fn retain(&mut self, test: impl Fn(u32) -> bool) {
         self.list.retain(|run| test(run.fragment));
-        self.rows = self.list.iter().fold(0, |rows, run| rows.saturating_add(run.len.into()));
+        self.rows = self.list.iter().map(|run| u64::from(run.len)).sum(); // of one chunk
     }
 
     /// Adds the rows of a fragment.
@@ -110,7 +110,8 @@ pub(crate) fn runs(
     if let Some(bins) = bins {
         for f in bins.iter() {
             if let Some(fragment) = index.get(f) {
-                runs.push_fragment(fragment, if with_fragments { saturating_u32(f) } else { 0 });
+                let number = saturating_u32(f); // an index has fewer
+                runs.push_fragment(fragment, if with_fragments { number } else { 0 });
             }
         }
         return Ok(runs);

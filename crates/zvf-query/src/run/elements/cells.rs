@@ -2,7 +2,7 @@
 
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_model::LinkFamily;
 
 use crate::error::QueryError;
@@ -98,7 +98,7 @@ impl Context {
             return true;
         }
         let is_own = |key| {
-            let place = self.chunks.find(key).map(|place| saturating_u32(to_u64(place)));
+            let place = self.chunks.find(key).map(index_u32);
             place.is_some_and(|place| chunks.binary_search(&place).is_ok())
         };
         between.iter().all(is_own)
