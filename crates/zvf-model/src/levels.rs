@@ -54,7 +54,7 @@ pub struct LevelLink {
 }
 
 impl LevelReader {
-    /// The links to the level `delta` levels coarser (parents), or finer where it is negative (children),
+    /// Returns the links to the level `delta` levels coarser (parents), or finer where it is negative (children),
     /// whichever of the two directions is stored; `None` when neither is, or there is no such level.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl LevelReader {
         Ok(family.map(|family| LevelLinks { family, other, reversed: true }))
     }
 
-    /// The levels whose union is all that level `level` shows: itself, and the coarser ones it builds on
+    /// Returns the levels whose union is all that level `level` shows: itself, and the coarser ones it builds on
     /// for as long as each says that it only adds to the next.
     ///
     /// # Errors
@@ -110,19 +110,19 @@ impl LevelReader {
 }
 
 impl LevelLinks {
-    /// The level at the other end.
+    /// Returns the level at the other end.
     #[must_use]
     pub fn other(&self) -> &LevelReader {
         &self.other
     }
 
-    /// The family they are stored in: this level's, or the other one's where only that is there.
+    /// Returns the family they are stored in: this level's, or the other one's where only that is there.
     #[must_use]
     pub fn family(&self) -> &LinkFamily {
         &self.family
     }
 
-    /// The links of the rows of `chunks` of this level, in the order of the family; a record of more than
+    /// Returns the links of the rows of `chunks` of this level, in the order of the family; a record of more than
     /// two endpoints gives one for each after the first.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use crate::Reader;
 use crate::error::{BadQuery, QueryError};
 
 impl Reader {
-    /// For each of `rows` of level `from` the rows of level `to` that stand for it, or that it stands for
+    /// Returns for each of `rows` of level `from` the rows of level `to` that stand for it, or that it stands for
     /// where that one is finer; by chunk and row. `None` when the store does not say.
     ///
     /// ```
@@ -47,7 +47,7 @@ impl Reader {
         self.related_of_kind(None, from, to, rows).await
     }
 
-    /// The same for rows of one kind of geometry, where the store holds several; of the first without.
+    /// Returns the same for rows of one kind of geometry, where the store holds several; of the first without.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Reader {
         Ok(Some(links))
     }
 
-    /// Where the vertices of an object are stored, in the order of the object: among those of its kind.
+    /// Returns where the vertices of an object are stored, in the order of the object: among those of its kind.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Reader {
         }
     }
 
-    /// Links that lead all the way.
+    /// Returns the links that lead all the way.
     async fn follow_links(
         &self,
         kind: Option<Kind>,
@@ -178,7 +178,7 @@ impl Reader {
         Ok(Some(links))
     }
 
-    /// Links from level to level, joined.
+    /// Returns the links from level to level, joined.
     async fn follow_levels(
         &self,
         kind: Option<Kind>,

@@ -32,12 +32,12 @@ pub(crate) struct DracoChunk {
 }
 
 impl LevelReader {
-    /// Whether the vertices of a chunk are a Draco stream.
+    /// Returns whether the vertices of a chunk are a Draco stream.
     pub(crate) fn is_draco(&self) -> bool {
         matches!(self.encoding(), Some(Token::Known(CellEncoding::Draco)))
     }
 
-    /// Whether rows are those that attributes, fragments and links mean: not where vertices are Draco streams in
+    /// Returns whether rows are those that attributes, fragments and links mean: not where vertices are Draco streams in
     /// an order of their own.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl LevelReader {
         fault.map_or(Ok(true), Err)
     }
 
-    /// The cells of vertices as streams.
+    /// Returns the cells of vertices as streams.
     pub(crate) fn draco_cells(&self) -> DracoCells {
         let limits = Limits::from_memory(self.store().budget().max_bytes());
         DracoCells {
@@ -69,7 +69,7 @@ impl LevelReader {
         }
     }
 
-    /// The chunks `keys` out of their streams; `None` where nothing is stored.
+    /// Returns the chunks `keys` out of their streams; `None` where nothing is stored.
     pub(crate) async fn draco_chunks(
         &self,
         keys: &[ChunkKey],
@@ -116,7 +116,7 @@ pub(crate) struct DracoCells {
 }
 
 impl DracoCells {
-    /// The chunks `keys`; `None` where nothing is stored.
+    /// Decodes the chunks `keys`; `None` where nothing is stored.
     pub(crate) async fn decode(
         &self,
         keys: &[ChunkKey],
@@ -137,7 +137,7 @@ impl DracoCells {
 /// Chunks that are tried for one whose stream can be read.
 const CHUNKS_TRIED: usize = 16;
 
-/// A stream as rows of `dtype`.
+/// Decodes a stream as rows of `dtype`.
 ///
 /// # Errors
 ///

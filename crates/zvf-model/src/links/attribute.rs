@@ -60,7 +60,7 @@ enum Part {
 }
 
 impl LevelReader {
-    /// The names of the attributes of links, and whether that is all of them.
+    /// Returns the names of the attributes of links, and whether that is all of them.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl LevelReader {
 }
 
 impl LinkFamily {
-    /// The attribute of its links called `name`; `None` when no segment has it.
+    /// Returns the attribute of its links called `name`; `None` when no segment has it.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl LinkFamily {
         Ok(Some(LinkAttribute { inner: Arc::new(Inner { name, family, parts, dtype, width }) }))
     }
 
-    /// The array that has the values for a segment.
+    /// Returns the array that has the values for a segment.
     async fn part(
         &self,
         name: &str,
@@ -136,25 +136,25 @@ impl LinkFamily {
 }
 
 impl LinkAttribute {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The type of a value, as stored.
+    /// Returns the type of a value, as stored.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.inner.dtype
     }
 
-    /// How many values a row has.
+    /// Returns how many values a row has.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.inner.width
     }
 
-    /// The values of `records`, which were read from the cells at `places` of the segment with that
+    /// Returns the values of `records`, which were read from the cells at `places` of the segment with that
     /// number; `None` where the segment has no values at all.
     ///
     /// Each answer has its own fault: values that cannot be read, or are not as many as the records.
@@ -241,7 +241,7 @@ impl LinkAttribute {
     }
 }
 
-/// Rows of `column`, all of which it must have.
+/// Gathers rows of `column`, all of which it must have.
 fn gather_rows(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column, ModelError> {
     let mut part = crate::ColumnBuilder::like(column);
     for row in rows {

@@ -7,7 +7,7 @@
 use zvf_format::key::{Delta, Offsets};
 use zvf_format::link::{LinkPolicy, LinkStorage};
 
-/// The segments worth trying, without repetition.
+/// Returns the segments worth trying, without repetition.
 pub(super) fn segments(policy: &LinkPolicy) -> Vec<Offsets> {
     let (rank, others) = (policy.sid_ndim(), policy.link_width() - 1);
     let sorted = policy.delta() == Delta::SAME

@@ -48,7 +48,7 @@ pub(super) fn check_shape(array: &DenseArray, shape: &[Option<u64>]) -> Result<(
     Ok(())
 }
 
-/// The first `rows` rows, read in pieces of a bounded size.
+/// Returns the first `rows` rows, read in pieces of a bounded size.
 pub(super) async fn all_rows(array: &DenseArray, rows: u64) -> Result<Bytes, ModelError> {
     if rows <= PIECE {
         return Ok(array.rows(0..rows).await?);
@@ -60,7 +60,7 @@ pub(super) async fn all_rows(array: &DenseArray, rows: u64) -> Result<Bytes, Mod
     Ok(bytes.into())
 }
 
-/// The rows in pieces of a bounded size.
+/// Returns the rows in pieces of a bounded size.
 pub(super) fn pieces(rows: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut start = rows.start;
     std::iter::from_fn(move || {
@@ -70,7 +70,7 @@ pub(super) fn pieces(rows: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// The manifests of `rows`, each with its own fault.
+/// Returns the manifests of `rows`, each with its own fault.
 pub(super) async fn manifests(
     spans: &DenseArray,
     blocks: &DenseArray,
@@ -124,7 +124,7 @@ fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>, ModelError> {
     Ok(start..end)
 }
 
-/// The rows that the spans name, in pieces ascending by their start: near spans are read together.
+/// Returns the rows that the spans name, in pieces ascending by their start: near spans are read together.
 async fn read(
     blocks: &DenseArray,
     mut spans: Vec<Range<u64>>,
@@ -147,7 +147,7 @@ async fn read(
     stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await
 }
 
-/// Rows of references as a manifest blob.
+/// Encodes rows of references as a manifest blob.
 fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes, ModelError> {
     let mut builder = ManifestBuilder::new(rank)?;
     for row in rows.chunks_exact(stride) {

@@ -75,7 +75,7 @@ pub struct FragmentVisit {
 }
 
 impl LevelReader {
-    /// The fragments of the objects at `rows` of `index`.
+    /// Returns the fragments of the objects at `rows` of `index`.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ struct Objects<'a> {
 }
 
 impl Objects<'_> {
-    /// The runs of each.
+    /// Returns the runs of each.
     fn runs(
         &self,
         named: &[NamedChunks],
@@ -284,7 +284,7 @@ impl Places {
         Self { list, by_place: Some(by_place), numbers }
     }
 
-    /// The number among the chunks that are there of the one at `place` of the table.
+    /// Returns the number among the chunks that are there of the one at `place` of the table.
     fn number(&self, place: u32) -> Option<usize> {
         let at = match &self.by_place {
             Some(all) => usize_from_u32(*all.get(usize_from_u32(place))?),
@@ -294,7 +294,7 @@ impl Places {
     }
 }
 
-/// The runs of one object, and where it has gaps.
+/// Returns the runs of one object, and where it has gaps.
 fn runs<'a>(
     manifest: &ObjectManifest,
     blocks: &mut (impl Iterator<Item = &'a u32> + Clone),
@@ -330,7 +330,7 @@ fn runs<'a>(
     Ok((runs, gaps))
 }
 
-/// Whether a chunk has these fragments.
+/// Returns whether a chunk has these fragments.
 fn has_all(chunk: &ChunkFragments, fragments: &BlockFragments<'_>) -> bool {
     match fragments {
         BlockFragments::Single(fragment) => *fragment < chunk.len(),
@@ -340,7 +340,7 @@ fn has_all(chunk: &ChunkFragments, fragments: &BlockFragments<'_>) -> bool {
     }
 }
 
-/// The error for a manifest that names a fragment which its chunk does not have.
+/// Returns the error for a manifest that names a fragment which its chunk does not have.
 fn outside_error<'a>(
     manifest: &ObjectManifest,
     mut blocks: impl Iterator<Item = &'a u32>,

@@ -31,7 +31,7 @@ impl IdTable {
     /// What one row takes.
     pub(super) const BYTES: u64 = 12;
 
-    /// The table of these ids; `None` when rows have no number of 32 bits.
+    /// Creates the table of these ids; `None` when rows have no number of 32 bits.
     pub(super) fn new(ids: Bytes) -> Option<Self> {
         let numbers: &[[u8; 8]] = ids.as_chunks().0;
         let value = |row: &u32| numbers.get(usize_from_u32(*row)).map(|id| i64::from_le_bytes(*id));
@@ -45,7 +45,7 @@ impl IdTable {
         Some(Self { ids, order })
     }
 
-    /// The id of a row.
+    /// Returns the id of a row.
     pub(super) fn id(&self, row: u64) -> Option<ObjectId> {
         let id = self.ids.as_chunks::<8>().0.get(saturating_usize(row))?;
         Some(ObjectId(i64::from_le_bytes(*id)))
@@ -176,7 +176,7 @@ impl SparseIndex {
         Ok(found)
     }
 
-    /// The ids of `rows`, where they follow from what is kept.
+    /// Returns the ids of `rows`, where they follow from what is kept.
     pub(super) fn ids(&self, rows: &[u64]) -> Option<Vec<ObjectId>> {
         let Self::Runs(runs) = self else { return None };
         let id = |row: &u64| {
@@ -188,7 +188,7 @@ impl SparseIndex {
     }
 }
 
-/// The row of an id, by the first row and id of each run of consecutive ids in `slots` rows.
+/// Returns the row of an id, by the first row and id of each run of consecutive ids in `slots` rows.
 fn find_in_runs(runs: &[(u64, i64)], slots: u64, id: i64) -> Option<u64> {
     let at = runs.partition_point(|(_, first)| *first <= id).checked_sub(1)?;
     let (start, first) = runs[at];
@@ -197,7 +197,7 @@ fn find_in_runs(runs: &[(u64, i64)], slots: u64, id: i64) -> Option<u64> {
     (row < end).then_some(row)
 }
 
-/// The rows of `ids` in a column of `slots`, by reading all of it.
+/// Returns the rows of `ids` in a column of `slots`, by reading all of it.
 pub(super) async fn search(
     column: &DenseArray,
     slots: u64,

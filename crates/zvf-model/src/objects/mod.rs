@@ -90,19 +90,19 @@ enum Ids {
 }
 
 impl ObjectIndex {
-    /// How many rows the index has, those of objects without fragments included.
+    /// Returns how many rows the index has, those of objects without fragments included.
     #[must_use]
     pub fn slots(&self) -> u64 {
         self.inner.slots
     }
 
-    /// Its path below the root of the store.
+    /// Returns its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.inner.path
     }
 
-    /// The ids of the rows `range`.
+    /// Returns the ids of the rows `range`.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl ObjectIndex {
         }
     }
 
-    /// The ids of `rows`, in that order.
+    /// Returns the ids of `rows`, in that order.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl ObjectIndex {
         }
     }
 
-    /// The row of each of `ids`; `None` where there is no such object.
+    /// Returns the row of each of `ids`; `None` where there is no such object.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl ObjectIndex {
         rows.collect()
     }
 
-    /// The ids that more than one row claims, ascending.
+    /// Returns the ids that more than one row claims, ascending.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl ObjectIndex {
         }
     }
 
-    /// The manifests of `rows`, in that order.
+    /// Returns the manifests of `rows`, in that order.
     ///
     /// # Errors
     ///
@@ -270,7 +270,7 @@ impl ObjectIndex {
         Ok(())
     }
 
-    /// The same error, with the object at `row` named in it.
+    /// Returns the same error, with the object at `row` named in it.
     async fn blame(&self, error: ModelError, row: u64) -> ModelError {
         let error = error.in_array(&self.inner.path);
         match self.ids_of(&[row]).await.as_deref() {
@@ -279,7 +279,7 @@ impl ObjectIndex {
         }
     }
 
-    /// The ids by value, made once; `None` where they are too many.
+    /// Returns the ids by value, made once; `None` where they are too many.
     async fn table(&self) -> Result<Option<&IdTable>, ModelError> {
         let Ids::Column { ids, table, .. } = &self.inner.ids else { return Ok(None) };
         let table = table.get_or_try_init(|| async {
@@ -292,7 +292,7 @@ impl ObjectIndex {
         Ok(table.await?.as_ref())
     }
 
-    /// The sparse index of ids that are too many for a table, made once; `None` where they do not ascend.
+    /// Returns the sparse index of ids that are too many for a table, made once; `None` where they do not ascend.
     async fn sparse_index(&self) -> Result<Option<&SparseIndex>, ModelError> {
         let Ids::Column { ids, sparse, .. } = &self.inner.ids else { return Ok(None) };
         let read = || SparseIndex::read(ids, self.slots(), self.inner.cap);

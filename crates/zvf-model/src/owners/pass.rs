@@ -133,7 +133,7 @@ impl<'a> Pass<'a> {
         self.chunks.find(key).and_then(|place| u32::try_from(place).ok())
     }
 
-    /// Whether chunks are the same or share a face, as far as they have a place in space.
+    /// Returns whether chunks are the same or share a face, as far as they have a place in space.
     fn share_face(&self, from: &ChunkKey, to: &ChunkKey) -> bool {
         let space = from.spatial(self.axes).zip(to.spatial(self.axes));
         space.is_none_or(|(from, to)| share_face(from, to))
@@ -177,7 +177,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether chunks are the same, or lie side by side.
+/// Returns whether chunks are the same, or lie side by side.
 fn share_face(a: &[i64], b: &[i64]) -> bool {
     let steps = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
     steps.fold(0_u64, u64::saturating_add) <= 1 // a sum that is too large is not near

@@ -18,7 +18,7 @@ use crate::error::QueryError;
 use crate::query::{Columns, Query};
 use crate::reader::Reader;
 
-/// The counts of the answer to `query`.
+/// Returns the counts of the answer to `query`.
 pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, QueryError> {
     let bare = Query { columns: Columns::None, owners: false, places: false, ..query.clone() };
     let contexts = contexts(reader, &bare).await?;
@@ -64,7 +64,7 @@ async fn count_linked(contexts: &[Arc<Context>], limit: Option<u64>) -> Result<C
     all.ok_or_else(|| crate::error::BadQuery::NoLevel.into())
 }
 
-/// Counts of an answer that is held.
+/// Counts an answer that is held.
 async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts, QueryError> {
     let Some(first) = contexts.first() else { return Err(crate::error::BadQuery::NoLevel.into()) };
     let answer = collect_all(contexts).await?;
@@ -78,7 +78,7 @@ async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts, QueryError
     Ok(counts)
 }
 
-/// Counts of one level with edges or faces, of which one work unit is held at a time.
+/// Counts what one level with edges or faces has, of which one work unit is held at a time.
 async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.cache.level.level(), context.kind);
     let (mut seen_vertices, mut elements) = (SeenVertices::default(), 0);

@@ -7,7 +7,7 @@ use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ModelError, Objec
 use super::Context;
 use crate::error::QueryError;
 
-/// All rows of `batches`, in order.
+/// Joins all rows of `batches`, in order.
 pub(crate) fn join_batches(
     context: &Context,
     mut batches: Vec<Batch>,
@@ -161,7 +161,7 @@ pub(crate) fn columns_of<'a>(
     all.map(column).collect()
 }
 
-/// Bytes of a batch, about.
+/// Returns about how many bytes a batch has.
 pub(crate) fn weight(batch: &Batch) -> u64 {
     let fields = batch.fields().iter().map(|field| field.column.bytes().len());
     let elements = batch.elements().map_or(0, |elements| elements.rows().len() * 8);

@@ -298,7 +298,7 @@ impl Context {
         }
     }
 
-    /// Bytes of one vertex with its columns.
+    /// Returns the bytes of one vertex with its columns.
     pub(crate) fn row_bytes(&self) -> u64 {
         let value_bytes = |size: u64, width: u64| size.saturating_mul(width); // judged, not allocated
         let level = &self.cache.level;
@@ -317,7 +317,7 @@ impl Context {
         index_u32(self.cache.level.axes())
     }
 
-    /// What one work unit may hold.
+    /// Returns what one work unit may hold.
     pub(crate) fn unit_bytes(&self, purpose: Purpose) -> u64 {
         let budget = self.cache.level.store().budget().max_bytes();
         match purpose {
@@ -328,7 +328,7 @@ impl Context {
         }
     }
 
-    /// Whether cells stay with the handle.
+    /// Returns whether cells stay with the handle.
     pub(crate) fn caching(&self, bytes: u64) -> Caching {
         if self.query.uncached || self.reach.is_none() || bytes > MAX_CACHED_BYTES {
             Caching::Once
@@ -349,7 +349,7 @@ impl Context {
         }
     }
 
-    /// Whether `error` is a cell that is missing and may be; then it is noted.
+    /// Returns whether `error` is a cell that is missing and may be; then it is noted.
     fn allows(&self, error: &ModelError) -> bool {
         match (error.class(), error.array(), error.chunk()) {
             (Class::NotFound, Some(array), Some(chunk)) if self.query.allow_missing => {
@@ -396,7 +396,7 @@ impl Context {
     }
 }
 
-/// The box whose chunks are looked into for what is in `bbox`.
+/// Returns the box whose chunks are looked into for what is in `bbox`.
 ///
 /// Some writers put the vertices of coarse levels into the chunk of one of the points that they stand for: up
 /// to a bin away. There the box is wider by that; chunks are few. In the full data a vertex outside its chunk
@@ -409,7 +409,7 @@ fn widen_for_bins(cache: &LevelCache, bbox: &BoundingBox) -> Result<BoundingBox,
     BoundingBox::new(&low, &high)
 }
 
-/// What can matter of a question with such a region, where conditions leave only rows within `bounds`.
+/// Returns what can matter of a question with such a region, where conditions leave only rows within `bounds`.
 ///
 /// Chunks must meet the region and the bounds, each by itself: in the mode for whole cells, what is in
 /// the answer need not lie in both.

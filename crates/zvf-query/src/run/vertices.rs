@@ -45,7 +45,7 @@ impl Chunk {
         check_end(&self.key, self.runs.end(), rows)
     }
 
-    /// All its rows that can matter, as pieces of chunk `cell`.
+    /// Returns all its rows that can matter, as pieces of chunk `cell`.
     fn pieces(&self, cell: u32) -> Pieces {
         let mut pieces = Pieces::default();
         for run in &self.runs.list {
@@ -136,7 +136,7 @@ impl Context {
         self.join_columns(batch, &keys, &pieces.list, None).await
     }
 
-    /// The chunks at `places` with the rows of them that can matter.
+    /// Returns the chunks at `places` with the rows of them that can matter.
     pub(crate) async fn read_runs(&self, places: &[u32]) -> Result<Vec<Chunk>, QueryError> {
         let keys = self.keys(places);
         let level = &self.cache.level;
@@ -174,7 +174,7 @@ impl Context {
         }
     }
 
-    /// Whether the fragments of a chunk are its bins, where there are as many: only in the full data of
+    /// Returns whether the fragments of a chunk are its bins, where there are as many: only in the full data of
     /// points without objects.
     fn fragments_are_bins(&self) -> bool {
         let meta = self.cache.level.node().meta();

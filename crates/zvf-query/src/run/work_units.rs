@@ -19,7 +19,7 @@ use crate::error::{BadQuery, QueryError};
 use crate::query::Order;
 use crate::select::candidates::all_chunks;
 
-/// The work units of a question.
+/// Returns the work units of a question.
 pub(crate) async fn work_units(
     context: &Context,
     purpose: Purpose,
@@ -43,7 +43,7 @@ pub(crate) async fn work_units(
 }
 
 impl Context {
-    /// Whether the answer is assembled object by object.
+    /// Returns whether the answer is assembled object by object.
     pub(super) fn goes_by_objects(&self) -> bool {
         if self.kind.has_links() || self.query.vertices_only {
             return false;
@@ -56,7 +56,7 @@ impl Context {
         }
     }
 
-    /// Whether only some objects are asked for.
+    /// Returns whether only some objects are asked for.
     pub(super) fn asks_for_objects(&self) -> bool {
         let named = self.query.objects.is_some() || self.query.groups.is_some();
         named || self.conditions.choose_objects()
@@ -83,7 +83,7 @@ impl Context {
         if self.query.links_of_chunks { all_chunks(&self.chunks).into() } else { chunks.into() }
     }
 
-    /// Parts of the work by the source of its cells, so that each element comes once.
+    /// Returns the parts of the work by the source of its cells, so that each element comes once.
     async fn split(
         &self,
         chunks: Vec<u32>,
@@ -127,7 +127,8 @@ impl Context {
         Ok(all.chunks(cells_per_unit).map(|works| WorkUnit::Several(works.to_vec())).collect())
     }
 
-    /// Whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first ones.
+    /// Returns whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first
+    /// ones.
     fn links_asked(&self, source: Option<&ChunkKey>) -> bool {
         if !self.query.links_of_chunks {
             return true;
@@ -296,8 +297,8 @@ impl Context {
         Ok(parts)
     }
 
-    /// How many of these objects are followed at once, so that the fragment indexes of their chunks fit in `max_bytes`: judged by
-    /// the first ones.
+    /// Returns how many of these objects are followed at once, so that the fragment indexes of their chunks fit in
+    /// `max_bytes`: judged by the first ones.
     async fn objects_at_once(
         &self,
         index: &ObjectIndex,
@@ -359,7 +360,7 @@ impl Context {
             && self.conditions.columns.is_empty()
     }
 
-    /// Bytes that a vertex and the elements at it take on their way into an answer.
+    /// Returns the bytes that a vertex and the elements at it take on their way into an answer.
     pub(super) fn element_row_bytes(&self) -> u64 {
         self.row_bytes().saturating_add(ELEMENT_OVERHEAD_BYTES) // judged, not allocated
     }
@@ -395,7 +396,7 @@ impl<'a> Reads<'a> {
         Ok(Self { chunks, row_bytes, of_chunks: HashMap::new() })
     }
 
-    /// What one more object takes.
+    /// Returns what one more object takes.
     fn add(&mut self, object: &ObjectRuns) -> u64 {
         let mut bytes = 0_u64;
         for run in &object.runs {
@@ -414,12 +415,12 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// The sum of what fragment indexes claim, which may be any number; compared with caps only.
+/// Returns the sum of what fragment indexes claim, which may be any number; compared with caps only.
 fn total(claims: impl Iterator<Item = u64>) -> u64 {
     claims.fold(0, u64::saturating_add)
 }
 
-/// `all` in parts of at most so many bytes, or of one, each with its bytes.
+/// Returns `all` in parts of at most so many bytes, or of one, each with its bytes.
 fn groups<T>(
     all: &[T],
     bytes: impl Iterator<Item = u64>,
@@ -441,7 +442,7 @@ fn groups<T>(
     parts.into_iter().zip(ends).filter_map(part)
 }
 
-/// Some work as one.
+/// Returns some work as one.
 fn merge_work(works: &[Work]) -> Work {
     let mut all = Work::default();
     for work in works {

@@ -9,12 +9,12 @@ use zvf_format::num::{index_u32, to_u64};
 use zvf_model::Bounds;
 use zvf_store::KeyTable;
 
-/// A box as the grid has it.
+/// Returns a box as the grid has it.
 pub(crate) fn bounding_box(bounds: &Bounds) -> Result<BoundingBox, FormatError> {
     BoundingBox::new(bounds.low(), bounds.high())
 }
 
-/// The chunks in which a position of the box can lie.
+/// Returns the chunks in which a position of the box can lie.
 pub(crate) fn chunk_range_of_box(
     shape: &ChunkShape,
     bins: Option<&Bins>,
@@ -26,7 +26,7 @@ pub(crate) fn chunk_range_of_box(
     }
 }
 
-/// The places in `table` of its keys in `range`, ascending. Where keys have one component more, it is the
+/// Returns the places in `table` of its keys in `range`, ascending. Where keys have one component more, it is the
 /// bin of an attribute, and may be any.
 pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
     let count = range.count();

@@ -61,7 +61,7 @@ impl Runs {
         }
     }
 
-    /// The row behind the last one that is named.
+    /// Returns the row behind the last one that is named.
     pub(crate) fn end(&self) -> u64 {
         self.list.iter().map(|run| u64::from(run.end())).max().unwrap_or(0)
     }
@@ -93,8 +93,8 @@ pub(crate) fn check_extent(extent: u64) -> Result<(), QueryError> {
 /// The subject of the error about a fragment with rows that its chunk does not have.
 pub(crate) const ROWS_END: &str = "end of the rows of a fragment";
 
-/// The rows of all fragments of a chunk, which have this extent, or of those whose bin is in `bins`. With `with_fragments`, runs
-/// have the number of their fragment.
+/// Returns the rows of all fragments of a chunk, which have this extent, or of those whose bin is in `bins`. With
+/// `with_fragments`, runs have the number of their fragment.
 ///
 /// # Errors
 ///

@@ -18,7 +18,7 @@ impl Context {
         })
     }
 
-    /// Whether every link that the level has could be found: a backend that cannot list shows near ones
+    /// Returns whether every link that the level has could be found: a backend that cannot list shows near ones
     /// only.
     pub(in crate::run) async fn all_links(&self) -> Result<bool, QueryError> {
         if !self.kind.has_links() {
@@ -105,7 +105,7 @@ impl Context {
     }
 }
 
-/// The sources of cells with these offsets whose chunks reach `range`; `None` when they are more than
+/// Returns the sources of cells with these offsets whose chunks reach `range`; `None` when they are more than
 /// there are cells.
 fn sources(
     range: &zvf_format::grid::ChunkRange,
