@@ -38,7 +38,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Vertices of `kind` and nothing else.
+    /// Creates a batch of vertices of `kind` and nothing else.
     #[must_use]
     pub const fn new(kind: Kind, positions: Column) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Batch {
         }
     }
 
-    /// The same with one more attribute of the vertices.
+    /// Returns the same with one more attribute of the vertices.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Batch {
         Ok(self)
     }
 
-    /// The same with the object that each vertex belongs to.
+    /// Returns the same with the object that each vertex belongs to.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Batch {
         Ok(Self { vertex_objects: Some(objects), ..self })
     }
 
-    /// The same divided into parts.
+    /// Returns the same divided into parts.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Batch {
         Ok(Self { parts, ..self })
     }
 
-    /// The same with edges or faces.
+    /// Returns the same with edges or faces.
     ///
     /// # Errors
     ///
@@ -94,55 +94,55 @@ impl Batch {
         }
     }
 
-    /// What the geometry is.
+    /// Returns what the geometry is.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The number of vertices.
+    /// Returns the number of vertices.
     #[must_use]
     pub fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Whether there is no vertex.
+    /// Returns whether there is no vertex.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
-    /// Where the vertices are, in the type they are stored in.
+    /// Returns where the vertices are, in the type they are stored in.
     #[must_use]
     pub const fn positions(&self) -> &Column {
         &self.positions
     }
 
-    /// The attributes of the vertices.
+    /// Returns the attributes of the vertices.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// The attribute of the vertices with that name.
+    /// Returns the attribute of the vertices with that name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| *field.name == *name)
     }
 
-    /// The object each vertex belongs to, when that was asked for.
+    /// Returns the object each vertex belongs to, when that was asked for.
     #[must_use]
     pub fn vertex_objects(&self) -> Option<&[Option<ObjectId>]> {
         self.vertex_objects.as_deref()
     }
 
-    /// The parts; none where the geometry has no such division.
+    /// Returns the parts; none where the geometry has no such division.
     #[must_use]
     pub const fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// The edges or faces, where the kind has them.
+    /// Returns the edges or faces, where the kind has them.
     #[must_use]
     pub const fn elements(&self) -> Option<&Elements> {
         self.elements.as_ref()
@@ -182,31 +182,31 @@ impl Parts {
         Ok(Self { offsets, objects })
     }
 
-    /// The number of parts.
+    /// Returns the number of parts.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Where each part starts, and where the last ends; empty without parts.
+    /// Returns where each part starts, and where the last ends; empty without parts.
     #[must_use]
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
     }
 
-    /// The object of each part.
+    /// Returns the object of each part.
     #[must_use]
     pub fn objects(&self) -> &[ObjectId] {
         &self.objects
     }
 
-    /// The parts in order.
+    /// Returns the parts in order.
     pub fn iter(&self) -> impl Iterator<Item = Part> {
         let ends = self.offsets.iter().skip(1);
         let rows = self.offsets.iter().zip(ends).map(|(start, end)| *start..*end);
@@ -223,7 +223,7 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// Elements of `width` vertices each.
+    /// Creates elements of `width` vertices each.
     ///
     /// # Errors
     ///
@@ -235,7 +235,7 @@ impl Elements {
         Ok(Self { width, rows, fields: Vec::new() })
     }
 
-    /// The same with one more attribute of the elements.
+    /// Returns the same with one more attribute of the elements.
     ///
     /// # Errors
     ///
@@ -246,36 +246,36 @@ impl Elements {
         Ok(self)
     }
 
-    /// How many vertices an element has.
+    /// Returns how many vertices an element has.
     #[must_use]
     pub const fn width(&self) -> usize {
         self.width
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rows.len().checked_div(self.width).unwrap_or(0)
+        self.rows.len() / self.width
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The vertices of all elements, one after the other.
+    /// Returns the vertices of all elements, one after the other.
     #[must_use]
     pub fn rows(&self) -> &[usize] {
         &self.rows
     }
 
-    /// The elements in order, each its vertices in order.
+    /// Returns the elements in order, each its vertices in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[usize]> {
         self.rows.chunks_exact(self.width)
     }
 
-    /// The attributes of the elements.
+    /// Returns the attributes of the elements.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields

@@ -27,7 +27,7 @@ impl Bounds {
     /// The largest number of axes a store can have.
     pub const MAX_AXES: usize = 8;
 
-    /// The box from `low` to `high`.
+    /// Creates the box from `low` to `high`.
     ///
     /// # Errors
     ///
@@ -55,37 +55,37 @@ impl Bounds {
         Ok(bounds)
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     #[must_use]
     pub const fn axes(&self) -> usize {
         self.axes
     }
 
-    /// The lower corner.
+    /// Returns the lower corner.
     #[must_use]
     pub fn low(&self) -> &[f64] {
         self.low.get(..self.axes).unwrap_or(&self.low)
     }
 
-    /// The upper corner.
+    /// Returns the upper corner.
     #[must_use]
     pub fn high(&self) -> &[f64] {
         self.high.get(..self.axes).unwrap_or(&self.high)
     }
 
-    /// Whether `point` is inside or on a face. A NaN coordinate is nowhere.
+    /// Returns whether `point` is inside or on a face. A NaN coordinate is nowhere.
     #[must_use]
     pub fn contains(&self, point: &[f64]) -> bool {
         self.sides(point).all(|(low, x, high)| low <= x && x <= high)
     }
 
-    /// Whether `point` is inside or on a lower face, so that boxes side by side share no point.
+    /// Returns whether `point` is inside or on a lower face, so that boxes side by side share no point.
     #[must_use]
     pub fn contains_half_open(&self, point: &[f64]) -> bool {
         self.sides(point).all(|(low, x, high)| low <= x && x < high)
     }
 
-    /// The box common to both, or `None` when they do not meet.
+    /// Returns the box common to both, or `None` when they do not meet.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let mut low = [0.0; Self::MAX_AXES];
@@ -100,7 +100,7 @@ impl Bounds {
         Self::new(low.get(..axes)?, high.get(..axes)?).ok()
     }
 
-    /// The smallest box around both; `None` when they differ in axes.
+    /// Returns the smallest box around both; `None` when they differ in axes.
     #[must_use]
     pub fn union(&self, other: &Self) -> Option<Self> {
         if self.axes != other.axes {

@@ -36,7 +36,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// The rows in `bytes`, turned to little-endian where `dtype` says they are not.
+    /// Creates a column of the rows in `bytes`, turned to little-endian where `dtype` says they are not.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Column {
         Ok(Self { dtype: Dtype { big_endian: false, ..dtype }, width, stride, bytes })
     }
 
-    /// A column without rows.
+    /// Creates a column without rows.
     ///
     /// # Errors
     ///
@@ -62,63 +62,64 @@ impl Column {
         Self::new(dtype, width, Bytes::new())
     }
 
-    /// The type of a value; never big-endian.
+    /// Returns the type of a value; never big-endian.
     #[must_use]
     pub const fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// How many values make a row.
+    /// Returns how many values make a row.
     #[must_use]
     pub const fn width(&self) -> u32 {
         self.width
     }
 
-    /// Bytes of one row.
+    /// Returns the bytes of one row.
     #[must_use]
     pub const fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len().checked_div(self.stride).unwrap_or(0)
+        self.bytes.len() / self.stride
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// All rows, little-endian, one after the other.
+    /// Returns all rows, little-endian, one after the other.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The bytes of row `i`, or nothing past the end.
+    /// Returns the bytes of row `i`, or nothing past the end.
     #[must_use]
     pub fn row(&self, i: usize) -> &[u8] {
-        let start = i.saturating_mul(self.stride);
+        let start = i.saturating_mul(self.stride); // past the end of any bytes
         self.bytes.get(start..start.saturating_add(self.stride)).unwrap_or(&[])
     }
 
-    /// The rows, as bytes.
+    /// Returns the rows, as bytes.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.bytes.chunks_exact(self.stride)
     }
 
-    /// The same rows from `rows.start` to `rows.end`, sharing the bytes; cut to what there is.
+    /// Returns the same rows from `rows.start` to `rows.end`, sharing the bytes; cut to what there is.
     #[must_use]
     pub fn slice(&self, rows: std::ops::Range<usize>) -> Self {
-        let end = rows.end.min(self.len()).saturating_mul(self.stride);
-        let start = rows.start.saturating_mul(self.stride).min(end);
-        Self { bytes: self.bytes.slice(start..end), ..self.clone() }
+        let end = rows.end.min(self.len());
+        let start = rows.start.min(end);
+        let bytes = self.bytes.slice(start * self.stride..end * self.stride);
+        Self { bytes, ..self.clone() }
     }
 
-    /// All values as a typed slice, when `T` is their type, this machine is little-endian and the
+    /// Returns all values as a typed slice, when `T` is their type, this machine is little-endian and the
     /// bytes happen to lie right in memory. [`Column::value`] always works.
     #[must_use]
     pub fn as_slice<T: NativeType>(&self) -> Option<&[T]> {
@@ -127,17 +128,17 @@ impl Column {
         if same && native { <[T]>::ref_from_bytes(&self.bytes).ok() } else { None }
     }
 
-    /// Value `c` of row `i`; [`Value::Null`] past the end.
+    /// Returns value `c` of row `i`; [`Value::Null`] past the end.
     #[must_use]
     pub fn value(&self, i: usize, c: usize) -> Value {
         let row = self.row(i);
         let size = self.stride / usize_from_u32(self.width);
-        let start = c.saturating_mul(size);
+        let start = c.saturating_mul(size); // past the end of any row
         row.get(start..start.saturating_add(size))
             .map_or(Value::Null, |bytes| decode(self.dtype, bytes))
     }
 
-    /// Value `c` of row `i` as a float, rounded where it is a large integer; `None` for text and past
+    /// Returns value `c` of row `i` as a float, rounded where it is a large integer; `None` for text and past
     /// the end.
     #[must_use]
     pub fn float(&self, i: usize, c: usize) -> Option<f64> {
@@ -165,19 +166,19 @@ pub struct ColumnBuilder {
 }
 
 impl ColumnBuilder {
-    /// An empty builder for rows of the type and width of `column`.
+    /// Creates an empty builder for rows of the type and width of `column`.
     #[must_use]
     pub fn like(column: &Column) -> Self {
         Self { like: column.slice(0..0), bytes: BytesMut::new() }
     }
 
-    /// The number of rows so far.
+    /// Returns the number of rows so far.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len().checked_div(self.like.stride).unwrap_or(0)
+        self.bytes.len() / self.like.stride
     }
 
-    /// Whether there is no row yet.
+    /// Returns whether there is no row yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -192,15 +193,16 @@ impl ColumnBuilder {
     /// not added.
     pub fn push_rows(&mut self, from: &Column, rows: std::ops::Range<usize>) {
         if (from.dtype, from.width) == (self.like.dtype, self.like.width) {
+            // Past the end of any bytes, and so cut.
             let end = rows.end.saturating_mul(from.stride).min(from.bytes.len());
             let start = rows.start.saturating_mul(from.stride).min(end);
-            self.bytes.extend_from_slice(from.bytes.get(start..end).unwrap_or(&[]));
+            self.bytes.extend_from_slice(&from.bytes[start..end]);
         }
     }
 
-    /// Adds one row of a column of the same type and width.
+    /// Adds one row of a column of the same type and width, if it has that row.
     pub fn push_row(&mut self, from: &Column, row: usize) {
-        self.push_rows(from, row..row.saturating_add(1));
+        self.push_rows(from, row..row.saturating_add(1)); // the last number is no row
     }
 
     /// Adds rows as little-endian bytes; what is not a whole number of rows is not added.
@@ -210,7 +212,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// The rows as a column.
+    /// Returns the rows as a column.
     #[must_use]
     pub fn finish(self) -> Column {
         Column { bytes: self.bytes.freeze(), ..self.like }
@@ -265,7 +267,7 @@ pub enum BadColumn {
     },
 }
 
-/// Bytes that are turned together: a code unit for text, the whole value otherwise.
+/// Returns how many bytes are turned together: a code unit for text, the whole value otherwise.
 const fn unit(dtype: Dtype, size: usize) -> usize {
     match dtype.kind {
         DtypeKind::Text => 4,
@@ -279,7 +281,7 @@ fn swap_units(bytes: &[u8], unit: usize) -> Bytes {
     swapped.into()
 }
 
-/// One little-endian value.
+/// Decodes one little-endian value.
 fn decode(dtype: Dtype, bytes: &[u8]) -> Value {
     match (dtype.kind, bytes) {
         (DtypeKind::Bool, [byte]) => Value::Bool(*byte != 0),
@@ -312,7 +314,7 @@ fn read_signed(bytes: &[u8]) -> i64 {
     i64::from_le_bytes(wide)
 }
 
-/// Text in UTF-32, without the zeros behind it; a code unit that is no character becomes U+FFFD.
+/// Decodes text in UTF-32, without the zeros behind it; a code unit that is no character becomes U+FFFD.
 fn text(bytes: &[u8]) -> String {
     let units = bytes.chunks_exact(4).map(read_unsigned);
     let chars = units.map(|unit| u32::try_from(unit).ok().and_then(char::from_u32));

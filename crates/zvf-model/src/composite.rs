@@ -37,7 +37,7 @@ pub struct ExtraGeometry {
 }
 
 impl LevelReader {
-    /// The geometries that the level holds beside its own, in the order they are listed.
+    /// Returns the geometries that the level holds beside its own, in the order they are listed.
     ///
     /// # Errors
     ///
@@ -72,13 +72,13 @@ impl LevelReader {
 }
 
 impl ExtraGeometry {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The chunks that have vertices, in numeric order.
+    /// Returns the chunks that have vertices, in numeric order.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl ExtraGeometry {
         Ok(self.vertices.presence().await?)
     }
 
-    /// All rows of the chunks `keys`, in their order.
+    /// Returns all rows of the chunks `keys`, in their order.
     ///
     /// Each answer has its own fault: a chunk that is absent, or no whole number of rows.
     #[boxed]
@@ -106,7 +106,7 @@ impl ExtraGeometry {
         positions.collect()
     }
 
-    /// The elements: each a row of numbers of vertices; `None` when it has none.
+    /// Returns the elements: each a row of numbers of vertices; `None` when it has none.
     ///
     /// # Errors
     ///

@@ -37,7 +37,7 @@ enum Fault {
 }
 
 impl ModelError {
-    /// Something that contradicts something else, or is not there.
+    /// Creates the error about something that contradicts something else, or is not there.
     #[must_use]
     pub fn refused(
         class: Class,
@@ -48,34 +48,34 @@ impl ModelError {
         Self::from(Fault::Refused { class, what, expected, found: found.into() })
     }
 
-    /// The same, in the array at `path`.
+    /// Returns the same, in the array at `path`.
     #[must_use]
     pub fn in_array(mut self, path: impl fmt::Display) -> Self {
         self.0.array.get_or_insert_with(|| path.to_string());
         self
     }
 
-    /// The same, in a chunk.
+    /// Returns the same, in a chunk.
     #[must_use]
     pub fn in_chunk(mut self, chunk: &ChunkKey) -> Self {
         self.0.chunk.get_or_insert(*chunk);
         self
     }
 
-    /// The same, met while following an object.
+    /// Returns the same, met while following an object.
     #[must_use]
     pub fn of_object(mut self, object: ObjectId) -> Self {
         self.0.object.get_or_insert(object);
         self
     }
 
-    /// The kind of fault, by its stable name.
+    /// Returns the kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class
     }
 
-    /// The array it is in, as a path below the root of the store.
+    /// Returns the array it is in, as a path below the root of the store.
     #[must_use]
     pub fn array(&self) -> Option<&str> {
         match (&self.0.array, &self.0.fault) {
@@ -85,37 +85,37 @@ impl ModelError {
         }
     }
 
-    /// The chunk it is in.
+    /// Returns the chunk it is in.
     #[must_use]
     pub fn chunk(&self) -> Option<&ChunkKey> {
         self.0.chunk.as_ref()
     }
 
-    /// The object that led there.
+    /// Returns the object that led there.
     #[must_use]
     pub fn object(&self) -> Option<ObjectId> {
         self.0.object
     }
 
-    /// What to do about it.
+    /// Returns what to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         self.diagnosis().hint
     }
 
-    /// What must be there, as a phrase, where that is known.
+    /// Returns what must be there, as a phrase, where that is known.
     #[must_use]
     pub fn expected(&self) -> Option<String> {
         self.diagnosis().expected.map(ToString::to_string)
     }
 
-    /// What is there instead, as a phrase, where that is known.
+    /// Returns what is there instead, as a phrase, where that is known.
     #[must_use]
     pub fn found(&self) -> Option<String> {
         self.diagnosis().found.map(ToString::to_string)
     }
 
-    /// The error of the store, when it is one.
+    /// Returns the error of the store, when it is one.
     #[must_use]
     pub fn as_store(&self) -> Option<&StoreError> {
         match &self.0.fault {
@@ -184,7 +184,7 @@ impl Diagnose for ModelError {
 }
 
 impl std::error::Error for ModelError {
-    /// The source of the error inside: `Display` shows that error already.
+    /// Returns the source of the error inside: `Display` shows that error already.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.fault {
             Fault::Store(error) => error.source(),

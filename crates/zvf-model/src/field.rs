@@ -35,25 +35,25 @@ pub struct Field {
 }
 
 impl Field {
-    /// A column of that name, and nothing else said about it.
+    /// Creates a column of that name, and nothing else said about it.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>, column: Column) -> Self {
         Self { name: name.into(), column, categories: None, unit: None, description: None }
     }
 
-    /// The same field, its values codes of `categories`.
+    /// Returns the same field, its values codes of `categories`.
     #[must_use]
     pub fn with_categories(self, categories: Categories) -> Self {
         Self { categories: Some(categories), ..self }
     }
 
-    /// The same field with other rows.
+    /// Returns the same field with other rows.
     #[must_use]
     pub fn with_column(&self, column: Column) -> Self {
         Self { column, ..self.clone() }
     }
 
-    /// Value `c` of row `i`, codes replaced by what they stand for.
+    /// Returns value `c` of row `i`, codes replaced by what they stand for.
     ///
     /// # Errors
     ///
@@ -80,19 +80,19 @@ impl Categories {
         Self { values: values.into(), missing }
     }
 
-    /// What the codes stand for, from 0.
+    /// Returns what the codes stand for, from 0.
     #[must_use]
     pub fn values(&self) -> &[Value] {
         &self.values
     }
 
-    /// The code that stands for nothing.
+    /// Returns the code that stands for nothing.
     #[must_use]
     pub const fn missing(&self) -> Option<i64> {
         self.missing
     }
 
-    /// What a stored code stands for; [`Value::Null`] where it stands for nothing.
+    /// Returns what a stored code stands for; [`Value::Null`] where it stands for nothing.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl Categories {
         category.ok_or(BadCode { code: number, categories: self.values.len() })
     }
 
-    /// Whether every code in `column` stands for something, or for a missing value.
+    /// Checks that every code in `column` stands for something, or for a missing value.
     ///
     /// # Errors
     ///

@@ -64,7 +64,7 @@ pub enum Members {
 }
 
 impl Members {
-    /// Whether `object` is one of them.
+    /// Returns whether `object` is one of them.
     #[must_use]
     pub fn contains(&self, object: ObjectId) -> bool {
         match self {
@@ -73,8 +73,8 @@ impl Members {
         }
     }
 
-    /// How many there are, repeated ones counted each time; a `u64`, because a range of a few bytes can stand for more than
-    /// memory holds.
+    /// Returns how many there are, repeated ones counted each time; a `u64`, because a range of a few bytes can stand for
+    /// more than memory holds.
     #[must_use]
     pub fn len(&self) -> u64 {
         match self {
@@ -84,7 +84,7 @@ impl Members {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -92,7 +92,7 @@ impl Members {
 }
 
 impl LevelReader {
-    /// The groups of the level; `None` when it has none.
+    /// Returns the groups of the level; `None` when it has none.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl LevelReader {
         self.enclosing_node().rows("groups").await?.map(Groups::new).transpose()
     }
 
-    /// The attribute of groups called `name`, by group; `None` when there is none.
+    /// Returns the attribute of groups called `name`, by group; `None` when there is none.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl LevelReader {
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
-    /// The names of the attributes of groups, and whether that is all of them.
+    /// Returns the names of the attributes of groups, and whether that is all of them.
     ///
     /// # Errors
     ///
@@ -131,31 +131,31 @@ impl Groups {
         Ok(Self { doc: Arc::new(doc), rows })
     }
 
-    /// The groups of parametric objects.
+    /// Returns the groups of parametric objects.
     pub(crate) async fn parametric(store: &Store) -> Result<Option<Self>, ModelError> {
         store.nodes().rows("parametric/groups").await?.map(Self::new).transpose()
     }
 
-    /// How many groups there are; a `u64`, because they are not in memory.
+    /// Returns how many groups there are; a `u64`, because they are not in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.doc.num_groups
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name of group `group`: its own, or one made of its number; `None` past the last.
+    /// Returns the name of group `group`: its own, or one made of its number; `None` past the last.
     #[must_use]
     pub fn name(&self, group: u64) -> Option<String> {
         let group = usize::try_from(group).ok().filter(|_| group < self.len())?;
         Some(self.doc.name(group))
     }
 
-    /// The first group called `name`; `group_<g>` is group g, unless that one has a name of its own.
+    /// Returns the first group called `name`; `group_<g>` is group g, unless that one has a name of its own.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<u64> {
         let named = self.doc.names.as_deref().unwrap_or_default();
@@ -167,7 +167,7 @@ impl Groups {
         listed.filter(|group| *group < self.len()).or_else(made)
     }
 
-    /// The members of `groups`, in that order.
+    /// Returns the members of `groups`, in that order.
     ///
     /// # Errors
     ///

@@ -45,7 +45,7 @@ impl Kind {
         Self::Mesh,
     ];
 
-    /// The token in `geometry_types`.
+    /// Returns the token in `geometry_types`.
     #[must_use]
     pub const fn token(self) -> &'static str {
         match self {
@@ -59,13 +59,13 @@ impl Kind {
         }
     }
 
-    /// Whether an object is a chain in which each vertex joins the one before it.
+    /// Returns whether an object is a chain in which each vertex joins the one before it.
     #[must_use]
     pub const fn is_chain(self) -> bool {
         matches!(self, Self::Line | Self::Polyline | Self::Streamline)
     }
 
-    /// Whether elements are stored as link records.
+    /// Returns whether elements are stored as link records.
     #[must_use]
     pub const fn has_links(self) -> bool {
         matches!(self, Self::Graph | Self::Skeleton | Self::Mesh)

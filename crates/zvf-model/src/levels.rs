@@ -54,7 +54,7 @@ pub struct LevelLink {
 }
 
 impl LevelReader {
-    /// The links to the level `delta` levels coarser (parents), or finer where it is negative (children),
+    /// Returns the links to the level `delta` levels coarser (parents), or finer where it is negative (children),
     /// whichever of the two directions is stored; `None` when neither is, or there is no such level.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl LevelReader {
         Ok(family.map(|family| LevelLinks { family, other, reversed: true }))
     }
 
-    /// The levels whose union is all that level `level` shows: itself, and the coarser ones it builds on
+    /// Returns the levels whose union is all that level `level` shows: itself, and the coarser ones it builds on
     /// for as long as each says that it only adds to the next.
     ///
     /// # Errors
@@ -103,27 +103,26 @@ impl LevelReader {
         if adds {
             let expected = Expected::Rule("a coarser level that it adds to");
             let error = ModelError::refused(Class::BadShape, "refinement", expected, "none");
-            let last = chain.last().map(|level| level.node().path().to_string());
-            return Err(error.in_array(last.unwrap_or_default()));
+            return Err(error.in_array(chain[chain.len() - 1].node().path()));
         }
         Ok(chain)
     }
 }
 
 impl LevelLinks {
-    /// The level at the other end.
+    /// Returns the level at the other end.
     #[must_use]
     pub fn other(&self) -> &LevelReader {
         &self.other
     }
 
-    /// The family they are stored in: this level's, or the other one's where only that is there.
+    /// Returns the family they are stored in: this level's, or the other one's where only that is there.
     #[must_use]
     pub fn family(&self) -> &LinkFamily {
         &self.family
     }
 
-    /// The links of the rows of `chunks` of this level, in the order of the family; a record of more than
+    /// Returns the links of the rows of `chunks` of this level, in the order of the family; a record of more than
     /// two endpoints gives one for each after the first.
     ///
     /// # Errors
@@ -141,8 +140,8 @@ impl LevelLinks {
             let mut places = Vec::new();
             for place in cells.in_order() {
                 let chunks = cells.chunks(place)?;
-                let mut near = if self.reversed { chunks.get(1..) } else { chunks.get(..1) };
-                if near.take().unwrap_or_default().iter().any(is_requested) {
+                let near = if self.reversed { chunks.get(1..) } else { chunks.get(..1) };
+                if near.into_iter().flatten().any(is_requested) {
                     places.push(place);
                 }
             }

@@ -66,7 +66,7 @@ pub struct Shape {
 }
 
 impl Parametric {
-    /// The parametric objects of `store`; `None` when it has none.
+    /// Opens the parametric objects of `store`; `None` when it has none.
     ///
     /// # Errors
     ///
@@ -80,13 +80,13 @@ impl Parametric {
         Ok(Some(Self { store: store.clone(), types, objects }))
     }
 
-    /// The types that the store declares.
+    /// Returns the types that the store declares.
     #[must_use]
     pub fn types(&self) -> &ParametricTypes {
         &self.types
     }
 
-    /// All shapes, in order.
+    /// Returns all shapes, in order.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl Parametric {
         shapes.collect()
     }
 
-    /// The groups of shapes; `None` when there are none.
+    /// Returns the groups of shapes; `None` when there are none.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Parametric {
         Groups::parametric(&self.store).await
     }
 
-    /// The attribute of shapes called `name`; `None` when there is none.
+    /// Returns the attribute of shapes called `name`; `None` when there is none.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Parametric {
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
-    /// The attribute of groups of shapes called `name`; `None` when there is none.
+    /// Returns the attribute of groups of shapes called `name`; `None` when there is none.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl Parametric {
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
-    /// The names of the attributes of shapes, and of their groups.
+    /// Returns the names of the attributes of shapes, and of their groups.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl Parametric {
         Ok([objects, self.store.nodes().children("parametric/group_attributes").await?])
     }
 
-    /// One name for each of `count` shapes; empty ones where the store has no names at all.
+    /// Returns one name for each of `count` shapes; empty ones where the store has no names at all.
     async fn names(&self, count: usize) -> Result<Vec<String>, ModelError> {
         let names = match self.store.nodes().group(NAMES).await {
             Ok(Some(_)) => self.joined_names().await?,
@@ -203,7 +203,7 @@ impl Parametric {
         Err(ModelError::refused(Class::CountMismatch, what, expected, names.len()).in_array(NAMES))
     }
 
-    /// Names as the oldest versions keep them.
+    /// Returns the names as the oldest versions keep them.
     async fn joined_names(&self) -> Result<Option<Vec<String>>, ModelError> {
         let Some(data) = self.store.nodes().dense("parametric/names/data").await? else {
             return Ok(None);
@@ -213,7 +213,7 @@ impl Parametric {
     }
 }
 
-/// The formats whose headers `store` keeps, and whether these are all.
+/// Returns the formats whose headers `store` keeps, and whether these are all.
 ///
 /// # Errors
 ///
@@ -223,7 +223,7 @@ pub async fn header_names(store: &Store) -> Result<Listing, ModelError> {
     Ok(store.nodes().children("headers").await?)
 }
 
-/// The header of `format` that `store` keeps, as it is; `None` when it keeps none.
+/// Returns the header of `format` that `store` keeps, as it is; `None` when it keeps none.
 ///
 /// # Errors
 ///

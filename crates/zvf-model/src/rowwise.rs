@@ -72,11 +72,11 @@ pub struct RowValues {
 }
 
 impl RowAttribute {
-    /// The attribute called `name` that `array` holds.
+    /// Creates the attribute called `name` that `array` holds.
     pub(crate) fn new(name: &str, array: DenseArray) -> Result<Self, ModelError> {
         let place = |error: ModelError| error.in_array(array.path());
         let doc = Doc::parse(array.attributes().clone()).map_err(|error| place(error.into()))?;
-        let columns = array.shape().get(1..).unwrap_or_default();
+        let columns = array.shape().get(1..).unwrap_or_default(); // of one axis: one value a row
         let width = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
         let width = width.and_then(|width| u32::try_from(width).ok()).ok_or_else(|| {
             let expected = Expected::AtMost(u32::MAX.into());
@@ -91,37 +91,37 @@ impl RowAttribute {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.inner.array.dtype()
     }
 
-    /// How many values a row has.
+    /// Returns how many values a row has.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.inner.width
     }
 
-    /// How many rows are stored, absent ones included; a `u64`, because they are not in memory.
+    /// Returns how many rows are stored, absent ones included; a `u64`, because they are not in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.inner.array.len()
     }
 
-    /// Whether no row is stored.
+    /// Returns whether no row is stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// `column` with what is known of the attribute.
+    /// Returns `column` with what is known of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {
         let Inner { name, unit, description, .. } = &*self.inner;
@@ -129,7 +129,7 @@ impl RowAttribute {
         Field { unit, description, ..Field::new(name.as_str(), column) }
     }
 
-    /// The values of the rows `range`, of which those past the end are absent.
+    /// Returns the values of the rows `range`, of which those past the end are absent.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl RowAttribute {
         self.values(bytes, &present, mask)
     }
 
-    /// The values of `rows`, in that order; those past the end are absent.
+    /// Returns the values of `rows`, in that order; those past the end are absent.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ impl RowAttribute {
         Ok(mask.get_or_try_init(|| self.inner.array.present_mask()).await?.as_ref())
     }
 
-    /// The values of `rows`, where `bytes` are those that are stored.
+    /// Returns the values of `rows`, where `bytes` are those that are stored.
     fn values(
         &self,
         bytes: Bytes,
@@ -208,38 +208,38 @@ impl RowAttribute {
 }
 
 impl RowValues {
-    /// The values in `column`; the rows `absent` of it, ascending, mean nothing.
+    /// Creates the values in `column`; the rows `absent` of it, ascending, mean nothing.
     #[must_use]
     pub const fn new(column: Column, absent: Vec<usize>) -> Self {
         Self { column, absent }
     }
 
-    /// The values as stored: absent rows hold what stands for absence.
+    /// Returns the values as stored: absent rows hold what stands for absence.
     #[must_use]
     pub const fn column(&self) -> &Column {
         &self.column
     }
 
-    /// The rows that are absent, ascending.
+    /// Returns the rows that are absent, ascending.
     #[must_use]
     pub fn absent(&self) -> &[usize] {
         &self.absent
     }
 
-    /// Whether row `i` has values.
+    /// Returns whether row `i` has values.
     #[must_use]
     pub fn is_present(&self, i: usize) -> bool {
         i < self.column.len() && self.absent.binary_search(&i).is_err()
     }
 
-    /// Value `c` of row `i`; [`Value::Null`] where it is absent.
+    /// Returns value `c` of row `i`; [`Value::Null`] where it is absent.
     #[must_use]
     pub fn value(&self, i: usize, c: usize) -> Value {
         if self.is_present(i) { self.column.value(i, c) } else { Value::Null }
     }
 }
 
-/// Whether every item of a row is the fill value; every NaN is the same.
+/// Returns whether every item of a row is the fill value; every NaN is the same.
 fn is_fill(dtype: Dtype, row: &[u8], fill: &[u8]) -> bool {
     let nan = |item: &[u8]| is_nan(dtype, item);
     row.chunks_exact(fill.len().max(1)).all(|item| item == fill || (nan(fill) && nan(item)))

@@ -84,7 +84,7 @@ pub struct StoredLink {
 }
 
 impl LevelReader {
-    /// The edges from the rows of `chunks` to their parents, in the order of chunks and their fragments; a
+    /// Returns the edges from the rows of `chunks` to their parents, in the order of chunks and their fragments; a
     /// row that several fragments name has its edges once for each.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl LevelReader {
         Ok(edges)
     }
 
-    /// The parents that records name, for children in `chunks`.
+    /// Returns the parents that records name, for children in `chunks`.
     async fn explicit_parents(&self, chunks: &[ChunkKey]) -> Result<Explicit, ModelError> {
         let mut explicit = Explicit::default();
         let Some(family) = self.links(Delta::SAME).await? else { return Ok(explicit) };
@@ -129,7 +129,7 @@ impl LevelReader {
         Ok(explicit)
     }
 
-    /// The first row of each fragment of the chunks that `pairs` end in.
+    /// Returns the first row of each fragment of the chunks that `pairs` end in.
     async fn first_rows(&self, pairs: &[Pair]) -> Result<HashSet<VertexRow>, ModelError> {
         let mut chunks: Vec<ChunkKey> =
             pairs.iter().flat_map(|pair| pair.ends.map(|end| end.chunk)).collect();
@@ -160,7 +160,7 @@ struct Pair {
     at: StoredLink,
 }
 
-/// The records of pairs that have an end in a chunk that is wanted.
+/// Returns the records of pairs that have an end in a chunk that is wanted.
 async fn pairs_touching(
     family: &LinkFamily,
     is_requested: impl Fn(&ChunkKey) -> bool,
@@ -182,7 +182,7 @@ async fn pairs_touching(
     Ok(pairs)
 }
 
-/// The cells of `segment` that name a chunk that is wanted, each with its place.
+/// Returns the cells of `segment` that name a chunk that is wanted, each with its place.
 async fn records_touching(
     segment: &LinkSegment,
     is_requested: impl Fn(&ChunkKey) -> bool,

@@ -35,7 +35,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// How this value stands to `other`; `None` when they cannot be compared.
+    /// Returns how this value stands to `other`; `None` when they cannot be compared.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {

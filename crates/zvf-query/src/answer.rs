@@ -25,7 +25,7 @@ pub struct Answer {
     pub complete: bool,
     /// Whether the limit truncated the answer.
     pub truncated: bool,
-    /// Cells that are listed and not there.
+    /// Cells that are listed and not there, by level, array and chunk.
     pub missing: Vec<Missing>,
     /// Objects of the query that do not exist.
     pub unknown_objects: Vec<ObjectId>,
@@ -53,7 +53,7 @@ pub struct Counts {
     pub complete: bool,
     /// As [`Answer::truncated`].
     pub truncated: bool,
-    /// Cells that are listed and not there.
+    /// As [`Answer::missing`].
     pub missing: Vec<Missing>,
     /// Objects of the query that do not exist.
     pub unknown_objects: Vec<ObjectId>,
@@ -124,7 +124,7 @@ impl AttributeStatistics {
         Self { scope, name: name.to_owned(), dtype, components }
     }
 
-    /// One summary of all values, whatever their place in a row.
+    /// Returns one summary of all values, whatever their place in a row.
     #[must_use]
     pub fn total(&self) -> Summary {
         let mut total = Summary::default();
@@ -156,7 +156,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The mean; `None` of text, and where there is no value. True counts as 1.
+    /// Returns the mean; `None` of text, and where there is no value. True counts as 1.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0 && !self.is_text).then_some(self.mean)

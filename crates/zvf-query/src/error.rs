@@ -28,7 +28,7 @@ enum Fault {
 }
 
 impl QueryError {
-    /// More than a cap allows.
+    /// Returns the error about more than a cap allows.
     pub(crate) fn limit(what: &'static str, cap: u64, found: u64) -> Self {
         let expected = Expected::AtMost(cap.into());
         ModelError::refused(Class::LimitExceeded, what, expected, found).into()
@@ -47,7 +47,7 @@ impl QueryError {
         ModelError::from(error).into()
     }
 
-    /// The kind of fault, by its stable name.
+    /// Returns the kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class
@@ -70,7 +70,7 @@ impl QueryError {
         }
     }
 
-    /// Why the question makes no sense, when that is the fault.
+    /// Returns why the question makes no sense, when that is the fault.
     #[must_use]
     pub fn bad_query(&self) -> Option<&BadQuery> {
         match &*self.0 {
@@ -79,7 +79,7 @@ impl QueryError {
         }
     }
 
-    /// The fault of the level or the store, when it is one.
+    /// Returns the fault of the level or the store, when it is one.
     #[must_use]
     pub fn model(&self) -> Option<&ModelError> {
         match &*self.0 {

@@ -51,7 +51,7 @@ impl LevelCache {
         Ok(found.await?)
     }
 
-    /// The kind that the level is read as: points, where the store names none.
+    /// Returns the kind that the level is read as: points, where the store names none.
     pub(crate) fn kind(&self, asked: Option<Kind>) -> Result<Kind, BadQuery> {
         let first = self.level.kinds().first().copied().unwrap_or(Kind::PointCloud);
         match asked {
@@ -61,7 +61,7 @@ impl LevelCache {
         }
     }
 
-    /// The attribute of vertices called `name`; `near` is a chunk that will be read.
+    /// Returns the attribute of vertices called `name`; `near` is a chunk that will be read.
     pub(crate) async fn vertex_attribute(
         &self,
         name: &str,
@@ -77,14 +77,14 @@ impl LevelCache {
         Ok(insert_found(&self.attributes, name, found))
     }
 
-    /// The number of the axis called `name`.
+    /// Returns the number of the axis called `name`.
     pub(crate) fn axis(&self, name: &str) -> Option<u32> {
         let axes = self.level.store().root().axes().iter();
         let mut named = (0..).zip(axes.take(self.level.axes()));
         named.find_map(|(number, axis)| (axis.name == name).then_some(number))
     }
 
-    /// The same; an error where it is not there.
+    /// Returns the same; an error where it is not there.
     pub(crate) async fn required_vertex_attribute(
         &self,
         name: &str,
@@ -96,7 +96,7 @@ impl LevelCache {
         }
     }
 
-    /// The attribute of fragments called `name`.
+    /// Returns the attribute of fragments called `name`.
     pub(crate) async fn fragment_attribute(
         &self,
         name: &str,
@@ -110,7 +110,7 @@ impl LevelCache {
         }
     }
 
-    /// The attribute of objects called `name`.
+    /// Returns the attribute of objects called `name`.
     pub(crate) async fn object_attribute(&self, name: &str) -> Result<RowAttribute, QueryError> {
         if let Some(cached) = find_cached(&self.object_attribute, name) {
             return Ok(cached);
@@ -124,7 +124,7 @@ impl LevelCache {
         }
     }
 
-    /// The attribute called `name` of the links of a level.
+    /// Returns the attribute called `name` of the links of a level.
     pub(crate) async fn link_attribute(
         &self,
         family: &LinkFamily,
@@ -136,7 +136,7 @@ impl LevelCache {
         Ok(insert_found(&self.link_attribute, name, family.attribute(name).await?))
     }
 
-    /// The same; an error where it is not there.
+    /// Returns the same; an error where it is not there.
     pub(crate) async fn required_link_attribute(
         &self,
         family: Option<&LinkFamily>,
@@ -155,7 +155,7 @@ impl LevelCache {
         }
     }
 
-    /// The names of the attributes of vertices.
+    /// Returns the names of the attributes of vertices.
     pub(crate) async fn names(&self) -> Result<Arc<[String]>, QueryError> {
         let lock_names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = lock_names().clone();

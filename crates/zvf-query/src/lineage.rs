@@ -17,7 +17,7 @@ use crate::Reader;
 use crate::error::{BadQuery, QueryError};
 
 impl Reader {
-    /// For each of `rows` of level `from` the rows of level `to` that stand for it, or that it stands for
+    /// Returns for each of `rows` of level `from` the rows of level `to` that stand for it, or that it stands for
     /// where that one is finer; by chunk and row. `None` when the store does not say.
     ///
     /// ```
@@ -47,7 +47,7 @@ impl Reader {
         self.related_of_kind(None, from, to, rows).await
     }
 
-    /// The same for rows of one kind of geometry, where the store holds several; of the first without.
+    /// Returns the same for rows of one kind of geometry, where the store holds several; of the first without.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Reader {
         Ok(Some(links))
     }
 
-    /// Where the vertices of an object are stored, in the order of the object: among those of its kind.
+    /// Returns where the vertices of an object are stored, in the order of the object: among those of its kind.
     ///
     /// # Errors
     ///
@@ -110,9 +110,9 @@ impl Reader {
             let (chunk, view) = (*fragments.chunk(), fragments.view()?);
             let Some(fragment) = view.get(run.fragment) else { continue };
             let fragment_rows = fragment.rows_within(view.extent())?;
-            if rows.len() > MAX_OBJECT_ROWS {
-                let what = "rows of an object";
-                return Err(QueryError::limit(what, to_u64(MAX_OBJECT_ROWS), to_u64(rows.len())));
+            let found = to_u64(rows.len()).saturating_add(fragment.len()); // compared with the cap
+            if found > MAX_OBJECT_ROWS {
+                return Err(QueryError::limit("rows of an object", MAX_OBJECT_ROWS, found));
             }
             rows.extend(fragment_rows.map(|row| VertexRow { chunk, row }));
         }
@@ -159,7 +159,7 @@ impl Reader {
         }
     }
 
-    /// Links that lead all the way.
+    /// Returns the links that lead all the way.
     async fn follow_links(
         &self,
         kind: Option<Kind>,
@@ -178,7 +178,7 @@ impl Reader {
         Ok(Some(links))
     }
 
-    /// Links from level to level, joined.
+    /// Returns the links from level to level, joined.
     async fn follow_levels(
         &self,
         kind: Option<Kind>,
@@ -217,7 +217,7 @@ impl Reader {
 }
 
 /// Rows of one object that are listed.
-const MAX_OBJECT_ROWS: usize = 100_000_000;
+const MAX_OBJECT_ROWS: u64 = 100_000_000;
 /// Levels that links can lead over, by the type of their distance.
 const MAX_LEVEL_DISTANCE: u64 = 1 << 31;
 

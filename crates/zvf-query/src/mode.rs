@@ -25,7 +25,7 @@ impl Mode {
     pub const ALL: &'static [Self] =
         &[Self::Inside, Self::Touch, Self::Clip, Self::Crop, Self::Cells];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

@@ -75,7 +75,7 @@ pub struct Query {
 pub const LOCATION_FIELD: &str = "zvf.place";
 
 impl Query {
-    /// Everything, at full resolution.
+    /// Asks for everything, at full resolution.
     #[must_use]
     pub fn all() -> Self {
         Self::default()
@@ -87,32 +87,32 @@ impl Query {
         Self::all().in_region(bounds)
     }
 
-    /// Only what lies in `region`, as the [mode](Self::mode) says.
+    /// Asks only for what lies in `region`, as the [mode](Self::mode) says.
     #[must_use]
     pub fn in_region(self, region: impl Into<Region>) -> Self {
         Self { region: Some(region.into()), ..self }
     }
 
-    /// The relation of geometry to the region, and which part of it is returned.
+    /// Sets the relation of geometry to the region, and which part of it is returned.
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
         Self { mode: Some(mode), ..self }
     }
 
-    /// Only these objects, in this order; one that is named twice comes twice.
+    /// Asks only for these objects, in this order; one that is named twice comes twice.
     #[must_use]
     pub fn of_objects(self, ids: impl IntoIterator<Item = ObjectId>) -> Self {
         Self { objects: Some(ids.into_iter().collect()), ..self }
     }
 
-    /// Only objects that are in at least one of these groups. Together with objects: those of them that
+    /// Asks only for objects that are in at least one of these groups. Together with objects: those of them that
     /// are.
     #[must_use]
     pub fn in_groups(self, groups: impl IntoIterator<Item = u64>) -> Self {
         Self { groups: Some(groups.into_iter().collect()), ..self }
     }
 
-    /// Only what `predicate` holds for; a second one must hold as well.
+    /// Asks only for what `predicate` holds for; a second one must hold as well.
     #[must_use]
     pub fn filter(self, predicate: Predicate) -> Self {
         let predicate = match self.predicate {
@@ -140,19 +140,19 @@ impl Query {
         Self { kind: Some(kind), ..self }
     }
 
-    /// The attributes that are returned.
+    /// Sets the attributes that are returned.
     #[must_use]
     pub fn columns(self, columns: Columns) -> Self {
         Self { columns, ..self }
     }
 
-    /// In which order the answer is.
+    /// Sets the order of the answer.
     #[must_use]
     pub fn order(self, order: Order) -> Self {
         Self { order: Some(order), ..self }
     }
 
-    /// At most so many vertices; an object or element is never cut for it.
+    /// Asks for at most so many vertices; an object or element is never cut for it.
     #[must_use]
     pub fn limit(self, vertices: u64) -> Self {
         Self { limit: Some(self.limit.map_or(vertices, |limit| limit.min(vertices))), ..self }
@@ -172,7 +172,7 @@ impl Query {
         Self { max_bytes: Some(self.max_bytes.map_or(bytes, |max| max.min(bytes))), ..self }
     }
 
-    /// How ids of objects that do not exist are handled.
+    /// Sets how ids of objects that do not exist are handled.
     #[must_use]
     pub fn unknown_ids(self, unknown: UnknownIds) -> Self {
         Self { unknown_ids: unknown, ..self }
@@ -212,8 +212,8 @@ impl Query {
         Self { places: true, ..self }
     }
 
-    /// The stored vertices alone, each once, as if the geometry were points: chunk by chunk in the order of their keys,
-    /// without objects as parts and without edges or faces. A region leaves those inside.
+    /// Asks for the stored vertices alone, each once, as if the geometry were points: chunk by chunk in the order of their
+    /// keys, without objects as parts and without edges or faces. A region leaves those inside.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -232,8 +232,8 @@ impl Query {
         Self { vertices_only: true, ..self }
     }
 
-    /// The stored vertices of some chunks: of those whose keys are not below `first` and below `end`, in numeric order,
-    /// without a bound where it is `None`. For queries that are divided between machines: ranges that cover all
+    /// Asks for the stored vertices of some chunks: of those whose keys are not below `first` and below `end`, in numeric
+    /// order, without a bound where it is `None`. For queries that are divided between machines: ranges that cover all
     /// keys give what [`vertices_only`](Self::vertices_only) gives. [`Reader::chunks`](crate::Reader::chunks)
     /// says which keys there are.
     ///
@@ -258,10 +258,10 @@ impl Query {
         Self { vertices_only: true, chunks: (first, end), ..self }
     }
 
-    /// The elements whose links are stored with some chunks: keys are not below `first` and below `end`, in numeric order,
-    /// without a bound where it is `None`. For queries that are divided between machines: of ranges that cover all keys
-    /// each element is in one answer, with the vertices that it joins; vertices of other chunks may be in several. For graphs,
-    /// skeletons and meshes: other kinds of geometry have no links of their own.
+    /// Asks for the elements whose links are stored with some chunks: keys are not below `first` and below `end`, in
+    /// numeric order, without a bound where it is `None`. For queries that are divided between machines: of ranges that
+    /// cover all keys each element is in one answer, with the vertices that it joins; vertices of other chunks may be in
+    /// several. For graphs, skeletons and meshes: other kinds of geometry have no links of their own.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -300,121 +300,121 @@ impl Query {
         Self { uncached: true, ..self }
     }
 
-    /// The region asked about.
+    /// Returns the region asked about.
     #[must_use]
     pub const fn region(&self) -> Option<&Region> {
         self.region.as_ref()
     }
 
-    /// The rule by which the level is chosen.
+    /// Returns the rule by which the level is chosen.
     #[must_use]
     pub const fn level_rule(&self) -> &LevelRule {
         &self.level
     }
 
-    /// The kind of geometry; by default the first one of the store.
+    /// Returns the kind of geometry; by default the first one of the store.
     #[must_use]
     pub const fn kind(&self) -> Option<Kind> {
         self.kind
     }
 
-    /// The selected objects, in the order of the answer; `None` selects all.
+    /// Returns the selected objects, in the order of the answer; `None` selects all.
     #[must_use]
     pub fn object_ids(&self) -> Option<&[ObjectId]> {
         self.objects.as_deref()
     }
 
-    /// The selected groups, by their numbers; `None` selects all objects.
+    /// Returns the selected groups, by their numbers; `None` selects all objects.
     #[must_use]
     pub fn group_numbers(&self) -> Option<&[u64]> {
         self.groups.as_deref()
     }
 
-    /// The conditions on values.
+    /// Returns the conditions on values.
     #[must_use]
     pub const fn predicate(&self) -> Option<&Predicate> {
         self.predicate.as_ref()
     }
 
-    /// The attributes that are returned.
+    /// Returns the attributes that are returned.
     #[must_use]
     pub const fn column_choice(&self) -> &Columns {
         &self.columns
     }
 
-    /// The order of the answer; by default that of the kind.
+    /// Returns the order of the answer; by default that of the kind.
     #[must_use]
     pub const fn row_order(&self) -> Option<Order> {
         self.order
     }
 
-    /// The most vertices that the answer may have.
+    /// Returns the most vertices that the answer may have.
     #[must_use]
     pub const fn max_vertices(&self) -> Option<u64> {
         self.limit
     }
 
-    /// The most bytes that the answer may have, where that was lowered.
+    /// Returns the most bytes that the answer may have, where that was lowered.
     #[must_use]
     pub const fn max_bytes(&self) -> Option<u64> {
         self.max_bytes
     }
 
-    /// How ids of objects that do not exist are handled.
+    /// Returns how ids of objects that do not exist are handled.
     #[must_use]
     pub const fn unknown_id_rule(&self) -> UnknownIds {
         self.unknown_ids
     }
 
-    /// Whether listed cells that are missing are skipped.
+    /// Returns whether listed cells that are missing are skipped.
     #[must_use]
     pub const fn allows_missing(&self) -> bool {
         self.allow_missing
     }
 
-    /// Whether the answer has the ids of the objects of its vertices.
+    /// Returns whether the answer has the ids of the objects of its vertices.
     #[must_use]
     pub const fn has_owners(&self) -> bool {
         self.owners
     }
 
-    /// Whether the answer has the places of its vertices.
+    /// Returns whether the answer has the places of its vertices.
     #[must_use]
     pub const fn has_places(&self) -> bool {
         self.places
     }
 
-    /// Whether the answer has vertices only, each stored one once.
+    /// Returns whether the answer has vertices only, each stored one once.
     #[must_use]
     pub const fn is_vertices_only(&self) -> bool {
         self.vertices_only
     }
 
-    /// The keys of the chunks asked about: the first, and the one before which they end.
+    /// Returns the keys of the chunks asked about: the first, and the one before which they end.
     #[must_use]
     pub const fn chunk_range(&self) -> (Option<&ChunkKey>, Option<&ChunkKey>) {
         (self.chunks.0.as_ref(), self.chunks.1.as_ref())
     }
 
-    /// Whether only links that are stored with the chunks of [`chunk_range`](Self::chunk_range) are selected.
+    /// Returns whether only links that are stored with the chunks of [`chunk_range`](Self::chunk_range) are selected.
     #[must_use]
     pub const fn has_links_of_chunks(&self) -> bool {
         self.links_of_chunks
     }
 
-    /// Whether the levels that this level adds to are skipped.
+    /// Returns whether the levels that this level adds to are skipped.
     #[must_use]
     pub const fn is_own_level_only(&self) -> bool {
         self.own_level_only
     }
 
-    /// Whether cells are read without caching.
+    /// Returns whether cells are read without caching.
     #[must_use]
     pub const fn is_uncached(&self) -> bool {
         self.uncached
     }
 
-    /// The mode for a kind of geometry: the one set, or the kind's own.
+    /// Returns the mode for a kind of geometry: the one set, or the kind's own.
     #[must_use]
     pub fn mode_for(&self, kind: Kind) -> Mode {
         self.mode.unwrap_or(if kind == Kind::PointCloud { Mode::Inside } else { Mode::Touch })

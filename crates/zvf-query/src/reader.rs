@@ -35,19 +35,19 @@ pub struct Reader {
 type Levels = BTreeMap<(LevelId, Option<Kind>), Arc<LevelCache>>;
 
 impl Reader {
-    /// A reader of `store`. Nothing is read yet.
+    /// Creates a reader of `store`. Nothing is read yet.
     #[must_use]
     pub fn new(store: Store) -> Self {
         Self { store, levels: Arc::default() }
     }
 
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub const fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Level `level`, opened once.
+    /// Returns level `level`, opened once.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Reader {
         Ok(self.level_cache(level, None).await?.level.clone())
     }
 
-    /// The geometry of `kind` of level `level`, opened once.
+    /// Returns the geometry of `kind` of level `level`, opened once.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Reader {
         Ok(cache.level.clone())
     }
 
-    /// The kind of the object `id`, where level `level` holds several kinds and one of them has it.
+    /// Returns the kind of the object `id`, where level `level` holds several kinds and one of them has it.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Reader {
         Ok(plan)
     }
 
-    /// The chunks that `query` can read vertices of, in the order of their keys; of several levels that make up one
+    /// Returns the chunks that `query` can read vertices of, in the order of their keys; of several levels that make up one
     /// answer, each key once. Rows are not looked at.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl Reader {
         Ok(chunks)
     }
 
-    /// The answer to `query`, all of it.
+    /// Returns the answer to `query`, all of it.
     ///
     /// # Errors
     ///
@@ -153,8 +153,9 @@ impl Reader {
         Ok(answer)
     }
 
-    /// The answer to `query` in parts that have each vertex once and number it over all parts, for graphs and meshes that
-    /// do not fit in the budget; nothing for others, and where there is a limit: [`run`](Self::run) answers these.
+    /// Returns the answer to `query` in parts that have each vertex once and number it over all parts, for graphs and
+    /// meshes that do not fit in the budget; nothing for others, and where there is a limit: [`run`](Self::run) answers
+    /// these.
     ///
     /// # Errors
     ///
@@ -164,7 +165,7 @@ impl Reader {
         run::numbered(self, query).await
     }
 
-    /// How many vertices, objects and elements the answer to `query` has. Attributes are read only for
+    /// Returns how many vertices, objects and elements the answer to `query` has. Attributes are read only for
     /// conditions, and positions only where a region or the elements need them.
     ///
     /// ```
@@ -188,7 +189,7 @@ impl Reader {
         Ok(counts)
     }
 
-    /// Least and greatest value, mean and nulls of the coordinates of level `level`, of the attributes of
+    /// Returns the least and greatest value, mean and nulls of the coordinates of level `level`, of the attributes of
     /// its vertices, links and objects. Everything is read once, in bounded memory.
     ///
     /// # Errors
@@ -203,7 +204,7 @@ impl Reader {
         self.statistics_with_progress(level, kind, &mut |_vertices| {}).await
     }
 
-    /// [`statistics`](Self::statistics); `on_progress` is called with the vertices read so far.
+    /// Does what [`statistics`](Self::statistics) does; `on_progress` is called with the vertices read so far.
     ///
     /// # Errors
     ///
@@ -220,7 +221,7 @@ impl Reader {
         Ok(statistics)
     }
 
-    /// The answer to `query` batch by batch, in order and in bounded memory; dropping the stream cancels
+    /// Returns the answer to `query` batch by batch, in order and in bounded memory; dropping the stream cancels
     /// it.
     ///
     /// What comes next is read ahead: by tasks of the caller's tokio runtime from a remote store, by

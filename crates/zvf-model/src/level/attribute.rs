@@ -68,7 +68,7 @@ enum AttributeScope {
 }
 
 impl LevelReader {
-    /// The attribute of vertices called `name`; `None` when there is no such array.
+    /// Returns the attribute of vertices called `name`; `None` when there is no such array.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl LevelReader {
         self.column(AttributeScope::Vertices, "vertex_attributes", name, None).await
     }
 
-    /// The same, by someone who will read the chunk `near` anyway: what has to be looked up in a chunk is
+    /// Returns the same, for someone who will read the chunk `near` anyway: what has to be looked up in a chunk is
     /// looked up in that one.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl LevelReader {
         self.column(AttributeScope::Vertices, "vertex_attributes", name, Some(near)).await
     }
 
-    /// The attribute of fragments called `name`; `None` when there is no such array.
+    /// Returns the attribute of fragments called `name`; `None` when there is no such array.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl LevelReader {
         Ok(Some(reader(self.attributes().keep(path, info))))
     }
 
-    /// How many values a row has: what is declared, unless the first chunk with rows speaks against it.
+    /// Returns how many values a row has: what is declared, unless the first chunk with rows speaks against it.
     async fn attribute_width(
         &self,
         scope: AttributeScope,
@@ -165,7 +165,7 @@ impl LevelReader {
             let Some(Ok(Some(size))) = cells.sizes(&key).await.pop() else { break };
             let Some(Ok(rows)) = self.rows_of(scope, &key).await.pop() else { break };
             if rows > 0 {
-                let values = size.checked_div(dtype.size).unwrap_or(0);
+                let values = size.checked_div(dtype.size).unwrap_or(0); // a type without bytes has none
                 // A chunk that no width fits is told when it is read, with the counts that differ.
                 return Ok(columns(declared, [(rows, values)]).unwrap_or(declared));
             }
@@ -173,7 +173,7 @@ impl LevelReader {
         Ok(declared)
     }
 
-    /// Whether the declared width gives one row for each vertex that the fragments of a chunk name.
+    /// Returns whether the declared width gives one row for each vertex that the fragments of a chunk name.
     async fn fits(&self, cells: &Cells, dtype: Dtype, declared: u64, near: &ChunkKey) -> bool {
         let near = [*near];
         let (Some(Ok(fragments)), Some(Ok(Some(size)))) =
@@ -202,37 +202,37 @@ impl LevelReader {
 }
 
 impl AttributeReader {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.info.name
     }
 
-    /// The type of a value, as stored: of a code, where there are categories.
+    /// Returns the type of a value, as stored: of a code, where there are categories.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.info.dtype
     }
 
-    /// How many values a row has.
+    /// Returns how many values a row has.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.info.width
     }
 
-    /// What codes stand for, where the attribute is dictionary-encoded.
+    /// Returns what codes stand for, where the attribute is dictionary-encoded.
     #[must_use]
     pub fn categories(&self) -> Option<&Categories> {
         self.info.categories.as_ref()
     }
 
-    /// What reading ranges of rows costs.
+    /// Returns what reading ranges of rows costs.
     #[must_use]
     pub fn partial(&self) -> Partial {
         self.info.cells.partial()
     }
 
-    /// `column` with what is known of the attribute.
+    /// Returns `column` with what is known of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {
         Field {
@@ -244,7 +244,7 @@ impl AttributeReader {
         }
     }
 
-    /// All values in the chunks `keys`, in their order.
+    /// Returns all values in the chunks `keys`, in their order.
     ///
     /// Each answer has its own fault: a chunk whose values are not as many as its rows, or that has rows
     /// and no values, or codes that stand for nothing.
@@ -277,7 +277,7 @@ impl AttributeReader {
         answers.collect()
     }
 
-    /// Ranges of rows: for each chunk one column a range.
+    /// Returns ranges of rows: for each chunk one column a range.
     ///
     /// Each answer has its own fault: a range past the end, a chunk that has no values, or codes that
     /// stand for nothing.
@@ -348,7 +348,7 @@ impl Attributes {
     }
 }
 
-/// A category as a value; what JSON cannot tell apart stays text.
+/// Returns a category as a value; what JSON cannot tell apart stays text.
 pub(crate) fn category(value: &serde_json::Value) -> Value {
     if let Some(text) = value.as_str() {
         Value::from(text)

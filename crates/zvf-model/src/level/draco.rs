@@ -18,6 +18,7 @@ use zvf_metadata::{CellEncoding, Dtype, Token};
 use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;
+use super::absent;
 use super::fragments::ChunkFragments;
 use crate::{Column, ModelError};
 use zvf_format::num::to_u64;
@@ -31,12 +32,12 @@ pub(crate) struct DracoChunk {
 }
 
 impl LevelReader {
-    /// Whether the vertices of a chunk are a Draco stream.
+    /// Returns whether the vertices of a chunk are a Draco stream.
     pub(crate) fn is_draco(&self) -> bool {
         matches!(self.encoding(), Some(Token::Known(CellEncoding::Draco)))
     }
 
-    /// Whether rows are those that attributes, fragments and links mean: not where vertices are Draco streams in
+    /// Returns whether rows are those that attributes, fragments and links mean: not where vertices are Draco streams in
     /// an order of their own.
     ///
     /// # Errors
@@ -57,7 +58,7 @@ impl LevelReader {
         fault.map_or(Ok(true), Err)
     }
 
-    /// The cells of vertices as streams.
+    /// Returns the cells of vertices as streams.
     pub(crate) fn draco_cells(&self) -> DracoCells {
         let limits = Limits::from_memory(self.store().budget().max_bytes());
         DracoCells {
@@ -68,7 +69,7 @@ impl LevelReader {
         }
     }
 
-    /// The chunks `keys` out of their streams; `None` where nothing is stored.
+    /// Returns the chunks `keys` out of their streams; `None` where nothing is stored.
     pub(crate) async fn draco_chunks(
         &self,
         keys: &[ChunkKey],
@@ -77,15 +78,22 @@ impl LevelReader {
         self.draco_cells().decode(keys, caching).await
     }
 
-    /// One fragment of all rows for each chunk whose order is lost.
+    /// Returns one fragment of all rows for each chunk whose order is lost.
     pub(crate) async fn draco_fragments(
         &self,
         keys: &[ChunkKey],
     ) -> Vec<Result<ChunkFragments, ModelError>> {
         let path = self.fragment_cells().path().clone();
         let chunks = self.draco_chunks(keys, Caching::Keep).await;
+        let listed = self.chunks().await;
+        let is_listed =
+            |key: &ChunkKey| listed.as_ref().is_ok_and(|listed| listed.find(key).is_some());
         let fragments = chunks.into_iter().zip(keys).map(|(chunk, key)| {
-            let rows = chunk?.map_or(0, |chunk| to_u64(chunk.positions.len()));
+            let rows = match chunk? {
+                Some(chunk) => to_u64(chunk.positions.len()),
+                None if is_listed(key) => 0, // as `positions` has it
+                None => return Err(absent().in_array(self.vertices().path()).in_chunk(key)),
+            };
             one_fragment(rows, &path, key)
         });
         fragments.collect()
@@ -108,7 +116,7 @@ pub(crate) struct DracoCells {
 }
 
 impl DracoCells {
-    /// The chunks `keys`; `None` where nothing is stored.
+    /// Decodes the chunks `keys`; `None` where nothing is stored.
     pub(crate) async fn decode(
         &self,
         keys: &[ChunkKey],
@@ -129,7 +137,7 @@ impl DracoCells {
 /// Chunks that are tried for one whose stream can be read.
 const CHUNKS_TRIED: usize = 16;
 
-/// A stream as rows of `dtype`.
+/// Decodes a stream as rows of `dtype`.
 ///
 /// # Errors
 ///

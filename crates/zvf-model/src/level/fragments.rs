@@ -46,7 +46,7 @@ impl ChunkFragments {
         Ok(Self { blob, len, extent, array: array.clone(), chunk })
     }
 
-    /// The index.
+    /// Returns the index.
     ///
     /// # Errors
     ///
@@ -55,31 +55,31 @@ impl ChunkFragments {
         FragmentIndex::parsed_before(&self.blob).map_err(|error| self.place(error.into()))
     }
 
-    /// The chunk they are of.
+    /// Returns the chunk they are of.
     #[must_use]
     pub const fn chunk(&self) -> &ChunkKey {
         &self.chunk
     }
 
-    /// How many fragments there are, empty ones included; a `u64`, as the store counts them.
+    /// Returns how many fragments there are, empty ones included; a `u64`, as the store counts them.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// The first row number that no fragment reaches, as all above it: counted once, when the blob was checked.
+    /// Returns the first row number that no fragment reaches, as all above it: counted once, when the blob was checked.
     #[must_use]
     pub const fn extent(&self) -> u64 {
         self.extent
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The blob as stored.
+    /// Returns the blob as stored.
     #[must_use]
     pub const fn blob(&self) -> &Bytes {
         &self.blob
@@ -94,7 +94,7 @@ impl ChunkFragments {
         self.view()?.check_rows(rows).map_err(|error| self.place(error.into()))
     }
 
-    /// The rows of `column` by fragment, one fragment after the other: the logical order of the chunk.
+    /// Returns the rows of `column` by fragment, one fragment after the other: the logical order of the chunk.
     /// Shares the bytes where they are in that order already.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl ChunkFragments {
         }
         self.check_rows(rows)?;
         let total = view.rows_total().unwrap_or(u64::MAX); // above any cap
-        let bytes = total.saturating_mul(to_u64(column.stride()));
+        let bytes = total.saturating_mul(to_u64(column.stride())); // likewise
         if bytes > MAX_BYTES {
             let expected = Expected::AtMost(MAX_BYTES.into());
             let what = "bytes of the rows of all fragments";
@@ -122,11 +122,12 @@ impl ChunkFragments {
             )));
         }
         let mut ordered = ColumnBuilder::like(column);
-        ordered.reserve(saturating_usize(total));
+        ordered.reserve(saturating_usize(total)); // at most as many as bytes
         for fragment in &view {
             match fragment {
                 Fragment::Range { start, count } => {
-                    let end = start.saturating_add(count); // a map may have changed since the check
+                    // A map may have changed since the check.
+                    let end = start.saturating_add(count);
                     ordered.push_rows(column, saturating_usize(start)..saturating_usize(end));
                 }
                 Fragment::Rows(_) => {
@@ -143,7 +144,7 @@ impl ChunkFragments {
 }
 
 impl LevelReader {
-    /// The fragments of the chunks `keys`, in their order. They stay with the handle.
+    /// Returns the fragments of the chunks `keys`, in their order. They stay with the handle.
     ///
     /// Each answer has its own fault. A chunk that has vertices and no fragments is one: nothing says
     /// which of its rows count.
@@ -164,7 +165,7 @@ impl LevelReader {
         fragments.collect()
     }
 
-    /// The chunks that have fragments and no vertices: none in a sound store, where at most an index without
+    /// Returns the chunks that have fragments and no vertices: none in a sound store, where at most an index without
     /// fragments lies beside no vertices.
     ///
     /// Presence lists of the same length are taken to name the same chunks. A chunk with vertices and
@@ -190,7 +191,7 @@ impl LevelReader {
         Ok(found)
     }
 
-    /// Whether rows of vertices lie in logical order as they are stored: the level claims it, and its
+    /// Returns whether rows of vertices lie in logical order as they are stored: the level claims it, and its
     /// first chunk bears it out. A first chunk that cannot be read does not: the others are still answered.
     ///
     /// # Errors
@@ -212,7 +213,7 @@ impl LevelReader {
     }
 }
 
-/// The fragment indexes in the cells `keys`; `None` where nothing is stored.
+/// Returns the fragment indexes in the cells `keys`; `None` where nothing is stored.
 pub(crate) async fn indexes(
     cells: &Cells,
     keys: &[ChunkKey],

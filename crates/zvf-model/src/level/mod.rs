@@ -124,7 +124,7 @@ impl LevelReader {
         Self::from_node(store, level, (node.clone(), node), (kinds, further), index_bytes).await
     }
 
-    /// The geometry of `kind`: this one, or one that the level holds beside it, in a group of its own.
+    /// Returns the geometry of `kind`: this one, or one that the level holds beside it, in a group of its own.
     /// `None` where it holds no such kind.
     ///
     /// Groups of objects are those of the whole level, whichever kind is asked for them.
@@ -215,45 +215,45 @@ impl LevelReader {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The store it belongs to.
+    /// Returns the store it belongs to.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
 
-    /// Its number.
+    /// Returns its number.
     #[must_use]
     pub fn level(&self) -> LevelId {
         self.inner.level
     }
 
-    /// Its document and its arrays, as the store has them.
+    /// Returns its document and its arrays, as the store has them.
     #[must_use]
     pub fn node(&self) -> &LevelNode {
         &self.inner.node
     }
 
-    /// The kinds of geometry that these arrays hold, in the order written: one, as a rule, or what the
+    /// Returns the kinds of geometry that these arrays hold, in the order written: one, as a rule, or what the
     /// store says of all.
     #[must_use]
     pub fn kinds(&self) -> &[Kind] {
         &self.inner.kinds
     }
 
-    /// The kinds that the level holds beside them, each in arrays of its own
+    /// Returns the kinds that the level holds beside them, each in arrays of its own
     /// ([`of_kind`](Self::of_kind)).
     pub fn extra_kinds(&self) -> impl Iterator<Item = Kind> {
         self.inner.further.iter().map(|(kind, _)| *kind)
     }
 
-    /// How links inside fragments are known.
+    /// Returns how links inside fragments are known.
     #[must_use]
     pub fn links_convention(&self) -> Token<LinksConvention> {
         let convention = self.inner.node.meta().links_convention.clone();
         convention.unwrap_or_else(|| self.inner.store.root().zarr_vectors.links_convention())
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     #[must_use]
     pub fn axes(&self) -> usize {
         self.inner.chunk_shape.axes()
@@ -265,25 +265,25 @@ impl LevelReader {
         self.inner.node.key_rank()
     }
 
-    /// How large its chunks are.
+    /// Returns how large its chunks are.
     #[must_use]
     pub fn chunk_shape(&self) -> &ChunkShape {
         &self.inner.chunk_shape
     }
 
-    /// How chunks are divided into bins, where that is known and they nest.
+    /// Returns how chunks are divided into bins, where that is known and they nest.
     #[must_use]
     pub fn bins(&self) -> Option<&Bins> {
         self.inner.bins.as_ref()
     }
 
-    /// The type of a coordinate, as stored.
+    /// Returns the type of a coordinate, as stored.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.inner.dtype
     }
 
-    /// The chunks that have vertices, in numeric order.
+    /// Returns the chunks that have vertices, in numeric order.
     ///
     /// # Errors
     ///
@@ -293,7 +293,7 @@ impl LevelReader {
         Ok(self.inner.vertices.presence().await?)
     }
 
-    /// The chunks that have vertices: all of them, or, where nothing says which there are and the backend
+    /// Returns the chunks that have vertices: all of them, or, where nothing says which there are and the backend
     /// cannot list, those of `range`, each of which is tried by its fragment index.
     ///
     /// # Errors
@@ -321,7 +321,7 @@ impl LevelReader {
         Ok(Arc::new(KeyTable::new(self.key_rank(), present)?))
     }
 
-    /// The names of the attributes of vertices, and whether that is all of them.
+    /// Returns the names of the attributes of vertices, and whether that is all of them.
     ///
     /// # Errors
     ///
@@ -334,13 +334,13 @@ impl LevelReader {
         Ok(self.inner.node.children("vertex_attributes").await?)
     }
 
-    /// What reading ranges of rows of vertices costs.
+    /// Returns what reading ranges of rows of vertices costs.
     #[must_use]
     pub fn partial(&self) -> Partial {
         self.inner.vertices.partial()
     }
 
-    /// The names of the attributes of fragments, and whether that is all of them.
+    /// Returns the names of the attributes of fragments, and whether that is all of them.
     ///
     /// # Errors
     ///
@@ -350,7 +350,7 @@ impl LevelReader {
         Ok(self.inner.node.children("fragment_attributes").await?)
     }
 
-    /// The attribute that bins the level, where one does: its name, and the value of each bin. The first
+    /// Returns the attribute that bins the level, where one does: its name, and the value of each bin. The first
     /// component of a chunk key is the number of a bin.
     #[must_use]
     pub fn binned_by(&self) -> Option<(&str, Vec<Value>)> {
@@ -359,44 +359,44 @@ impl LevelReader {
         Some((meta.chunk_attribute_name.as_deref()?, values.iter().map(category).collect()))
     }
 
-    /// What is to be added to stored positions to obtain those of the world, where the store says so.
+    /// Returns what is to be added to stored positions to obtain those of the world, where the store says so.
     #[must_use]
     pub fn coordinate_offset(&self) -> Option<&[f64]> {
         self.inner.store.root().zarr_vectors.coordinate_offset.as_deref()
     }
 
-    /// The level that it is part of, or itself.
+    /// Returns the level that it is part of, or itself.
     pub(crate) fn enclosing_node(&self) -> &LevelNode {
         &self.inner.whole
     }
 
-    /// The object index, once it was opened.
+    /// Returns the object index, once it was opened.
     pub(crate) fn opened_objects(&self) -> &OnceCell<Option<ObjectIndex>> {
         &self.inner.objects
     }
 
-    /// The owners of fragments, once they were gathered.
+    /// Returns the owners of fragments, once they were gathered.
     pub(crate) fn cached_owners(&self) -> &OnceCell<CachedOwners> {
         &self.inner.owners
     }
 
-    /// The crossings without the owners, once they were gathered.
+    /// Returns the crossings without the owners, once they were gathered.
     pub(crate) fn cached_crossings(&self) -> &OnceCell<CachedOwners> {
         &self.inner.crossings
     }
 
-    /// The link family `delta`, once it was opened.
+    /// Returns the link family `delta`, once it was opened.
     pub(crate) fn opened_links(&self, delta: Delta) -> Arc<OnceCell<Option<LinkFamily>>> {
         let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(links.entry(delta.0).or_default())
     }
 
-    /// Whether groups of links follow fragments, once that was settled.
+    /// Returns whether groups of links follow fragments, once that was settled.
     pub(crate) fn kept_link_groups(&self) -> &OnceCell<bool> {
         &self.inner.link_groups
     }
 
-    /// Bytes that one table made from an index may take.
+    /// Returns the bytes that one table made from an index may take.
     pub(crate) fn index_cap(&self) -> u64 {
         self.inner.index_bytes
     }
@@ -409,17 +409,17 @@ impl LevelReader {
         &self.inner.attributes
     }
 
-    /// The array of vertices.
+    /// Returns the array of vertices.
     pub(crate) fn vertices(&self) -> &Cells {
         &self.inner.vertices
     }
 
-    /// The array of fragment indexes.
+    /// Returns the array of fragment indexes.
     pub(crate) fn fragment_cells(&self) -> &Cells {
         &self.inner.fragments
     }
 
-    /// How vertices are stored.
+    /// Returns how vertices are stored.
     pub(crate) fn encoding(&self) -> Option<&Token<CellEncoding>> {
         self.inner.encoding.as_ref()
     }
@@ -447,7 +447,7 @@ impl LevelReader {
 /// Kinds beside that of a level, and the groups that hold them as a level does.
 type Further = Vec<(Kind, Option<String>)>;
 
-/// The kinds that a level holds in arrays of their own, in the order they are listed.
+/// Returns the kinds that a level holds in arrays of their own, in the order they are listed.
 async fn read_further(store: &Store, node: &LevelNode) -> Result<Further, ModelError> {
     // What lies beside level 0 is not in the arrays of a coarser level either.
     let group = match node.group(GEOMETRIES).await? {

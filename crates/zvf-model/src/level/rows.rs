@@ -19,7 +19,7 @@ impl LevelReader {
         self.vertices().locate(keys).await;
     }
 
-    /// All rows of vertices of the chunks `keys`, in their order.
+    /// Returns all rows of vertices of the chunks `keys`, in their order.
     ///
     /// Each answer has its own fault: a chunk that is absent, or whose bytes are not a whole number of
     /// rows.
@@ -57,7 +57,7 @@ impl LevelReader {
         columns
     }
 
-    /// Ranges of rows of vertices: for each chunk one column a range.
+    /// Returns ranges of rows of vertices: for each chunk one column a range.
     ///
     /// Each answer has its own fault, as for [`positions`](Self::positions); a range past the end is one.
     #[boxed]
@@ -72,7 +72,7 @@ impl LevelReader {
         }
     }
 
-    /// How many rows of vertices each of the chunks `keys` has: without reading them where that was
+    /// Returns how many rows of vertices each of the chunks `keys` has: without reading them where that was
     /// seen before, or the store can tell.
     ///
     /// Each answer has its own fault, as for [`positions`](Self::positions).
@@ -114,7 +114,7 @@ impl LevelReader {
         answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(absent()))).collect()
     }
 
-    /// Ranges of rows of chunks that are streams, which are decoded as a whole.
+    /// Returns ranges of rows of chunks that are streams, which are decoded as a whole.
     async fn draco_rows(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
@@ -168,7 +168,7 @@ pub(crate) struct CellRows<'a> {
 }
 
 impl CellRows<'_> {
-    /// All rows of each chunk; `None` where nothing is stored.
+    /// Reads all rows of each chunk; `None` where nothing is stored.
     pub(crate) async fn read_all(
         &self,
         keys: &[ChunkKey],
@@ -184,7 +184,7 @@ impl CellRows<'_> {
         columns.collect()
     }
 
-    /// Ranges of rows of each chunk, none of which may be past its end.
+    /// Reads ranges of rows of each chunk, none of which may be past its end.
     pub(crate) async fn read_ranges(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
@@ -210,13 +210,13 @@ impl CellRows<'_> {
         answers.collect()
     }
 
-    /// How many rows each chunk has; `None` where nothing is stored.
+    /// Returns how many rows each chunk has; `None` where nothing is stored.
     pub(crate) async fn counts(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, ModelError>> {
         let sizes = self.cells.sizes(keys).await;
         let counts = sizes.into_iter().zip(keys).map(|(size, key)| {
             let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
             let Some(size) = size.map_err(|error| place(error.into()))? else { return Ok(None) };
-            let rows = size.checked_div(self.stride()).unwrap_or(0);
+            let rows = size.checked_div(self.stride()).unwrap_or(0); // refused below, unless empty
             if rows * self.stride() == size {
                 return Ok(Some(rows));
             }
@@ -226,6 +226,7 @@ impl CellRows<'_> {
         counts.collect()
     }
 
+    /// Returns the bytes of a row. None, or more than 64 bits can number: no cell has such rows.
     fn stride(&self) -> u64 {
         self.dtype.size.saturating_mul(self.width.into())
     }

@@ -16,6 +16,7 @@ use zvf_metadata::Dtype;
 use zvf_metadata::arrays::LinkAttribute as Doc;
 use zvf_store::{Caching, Cells, DenseArray, Listing};
 
+use super::segment::no_cell;
 use super::{LinkFamily, LinkRecords};
 use crate::level::CellRows;
 use crate::{Column, LevelReader, ModelError};
@@ -59,7 +60,7 @@ enum Part {
 }
 
 impl LevelReader {
-    /// The names of the attributes of links, and whether that is all of them.
+    /// Returns the names of the attributes of links, and whether that is all of them.
     ///
     /// # Errors
     ///
@@ -76,7 +77,7 @@ impl LevelReader {
 }
 
 impl LinkFamily {
-    /// The attribute of its links called `name`; `None` when no segment has it.
+    /// Returns the attribute of its links called `name`; `None` when no segment has it.
     ///
     /// # Errors
     ///
@@ -114,7 +115,7 @@ impl LinkFamily {
         Ok(Some(LinkAttribute { inner: Arc::new(Inner { name, family, parts, dtype, width }) }))
     }
 
-    /// The array that has the values for a segment.
+    /// Returns the array that has the values for a segment.
     async fn part(
         &self,
         name: &str,
@@ -135,25 +136,25 @@ impl LinkFamily {
 }
 
 impl LinkAttribute {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The type of a value, as stored.
+    /// Returns the type of a value, as stored.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.inner.dtype
     }
 
-    /// How many values a row has.
+    /// Returns how many values a row has.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.inner.width
     }
 
-    /// The values of `records`, which were read from the cells at `places` of the segment with that
+    /// Returns the values of `records`, which were read from the cells at `places` of the segment with that
     /// number; `None` where the segment has no values at all.
     ///
     /// Each answer has its own fault: values that cannot be read, or are not as many as the records.
@@ -193,34 +194,30 @@ impl LinkAttribute {
         records: &[LinkRecords],
         caching: Caching,
     ) -> Vec<Result<Option<Column>, ModelError>> {
-        let keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
+        let present_keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
         let rows = CellRows { cells, dtype: self.inner.dtype, width: self.inner.width };
-        let columns = rows.read_all(&keys, caching).await;
-        let answers =
-            columns.into_iter().zip(&keys).zip(records).map(|((column, key), records)| {
-                let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
-                let column = match column? {
-                    Some(column) => column,
-                    None => Column::empty(self.inner.dtype, self.inner.width)
-                        .map_err(|error| place(error.into()))?,
-                };
-                let all = to_u64(column.len());
-                let part = (0..records.len()).map(|i| records.stored_row(i));
-                if all == to_u64(records.len()) && part.clone().eq(0..all) {
-                    return Ok(Some(column));
-                }
-                if !records.is_part() {
-                    let (what, expected) = ("rows of a link attribute", to_u64(records.len()));
-                    let expected = Expected::Exactly(expected.into());
-                    return Err(place(ModelError::refused(
-                        Class::CountMismatch,
-                        what,
-                        expected,
-                        all,
-                    )));
-                }
-                gather_rows(&column, part).map(Some).map_err(place)
-            });
+        let mut columns = rows.read_all(&present_keys, caching).await.into_iter();
+        let answers = keys.iter().zip(records).map(|(key, records)| {
+            let key = key.as_ref().ok_or_else(no_cell)?;
+            let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
+            let column = match columns.next().transpose()?.flatten() {
+                Some(column) => column,
+                None => Column::empty(self.inner.dtype, self.inner.width)
+                    .map_err(|error| place(error.into()))?,
+            };
+            let all = to_u64(column.len());
+            let part = (0..records.len()).map(|i| records.stored_row(i));
+            if all == to_u64(records.len()) && part.clone().eq(0..all) {
+                return Ok(Some(column));
+            }
+            if !records.is_part() {
+                let (what, expected) = ("rows of a link attribute", to_u64(records.len()));
+                let expected = Expected::Exactly(expected.into());
+                let error = ModelError::refused(Class::CountMismatch, what, expected, all);
+                return Err(place(error));
+            }
+            gather_rows(&column, part).map(Some).map_err(place)
+        });
         answers.collect()
     }
 
@@ -244,7 +241,7 @@ impl LinkAttribute {
     }
 }
 
-/// Rows of `column`, all of which it must have.
+/// Gathers rows of `column`, all of which it must have.
 fn gather_rows(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column, ModelError> {
     let mut part = crate::ColumnBuilder::like(column);
     for row in rows {

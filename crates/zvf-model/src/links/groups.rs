@@ -21,7 +21,7 @@ use zvf_store::Caching;
 use crate::{ChunkFragments, LevelReader, LinkRecords, ModelError};
 
 impl LevelReader {
-    /// The groups of link rows of the chunks `keys`; `None` where nothing is stored.
+    /// Returns the groups of link rows of the chunks `keys`; `None` where nothing is stored.
     ///
     /// Each answer has its own fault: a blob that cannot be read or is no fragment index.
     #[boxed]
@@ -36,7 +36,7 @@ impl LevelReader {
         }
     }
 
-    /// The rows of the link cell of `chunk` that join rows of its fragment `fragment`; `None` where only
+    /// Returns the rows of the link cell of `chunk` that join rows of its fragment `fragment`; `None` where only
     /// reading all of them would tell.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl LevelReader {
         Ok(groups.view()?.get(fragment).map(ranges))
     }
 
-    /// Whether the level claims that groups follow fragments, and its first chunk with links agrees.
+    /// Returns whether the level claims that groups follow fragments, and its first chunk with links agrees.
     async fn has_link_groups(&self) -> Result<bool, ModelError> {
         if !self.node().meta().fragment_link_groups {
             return Ok(false);
@@ -79,7 +79,7 @@ impl LevelReader {
     }
 }
 
-/// Whether group k holds exactly the links among the rows of fragment k, and each link is in one.
+/// Returns whether group k holds exactly the links among the rows of fragment k, and each link is in one.
 fn follow(
     fragments: &ChunkFragments,
     groups: &ChunkFragments,
@@ -96,7 +96,7 @@ fn follow(
     let mut seen = HashSet::new();
     for (fragment, group) in fragments.iter().zip(groups.iter()) {
         for record in group.rows() {
-            let record = zvf_format::num::saturating_usize(record);
+            let record = zvf_format::num::saturating_usize(record); // one of those in memory
             let inside = records.ends(record).all(|(_, row)| contains_row(&fragment, row));
             if !inside || !seen.insert(record) {
                 return Ok(false);
@@ -108,12 +108,13 @@ fn follow(
 
 fn contains_row(fragment: &Fragment<'_>, row: u64) -> bool {
     match fragment {
+        // At most 2^63, unless a map has changed.
         Fragment::Range { start, count } => (*start..start.saturating_add(*count)).contains(&row),
         Fragment::Rows(_) => fragment.rows().any(|other| other == row),
     }
 }
 
-/// The rows of a group, those that follow each other joined; below 2^63, unless a map has changed since they were
+/// Returns the rows of a group, those that follow each other joined; below 2^63, unless a map has changed since they were
 /// checked.
 fn ranges(group: Fragment<'_>) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();

@@ -76,37 +76,37 @@ struct Inner {
 }
 
 impl LinkFamily {
-    /// How many endpoints a record has, whether their order means something, how often it is stored.
+    /// Returns how many endpoints a record has, whether their order means something, how often it is stored.
     #[must_use]
     pub fn policy(&self) -> &LinkPolicy {
         &self.inner.policy
     }
 
-    /// How many endpoints a record has.
+    /// Returns how many endpoints a record has.
     #[must_use]
     pub fn link_width(&self) -> usize {
         self.inner.policy.link_width()
     }
 
-    /// How many levels coarser the endpoints after the first are.
+    /// Returns how many levels coarser the endpoints after the first are.
     #[must_use]
     pub fn delta(&self) -> Delta {
         self.inner.policy.delta()
     }
 
-    /// Whether records are stored once for each chunk they touch.
+    /// Returns whether records are stored once for each chunk they touch.
     #[must_use]
     pub fn is_duplicated(&self) -> bool {
         self.inner.policy.store() == LinkStorage::Duplicate
     }
 
-    /// The segments in the order of their names.
+    /// Returns the segments in the order of their names.
     #[must_use]
     pub fn segments(&self) -> &[LinkSegment] {
         &self.inner.segments
     }
 
-    /// The same family for questions about `chunks` alone: where nothing says which cells there are and
+    /// Returns the same family for questions about `chunks` alone: where nothing says which cells there are and
     /// the backend cannot list, the cells of these chunks are tried.
     #[must_use]
     pub fn with_candidates(&self, chunks: &Arc<KeyTable>) -> Self {
@@ -124,20 +124,20 @@ impl LinkFamily {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Whether these are all segments. Without a listing only those were found whose endpoints lie at
+    /// Returns whether these are all segments. Without a listing only those were found whose endpoints lie at
     /// most one chunk apart.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.inner.enumerated
     }
 
-    /// How many links there are, each counted once, as the document says.
+    /// Returns how many links there are, each counted once, as the document says.
     #[must_use]
     pub fn num_links(&self) -> Option<u64> {
         self.inner.num_links
     }
 
-    /// How many rows are stored, as the document says.
+    /// Returns how many rows are stored, as the document says.
     #[must_use]
     pub fn num_physical_records(&self) -> Option<u64> {
         self.inner.num_physical_records

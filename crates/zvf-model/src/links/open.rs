@@ -17,7 +17,7 @@ use super::{Inner, LinkFamily, probe};
 use crate::{Kind, LevelReader, ModelError};
 
 impl LevelReader {
-    /// The links from this level to the one `delta` levels coarser; `None` when there are none. Opened
+    /// Returns the links from this level to the one `delta` levels coarser; `None` when there are none. Opened
     /// once per handle.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl LevelReader {
     }
 }
 
-/// The family `delta` of a level; `None` where it has none.
+/// Returns the family `delta` of a level; `None` where it has none.
 async fn family(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
     let family = match level.store().family() {
         Layout::C => native(level, delta).await,
@@ -43,7 +43,7 @@ async fn family(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
     family
 }
 
-/// The family of a mesh whose vertices are Draco streams, with the faces in them.
+/// Returns the family of a mesh whose vertices are Draco streams, with the faces in them.
 ///
 /// Where streams do not keep the order of vertices, links between chunks name rows that nobody knows: the family
 /// has the faces of streams alone, and does not claim to be complete.
@@ -90,7 +90,7 @@ async fn with_streams(
     Ok(Some(LinkFamily { inner: Arc::new(inner) }))
 }
 
-/// As 0.9 has it.
+/// Opens a family as 0.9 has it.
 async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
     let name = format!("links/{delta}");
     let Some(group) = level.node().group(&name).await? else { return Ok(None) };
@@ -125,7 +125,7 @@ async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
     Ok(Some(new_family(level, policy, segments, listing.complete, &doc)))
 }
 
-/// One array `links/<delta>/<offsets>`.
+/// Opens one array `links/<delta>/<offsets>`.
 fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSegment, ModelError> {
     let place = |error: ModelError| error.in_array(cells.path());
     let doc = SegmentDoc::parse(cells.attributes().clone()).map_err(|error| place(error.into()))?;
@@ -204,7 +204,7 @@ async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFami
     Ok(Some(new_family(level, policy, segments, enumerated, &doc)))
 }
 
-/// The links within chunks, with their document.
+/// Returns the links within chunks, with their document.
 async fn open_within(
     level: &LevelReader,
     delta: Delta,
@@ -215,7 +215,7 @@ async fn open_within(
     Ok(Some((cells, doc)))
 }
 
-/// What links of `width` ends within chunks are, seen as one family with those between chunks, whose
+/// Returns what links of `width` ends within chunks are, seen as one family with those between chunks, whose
 /// document states another width.
 ///
 /// Writers of 0.6 and 0.7 leave an empty family of width 2 between chunks beside faces of 3 or 4 corners. A
@@ -240,7 +240,7 @@ async fn reconcile_widths(
     Err(ModelError::refused(Class::CountMismatch, what, expected, between.link_width))
 }
 
-/// Whether a family between chunks holds no record.
+/// Returns whether a family between chunks holds no record.
 async fn is_empty(level: &LevelReader, name: &str, doc: &LinksFamily) -> Result<bool, ModelError> {
     if doc.layout.is_none()
         && let Some(data) = level.node().dense(&format!("{name}/{DATA}")).await?
@@ -250,7 +250,7 @@ async fn is_empty(level: &LevelReader, name: &str, doc: &LinksFamily) -> Result<
     Ok(level.node().children(name).await?.names.is_empty())
 }
 
-/// `links/<delta>` before 0.9: all ends have the key of the cell.
+/// Opens `links/<delta>` before 0.9: all ends have the key of the cell.
 fn within_segment(
     policy: LinkPolicy,
     delta: Delta,
@@ -268,7 +268,7 @@ fn within_segment(
     Ok(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }))
 }
 
-/// The records of 0.6 to 0.8 whose endpoints lie in several chunks.
+/// Returns the records of 0.6 to 0.8 whose endpoints lie in several chunks.
 async fn open_between(
     level: &LevelReader,
     name: &str,
@@ -335,7 +335,7 @@ fn new_family(
     LinkFamily { inner: Arc::new(inner) }
 }
 
-/// The policy that a document states, checked against the level.
+/// Returns the policy that a document states, checked against the level.
 async fn policy(
     level: &LevelReader,
     doc: &LinksFamily,
@@ -367,7 +367,7 @@ async fn policy(
     Ok(policy.with_delta(delta, anchor(level, delta).await?)?)
 }
 
-/// What leads from chunks of a level to those of the level `delta` away.
+/// Returns what leads from chunks of a level to those of the level `delta` away.
 async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError> {
     let other = i64::from(level.level().0) + i64::from(delta.0);
     let other = u32::try_from(other).map_err(|_negative| {
@@ -386,7 +386,7 @@ async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError>
     Ok(Anchor::between_levels(&source_ratio, &target_ratio, level.key_rank())?)
 }
 
-/// The type of the numbers in a row.
+/// Returns the type of the numbers in a row.
 fn element(dtype: Dtype) -> Result<LinkInteger, ModelError> {
     let signed = dtype.kind == DtypeKind::Int;
     if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {

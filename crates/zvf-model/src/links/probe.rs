@@ -7,13 +7,13 @@
 use zvf_format::key::{Delta, Offsets};
 use zvf_format::link::{LinkPolicy, LinkStorage};
 
-/// The segments worth trying, without repetition.
+/// Returns the segments worth trying, without repetition.
 pub(super) fn segments(policy: &LinkPolicy) -> Vec<Offsets> {
     let (rank, others) = (policy.sid_ndim(), policy.link_width() - 1);
     let sorted = policy.delta() == Delta::SAME
         && policy.store() == LinkStorage::Canonical
         && !policy.is_directed();
-    let digits = u32::try_from(rank * others).unwrap_or(u32::MAX);
+    let digits = u32::try_from(rank * others).unwrap_or(u32::MAX); // too many names
     let names = 3_usize.checked_pow(digits).filter(|names| *names <= MAX_TRIED);
     let all = 0..names.unwrap_or(1); // too many names: only the segment within a chunk
     let made = all.filter_map(|number| {
@@ -22,7 +22,7 @@ pub(super) fn segments(policy: &LinkPolicy) -> Vec<Offsets> {
             .map(|_| {
                 let digit = rest % 3;
                 rest /= 3;
-                STEPS.get(digit).copied().unwrap_or(0)
+                STEPS[digit]
             })
             .collect();
         let offsets: Vec<&[i64]> = components.chunks_exact(rank).collect();

@@ -30,13 +30,13 @@ pub struct LinkRecords {
 }
 
 impl LinkRecords {
-    /// No records yet, between `chunks`.
+    /// Creates an empty list of records between `chunks`.
     pub(super) fn new(chunks: &[ChunkKey], width: usize) -> Self {
         let (rows, chunks) = (Vec::new(), chunks.into());
         Self { chunks, width, rows, places: None, stored: None, duplicated: false }
     }
 
-    /// The same, of a family in which records are stored once for each chunk.
+    /// Returns the same, of a family in which records are stored once for each chunk.
     pub(super) fn with_duplicated(self, duplicated: bool) -> Self {
         Self { duplicated, ..self }
     }
@@ -93,39 +93,39 @@ impl LinkRecords {
         Self { stored: Some(rows), ..self }
     }
 
-    /// Whether these may be some of the records of a cell only.
+    /// Returns whether these may be some of the records of a cell only.
     pub(super) fn is_part(&self) -> bool {
         self.stored.is_some()
     }
 
-    /// How many records there are.
+    /// Returns how many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rows.len().checked_div(self.width).unwrap_or(0)
+        self.rows.len() / self.width
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// How many endpoints a record has.
+    /// Returns how many endpoints a record has.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// The chunks between which the records lie. The first is the source.
+    /// Returns the chunks between which the records lie. The first is the source.
     #[must_use]
     pub fn chunks(&self) -> &[ChunkKey] {
         &self.chunks
     }
 
-    /// The endpoints of record `i` as given: the place of each in [`chunks`](Self::chunks), and its row
+    /// Returns the endpoints of record `i` as given: the place of each in [`chunks`](Self::chunks), and its row
     /// there; nothing past the end.
     pub fn ends(&self, i: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let start = i.saturating_mul(self.width);
+        let start = i.saturating_mul(self.width); // past the end of any rows
         let span = start..start.saturating_add(self.width);
         let rows = self.rows.get(span.clone()).unwrap_or_default();
         let places = self.places.as_ref().and_then(|places| places.get(span));
@@ -135,12 +135,12 @@ impl LinkRecords {
         })
     }
 
-    /// The endpoints of record `i` as given: chunks and rows; nothing past the end.
+    /// Returns the endpoints of record `i` as given: chunks and rows; nothing past the end.
     pub fn endpoints(&self, i: usize) -> impl Iterator<Item = (&ChunkKey, u64)> + '_ {
         self.ends(i).filter_map(|(place, row)| Some((self.chunks.get(place)?, row)))
     }
 
-    /// The row that record `i` is stored in, counted within the cell, or within the whole blob in the
+    /// Returns the row that record `i` is stored in, counted within the cell, or within the whole blob in the
     /// flat form of 0.6 and 0.7. Attributes are found by it.
     #[must_use]
     pub fn stored_row(&self, i: usize) -> u64 {
@@ -150,7 +150,7 @@ impl LinkRecords {
         }
     }
 
-    /// Whether record `i` is the one copy to be counted: of the copies in a duplicated family the one
+    /// Returns whether record `i` is the one copy to be counted: of the copies in a duplicated family the one
     /// that is led by the smallest endpoint, and always in others.
     #[must_use]
     pub fn is_leading(&self, i: usize) -> bool {

@@ -92,12 +92,12 @@ impl LinkSegment {
         Self { inner: Arc::new(Inner { policy, form }), tried: None }
     }
 
-    /// The same segment, whose sources are `chunks` where nothing says which they are.
+    /// Returns the same segment, whose sources are `chunks` where nothing says which they are.
     pub(super) fn with_candidates(&self, chunks: &Arc<KeyTable>) -> Self {
         Self { inner: Arc::clone(&self.inner), tried: Some(Arc::clone(chunks)) }
     }
 
-    /// How far from the source the other chunks are; `None` where each cell names all of its chunks.
+    /// Returns how far from the source the other chunks are; `None` where each cell names all of its chunks.
     #[must_use]
     pub fn offsets(&self) -> Option<&Offsets> {
         match &self.inner.form {
@@ -106,13 +106,13 @@ impl LinkSegment {
         }
     }
 
-    /// Whether all endpoints of its records lie in one chunk.
+    /// Returns whether all endpoints of its records lie in one chunk.
     #[must_use]
     pub fn is_intra(&self) -> bool {
         self.offsets().is_some_and(Offsets::are_zero)
     }
 
-    /// Its path below the root of the store.
+    /// Returns its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> String {
         match &self.inner.form {
@@ -125,7 +125,7 @@ impl LinkSegment {
         }
     }
 
-    /// The cells that hold records.
+    /// Returns the cells that hold records.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl LinkSegment {
         Ok(LinkCells { policy: self.inner.policy, list })
     }
 
-    /// The records of the cells at `places` of [`cells`](Self::cells), in that order.
+    /// Returns the records of the cells at `places` of [`cells`](Self::cells), in that order.
     ///
     /// Each answer has its own fault, which names the cell: what cannot be read, or holds no records.
     #[boxed]
@@ -210,7 +210,7 @@ impl LinkSegment {
         }
     }
 
-    /// The records in `rows` of the cell of `chunk`, read without the others; only where records lie back
+    /// Returns the records in `rows` of the cell of `chunk`, read without the others; only where records lie back
     /// to back, which they do in the segment whose endpoints lie in one chunk.
     ///
     /// # Errors
@@ -244,9 +244,18 @@ impl LinkSegment {
         let parts = parts.collect::<Result<_, ModelError>>()?;
         let found = cells.read_parts(&[(*chunk, parts)]).await.pop();
         let parts = found.transpose().map_err(|error| place(error.into()))?.flatten();
+        let parts = match (parts, rows.iter().map(|rows| rows.end).max()) {
+            (Some(parts), _) => parts,
+            (None, None | Some(0)) => Vec::new(),
+            (None, Some(end)) => {
+                let expected = Expected::AtMost(0); // there is no cell
+                let error = ModelError::refused(Class::OutOfBounds, "end of rows", expected, end);
+                return Err(place(error));
+            }
+        };
         let chunks = self.inner.policy.endpoint_chunks(chunk, offsets)?;
         let mut records = self.no_records(chunks.chunks());
-        for part in parts.unwrap_or_default() {
+        for part in parts {
             let cell = LinkCell::parse(&part, Body::Flat, *shape);
             let cell = cell.map_err(|error| place(error.into()))?;
             records.push_cell(&cell);
@@ -254,7 +263,7 @@ impl LinkSegment {
         Ok(records.stored_in(rows.iter().flat_map(Clone::clone).collect()))
     }
 
-    /// The array whose chunks are the cells, where there is one.
+    /// Returns the array whose chunks are the cells, where there is one.
     pub(super) fn array(&self) -> Option<&Cells> {
         match &self.inner.form {
             Form::Sources { cells, .. } | Form::Tuples { cells, .. } => Some(cells),
@@ -262,7 +271,7 @@ impl LinkSegment {
         }
     }
 
-    /// The faces in the streams of chunks.
+    /// Returns the faces in the streams of chunks.
     async fn read_streams(
         &self,
         streams: &DracoCells,
@@ -304,7 +313,7 @@ impl LinkSegment {
         Ok(records.stored_in(rows.iter().flat_map(Clone::clone).collect()))
     }
 
-    /// Whether this is the flat form of 0.6 and 0.7.
+    /// Returns whether this is the flat form of 0.6 and 0.7.
     pub(super) fn is_flat(&self) -> bool {
         matches!(self.inner.form, Form::Flat { .. })
     }
@@ -327,6 +336,7 @@ impl LinkSegment {
             let payload =
                 payloads.next().transpose().map_err(|error| in_cell(error.into()))?.flatten();
             let chunks = listed.chunks(*place).map_err(in_cell)?;
+            // A cell that a listing named has no bytes, or one that was tried is not there.
             self.parse_cell(&chunks, &payload.unwrap_or_default(), shape, body)
                 .map_err(|error| in_cell(error.into()))
         };
@@ -369,7 +379,7 @@ impl LinkSegment {
             .with_duplicated(policy.store() == LinkStorage::Duplicate)
     }
 
-    /// The flat form, read once.
+    /// Returns the flat form, read once.
     async fn blob(&self) -> Result<Arc<Blob>, ModelError> {
         let Form::Flat { data, blob } = &self.inner.form else {
             return Ok(Arc::new(Blob { cells: Vec::new() }));
@@ -385,7 +395,7 @@ impl LinkSegment {
 }
 
 impl LinkCells {
-    /// How many there are.
+    /// Returns how many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.list {
@@ -394,13 +404,13 @@ impl LinkCells {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The chunks between which the records of the cell at `place` lie. The first is the source; the
+    /// Returns the chunks between which the records of the cell at `place` lie. The first is the source; the
     /// others are of the level that the family links to.
     ///
     /// # Errors
@@ -421,7 +431,7 @@ impl LinkCells {
         }
     }
 
-    /// The source of the cell at `place`.
+    /// Returns the source of the cell at `place`.
     #[must_use]
     pub fn source(&self, place: usize) -> Option<ChunkKey> {
         match &self.list {
@@ -433,7 +443,7 @@ impl LinkCells {
         }
     }
 
-    /// The cell of records from `source`, in a segment where that is one at most.
+    /// Returns the cell of records from `source`, in a segment where that is one at most.
     #[must_use]
     pub fn find(&self, source: &ChunkKey) -> Option<usize> {
         match &self.list {
@@ -442,7 +452,7 @@ impl LinkCells {
         }
     }
 
-    /// The places of the cells in the order in which a family is enumerated: by the text of their keys.
+    /// Returns the places of the cells in the order in which a family is enumerated: by the text of their keys.
     #[must_use]
     pub fn in_order(&self) -> Vec<usize> {
         match &self.list {
@@ -459,7 +469,7 @@ impl LinkCells {
     }
 }
 
-fn no_cell() -> ModelError {
+pub(super) fn no_cell() -> ModelError {
     let expected = Expected::Rule("a place among the cells of the segment");
     ModelError::refused(Class::InvalidArgument, "cell of links", expected, "one past them")
 }

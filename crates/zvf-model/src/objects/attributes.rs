@@ -6,7 +6,7 @@ use zvf_store::Listing;
 use crate::{LevelReader, ModelError, RowAttribute};
 
 impl LevelReader {
-    /// The attribute of objects called `name`, by row of the object index; `None` when there is none.
+    /// Returns the attribute of objects called `name`, by row of the object index; `None` when there is none.
     ///
     /// # Errors
     ///
@@ -17,7 +17,7 @@ impl LevelReader {
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
-    /// The names of the attributes of objects, and whether that is all of them.
+    /// Returns the names of the attributes of objects, and whether that is all of them.
     ///
     /// # Errors
     ///

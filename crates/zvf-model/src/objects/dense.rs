@@ -48,7 +48,7 @@ pub(super) fn check_shape(array: &DenseArray, shape: &[Option<u64>]) -> Result<(
     Ok(())
 }
 
-/// The first `rows` rows, read in pieces of a bounded size.
+/// Returns the first `rows` rows, read in pieces of a bounded size.
 pub(super) async fn all_rows(array: &DenseArray, rows: u64) -> Result<Bytes, ModelError> {
     if rows <= PIECE {
         return Ok(array.rows(0..rows).await?);
@@ -60,17 +60,17 @@ pub(super) async fn all_rows(array: &DenseArray, rows: u64) -> Result<Bytes, Mod
     Ok(bytes.into())
 }
 
-/// The rows in pieces of a bounded size.
+/// Returns the rows in pieces of a bounded size.
 pub(super) fn pieces(rows: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut start = rows.start;
     std::iter::from_fn(move || {
-        let piece = start..start.saturating_add(PIECE).min(rows.end);
+        let piece = start..start.saturating_add(PIECE).min(rows.end); // the last one ends with the rows
         start = piece.end;
         (piece.start < piece.end).then_some(piece)
     })
 }
 
-/// The manifests of `rows`, each with its own fault.
+/// Returns the manifests of `rows`, each with its own fault.
 pub(super) async fn manifests(
     spans: &DenseArray,
     blocks: &DenseArray,
@@ -88,16 +88,21 @@ pub(super) async fn manifests(
         })
         .collect();
     let pieces = read(blocks, spans.iter().flatten().cloned().collect()).await?;
-    let stride = saturating_usize(rank + 1) * 8;
+    let stride = saturating_usize(rank + 1) * 8; // a rank is at most 16
     let manifest = |(span, row): (Result<Range<u64>, ModelError>, &u64)| {
         let span = span?;
         let after = pieces.partition_point(|(piece, _)| piece.start <= span.start);
         let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
         let bytes = piece.and_then(|(piece, bytes)| {
-            let at = |row: u64| saturating_usize(row - piece.start).saturating_mul(stride);
-            bytes.get(at(span.start)..at(span.end))
+            let at = |row: u64| saturating_usize(row - piece.start).checked_mul(stride);
+            bytes.get(at(span.start)?..at(span.end)?)
         });
-        blob(bytes.unwrap_or_default(), stride, rank)
+        bytes
+            .ok_or_else(|| {
+                let (what, expected) = ("rows of a span", Expected::Rule("those that were read"));
+                ModelError::refused(Class::OutOfBounds, what, expected, span.end)
+            })
+            .and_then(|bytes| blob(bytes, stride, rank))
             .and_then(|blob| ObjectManifest::new(*row, rank, blob))
             .map_err(|error| error.in_array(blocks.path()))
     };
@@ -119,7 +124,7 @@ fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>, ModelError> {
     Ok(start..end)
 }
 
-/// The rows that the spans name, in pieces ascending by their start: near spans are read together.
+/// Returns the rows that the spans name, in pieces ascending by their start: near spans are read together.
 async fn read(
     blocks: &DenseArray,
     mut spans: Vec<Range<u64>>,
@@ -128,6 +133,7 @@ async fn read(
     let mut joined: Vec<Range<u64>> = Vec::new();
     for span in spans {
         match joined.last_mut() {
+            // A span may end near the largest number: an array may claim so many rows.
             Some(last) if span.start <= last.end.saturating_add(GAP) => {
                 last.end = last.end.max(span.end);
             }
@@ -141,7 +147,7 @@ async fn read(
     stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await
 }
 
-/// Rows of references as a manifest blob.
+/// Encodes rows of references as a manifest blob.
 fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes, ModelError> {
     let mut builder = ManifestBuilder::new(rank)?;
     for row in rows.chunks_exact(stride) {

@@ -13,6 +13,7 @@ use zvf_store::KeyFinder;
 
 use super::manifest::chunk_key;
 use super::{ObjectIndex, ObjectManifest};
+use crate::level::absent as no_vertices;
 use crate::{ChunkFragments, LevelReader, ModelError, ObjectId};
 
 /// Objects and the fragments they consist of.
@@ -74,7 +75,7 @@ pub struct FragmentVisit {
 }
 
 impl LevelReader {
-    /// The fragments of the objects at `rows` of `index`.
+    /// Returns the fragments of the objects at `rows` of `index`.
     ///
     /// # Errors
     ///
@@ -107,14 +108,16 @@ impl LevelReader {
         let named = in_parts(&manifests, |part| NamedChunks::new(&finder, part));
         let named = named.into_iter().collect::<Result<Vec<_>, ModelError>>()?;
         for (object, key) in absent(&named) {
-            // Not there: the fault is that of whoever asks for its fragments.
-            if let Some(Err(error)) = self.fragments(&[key]).await.pop()
-                && !allowed(&error)
-            {
-                return Err(match ids.get(object) {
-                    Some(id) => error.of_object(*id),
-                    None => error,
-                });
+            // Not there: the fault is that of whoever asks for its fragments, or for the rows that they name.
+            let error = match self.fragments(&[key]).await.pop() {
+                Some(Err(error)) => error,
+                Some(Ok(fragments)) if fragments.check_rows(0).is_err() => {
+                    no_vertices().in_array(self.vertices().path()).in_chunk(&key)
+                }
+                Some(Ok(_)) | None => continue,
+            };
+            if !allowed(&error) {
+                return Err(error.of_object(ids[object]));
             }
         }
         let mut places = Places::new(&named, table.len());
@@ -129,12 +132,7 @@ impl LevelReader {
                     chunks.push(found);
                 }
                 Err(error) if allowed(&error) => numbers.push(None),
-                Err(error) => {
-                    return Err(match ids.get(*first) {
-                        Some(id) => error.of_object(*id),
-                        None => error,
-                    });
-                }
+                Err(error) => return Err(error.of_object(ids[*first])),
             }
         }
         places.numbers = numbers;
@@ -152,7 +150,7 @@ struct Objects<'a> {
 }
 
 impl Objects<'_> {
-    /// The runs of each.
+    /// Returns the runs of each.
     fn runs(
         &self,
         named: &[NamedChunks],
@@ -170,6 +168,7 @@ impl Objects<'_> {
             });
             objects.collect::<Result<Vec<_>, ModelError>>()
         };
+        // Claims, compared with the cap.
         let claimed = named.iter().fold(0, |sum: u64, part| sum.saturating_add(part.fragments));
         let parts: Vec<_> = if named.len() < 2 || claimed > MAX_RUNS {
             // One after the other: where there are too many, the object is named that has one too many.
@@ -285,7 +284,7 @@ impl Places {
         Self { list, by_place: Some(by_place), numbers }
     }
 
-    /// The number among the chunks that are there of the one at `place` of the table.
+    /// Returns the number among the chunks that are there of the one at `place` of the table.
     fn number(&self, place: u32) -> Option<usize> {
         let at = match &self.by_place {
             Some(all) => usize_from_u32(*all.get(usize_from_u32(place))?),
@@ -295,7 +294,7 @@ impl Places {
     }
 }
 
-/// The runs of one object, and where it has gaps.
+/// Returns the runs of one object, and where it has gaps.
 fn runs<'a>(
     manifest: &ObjectManifest,
     blocks: &mut (impl Iterator<Item = &'a u32> + Clone),
@@ -331,16 +330,17 @@ fn runs<'a>(
     Ok((runs, gaps))
 }
 
-/// Whether a chunk has these fragments.
+/// Returns whether a chunk has these fragments.
 fn has_all(chunk: &ChunkFragments, fragments: &BlockFragments<'_>) -> bool {
     match fragments {
         BlockFragments::Single(fragment) => *fragment < chunk.len(),
+        // No chunk has as many fragments as the largest number.
         BlockFragments::Range { start, count } => start.saturating_add(*count) <= chunk.len(),
         BlockFragments::Explicit(_) => fragments.iter().all(|fragment| fragment < chunk.len()),
     }
 }
 
-/// The error for a manifest that names a fragment which its chunk does not have.
+/// Returns the error for a manifest that names a fragment which its chunk does not have.
 fn outside_error<'a>(
     manifest: &ObjectManifest,
     mut blocks: impl Iterator<Item = &'a u32>,

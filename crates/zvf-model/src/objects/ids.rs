@@ -14,6 +14,7 @@ use bytes::Bytes;
 use zvf_format::num::{i64s_from_le, saturating_usize, to_u64, usize_from_u32};
 use zvf_store::DenseArray;
 
+use super::dense::pieces;
 use crate::{ModelError, ObjectId};
 
 /// The ids of all rows.
@@ -30,7 +31,7 @@ impl IdTable {
     /// What one row takes.
     pub(super) const BYTES: u64 = 12;
 
-    /// The table of these ids; `None` when rows have no number of 32 bits.
+    /// Creates the table of these ids; `None` when rows have no number of 32 bits.
     pub(super) fn new(ids: Bytes) -> Option<Self> {
         let numbers: &[[u8; 8]] = ids.as_chunks().0;
         let value = |row: &u32| numbers.get(usize_from_u32(*row)).map(|id| i64::from_le_bytes(*id));
@@ -44,7 +45,7 @@ impl IdTable {
         Some(Self { ids, order })
     }
 
-    /// The id of a row.
+    /// Returns the id of a row.
     pub(super) fn id(&self, row: u64) -> Option<ObjectId> {
         let id = self.ids.as_chunks::<8>().0.get(saturating_usize(row))?;
         Some(ObjectId(i64::from_le_bytes(*id)))
@@ -116,13 +117,12 @@ impl SparseIndex {
         slots: u64,
         max_bytes: u64,
     ) -> Result<Option<Self>, ModelError> {
-        let max_runs = saturating_usize(max_bytes / to_u64(size_of::<(u64, i64)>()));
+        let max_runs = saturating_usize(max_bytes / to_u64(size_of::<(u64, i64)>())); // a limit
         let (mut runs, mut blocks) = (Some(Vec::new()), Vec::new()); // no runs where they are too many
-        let (mut last, mut start) = (None, 0);
-        while start < slots {
-            let end = start.saturating_add(BATCH).min(slots); // the last batch ends with the column
-            let bytes = column.rows(start..end).await?;
-            for (row, id) in (start..).zip(i64s_from_le(&bytes)) {
+        let mut last = None;
+        for piece in pieces(0..slots) {
+            let bytes = column.rows(piece.clone()).await?;
+            for (row, id) in piece.zip(i64s_from_le(&bytes)) {
                 if last.is_some_and(|last| last >= id) {
                     return Ok(None);
                 }
@@ -138,7 +138,6 @@ impl SparseIndex {
                 }
                 last = Some(id);
             }
-            start = end;
         }
         Ok(Some(runs.map_or(Self::Blocks(blocks), Self::Runs)))
     }
@@ -177,7 +176,7 @@ impl SparseIndex {
         Ok(found)
     }
 
-    /// The ids of `rows`, where they follow from what is kept.
+    /// Returns the ids of `rows`, where they follow from what is kept.
     pub(super) fn ids(&self, rows: &[u64]) -> Option<Vec<ObjectId>> {
         let Self::Runs(runs) = self else { return None };
         let id = |row: &u64| {
@@ -189,7 +188,7 @@ impl SparseIndex {
     }
 }
 
-/// The row of an id, by the first row and id of each run of consecutive ids in `slots` rows.
+/// Returns the row of an id, by the first row and id of each run of consecutive ids in `slots` rows.
 fn find_in_runs(runs: &[(u64, i64)], slots: u64, id: i64) -> Option<u64> {
     let at = runs.partition_point(|(_, first)| *first <= id).checked_sub(1)?;
     let (start, first) = runs[at];
@@ -198,18 +197,16 @@ fn find_in_runs(runs: &[(u64, i64)], slots: u64, id: i64) -> Option<u64> {
     (row < end).then_some(row)
 }
 
-/// The rows of `ids` in a column of `slots`, by reading all of it.
+/// Returns the rows of `ids` in a column of `slots`, by reading all of it.
 pub(super) async fn search(
     column: &DenseArray,
     slots: u64,
     ids: &[ObjectId],
 ) -> Result<Vec<FoundRow>, ModelError> {
     let mut rows_by_id: BTreeMap<i64, FoundRow> = ids.iter().map(|id| (id.0, Ok(None))).collect();
-    let mut start = 0;
-    while start < slots {
-        let end = start.saturating_add(BATCH).min(slots);
-        let bytes = column.rows(start..end).await?;
-        for (row, id) in (start..).zip(i64s_from_le(&bytes)) {
+    for piece in pieces(0..slots) {
+        let bytes = column.rows(piece.clone()).await?;
+        for (row, id) in piece.zip(i64s_from_le(&bytes)) {
             if let Some(found) = rows_by_id.get_mut(&id) {
                 *found = match found {
                     Ok(None) => Ok(Some(row)),
@@ -218,13 +215,10 @@ pub(super) async fn search(
                 };
             }
         }
-        start = end;
     }
     Ok(ids.iter().map(|id| rows_by_id.get(&id.0).copied().unwrap_or(Ok(None))).collect())
 }
 
-/// Ids read at a time.
-const BATCH: u64 = 1 << 20;
 /// Rows of a block of a sparse index: a search reads so many ids.
 const BLOCK_ROWS: u64 = 1 << 14;
 

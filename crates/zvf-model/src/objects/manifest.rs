@@ -38,13 +38,13 @@ impl ObjectManifest {
         Ok(manifest)
     }
 
-    /// The row of the index it stands in.
+    /// Returns the row of the index it stands in.
     #[must_use]
     pub const fn row(&self) -> u64 {
         self.row
     }
 
-    /// The blocks and references.
+    /// Returns the blocks and references.
     ///
     /// # Errors
     ///
@@ -53,25 +53,25 @@ impl ObjectManifest {
         Ok(Manifest::parsed_before(self.blob(), self.rank))
     }
 
-    /// The blob, as new writers store it.
+    /// Returns the blob, as new writers store it.
     #[must_use]
     pub fn blob(&self) -> &[u8] {
         if self.blob.is_empty() { NONE } else { &self.blob }
     }
 
-    /// Whether the object has no fragment.
+    /// Returns whether the object has no fragment.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.view().is_ok_and(|view| view.is_empty())
     }
 
-    /// Whether nothing was written but the manifest without blocks, or not even that.
+    /// Returns whether nothing was written but the manifest without blocks, or not even that.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         self.blob.is_empty() || *self.blob == *NONE
     }
 
-    /// Chunks and fragments in order, made one by one: a manifest may claim to have any number of them.
+    /// Returns chunks and fragments in order, made one by one: a manifest may claim to have any number of them.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl ObjectManifest {
     }
 }
 
-/// The key with these components, of which there are as many as a manifest may have.
+/// Returns the key with these components, of which there are as many as a manifest may have.
 pub(crate) fn chunk_key(components: impl Iterator<Item = i64>) -> Option<ChunkKey> {
     let mut buffer = [0; zvf_format::key::MAX_RANK];
     let mut rank = 0_usize;

@@ -64,8 +64,8 @@ pub struct ObjectIndex {
 #[derive(Debug)]
 struct Inner {
     path: String,
-    slots: u64,
-    rank: u64, // components of a chunk key
+    slots: u64, // at most `open::MAX_OBJECTS`
+    rank: u64,  // components of a chunk key
     form: Form,
     ids: Ids,
     cap: u64, // bytes that a table of ids may take
@@ -90,19 +90,19 @@ enum Ids {
 }
 
 impl ObjectIndex {
-    /// How many rows the index has, those of objects without fragments included.
+    /// Returns how many rows the index has, those of objects without fragments included.
     #[must_use]
     pub fn slots(&self) -> u64 {
         self.inner.slots
     }
 
-    /// Its path below the root of the store.
+    /// Returns its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.inner.path
     }
 
-    /// The ids of the rows `range`.
+    /// Returns the ids of the rows `range`.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl ObjectIndex {
         }
     }
 
-    /// The ids of `rows`, in that order.
+    /// Returns the ids of `rows`, in that order.
     ///
     /// # Errors
     ///
@@ -134,8 +134,11 @@ impl ObjectIndex {
         match &self.inner.ids {
             Ids::Row => rows.iter().map(|row| self.as_id(*row)).collect(),
             Ids::Column { ids, table, sparse } => {
-                if let Some(Some(table)) = table.get() {
-                    return Ok(rows.iter().filter_map(|row| table.id(*row)).collect());
+                if let Some(Some(table)) = table.get()
+                    && let Some(ids) =
+                        rows.iter().map(|row| table.id(*row)).collect::<Option<Vec<_>>>()
+                {
+                    return Ok(ids);
                 }
                 if let Some(Some(sparse)) = sparse.get()
                     && let Some(ids) = sparse.ids(rows)
@@ -148,7 +151,7 @@ impl ObjectIndex {
         }
     }
 
-    /// The row of each of `ids`; `None` where there is no such object.
+    /// Returns the row of each of `ids`; `None` where there is no such object.
     ///
     /// # Errors
     ///
@@ -179,7 +182,7 @@ impl ObjectIndex {
         rows.collect()
     }
 
-    /// The ids that more than one row claims, ascending.
+    /// Returns the ids that more than one row claims, ascending.
     ///
     /// # Errors
     ///
@@ -196,14 +199,14 @@ impl ObjectIndex {
             None => {
                 let (what, expected) =
                     ("bytes of all ids", Expected::AtMost(self.inner.cap.into()));
-                let found = self.slots().saturating_mul(IdTable::BYTES);
+                let found = self.table_bytes();
                 Err(ModelError::refused(Class::LimitExceeded, what, expected, found)
                     .in_array(self.ids_path()))
             }
         }
     }
 
-    /// The manifests of `rows`, in that order.
+    /// Returns the manifests of `rows`, in that order.
     ///
     /// # Errors
     ///
@@ -253,7 +256,7 @@ impl ObjectIndex {
     ) -> Result<(), ModelError> {
         let mut start = 0;
         while start < self.slots() {
-            let end = start.saturating_add(BATCH).min(self.slots());
+            let end = (start + BATCH).min(self.slots());
             let rows: Vec<u64> = (start..end).collect();
             for manifest in self.manifests(&rows).await? {
                 match visit(&manifest) {
@@ -267,7 +270,7 @@ impl ObjectIndex {
         Ok(())
     }
 
-    /// The same error, with the object at `row` named in it.
+    /// Returns the same error, with the object at `row` named in it.
     async fn blame(&self, error: ModelError, row: u64) -> ModelError {
         let error = error.in_array(&self.inner.path);
         match self.ids_of(&[row]).await.as_deref() {
@@ -276,11 +279,11 @@ impl ObjectIndex {
         }
     }
 
-    /// The ids by value, made once; `None` where they are too many.
+    /// Returns the ids by value, made once; `None` where they are too many.
     async fn table(&self) -> Result<Option<&IdTable>, ModelError> {
         let Ids::Column { ids, table, .. } = &self.inner.ids else { return Ok(None) };
         let table = table.get_or_try_init(|| async {
-            if self.slots().saturating_mul(IdTable::BYTES) > self.inner.cap {
+            if self.table_bytes() > self.inner.cap {
                 return Ok(None);
             }
             let bytes = dense::all_rows(ids, self.slots()).await?;
@@ -289,11 +292,16 @@ impl ObjectIndex {
         Ok(table.await?.as_ref())
     }
 
-    /// The sparse index of ids that are too many for a table, made once; `None` where they do not ascend.
+    /// Returns the sparse index of ids that are too many for a table, made once; `None` where they do not ascend.
     async fn sparse_index(&self) -> Result<Option<&SparseIndex>, ModelError> {
         let Ids::Column { ids, sparse, .. } = &self.inner.ids else { return Ok(None) };
         let read = || SparseIndex::read(ids, self.slots(), self.inner.cap);
         Ok(sparse.get_or_try_init(read).await?.as_ref())
+    }
+
+    /// Returns what a table of the ids takes; slots have a limit.
+    fn table_bytes(&self) -> u64 {
+        self.slots() * IdTable::BYTES
     }
 
     fn as_id(&self, row: u64) -> Result<ObjectId, ModelError> {
@@ -304,7 +312,7 @@ impl ObjectIndex {
     }
 
     fn check_rows(&self, rows: &[u64]) -> Result<(), ModelError> {
-        let last = rows.iter().copied().max().map_or(0, |row| row.saturating_add(1));
+        let last = rows.iter().copied().max().map_or(0, |row| row.saturating_add(1)); // refused, as any so large
         self.check_row(last, self.slots())
     }
 

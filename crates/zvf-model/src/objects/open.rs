@@ -13,7 +13,7 @@ use super::{Form, Ids, Inner, ObjectIndex, dense};
 use crate::{LevelReader, ModelError};
 
 impl LevelReader {
-    /// The objects of the level; `None` when it has no index of them. Opened once per handle.
+    /// Returns the objects of the level; `None` when it has no index of them. Opened once per handle.
     ///
     /// # Errors
     ///

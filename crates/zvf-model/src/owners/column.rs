@@ -16,7 +16,7 @@ use zvf_store::Caching;
 use super::table::{ChunkOwners, Owner};
 use crate::{LevelReader, ModelError, ObjectId, ObjectIndex};
 
-/// The owners of the fragments of `chunks`, where the column settles them.
+/// Returns the owners of the fragments of `chunks`, where the column settles them.
 pub(super) async fn owners(
     level: &LevelReader,
     index: &ObjectIndex,

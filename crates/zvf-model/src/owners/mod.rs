@@ -57,7 +57,7 @@ pub struct Owners {
 }
 
 impl LevelReader {
-    /// The owners of the fragments of `chunks`, and the objects with a crossing that is `near`; `None`
+    /// Returns the owners of the fragments of `chunks`, and the objects with a crossing that is `near`; `None`
     /// when the level has no object index.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl LevelReader {
         }))
     }
 
-    /// The rows of the objects with a crossing that is `near`, where the owners of fragments are too many for a
+    /// Returns the rows of the objects with a crossing that is `near`, where the owners of fragments are too many for a
     /// table.
     async fn crossing(&self, index: &ObjectIndex, near: Near<'_>) -> Result<Vec<u64>, ModelError> {
         let cached = self.cached_crossings().get_or_try_init(|| async {
@@ -123,7 +123,7 @@ impl LevelReader {
         Ok(table.crossing(&all, near))
     }
 
-    /// Whether some kind of the store consists of chains.
+    /// Returns whether some kind of the store consists of chains.
     pub(crate) fn is_chain(&self) -> bool {
         self.kinds().iter().any(|kind| kind.is_chain())
     }

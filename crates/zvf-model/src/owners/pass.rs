@@ -133,7 +133,7 @@ impl<'a> Pass<'a> {
         self.chunks.find(key).and_then(|place| u32::try_from(place).ok())
     }
 
-    /// Whether chunks are the same or share a face, as far as they have a place in space.
+    /// Returns whether chunks are the same or share a face, as far as they have a place in space.
     fn share_face(&self, from: &ChunkKey, to: &ChunkKey) -> bool {
         let space = from.spatial(self.axes).zip(to.spatial(self.axes));
         space.is_none_or(|(from, to)| share_face(from, to))
@@ -146,10 +146,10 @@ impl<'a> Pass<'a> {
             let Ok(at) = chunks.binary_search_by_key(&place, |(place, _)| *place) else {
                 return Ok(());
             };
-            fragments = chunks.get(at).map_or(0, |(_, fragments)| *fragments);
+            (_, fragments) = chunks[at];
         }
         check(&block.fragments, fragments)?;
-        let room = self.cap.saturating_sub(self.bytes()) / ENTRY;
+        let room = self.cap.saturating_sub(self.bytes()) / ENTRY; // none where the cap is exceeded
         if block.fragments.len() > room {
             self.full = true;
             return Ok(());
@@ -177,7 +177,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether chunks are the same, or lie side by side.
+/// Returns whether chunks are the same, or lie side by side.
 fn share_face(a: &[i64], b: &[i64]) -> bool {
     let steps = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
     steps.fold(0_u64, u64::saturating_add) <= 1 // a sum that is too large is not near
@@ -187,6 +187,7 @@ fn share_face(a: &[i64], b: &[i64]) -> bool {
 fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<(), ModelError> {
     let last = match fragments {
         BlockFragments::Single(fragment) => *fragment,
+        // No chunk has as many fragments as the largest number. A block without any was left out.
         BlockFragments::Range { start, count } => start.saturating_add(*count).saturating_sub(1),
         BlockFragments::Explicit(_) => fragments.iter().max().unwrap_or(0),
     };

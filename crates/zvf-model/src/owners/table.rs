@@ -40,7 +40,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The table of owners with their chunks, in any order, where there are so many chunks.
+    /// Creates the table of owners with their chunks, in any order, where there are so many chunks.
     pub(super) fn new(
         chunks: usize,
         mut owners: Vec<(u32, Owner)>,
@@ -53,8 +53,7 @@ impl Table {
         let mut starts = Vec::with_capacity(chunks + 1);
         let mut at = 0_usize;
         for chunk in 0..=chunks {
-            let before = owners.get(at..).unwrap_or_default();
-            let below = before.iter().take_while(|(c, _)| usize_from_u32(*c) < chunk);
+            let below = owners[at..].iter().take_while(|(c, _)| usize_from_u32(*c) < chunk);
             at += below.count();
             starts.push(at);
         }
@@ -62,7 +61,7 @@ impl Table {
         Self { starts, owners, crossings }
     }
 
-    /// The rows of objects with a crossing that is `near`.
+    /// Returns the rows of objects with a crossing that is `near`.
     pub(super) fn crossing(&self, chunks: &KeyTable, near: Near<'_>) -> Vec<u64> {
         let (mut rows, mut last) = (Vec::new(), None);
         for Crossing { from, to, row } in &self.crossings {
@@ -86,6 +85,7 @@ impl Table {
     }
 
     fn of_chunk(&self, chunk: usize) -> Range<usize> {
+        // The table of no objects has no chunks.
         let start = self.starts.get(chunk).copied().unwrap_or(0);
         let end = self.starts.get(chunk + 1).copied().unwrap_or(start);
         start..end
@@ -101,7 +101,7 @@ pub(crate) enum CachedOwners {
 }
 
 impl CachedOwners {
-    /// The outcome of a pass with a limit.
+    /// Creates the outcome of a pass with a limit.
     pub(super) fn new(table: Option<Table>) -> Self {
         table.map_or(Self::TooLarge, |table| Self::Table(Arc::new(table)))
     }
@@ -128,43 +128,43 @@ pub struct ChunkOwners {
 }
 
 impl ChunkOwners {
-    /// The owners of the chunk at `place`; of none where it has no place.
+    /// Creates the owners of the chunk at `place`; of none where it has no place.
     pub(super) fn new(table: &Arc<Table>, place: Option<usize>) -> Self {
         let range = place.map_or(0..0, |place| table.of_chunk(place));
         Self { owners: Arc::new([]), table: Some((Arc::clone(table), range)) }
     }
 
-    /// No owners.
+    /// Returns no owners.
     #[must_use]
     pub fn none() -> Self {
         Self::from_owners(Vec::new())
     }
 
-    /// These owners.
+    /// Creates a list of these owners.
     pub(super) fn from_owners(mut owners: Vec<Owner>) -> Self {
         owners.sort_unstable();
         Self { owners: owners.into(), table: None }
     }
 
-    /// All of them, ascending by fragment, then by row.
+    /// Returns all of them, ascending by fragment, then by row.
     #[must_use]
     pub fn all(&self) -> &[Owner] {
         match &self.table {
-            Some((table, range)) => table.owners.get(range.clone()).unwrap_or_default(),
+            Some((table, range)) => &table.owners[range.clone()],
             None => &self.owners,
         }
     }
 
-    /// The rows of the objects that `fragment` belongs to, ascending.
+    /// Returns the rows of the objects that `fragment` belongs to, ascending.
     pub fn of_fragment(&self, fragment: u64) -> impl Iterator<Item = u64> + '_ {
         let all = self.all();
         let first = all.partition_point(|owner| u64::from(owner.fragment) < fragment);
-        let same = all.get(first..).unwrap_or_default().iter();
+        let same = all[first..].iter();
         same.take_while(move |owner| u64::from(owner.fragment) == fragment)
             .map(|owner| owner.row.into())
     }
 
-    /// The rows of the objects that any fragment belongs to, ascending, each once.
+    /// Returns the rows of the objects that any fragment belongs to, ascending, each once.
     #[must_use]
     pub fn rows(&self) -> Vec<u64> {
         let mut rows: Vec<u64> = self.all().iter().map(|owner| owner.row.into()).collect();

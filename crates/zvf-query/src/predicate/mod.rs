@@ -49,7 +49,7 @@ impl Scope {
         (Self::Link, "link"),
     ];
 
-    /// Its name in the text form.
+    /// Returns its name in the text form.
     #[must_use]
     pub fn word(self) -> &'static str {
         Self::ALL.into_iter().find(|(scope, _)| *scope == self).map_or("", |(_, word)| word)
@@ -164,7 +164,7 @@ pub enum Predicate {
 }
 
 impl Predicate {
-    /// The verdict on one row, whose values `row` looks up.
+    /// Returns the verdict on one row, whose values `row` looks up.
     pub fn holds(&self, row: &mut dyn FnMut(&ColumnRef) -> Value) -> bool {
         match self {
             Self::Compare(column, comparison, value) => {
@@ -181,7 +181,7 @@ impl Predicate {
         }
     }
 
-    /// The columns it looks at, each once, in order.
+    /// Returns the columns it looks at, each once, in order.
     #[must_use]
     pub fn columns(&self) -> Vec<&ColumnRef> {
         let mut columns = Vec::new();

@@ -68,7 +68,7 @@ impl Ball {
         }
     }
 
-    /// The part of the segment inside: where a parabola is not above zero.
+    /// Returns the part of the segment inside: where a parabola is not above zero.
     pub(super) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (from, to) = (self.relative(a), self.relative(b));
         let along = difference(&to, &from);
@@ -90,7 +90,7 @@ impl Ball {
         (enter <= leave).then_some((enter, leave))
     }
 
-    /// Whether the point of the triangle nearest to the centre is inside.
+    /// Returns whether the point of the triangle nearest to the centre is inside.
     pub(super) fn meets_triangle(&self, corners: [&[f64]; 3]) -> bool {
         let [a, b, c] = corners.map(|corner| self.relative(corner));
         let sides = [[a, b], [b, c], [c, a]];
@@ -98,7 +98,7 @@ impl Ball {
         on_a_side || self.holds_interior(&a, &b, &c)
     }
 
-    /// Whether the centre's foot on the triangle's plane lies in the triangle, and near enough.
+    /// Returns whether the centre's foot on the triangle's plane lies in the triangle, and near enough.
     fn holds_interior(&self, a: &[f64; AXES], b: &[f64; AXES], c: &[f64; AXES]) -> bool {
         let (u, v) = (difference(b, a), difference(c, a));
         let (uu, uv, vv) = (dot(&u, &u), dot(&u, &v), dot(&v, &v));
@@ -128,7 +128,7 @@ impl Ball {
     }
 }
 
-/// The point of the segment from `p` to `q` that is nearest to the origin.
+/// Returns the point of the segment from `p` to `q` that is nearest to the origin.
 fn nearest_on(p: &[f64; AXES], q: &[f64; AXES]) -> [f64; AXES] {
     let along = difference(q, p);
     let length = squared(&along);

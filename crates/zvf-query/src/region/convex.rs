@@ -27,7 +27,7 @@ pub struct HalfSpace {
 }
 
 impl HalfSpace {
-    /// The points whose product with `normal` is at most `offset`.
+    /// Creates the half-space of the points whose product with `normal` is at most `offset`.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl HalfSpace {
         Ok(Self { normal: components, offset, axes: normal.len() })
     }
 
-    /// The direction that leads out of it.
+    /// Returns the direction that leads out of it.
     ///
     /// ```
     /// use zvf_query::region::HalfSpace;
@@ -63,13 +63,13 @@ impl HalfSpace {
         self.normal.get(..self.axes).unwrap_or(&self.normal) // never more axes than it has room for
     }
 
-    /// The maximum product of a point in it with the normal.
+    /// Returns the maximum product of a point in it with the normal.
     #[must_use]
     pub const fn offset(&self) -> f64 {
         self.offset
     }
 
-    /// How far `point` is beyond the boundary, in units of the normal; not above 0 inside.
+    /// Returns how far `point` is beyond the boundary, in units of the normal; not above 0 inside.
     fn signed_distance(&self, point: &[f64]) -> f64 {
         self.normal.iter().zip(point).map(|(n, x)| n * x).sum::<f64>() - self.offset
     }
@@ -105,7 +105,7 @@ pub struct Corner {
 }
 
 impl Corner {
-    /// Where it is.
+    /// Returns where it is.
     #[must_use]
     pub const fn position(&self) -> &[f64; AXES] {
         &self.position

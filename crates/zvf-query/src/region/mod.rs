@@ -81,7 +81,7 @@ impl From<Bounds> for Region {
 }
 
 impl Region {
-    /// Everything at most `radius` away from `centre`.
+    /// Creates the ball of everything at most `radius` away from `centre`.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Region {
         Ok(Self { hull: ball.hull()?, shape: Shape::Ball(ball), half_open: false })
     }
 
-    /// What all of `spaces` have in common.
+    /// Creates the region of what all of `spaces` have in common.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Region {
         Ok(Self { hull: convex.hull()?, shape: Shape::Convex(convex), half_open: false })
     }
 
-    /// A prism: the simple polygon `outline` on the two axes `on`, within `limits` on every axis.
+    /// Creates a prism: the simple polygon `outline` on the two axes `on`, within `limits` on every axis.
     ///
     /// The limits of the two axes of the polygon apply as well; leave them infinite to have the
     /// polygon alone.
@@ -129,19 +129,19 @@ impl Region {
         &self.shape
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     #[must_use]
     pub const fn axes(&self) -> usize {
         self.hull.axes()
     }
 
-    /// A box around the region, infinite where the region is.
+    /// Returns a box around the region, infinite where the region is.
     #[must_use]
     pub const fn hull(&self) -> &Bounds {
         &self.hull
     }
 
-    /// The box itself when the region is one, and whether its upper faces belong to it.
+    /// Returns the box itself when the region is one, and whether its upper faces belong to it.
     #[must_use]
     pub const fn as_box(&self) -> Option<(&Bounds, bool)> {
         match self.shape {
@@ -150,13 +150,13 @@ impl Region {
         }
     }
 
-    /// Whether the boundary is curved, so that faces cannot be cut at it.
+    /// Returns whether the boundary is curved, so that faces cannot be cut at it.
     #[must_use]
     pub const fn is_curved(&self) -> bool {
         matches!(self.shape, Shape::Ball(_))
     }
 
-    /// Whether `point` is in the region. A point with a NaN is not.
+    /// Returns whether `point` is in the region. A point with a NaN is not.
     #[must_use]
     pub fn contains(&self, point: &[f64]) -> bool {
         match &self.shape {
@@ -204,7 +204,7 @@ impl Region {
         }
     }
 
-    /// Whether the segment from `a` to `b` has a point in the region.
+    /// Returns whether the segment from `a` to `b` has a point in the region.
     #[must_use]
     pub fn meets_segment(&self, a: &[f64], b: &[f64]) -> bool {
         match &self.shape {
@@ -214,8 +214,8 @@ impl Region {
         }
     }
 
-    /// The parts of the segment from `a` to `b` that are in the region, as intervals of its length
-    /// from 0 to 1, ascending and apart, put into `parts`.
+    /// Finds the parts of the segment from `a` to `b` that are in the region, as intervals of its length
+    /// from 0 to 1, ascending and apart, and puts them into `parts`.
     pub fn clip_segment(&self, a: &[f64], b: &[f64], parts: &mut Vec<(f64, f64)>) {
         parts.clear();
         match &self.shape {
@@ -228,7 +228,7 @@ impl Region {
         }
     }
 
-    /// Whether the face with these corners has a point in the region. A face of more than three
+    /// Returns whether the face with these corners has a point in the region. A face of more than three
     /// corners is the fan of triangles around its first.
     #[must_use]
     pub fn meets_face(&self, corners: &[&[f64]]) -> bool {
@@ -252,7 +252,7 @@ impl Region {
         }
     }
 
-    /// The face with these corners cut at the region's boundary: each piece is a loop of corners that
+    /// Returns the face with these corners cut at the region's boundary: each piece is a loop of corners that
     /// say how much of each given corner they are made of.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ use crate::select::runs::{Runs, check_extent};
 type Place = (ChunkKey, u64);
 
 impl Context {
-    /// The rows of objects that can be in the region, ascending, each once.
+    /// Returns the rows of objects that can be in the region, ascending, each once.
     pub(super) async fn near_region(
         &self,
         index: &ObjectIndex,
@@ -66,7 +66,7 @@ impl Context {
         self.find_touching_objects(index, region, &keys, &owners.chunks, all).await
     }
 
-    /// Those of the objects at the rows `all` that a segment in the chunks `keys`, or from or to them,
+    /// Returns those of the objects at the rows `all` that a segment in the chunks `keys`, or from or to them,
     /// can put in the region.
     async fn find_touching_objects(
         &self,
@@ -118,7 +118,7 @@ impl Context {
         Ok(hits.into_iter().collect())
     }
 
-    /// The rows of objects that step from one fragment to the next through the region, as far as their
+    /// Returns the rows of objects that step from one fragment to the next through the region, as far as their
     /// ends and the chunks of these tell.
     async fn find_stepping_objects(
         &self,
@@ -162,7 +162,7 @@ impl Context {
         Ok(rows)
     }
 
-    /// Whether a step between two fragments can meet the region, by what is known of its ends.
+    /// Returns whether a step between two fragments can meet the region, by what is known of its ends.
     fn may_step(
         &self,
         region: &Region,
@@ -183,14 +183,17 @@ impl Context {
         all.all(|(((l, h), (lb, hb)), (from, to))| l.min(*lb) <= *to && h.max(hb) >= *from)
     }
 
-    /// Where the end of a step lies: at a point, or somewhere in its chunk.
+    /// Finds where the end of a step lies: at a point, or somewhere in its chunk.
     fn extent(&self, key: &ChunkKey, end: Option<Point>, low: &mut [f64; 8], high: &mut [f64; 8]) {
         if let Some(point) = end {
             (*low, *high) = (point, point);
             return;
         }
         let sizes = self.cache.level.chunk_shape().sizes();
-        let spatial = key.spatial(sizes.len()).unwrap_or_default();
+        let Some(spatial) = key.spatial(sizes.len()) else {
+            (*low, *high) = ([f64::NEG_INFINITY; 8], [f64::INFINITY; 8]); // anywhere
+            return;
+        };
         let axes = low.iter_mut().zip(high.iter_mut()).zip(sizes.iter().zip(spatial));
         for ((low, high), (size, at)) in axes {
             // Points beside a face may be stored on its other side, as far as rounding goes.
@@ -200,7 +203,7 @@ impl Context {
         }
     }
 
-    /// The ends of fragments that are not known yet.
+    /// Returns the ends of fragments that are not known yet.
     async fn read_ends(
         &self,
         steps: &[(Place, Place, u64)],
@@ -257,14 +260,14 @@ fn pieces(runs: &Runs, cell: u32) -> Vec<Piece> {
     runs.list.iter().map(piece).collect()
 }
 
-/// The first and the last row.
+/// Returns the first and the last row.
 fn ends_only(pieces: &[Piece]) -> Vec<Piece> {
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Vec::new() };
     let end = last.end() - 1;
     vec![Piece { len: 1, ..*first }, Piece { start: end, len: 1, ..*last }]
 }
 
-/// Whether the box around two chunks meets the chunks of a region.
+/// Returns whether the box around two chunks meets the chunks of a region.
 fn hulls_meet(a: &[i64], b: &[i64], range: &ChunkRange, axes: usize) -> bool {
     let spatial = |key: &[i64]| key.len().saturating_sub(axes); // the bin of an attribute comes first
     let pairs = a.iter().skip(spatial(a)).zip(b.iter().skip(spatial(b)));

@@ -34,7 +34,7 @@ pub(crate) async fn choose_level(reader: &Reader, query: &Query) -> Result<Level
             chosen = Some(level);
         }
     }
-    Ok(chosen.unwrap_or_default())
+    chosen.ok_or_else(|| BadQuery::NoLevel.into())
 }
 
 /// Finds the finest level that has at most `max` vertices or bytes where the query looks, else the coarsest.
@@ -80,9 +80,11 @@ async fn estimate_amount(
         amount *= share / f64_from_u64(to_u64(table.len()).max(1));
     }
     if in_bytes {
-        let mut row = cache.level.dtype().size.saturating_mul(to_u64(cache.level.axes())); // an estimate
+        // An estimate.
+        let mut row = cache.level.dtype().size.saturating_mul(to_u64(cache.level.axes()));
         let kind = cache.kind(query.kind)?;
         for field in AnswerColumns::new(&query.columns, cache, kind, None).await?.vertex {
+            // An estimate.
             row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));
         }
         amount *= f64_from_u64(row);

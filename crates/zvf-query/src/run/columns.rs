@@ -33,7 +33,7 @@ pub(crate) struct AnswerColumns {
 }
 
 impl AnswerColumns {
-    /// What `columns` asks of a level of `kind`; `near` is a chunk that will be read.
+    /// Finds what `columns` asks of a level of `kind`; `near` is a chunk that will be read.
     pub(crate) async fn new(
         columns: &Columns,
         cache: &LevelCache,
@@ -107,7 +107,7 @@ impl AnswerColumns {
         Ok(())
     }
 
-    /// Whether vertices must say which fragment they are in.
+    /// Returns whether vertices must say which fragment they are in.
     pub(crate) fn need_fragments(&self) -> bool {
         !self.fragment.is_empty() || !self.object.is_empty()
     }

@@ -203,7 +203,7 @@ impl Context {
             }
         }
         let holds = |group: &u64| {
-            let at = zvf_format::num::saturating_usize(*group);
+            let at = zvf_format::num::saturating_usize(*group); // below `MAX_GROUPS`
             let mut look = |column: &ColumnRef| {
                 if name_columns.contains(&column) {
                     return groups.name(*group).map_or(Value::Null, Value::Text);

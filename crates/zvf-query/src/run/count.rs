@@ -18,7 +18,7 @@ use crate::error::QueryError;
 use crate::query::{Columns, Query};
 use crate::reader::Reader;
 
-/// The counts of the answer to `query`.
+/// Returns the counts of the answer to `query`.
 pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, QueryError> {
     let bare = Query { columns: Columns::None, owners: false, places: false, ..query.clone() };
     let contexts = contexts(reader, &bare).await?;
@@ -27,7 +27,8 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, Quer
     }
     let mut all: Option<Counts> = None;
     for context in &contexts {
-        let left = query.limit.map(|limit| limit - all.as_ref().map_or(0, |all| all.vertices));
+        let counted = all.as_ref().map_or(0, |all| all.vertices);
+        let left = query.limit.map(|limit| limit - counted);
         let level_counts = count_level(context, left).await?;
         let all = match &mut all {
             None => all.insert(level_counts),
@@ -63,7 +64,7 @@ async fn count_linked(contexts: &[Arc<Context>], limit: Option<u64>) -> Result<C
     all.ok_or_else(|| crate::error::BadQuery::NoLevel.into())
 }
 
-/// Counts of an answer that is held.
+/// Counts an answer that is held.
 async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts, QueryError> {
     let Some(first) = contexts.first() else { return Err(crate::error::BadQuery::NoLevel.into()) };
     let answer = collect_all(contexts).await?;
@@ -77,7 +78,7 @@ async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts, QueryError
     Ok(counts)
 }
 
-/// Counts of one level with edges or faces, of which one work unit is held at a time.
+/// Counts what one level with edges or faces has, of which one work unit is held at a time.
 async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.cache.level.level(), context.kind);
     let (mut seen_vertices, mut elements) = (SeenVertices::default(), 0);
@@ -92,7 +93,7 @@ async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
         }
     }
     counts.elements = Some(elements);
-    counts.missing = std::mem::take(&mut *context.missing()).list;
+    counts.missing = context.take_missing();
     counts.unknown_objects = std::mem::take(&mut *context.unknown()).list;
     counts.complete = counts.missing.is_empty() && context.all_links().await?;
     Ok(counts)
@@ -113,7 +114,7 @@ impl SeenVertices {
             let rows = self.chunks.entry(first >> 32).or_default();
             for place in run {
                 let row = place & u64::from(u32::MAX);
-                let (word, bit) = (saturating_usize(row / 64), 1 << (row % 64));
+                let (word, bit) = (saturating_usize(row / 64), 1 << (row % 64)); // of 32 bits
                 if rows.len() <= word {
                     rows.resize(word + 1, 0);
                 }
@@ -129,7 +130,7 @@ impl SeenVertices {
 
 async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.cache.level.level(), context.kind);
-    let mut left = limit.map_or(usize::MAX, saturating_usize);
+    let mut left = limit.unwrap_or(u64::MAX); // no limit: more than can be counted
     let units = work_units(context, Purpose::Stream).await?;
     for unit in &units {
         context.yield_before(unit).await?;
@@ -141,30 +142,27 @@ async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<Count
             | WorkUnit::Objects(_)
             | WorkUnit::Elements(_)
             | WorkUnit::Several(_) => {
-                let batch = context.answer(unit, left.saturating_add(1)).await?; // no limit stays none
-                let batch = if batch.len() > left {
+                let max_rows = saturating_usize(left); // more than memory holds is no limit
+                let batch = context.answer(unit, max_rows.saturating_add(1)).await?;
+                let batch = if batch.len() > max_rows {
                     counts.truncated = true;
-                    join::cut(&batch, left)?
+                    join::cut(&batch, max_rows)?
                 } else {
                     batch
                 };
                 (to_u64(batch.len()), to_u64(batch.parts().len()))
             }
         };
-        let rows = if rows > to_u64(left) {
-            counts.truncated = true;
-            to_u64(left)
-        } else {
-            rows
-        };
-        left -= saturating_usize(rows);
+        counts.truncated |= rows > left;
+        let rows = rows.min(left);
+        left -= rows;
         counts.vertices += rows;
         counts.parts += parts;
         if counts.truncated {
             break;
         }
     }
-    counts.missing = std::mem::take(&mut *context.missing()).list;
+    counts.missing = context.take_missing();
     counts.unknown_objects = std::mem::take(&mut *context.unknown()).list;
     counts.complete = counts.missing.is_empty() && !counts.truncated;
     Ok(counts)

@@ -11,7 +11,7 @@ use zvf_store::{Caching, Partial};
 use super::Context;
 use crate::error::QueryError;
 use crate::select::loaded_rows::LoadedRows;
-use crate::select::pieces::{Piece, Pieces, ranges};
+use crate::select::pieces::{Piece, Pieces, not_held, ranges};
 
 /// The rows to read of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +37,11 @@ impl RowSource<'_> {
     }
 
     fn stride(self) -> u64 {
-        match self {
-            // Only compared: what is too large fails when it is read.
-            Self::Positions(level) => level.dtype().size.saturating_mul(to_u64(level.axes())),
-            Self::Attribute(attribute) => {
-                attribute.dtype().size.saturating_mul(attribute.width().into())
-            }
-        }
+        let (size, width) = match self {
+            Self::Positions(level) => (level.dtype().size, to_u64(level.axes())),
+            Self::Attribute(attribute) => (attribute.dtype().size, attribute.width().into()),
+        };
+        size.saturating_mul(width) // only compared: what is too large fails when it is read
     }
 
     async fn read_all(
@@ -84,12 +82,11 @@ impl RowSource<'_> {
             return Need::Whole;
         }
         let gap = RANGE_COST_BYTES.checked_div(self.stride()).unwrap_or(0); // rows without bytes have no gap
-        let ranges = ranges(saturating_u32(gap));
-        let read = ranges.iter().fold(0_u64, |sum, rows| {
-            sum.saturating_add(rows.end.saturating_sub(rows.start).saturating_mul(self.stride()))
-        });
+        let ranges = ranges(saturating_u32(gap)); // at most `RANGE_COST_BYTES`
+        let read: u64 = ranges.iter().map(|rows| rows.end - rows.start).sum(); // of rows of 32 bits
         // Estimates, only compared.
-        let cost = read.saturating_add(RANGE_COST_BYTES.saturating_mul(to_u64(ranges.len())));
+        let ranges_cost = RANGE_COST_BYTES.saturating_mul(to_u64(ranges.len()));
+        let cost = read.saturating_mul(self.stride()).saturating_add(ranges_cost);
         let whole = rows.saturating_mul(self.stride());
         if cost < whole { Need::Ranges(ranges) } else { Need::Whole }
     }
@@ -126,18 +123,15 @@ impl Context {
         for kind in kinds {
             loaded.push(match kind {
                 ReadKind::Nothing => LoadedRows::Nothing,
-                ReadKind::Whole => match columns.next() {
-                    Some(column) => {
-                        self.allow_missing(column)?.map_or(LoadedRows::Nothing, LoadedRows::Whole)
-                    }
-                    None => LoadedRows::Nothing,
-                },
-                ReadKind::Ranges => match parts.next() {
-                    Some((columns, (_, ranges))) => self
-                        .allow_missing(columns)?
-                        .map_or(LoadedRows::Nothing, |columns| hold_ranges(columns, &ranges)),
-                    None => LoadedRows::Nothing,
-                },
+                ReadKind::Whole => {
+                    let column = columns.next().ok_or_else(not_held)?;
+                    self.allow_missing(column)?.map_or(LoadedRows::Nothing, LoadedRows::Whole)
+                }
+                ReadKind::Ranges => {
+                    let (columns, (_, ranges)) = parts.next().ok_or_else(not_held)?;
+                    self.allow_missing(columns)?
+                        .map_or(LoadedRows::Nothing, |columns| hold_ranges(columns, &ranges))
+                }
             });
         }
         Ok(loaded)
@@ -186,8 +180,7 @@ pub(crate) fn plan_needs_by_count(
     let needs = rows.iter().zip(counts).enumerate().map(|(cell, (cell_rows, count))| {
         source.plan_need(*cell_rows, *count, |gap| {
             let by_cell = by_cell.get_or_insert_with(|| group_by_cell(pieces, rows.len()));
-            let cell_pieces = by_cell.get(cell).map(Vec::as_slice).unwrap_or_default();
-            ranges(cell_pieces.iter(), gap, &mut scratch)
+            ranges(by_cell[cell].iter(), gap, &mut scratch)
         })
     });
     needs.collect()

@@ -1,12 +1,13 @@
 //! Batches of one answer put behind each other, or cut.
 
 use zvf_format::num::to_u64;
-use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
+use zvf_format::{Class, Expected};
+use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ModelError, ObjectId, Parts};
 
 use super::Context;
 use crate::error::QueryError;
 
-/// All rows of `batches`, in order.
+/// Joins all rows of `batches`, in order.
 pub(crate) fn join_batches(
     context: &Context,
     mut batches: Vec<Batch>,
@@ -21,7 +22,7 @@ pub(crate) fn join_batches(
         return context.empty();
     };
     let mut batch = Batch::new(context.kind, positions);
-    for field in fields(&batches, Batch::fields) {
+    for field in fields(&batches) {
         batch = batch.with_field(field)?;
     }
     if batches.iter().all(|batch| batch.vertex_objects().is_some()) {
@@ -46,7 +47,7 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
         rows.min(batch.len())
     } else {
         // There is an offset at each part.
-        parts.offsets().get(whole).copied().unwrap_or(0)
+        parts.offsets()[whole]
     };
     let mut short = Batch::new(batch.kind(), batch.positions().slice(0..rows));
     for field in batch.fields() {
@@ -80,8 +81,7 @@ pub(crate) fn take_elements(
     numbers: &[usize],
 ) -> Result<Elements, QueryError> {
     let all: Vec<&[usize]> = elements.iter().collect();
-    let rows =
-        numbers.iter().filter_map(|at| all.get(*at)).flat_map(|element| element.iter().copied());
+    let rows = numbers.iter().flat_map(|at| all[*at].iter().copied());
     let mut short = Elements::new(elements.width(), rows.collect())?;
     for field in elements.fields() {
         let mut builder = ColumnBuilder::like(&field.column);
@@ -98,11 +98,11 @@ fn columns<'a>(all: impl Iterator<Item = &'a Column> + Clone) -> Option<Column> 
     Some(builder.finish())
 }
 
-/// The fields of all batches, which have the same ones.
-fn fields(batches: &[Batch], get_fields: impl Fn(&Batch) -> &[Field]) -> Vec<Field> {
-    let first = batches.first().map(&get_fields).unwrap_or_default();
-    let joined = first.iter().enumerate().filter_map(|(at, field)| {
-        let same = batches.iter().filter_map(|batch| Some(&get_fields(batch).get(at)?.column));
+/// Returns the attributes of the vertices of all batches, which have the same ones.
+fn fields(batches: &[Batch]) -> Vec<Field> {
+    let Some(first) = batches.first() else { return Vec::new() };
+    let joined = first.fields().iter().enumerate().filter_map(|(at, field)| {
+        let same = batches.iter().filter_map(|batch| Some(&batch.fields().get(at)?.column));
         Some(field.with_column(columns(same)?))
     });
     joined.collect()
@@ -121,38 +121,89 @@ fn parts(batches: &[Batch]) -> Result<Parts, QueryError> {
 }
 
 fn elements(batches: &[Batch]) -> Result<Option<Elements>, QueryError> {
-    let mut width = None;
+    let all: Vec<&Elements> = batches.iter().filter_map(Batch::elements).collect();
+    let Some(first) = all.first() else { return Ok(None) };
+    // A level without links has no elements of any width.
+    let mut with_rows = all.iter().filter(|elements| !elements.is_empty());
+    let width = with_rows.next().unwrap_or(first).width();
+    if let Some(other) = with_rows.find(|elements| elements.width() != width) {
+        let (what, expected) = ("vertices of an element", Expected::Exactly(to_u64(width).into()));
+        return Err(ModelError::refused(Class::BadShape, what, expected, other.width()).into());
+    }
     let (mut rows, mut before) = (Vec::new(), 0_usize);
     for batch in batches {
         if let Some(elements) = batch.elements() {
-            width.get_or_insert(elements.width());
             rows.extend(elements.rows().iter().map(|row| before + *row));
         }
         before += batch.len();
     }
-    let Some(width) = width else { return Ok(None) };
-    let element_fields =
-        |batch: &Batch| batch.elements().map(Elements::fields).unwrap_or_default().to_vec();
-    let first = batches
-        .iter()
-        .find(|batch| batch.elements().is_some())
-        .map(element_fields)
-        .unwrap_or_default();
     let mut joined = Elements::new(width, rows)?;
-    for (at, field) in first.iter().enumerate() {
-        let same =
-            batches.iter().filter_map(|batch| Some(&batch.elements()?.fields().get(at)?.column));
-        if let Some(column) = columns(same) {
+    for field in first.fields() {
+        if let Some(same) = columns_of(all.iter().copied(), &field.name)
+            && let Some(column) = columns(same.into_iter())
+        {
             joined = joined.with_field(field.with_column(column))?;
         }
     }
     Ok(Some(joined))
 }
 
-/// Bytes of a batch, about.
+/// Returns the columns of the attribute `name` of `all` elements; `None` if some have none: a work unit leaves out an
+/// attribute of which an element has no value, if its type has nothing that says so.
+pub(crate) fn columns_of<'a>(
+    all: impl Iterator<Item = &'a Elements>,
+    name: &str,
+) -> Option<Vec<&'a Column>> {
+    let column = |elements: &'a Elements| {
+        let field = elements.fields().iter().find(|field| *field.name == *name);
+        field.map(|field| &field.column)
+    };
+    all.map(column).collect()
+}
+
+/// Returns about how many bytes a batch has.
 pub(crate) fn weight(batch: &Batch) -> u64 {
     let fields = batch.fields().iter().map(|field| field.column.bytes().len());
     let elements = batch.elements().map_or(0, |elements| elements.rows().len() * 8);
     let rest = elements + fields.sum::<usize>();
     to_u64(rest + batch.positions().bytes().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_metadata::Dtype;
+    use zvf_model::Kind;
+
+    use super::*;
+
+    /// One element of `width` vertices, and the values of its attributes.
+    fn batch(width: usize, values: &[(&str, i64)]) -> Batch {
+        let positions = Column::new(Dtype::FLOAT32, 1, vec![0; width * 4].into()).unwrap();
+        let mut element = Elements::new(width, (0..width).collect()).unwrap();
+        for (name, value) in values {
+            let bytes = value.to_le_bytes().to_vec();
+            let column = Column::new(Dtype::INT64, 1, bytes.into()).unwrap();
+            element = element.with_field(Field::new(*name, column)).unwrap();
+        }
+        Batch::new(Kind::Graph, positions).with_elements(element).unwrap()
+    }
+
+    #[test]
+    fn attributes_of_elements_are_joined_by_name() {
+        let (one, both) = (batch(2, &[("b", 1)]), batch(2, &[("a", 7), ("b", 2)]));
+        for (batches, values) in [([one.clone(), both.clone()], [1_i64, 2]), ([both, one], [2, 1])]
+        {
+            let joined = elements(&batches).unwrap().unwrap();
+            assert_eq!(joined.rows(), [0, 1, 2, 3]);
+            assert_eq!((joined.fields().len(), &*joined.fields()[0].name), (1, "b"));
+            let expected = values.map(i64::to_le_bytes).concat();
+            assert_eq!(joined.fields()[0].column.bytes()[..], expected);
+        }
+    }
+
+    #[test]
+    fn elements_of_different_widths_are_refused() {
+        let error = elements(&[batch(2, &[]), batch(3, &[])]).unwrap_err();
+        assert_eq!(error.to_string(), "BadShape: vertices of an element: expected 2, found 3");
+    }
 }

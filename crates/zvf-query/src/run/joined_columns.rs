@@ -165,7 +165,7 @@ impl Context {
     }
 }
 
-/// The field of places, given its bytes.
+/// Returns the field of places, given its bytes.
 fn places(bytes: Vec<u8>) -> Result<Field, QueryError> {
     let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
     let column = Column::new(dtype, 1, bytes.into()).map_err(QueryError::column)?;

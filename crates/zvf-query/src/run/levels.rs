@@ -101,7 +101,7 @@ pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer, Que
         return Err(BadQuery::NoLevel.into());
     };
     let mut answer = collect(first).await?;
-    let max_rows = first.query.limit.map_or(usize::MAX, saturating_usize);
+    let max_rows = first.query.limit.map_or(usize::MAX, saturating_usize); // no limit, as memory has one
     let mut batches = Vec::new();
     for context in others {
         // Stop after a truncated answer, because the order is that of the levels.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::to_u64;
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
 use super::{Context, Purpose, WorkUnit, elements::KeyedElements, join};
@@ -111,30 +111,24 @@ fn merge_elements(
             } else {
                 (order.get(&(key.0, key.1)).copied(), key.2)
             };
-            all.push((first.unwrap_or(u64::MAX), second, unit, at));
+            all.push((first.unwrap_or(u64::MAX), second, unit, at)); // behind all others
         }
     }
     all.sort_unstable();
     let width = none.width();
     let mut rows = Vec::with_capacity(count * width);
     for (_, _, unit, at) in &all {
-        let unit_elements = units.get(*unit).and_then(|keyed| keyed.batch.elements());
-        let ends =
-            unit_elements.and_then(|elements| elements.rows().get(at * width..(at + 1) * width));
-        let ends = ends.unwrap_or_default();
-        rows.extend(ends.iter().filter_map(|row| numbers.get(*unit)?.get(*row).copied()));
+        if let Some(unit_elements) = units[*unit].batch.elements() {
+            let ends = &unit_elements.rows()[at * width..(at + 1) * width];
+            rows.extend(ends.iter().map(|row| numbers[*unit][*row]));
+        }
     }
     let mut merged = Elements::new(width, rows)?;
-    for (number, field) in none.fields().iter().enumerate() {
+    for field in none.fields() {
+        let lists = units.iter().filter_map(|keyed| keyed.batch.elements());
+        let Some(columns) = join::columns_of(lists, &field.name) else { continue };
         let mut builder = ColumnBuilder::like(&field.column);
-        for (_, _, unit, at) in &all {
-            let unit_elements = units.get(*unit).and_then(|keyed| keyed.batch.elements());
-            if let Some(unit_field) =
-                unit_elements.and_then(|elements| elements.fields().get(number))
-            {
-                builder.push_row(&unit_field.column, *at);
-            }
-        }
+        all.iter().for_each(|(_, _, unit, at)| builder.push_row(columns[*unit], *at));
         merged = merged.with_field(field.with_column(builder.finish()))?;
     }
     Ok(merged)
@@ -145,7 +139,7 @@ impl Context {
     async fn cell_order(&self) -> Result<CellOrder, QueryError> {
         let Some(family) = self.family().await? else { return Ok(CellOrder::new()) };
         let chunks = self.filter_places(self.candidates()).await?;
-        let cells = self.link_cells(&family, &chunks).await?;
+        let cells = self.link_cells(&family, &self.link_ends(&chunks)).await?;
         let cells = cells.into_iter().map(|(segment, cell)| (to_u64(segment), to_u64(cell)));
         Ok(cells.zip(0..).collect())
     }
@@ -162,7 +156,7 @@ impl Context {
             Ok(rows @ 1..) if bytes(rows) <= max_bytes => false,
             _ => {
                 let mut rows = 0_u64;
-                for places in places.chunks(saturating_usize(EXTENT_BATCH_CHUNKS)) {
+                for places in places.chunks(EXTENT_BATCH_CHUNKS) {
                     for extent in self.extents(places).await {
                         rows = rows.saturating_add(extent); // a claim, compared with a cap
                     }
@@ -174,4 +168,4 @@ impl Context {
 }
 
 /// Chunks whose fragment indexes are read at once.
-const EXTENT_BATCH_CHUNKS: u64 = 4096;
+const EXTENT_BATCH_CHUNKS: usize = 4096;

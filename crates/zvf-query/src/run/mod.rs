@@ -35,8 +35,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 use zvf_format::grid::{BoundingBox, ChunkRange};
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
-use zvf_format::{Class, FormatError};
+use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::{Class, Expected, FormatError};
 use zvf_model::{Batch, Kind, LinkFamily, ModelError, ObjectId};
 use zvf_store::{Caching, KeyTable};
 
@@ -197,7 +197,7 @@ impl Context {
             }
         }
         let lenient = false;
-        Ok(Self {
+        let context = Self {
             query,
             cache,
             kind,
@@ -211,7 +211,21 @@ impl Context {
             reach,
             findings,
             since_yield: AtomicU64::default(),
-        })
+        };
+        context.check_pairs()?;
+        Ok(context)
+    }
+
+    /// Refuses edges of more or fewer than two ends where each has a child and a parent, or the order of rows implies
+    /// edges.
+    fn check_pairs(&self) -> Result<(), QueryError> {
+        let are_pairs = self.kind == Kind::Skeleton || self.follows_rows();
+        if !are_pairs || self.element_width == 2 {
+            return Ok(());
+        }
+        let (what, expected) = ("link_width of edges", Expected::Exactly(2));
+        let error = ModelError::refused(Class::BadShape, what, expected, self.element_width);
+        Err(error.in_array(self.cache.level.node().path()).into())
     }
 
     /// Returns the chunks that can matter, by their place in the table of the level.
@@ -221,8 +235,7 @@ impl Context {
             None => all_chunks(&self.chunks),
         };
         let (first, end) = &self.query.chunks;
-        let place =
-            |key: &ChunkKey| saturating_u32(to_u64(self.chunks.first_not_below(key.components())));
+        let place = |key: &ChunkKey| index_u32(self.chunks.first_not_below(key.components()));
         if let Some(end) = end {
             let end = place(end);
             places.truncate(places.partition_point(|place| *place < end));
@@ -285,7 +298,7 @@ impl Context {
         }
     }
 
-    /// Bytes of one vertex with its columns.
+    /// Returns the bytes of one vertex with its columns.
     pub(crate) fn row_bytes(&self) -> u64 {
         let value_bytes = |size: u64, width: u64| size.saturating_mul(width); // judged, not allocated
         let level = &self.cache.level;
@@ -299,7 +312,12 @@ impl Context {
         fields.fold(position, u64::saturating_add).max(1)
     }
 
-    /// What one work unit may hold.
+    /// Returns the number of values of a position: at most 8.
+    fn position_width(&self) -> u32 {
+        index_u32(self.cache.level.axes())
+    }
+
+    /// Returns what one work unit may hold.
     pub(crate) fn unit_bytes(&self, purpose: Purpose) -> u64 {
         let budget = self.cache.level.store().budget().max_bytes();
         match purpose {
@@ -310,7 +328,7 @@ impl Context {
         }
     }
 
-    /// Whether cells stay with the handle.
+    /// Returns whether cells stay with the handle.
     pub(crate) fn caching(&self, bytes: u64) -> Caching {
         if self.query.uncached || self.reach.is_none() || bytes > MAX_CACHED_BYTES {
             Caching::Once
@@ -331,7 +349,7 @@ impl Context {
         }
     }
 
-    /// Whether `error` is a cell that is missing and may be; then it is noted.
+    /// Returns whether `error` is a cell that is missing and may be; then it is noted.
     fn allows(&self, error: &ModelError) -> bool {
         match (error.class(), error.array(), error.chunk()) {
             (Class::NotFound, Some(array), Some(chunk)) if self.query.allow_missing => {
@@ -344,6 +362,16 @@ impl Context {
 
     fn missing(&self) -> std::sync::MutexGuard<'_, Distinct<Missing>> {
         self.findings.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the missing cells out, ordered by array and chunk: those of cells that are read at once are found in any
+    /// order.
+    fn take_missing(&self) -> Vec<Missing> {
+        let mut list = std::mem::take(&mut *self.missing()).list;
+        list.sort_unstable_by(|a, b| {
+            a.array.cmp(&b.array).then_with(|| a.chunk.cmp_numeric(&b.chunk))
+        });
+        list
     }
 
     fn unknown(&self) -> std::sync::MutexGuard<'_, Distinct<ObjectId>> {
@@ -368,7 +396,7 @@ impl Context {
     }
 }
 
-/// The box whose chunks are looked into for what is in `bbox`.
+/// Returns the box whose chunks are looked into for what is in `bbox`.
 ///
 /// Some writers put the vertices of coarse levels into the chunk of one of the points that they stand for: up
 /// to a bin away. There the box is wider by that; chunks are few. In the full data a vertex outside its chunk
@@ -381,7 +409,7 @@ fn widen_for_bins(cache: &LevelCache, bbox: &BoundingBox) -> Result<BoundingBox,
     BoundingBox::new(&low, &high)
 }
 
-/// What can matter of a question with such a region, where conditions leave only rows within `bounds`.
+/// Returns what can matter of a question with such a region, where conditions leave only rows within `bounds`.
 ///
 /// Chunks must meet the region and the bounds, each by itself: in the mode for whole cells, what is in
 /// the answer need not lie in both.
@@ -422,7 +450,7 @@ fn narrow_reach(
 /// Answers all work units one after the other and joins the answers.
 pub(crate) async fn collect(context: &Arc<Context>) -> Result<Answer, QueryError> {
     let units = work_units(context, Purpose::Collect).await?;
-    let max_rows = context.query.limit.map_or(usize::MAX, saturating_usize);
+    let max_rows = context.query.limit.map_or(usize::MAX, saturating_usize); // no limit, as memory has one
     let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(units.len()), 0_usize, 0_u64);
     let mut truncated = false;
     let in_parts = units.iter().any(|unit| matches!(unit, WorkUnit::Several(_)));
@@ -455,7 +483,7 @@ pub(crate) async fn collect(context: &Arc<Context>) -> Result<Answer, QueryError
     }
     let batch = join::join_batches(context, batches)?;
     let all_links = context.all_links().await?;
-    let missing = std::mem::take(&mut *context.missing()).list;
+    let missing = context.take_missing();
     let figures = QueryStats {
         cells: context.findings.cells.load(Ordering::Relaxed),
         rows: context.findings.rows.load(Ordering::Relaxed),

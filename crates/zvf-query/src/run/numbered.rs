@@ -41,8 +41,8 @@ pub struct NumberedPart {
     pub elements: Elements,
 }
 
-/// The answer to `query` part by part, where that is worth it: graphs and meshes of one level that do not fit in the
-/// budget, without a limit.
+/// Returns the answer to `query` part by part, where that is worth it: graphs and meshes of one level that do not fit in
+/// the budget, without a limit.
 pub(crate) async fn numbered(
     reader: &Reader,
     query: &Query,
@@ -63,7 +63,7 @@ pub(crate) async fn numbered(
 }
 
 impl Numbered {
-    /// The next part; nothing behind the last.
+    /// Returns the next part; nothing behind the last.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Numbered {
         }
     }
 
-    /// Chunks that are listed and were not there, where the query allows that.
+    /// Returns how many chunks are listed and were not there, where the query allows that.
     #[must_use]
     pub fn missing(&self) -> usize {
         self.context.missing().list.len()
@@ -96,7 +96,7 @@ struct VertexNumbers {
     next: u64,
 }
 
-/// A number of a vertex as elements name it.
+/// Returns a number of a vertex as elements name it.
 fn in_memory(number: u64) -> Result<usize, QueryError> {
     let limit = || QueryError::limit("number of a vertex", to_u64(usize::MAX), number);
     checked_usize(number).ok_or_else(limit)
@@ -122,10 +122,11 @@ impl VertexNumbers {
         Ok(NumberedPart { vertices: take_rows(batch, &new)?, elements })
     }
 
-    /// The number of the vertex at `place`, a chunk in the upper 32 bits and a row in the lower ones; whether it is new.
+    /// Returns the number of the vertex at `place`, a chunk in the upper 32 bits and a row in the lower ones; whether it is
+    /// new.
     fn number(&mut self, place: u64) -> (u64, bool) {
         let rows = self.chunks.entry(place >> 32).or_default();
-        let row = saturating_usize(place & u64::from(u32::MAX));
+        let row = saturating_usize(place & u64::from(u32::MAX)); // of 32 bits
         if rows.len() <= row {
             rows.resize(row + 1, 0);
         }
@@ -138,7 +139,7 @@ impl VertexNumbers {
     }
 }
 
-/// The elements with other names for their ends.
+/// Returns the elements with other names for their ends.
 fn renumber_elements(
     elements: Option<&Elements>,
     numbers: &[usize],
@@ -152,7 +153,7 @@ fn renumber_elements(
     Ok(all)
 }
 
-/// Some rows of a batch, without its elements.
+/// Returns some rows of a batch, without its elements.
 fn take_rows(batch: &Batch, rows: &[usize]) -> Result<Batch, QueryError> {
     let column = |from: &Column| {
         let mut builder = ColumnBuilder::like(from);

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{ChunkOwners, Owner};
 
 use super::Context;
@@ -91,7 +91,7 @@ impl Context {
             if followed.len() < places.len() {
                 let mut followed_places: Vec<u32> = followed
                     .keys()
-                    .filter_map(|key| Some(saturating_u32(to_u64(self.chunks.find(key)?))))
+                    .filter_map(|key| Some(index_u32(self.chunks.find(key)?)))
                     .filter(|place| places.binary_search(place).is_ok())
                     .collect();
                 followed_places.sort_unstable();
@@ -122,7 +122,7 @@ impl Context {
         }
         let Some(owners) = self.read_owners(keys).await? else {
             return match self.lenient {
-                true => Ok(Some(Vec::new())),
+                true => Ok(Some(vec![Vec::new(); keys.len()])),
                 false => Err(BadQuery::NoObjects.into()),
             };
         };

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, ObjectRuns, Parts};
 use zvf_store::Caching;
 
@@ -153,6 +153,7 @@ impl Context {
         }
         let split = split.truncate(limit);
         let found = to_u64(split.pieces.rows);
+        // Compared with a cap.
         self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&chunks.keys, &chunks.rows, &split.pieces, caching).await?;
         let split = self.drop_missing(split, &columns);
@@ -313,12 +314,8 @@ impl Context {
             columns = self.columns(&chunks.keys, &chunks.rows, &clipped.pieces, caching).await?;
         }
         let level = &self.cache.level;
-        let stored = interpolate_column(
-            &clipped.cuts,
-            positions,
-            level.dtype(),
-            saturating_u32(to_u64(axes)),
-        )?;
+        let width = self.position_width();
+        let stored = interpolate_column(&clipped.cuts, positions, level.dtype(), width)?;
         let mut batch = Batch::new(self.kind, stored);
         for (field, loaded) in self.columns.vertex.iter().zip(&columns) {
             let column: Column =
@@ -380,7 +377,7 @@ impl ClippedObjects {
 
 impl SplitObjects {
     pub(crate) fn span_pieces(&self, span: &Span) -> &[Piece] {
-        self.pieces.list.get(span.pieces.clone()).unwrap_or_default()
+        &self.pieces.list[span.pieces.clone()]
     }
 
     fn len(&self, span: &Span) -> usize {
@@ -471,8 +468,9 @@ fn split_objects(followed: &Followed) -> Result<(Chunks, SplitObjects), QueryErr
     for (at, fragments) in followed.chunks.iter().enumerate() {
         let extent = fragments.extent();
         check_extent(extent).map_err(|error| error.in_chunk(fragments.chunk()))?;
+        // A cap.
         let named_rows = fragments.blob().len().saturating_mul(MAX_ROWS_PER_INDEX_BYTE);
-        max_pieces = max_pieces.saturating_add(named_rows); // a cap
+        max_pieces = max_pieces.saturating_add(named_rows);
         chunks.keys.push(*fragments.chunk());
         chunks.rows.push(extent);
         let view = fragments.view()?;
@@ -565,9 +563,9 @@ fn part_objects(
                 None => view.get(run.fragment),
             };
             let Some(fragment) = fragment else { continue };
-            let cell = saturating_u32(to_u64(run.chunk));
+            let cell = index_u32(run.chunk);
             runs.list.clear();
-            runs.push_fragment(fragment, saturating_u32(run.fragment));
+            runs.push_fragment(fragment, saturating_u32(run.fragment)); // an index has fewer
             if split.pieces.list.len() - first + runs.list.len() > max_pieces {
                 return Err(too_many_pieces(max_pieces));
             }

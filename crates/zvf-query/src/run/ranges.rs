@@ -117,12 +117,12 @@ impl Ranges {
 /// The neighbours of a number: below, equal, above; `None` if there is no such number.
 type Neighbours<T> = [Option<[T; 2]>; 3];
 
-/// Whole numbers around a whole number that 65 bits hold.
+/// Returns the whole numbers around a whole number that 65 bits hold.
 fn around_integer(n: i128) -> Neighbours<i128> {
     [Some([i128::MIN, n - 1]), Some([n, n]), Some([n + 1, i128::MAX])]
 }
 
-/// Whole numbers around a float.
+/// Returns the whole numbers around a float.
 #[expect(clippy::as_conversions, reason = "whole floats past 127 bits are past every column too")]
 fn integers_around(x: f64) -> Neighbours<i128> {
     let (floor, ceil) = (x.floor() as i128, x.ceil() as i128);
@@ -131,14 +131,14 @@ fn integers_around(x: f64) -> Neighbours<i128> {
     [below, (floor == ceil).then_some([floor, floor]), above]
 }
 
-/// Floats around a float that is a number.
+/// Returns the floats around a float that is a number.
 fn around_float(x: f64) -> Neighbours<f64> {
     let below = (x > f64::NEG_INFINITY).then(|| [f64::NEG_INFINITY, x.next_down()]);
     let above = (x < f64::INFINITY).then(|| [x.next_up(), f64::INFINITY]);
     [below, Some([x, x]), above]
 }
 
-/// Floats around a whole number that 65 bits hold.
+/// Returns the floats around a whole number that 65 bits hold.
 #[expect(clippy::as_conversions, reason = "rounded to the nearest, and compared with what it was")]
 fn floats_around(n: i128) -> Neighbours<f64> {
     let near = n as f64;

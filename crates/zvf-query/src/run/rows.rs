@@ -72,7 +72,7 @@ pub(super) struct Codes {
     missing: bool,
 }
 
-/// `predicate` with its columns among `columns`.
+/// Compiles `predicate` with its columns among `columns`.
 pub(super) fn compile_predicate(
     predicate: &Predicate,
     columns: &[(ColumnRef, RowColumn)],
@@ -119,7 +119,7 @@ struct Values<'a> {
 }
 
 impl RowTest<'_> {
-    /// Whether each value that the conditions look at is held for all rows of `chunks`.
+    /// Returns whether each value that the conditions look at is held for all rows of `chunks`.
     pub(super) fn has_all(&self, chunks: &[Chunk]) -> bool {
         self.columns.iter().all(|values| {
             chunks.iter().zip(&values.loaded).all(|(chunk, loaded)| match loaded {
@@ -130,7 +130,7 @@ impl RowTest<'_> {
         })
     }
 
-    /// The verdict on each row of `piece`.
+    /// Returns the verdict on each row of `piece`.
     fn verdicts(&self, piece: &Piece) -> Result<Bits, QueryError> {
         let (cell, len) = (usize_from_u32(piece.cell), usize_from_u32(piece.len));
         if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
@@ -152,7 +152,7 @@ impl RowTest<'_> {
         }
     }
 
-    /// Whether all of the conditions hold, or any.
+    /// Returns whether all of the conditions hold, or any.
     fn combine_verdicts(
         &self,
         list: &[Condition],
@@ -170,7 +170,7 @@ impl RowTest<'_> {
         Ok(verdicts)
     }
 
-    /// The verdict of a condition on one column.
+    /// Returns the verdict of a condition on one column.
     fn test_rows(&self, condition: &OneColumn, piece: &Piece) -> Result<Bits, QueryError> {
         let OneColumn { column, test, ranges, codes } = condition;
         let len = usize_from_u32(piece.len);
@@ -211,7 +211,7 @@ impl RowTest<'_> {
         Ok(())
     }
 
-    /// The rows of `pieces` for which the conditions hold.
+    /// Returns the rows of `pieces` for which the conditions hold.
     pub(super) fn filter_pieces(&self, pieces: &Pieces) -> Result<Pieces, QueryError> {
         let some = |list: &[Piece]| -> Result<Pieces, QueryError> {
             let mut left = Pieces::default();
@@ -279,7 +279,7 @@ impl Codes {
 }
 
 impl Context {
-    /// What is needed to test the rows of `pieces`, whose `positions` are held; `None` without conditions
+    /// Returns what is needed to test the rows of `pieces`, whose `positions` are held; `None` without conditions
     /// on rows.
     pub(super) async fn row_test(
         &self,

@@ -38,7 +38,7 @@ pub(super) enum Runner {
 }
 
 impl Runner {
-    /// What runs reads of a remote store, or of files.
+    /// Returns what runs reads of a remote store, or of files.
     pub(super) fn for_store(is_remote: bool) -> Self {
         match Handle::try_current() {
             _ if !is_remote => Self::Threads,

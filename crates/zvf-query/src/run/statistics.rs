@@ -16,8 +16,8 @@ use crate::predicate::Scope;
 use crate::query::{Columns, Order, Query};
 use crate::reader::Reader;
 
-/// The statistics of level `level`, of its geometry of `kind` where it holds several; `on_progress` is called with the vertices
-/// so far.
+/// Returns the statistics of level `level`, of its geometry of `kind` where it holds several; `on_progress` is called with
+/// the vertices so far.
 pub(crate) async fn statistics(
     reader: &Reader,
     level: LevelId,
@@ -48,7 +48,7 @@ pub(crate) async fn statistics(
     Ok(all)
 }
 
-/// The attributes of links within the level. A record that is stored twice counts once.
+/// Returns the attributes of links within the level. A record that is stored twice counts once.
 async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>, QueryError> {
     let mut all = Vec::new();
     let Some(family) = cache.level.links(Delta::SAME).await? else { return Ok(all) };

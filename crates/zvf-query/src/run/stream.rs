@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::stream::{self, Stream};
-use zvf_format::num::saturating_usize;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::Batch;
 
 use super::runner::{Runner, Running};
@@ -48,8 +48,8 @@ type SizedWork = (Arc<Context>, SizedWorkUnit);
 /// The work units of a stream: not started, in progress, done.
 struct Pipeline {
     runner: Runner,
-    /// The number of vertices that the limit still allows.
-    left: usize,
+    /// The number of vertices that the limit still allows; without a limit more than can be counted.
+    left: u64,
     /// Vertices that one work unit may give: one more than the limit shows whether an object is cut off.
     unit_limit: usize,
     /// The maximum number of work units in progress.
@@ -71,7 +71,7 @@ struct Pipeline {
 impl Pipeline {
     fn start(reader: Reader, query: Query) -> Box<Self> {
         let runner = Runner::for_store(reader.store().is_remote());
-        let left = query.limit.map_or(usize::MAX, saturating_usize);
+        let left = query.limit.unwrap_or(u64::MAX);
         let max_bytes = reader.store().budget().max_bytes() / 4;
         let opening = async move {
             let mut work = Vec::new();
@@ -84,7 +84,7 @@ impl Pipeline {
         Box::new(Self {
             runner,
             left,
-            unit_limit: left.saturating_add(1), // no limit stays no limit
+            unit_limit: saturating_usize(left).saturating_add(1), // no limit stays no limit
             ahead: 1,
             opening: Some(runner.run(opening)),
             coarse: VecDeque::new(),
@@ -116,12 +116,13 @@ impl Pipeline {
                 let batch = answer.finish().await?;
                 self.answers.pop_front();
                 let batch = batch?;
-                if batch.len() > self.left {
-                    let batch = join::cut(&batch, self.left)?;
+                let rows = to_u64(batch.len());
+                if rows > self.left {
+                    let batch = join::cut(&batch, saturating_usize(self.left))?; // fewer than there are
                     self.left = 0;
                     return Ok(Some(batch));
                 }
-                self.left -= batch.len();
+                self.left -= rows;
                 return Ok(Some(batch));
             }
             if self.dividing.is_none() {
@@ -135,7 +136,7 @@ impl Pipeline {
     async fn start_answers(&mut self) {
         while self.answers.len() < self.ahead {
             if let Some(next) = self.fine.front() {
-                let bytes = next.as_ref().map_or(0, |(_, sized)| sized.bytes);
+                let bytes = next.as_ref().map_or(0, |(_, sized)| sized.bytes); // an error takes none
                 if !self.has_room_for(bytes) {
                     return;
                 }

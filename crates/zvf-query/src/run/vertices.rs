@@ -14,7 +14,7 @@ use std::sync::Arc;
 use futures_util::join;
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Batch, Column, LevelId};
 use zvf_store::Caching;
 
@@ -45,7 +45,7 @@ impl Chunk {
         check_end(&self.key, self.runs.end(), rows)
     }
 
-    /// All its rows that can matter, as pieces of chunk `cell`.
+    /// Returns all its rows that can matter, as pieces of chunk `cell`.
     fn pieces(&self, cell: u32) -> Pieces {
         let mut pieces = Pieces::default();
         for run in &self.runs.list {
@@ -98,8 +98,8 @@ impl Context {
         let max_rows = asked.min(MAX_ROWS).min(MAX_BYTES / self.row_bytes());
         let max_rows = saturating_usize(max_rows).min(limit);
         let level = &self.cache.level;
-        let axes = saturating_u32(to_u64(level.axes()));
-        let mut positions = ColumnAssembler::new(level.dtype(), axes, max_rows)?;
+        let width = self.position_width();
+        let mut positions = ColumnAssembler::new(level.dtype(), width, max_rows)?;
         let new =
             |field: &AttributeReader| ColumnAssembler::new(field.dtype(), field.width(), max_rows);
         let mut columns = self.columns.vertex.iter().map(new).collect::<Result<Vec<_>, _>>()?;
@@ -120,14 +120,14 @@ impl Context {
             }
             let Some(mut group) = reading.pop_front() else { break };
             let (chunk_count, (more, loaded, held_columns)) = group.finish().await??;
-            let found = to_u64(pieces.rows + more.rows);
+            let found = to_u64(pieces.rows + more.rows); // each was compared with the cap
             self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
             positions.add(&more, &loaded)?;
             for (column, loaded) in columns.iter_mut().zip(&held_columns) {
                 column.add(&more, loaded)?;
             }
             pieces.extend_from(more, first);
-            first += saturating_u32(to_u64(chunk_count));
+            first += index_u32(chunk_count);
         }
         let mut batch = Batch::new(self.kind, positions.finish()?);
         for (field, column) in self.columns.vertex.iter().zip(columns) {
@@ -136,7 +136,7 @@ impl Context {
         self.join_columns(batch, &keys, &pieces.list, None).await
     }
 
-    /// The chunks at `places` with the rows of them that can matter.
+    /// Returns the chunks at `places` with the rows of them that can matter.
     pub(crate) async fn read_runs(&self, places: &[u32]) -> Result<Vec<Chunk>, QueryError> {
         let keys = self.keys(places);
         let level = &self.cache.level;
@@ -162,8 +162,7 @@ impl Context {
             let extent = fragments.extent();
             let mut runs = runs(&view, extent, bins.as_ref(), tell).map_err(|e| e.in_chunk(key))?;
             if let Some(asked) = &asked {
-                let chunk_owners = asked.get(at).map(Vec::as_slice).unwrap_or_default();
-                runs.retain(|fragment| is_owned(chunk_owners, fragment));
+                runs.retain(|fragment| is_owned(&asked[at], fragment));
             }
             Ok::<_, QueryError>(Chunk { key: *key, runs, rows: extent })
         };
@@ -175,7 +174,7 @@ impl Context {
         }
     }
 
-    /// Whether the fragments of a chunk are its bins, where there are as many: only in the full data of
+    /// Returns whether the fragments of a chunk are its bins, where there are as many: only in the full data of
     /// points without objects.
     fn fragments_are_bins(&self) -> bool {
         let meta = self.cache.level.node().meta();
@@ -200,6 +199,7 @@ impl Context {
         };
         pieces.truncate(limit);
         let found = to_u64(pieces.rows);
+        // Compared with a cap.
         self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&keys, &rows, &pieces, caching).await?;
         if !self.missing().list.is_empty() {
@@ -275,8 +275,8 @@ impl Context {
         let stride = positions_stride(positions);
         let rows = count_rows(chunks);
         let mut all = Pieces::default();
-        if test.is_some() && usize_from_u32(saturating_u32(work(rows, stride))) > MIN_THREAD_BYTES {
-            let cells = (0..saturating_u32(to_u64(chunks.len()))).into_par_iter().zip(chunks);
+        if test.is_some() && work(rows, stride) > to_u64(MIN_THREAD_BYTES) {
+            let cells = (0..index_u32(chunks.len())).into_par_iter().zip(chunks);
             let cell_pieces: Vec<Pieces> = cells.zip(positions).map(select_cell).collect();
             cell_pieces.into_iter().for_each(|pieces| all.extend(pieces));
         } else {
@@ -306,9 +306,8 @@ impl Context {
         positions: &[LoadedRows],
         columns: &[Vec<LoadedRows>],
     ) -> Result<Batch, QueryError> {
-        let level = &self.cache.level;
-        let axes = saturating_u32(to_u64(level.axes()));
-        let mut batch = Batch::new(self.kind, pieces.gather(positions, level.dtype(), axes)?);
+        let (dtype, width) = (self.cache.level.dtype(), self.position_width());
+        let mut batch = Batch::new(self.kind, pieces.gather(positions, dtype, width)?);
         for (field, loaded) in self.columns.vertex.iter().zip(columns) {
             let column = pieces.gather(loaded, field.dtype(), field.width())?;
             batch = batch.with_field(field.field(column))?;
@@ -318,8 +317,7 @@ impl Context {
 
     /// Returns an empty answer.
     pub(crate) fn empty(&self) -> Result<Batch, QueryError> {
-        let level = &self.cache.level;
-        let positions = Column::empty(level.dtype(), saturating_u32(to_u64(level.axes())));
+        let positions = Column::empty(self.cache.level.dtype(), self.position_width());
         let mut batch = Batch::new(self.kind, positions.map_err(QueryError::column)?);
         for field in &self.columns.vertex {
             let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;

@@ -4,11 +4,12 @@
 //! by chunks otherwise. A work unit has as much as fits in a part of the budget, judged by averages: what a
 //! work unit reads is looked at again when it is known. Chunks that are collected are read some at a time anyway.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32, saturating_usize, to_u64};
+use zvf_format::num::{index_u32, saturating_usize, to_u64};
 use zvf_model::{AttributeReader, Followed, LevelId, ObjectIndex, ObjectRuns};
 use zvf_store::Partial;
 
@@ -18,7 +19,7 @@ use crate::error::{BadQuery, QueryError};
 use crate::query::Order;
 use crate::select::candidates::all_chunks;
 
-/// The work units of a question.
+/// Returns the work units of a question.
 pub(crate) async fn work_units(
     context: &Context,
     purpose: Purpose,
@@ -42,7 +43,7 @@ pub(crate) async fn work_units(
 }
 
 impl Context {
-    /// Whether the answer is assembled object by object.
+    /// Returns whether the answer is assembled object by object.
     pub(super) fn goes_by_objects(&self) -> bool {
         if self.kind.has_links() || self.query.vertices_only {
             return false;
@@ -55,7 +56,7 @@ impl Context {
         }
     }
 
-    /// Whether only some objects are asked for.
+    /// Returns whether only some objects are asked for.
     pub(super) fn asks_for_objects(&self) -> bool {
         let named = self.query.objects.is_some() || self.query.groups.is_some();
         named || self.conditions.choose_objects()
@@ -65,11 +66,8 @@ impl Context {
         let chunks = self.candidates();
         self.yield_before_many(chunks.len()).await;
         let chunks = self.filter_places(chunks).await?;
-        // Links that are stored with some chunks may end in any.
-        let ends =
-            if self.query.links_of_chunks { all_chunks(&self.chunks) } else { chunks.clone() };
         let cells = match self.family().await? {
-            Some(family) => self.link_cells(&family, &ends).await?,
+            Some(family) => self.link_cells(&family, &self.link_ends(&chunks)).await?,
             None => Vec::new(),
         };
         let is_whole = !self.query.links_of_chunks && purpose == Purpose::Collect;
@@ -79,7 +77,13 @@ impl Context {
         self.split(chunks, cells).await
     }
 
-    /// Parts of the work by the source of its cells, so that each element comes once.
+    /// Returns the chunks in which the links may end that matter for `chunks`.
+    pub(super) fn link_ends<'a>(&self, chunks: &'a [u32]) -> Cow<'a, [u32]> {
+        // Links that are stored with some chunks may end in any.
+        if self.query.links_of_chunks { all_chunks(&self.chunks).into() } else { chunks.into() }
+    }
+
+    /// Returns the parts of the work by the source of its cells, so that each element comes once.
     async fn split(
         &self,
         chunks: Vec<u32>,
@@ -95,7 +99,7 @@ impl Context {
         for place in &chunks {
             by_source.entry(*place).or_default().chunks.push(*place);
         }
-        let place_of = |key: &ChunkKey| self.chunks.find(key).map(|at| saturating_u32(to_u64(at)));
+        let place_of = |key: &ChunkKey| self.chunks.find(key).map(index_u32);
         for run in cells.chunk_by(|a, b| a.0 == b.0) {
             let Some(segment) = run.first().and_then(|(n, _)| family.segments().get(*n)) else {
                 continue;
@@ -123,7 +127,8 @@ impl Context {
         Ok(all.chunks(cells_per_unit).map(|works| WorkUnit::Several(works.to_vec())).collect())
     }
 
-    /// Whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first ones.
+    /// Returns whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first
+    /// ones.
     fn links_asked(&self, source: Option<&ChunkKey>) -> bool {
         if !self.query.links_of_chunks {
             return true;
@@ -156,7 +161,8 @@ impl Context {
             return Err(self.no_original_order().into());
         }
         let named = self.named_objects().await?.map(|named| named.rows.clone());
-        let looked_at = named.as_ref().map_or(saturating_usize(index.slots()), Vec::len);
+        let slots = saturating_usize(index.slots()); // only compared
+        let looked_at = named.as_ref().map_or(slots, Vec::len);
         self.yield_before_many(looked_at).await;
         let rows = match (named, &self.reach) {
             (Some(rows), _) if to_u64(rows.len()) < MAX_UNSEARCHED_OBJECTS => rows,
@@ -174,15 +180,16 @@ impl Context {
             }
         };
         let rows = self.objects_where(rows).await?;
-        // An estimate.
+        // Estimates, bounded below.
         let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
-        let objects = saturating_usize(self.unit_bytes(purpose).checked_div(bytes).unwrap_or(1));
-        let objects = match self.query.limit {
-            Some(limit) if purpose == Purpose::Collect => objects
-                .min(saturating_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1))),
+        let objects = self.unit_bytes(purpose) / bytes;
+        let objects = saturating_usize(match self.query.limit {
+            Some(limit) if purpose == Purpose::Collect => {
+                objects.min((limit / average).saturating_add(1))
+            }
             _ => objects,
-        };
+        });
         let max_objects = match purpose {
             Purpose::Collect => {
                 // Work units of a stream are refined later.
@@ -214,6 +221,7 @@ impl Context {
             let max_cells = self.unit_bytes(purpose) / 4 / UNIT_CELL_BYTES;
             return match is_small {
                 true => LIMIT_BATCH_CELLS,
+                // Bounded.
                 false => saturating_usize(max_cells).clamp(LIMIT_BATCH_CELLS, MAX_UNIT_CELLS),
             };
         }
@@ -222,8 +230,8 @@ impl Context {
         // An estimate.
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
-        let cells = self.unit_bytes(purpose).checked_div(bytes).unwrap_or(1);
-        saturating_usize(cells).clamp(1, INDEX_BATCH_CELLS)
+        let cells = self.unit_bytes(purpose) / bytes;
+        saturating_usize(cells).clamp(1, INDEX_BATCH_CELLS) // bounded
     }
 }
 
@@ -255,6 +263,7 @@ impl Context {
                 let work_rows: Vec<u64> =
                     chunk_counts.map(|n| total(rows.by_ref().take(n).copied())).collect();
                 let row = self.element_row_bytes();
+                // Judged, not allocated.
                 let bytes = work_rows.iter().map(|rows| rows.saturating_mul(row));
                 let unit = |(part, bytes): (&[Work], _)| SizedWorkUnit {
                     unit: WorkUnit::Elements(merge_work(part)),
@@ -265,6 +274,7 @@ impl Context {
             WorkUnit::Objects(rows) => self.split_objects(&rows, max_bytes).await,
             WorkUnit::Elements(work) => {
                 let rows = self.extents(&work.chunks).await;
+                // Judged, not allocated.
                 let bytes = total(rows.into_iter()).saturating_mul(self.element_row_bytes());
                 Ok(vec![SizedWorkUnit { unit: WorkUnit::Elements(work), bytes }])
             }
@@ -287,8 +297,8 @@ impl Context {
         Ok(parts)
     }
 
-    /// How many of these objects are followed at once, so that the fragment indexes of their chunks fit in `max_bytes`: judged by
-    /// the first ones.
+    /// Returns how many of these objects are followed at once, so that the fragment indexes of their chunks fit in
+    /// `max_bytes`: judged by the first ones.
     async fn objects_at_once(
         &self,
         index: &ObjectIndex,
@@ -309,7 +319,7 @@ impl Context {
             return Ok(all);
         }
         let object_bytes = bytes.div_ceil(to_u64(first.len())).max(1);
-        Ok(saturating_usize(max_bytes / object_bytes).clamp(1, all))
+        Ok(saturating_usize(max_bytes / object_bytes).clamp(1, all)) // bounded
     }
 
     /// Splits objects that were followed, and adds the work units to `parts`.
@@ -323,8 +333,8 @@ impl Context {
         let (mut now, mut bytes) = (Vec::new(), 0_u64);
         for object in &followed.objects {
             let more = reads.add(object);
+            // Estimates, only compared.
             if bytes.saturating_add(more) > max_bytes && !now.is_empty() {
-                // estimates, only compared
                 parts.push(SizedWorkUnit {
                     unit: WorkUnit::Objects(std::mem::take(&mut now)),
                     bytes,
@@ -350,7 +360,7 @@ impl Context {
             && self.conditions.columns.is_empty()
     }
 
-    /// Bytes that a vertex and the elements at it take on their way into an answer.
+    /// Returns the bytes that a vertex and the elements at it take on their way into an answer.
     pub(super) fn element_row_bytes(&self) -> u64 {
         self.row_bytes().saturating_add(ELEMENT_OVERHEAD_BYTES) // judged, not allocated
     }
@@ -386,7 +396,7 @@ impl<'a> Reads<'a> {
         Ok(Self { chunks, row_bytes, of_chunks: HashMap::new() })
     }
 
-    /// What one more object takes.
+    /// Returns what one more object takes.
     fn add(&mut self, object: &ObjectRuns) -> u64 {
         let mut bytes = 0_u64;
         for run in &object.runs {
@@ -405,12 +415,12 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// The sum of what fragment indexes claim, which may be any number; compared with caps only.
+/// Returns the sum of what fragment indexes claim, which may be any number; compared with caps only.
 fn total(claims: impl Iterator<Item = u64>) -> u64 {
     claims.fold(0, u64::saturating_add)
 }
 
-/// `all` in parts of at most so many bytes, or of one, each with its bytes.
+/// Returns `all` in parts of at most so many bytes, or of one, each with its bytes.
 fn groups<T>(
     all: &[T],
     bytes: impl Iterator<Item = u64>,
@@ -432,7 +442,7 @@ fn groups<T>(
     parts.into_iter().zip(ends).filter_map(part)
 }
 
-/// Some work as one.
+/// Returns some work as one.
 fn merge_work(works: &[Work]) -> Work {
     let mut all = Work::default();
     for work in works {

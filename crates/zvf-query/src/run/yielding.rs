@@ -18,8 +18,8 @@ impl Context {
     pub(super) async fn yield_before(&self, unit: &WorkUnit) -> Result<(), QueryError> {
         let bytes = self.estimate_bytes(unit).await?.clamp(MIN_UNIT_BYTES, MAX_POLL_BYTES + 1);
         let before = self.since_yield.fetch_add(bytes, Ordering::Relaxed);
+        // Estimates, only compared.
         if before.saturating_add(bytes) > MAX_POLL_BYTES {
-            // estimates, only compared
             self.since_yield.store(0, Ordering::Relaxed);
             yield_once().await;
         }
@@ -33,32 +33,21 @@ impl Context {
         }
     }
 
-    /// Estimates the bytes that a work unit processes, by averages of the level.
+    /// Estimates the bytes that a work unit processes, by averages of the level; judged, not allocated.
     async fn estimate_bytes(&self, unit: &WorkUnit) -> Result<u64, QueryError> {
         let vertices = u64::try_from(self.cache.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
-        // Judged, not allocated.
-        let share = |items: usize, all: u64| {
-            let vertices_per_item = vertices.checked_div(all).unwrap_or(vertices).max(1);
-            // An estimate.
-            to_u64(items).saturating_mul(vertices_per_item)
-        };
         let chunks = to_u64(self.chunks.len());
-        Ok(match unit {
-            WorkUnit::Chunks(places) => {
-                share(places.len(), chunks).saturating_mul(self.row_bytes())
-            }
-            WorkUnit::Objects(rows) => {
-                let objects = self.index().await?.slots();
-                share(rows.len(), objects).saturating_mul(self.row_bytes())
-            }
-            WorkUnit::Elements(work) => {
-                share(work.chunks.len(), chunks).saturating_mul(self.element_row_bytes())
-            }
+        let (items, all, row_bytes) = match unit {
+            WorkUnit::Chunks(places) => (places.len(), chunks, self.row_bytes()),
+            WorkUnit::Objects(rows) => (rows.len(), self.index().await?.slots(), self.row_bytes()),
+            WorkUnit::Elements(work) => (work.chunks.len(), chunks, self.element_row_bytes()),
             WorkUnit::Several(works) => {
-                let all = works.iter().map(|work| work.chunks.len()).sum();
-                share(all, chunks).saturating_mul(self.element_row_bytes())
+                let items = works.iter().map(|work| work.chunks.len()).sum::<usize>();
+                (items, chunks, self.element_row_bytes())
             }
-        })
+        };
+        let vertices_per_item = vertices.checked_div(all).unwrap_or(vertices).max(1);
+        Ok(to_u64(items).saturating_mul(vertices_per_item).saturating_mul(row_bytes))
     }
 }
 

@@ -19,7 +19,7 @@ impl Bits {
         bits
     }
 
-    /// The verdicts one by one; the first error ends it.
+    /// Collects the verdicts one by one; the first error ends it.
     pub(crate) fn collect<E>(
         verdicts: impl ExactSizeIterator<Item = Result<bool, E>>,
     ) -> Result<Self, E> {
@@ -39,7 +39,7 @@ impl Bits {
         self.len
     }
 
-    /// The words, to add verdicts that are true; none may be set past the last row.
+    /// Returns the words, to add verdicts that are true; none may be set past the last row.
     pub(crate) fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
@@ -75,7 +75,7 @@ impl Bits {
         self.words.get(row / WORD_ROWS).is_some_and(|word| word >> (row % WORD_ROWS) & 1 == 1)
     }
 
-    /// The first row behind `start` with another verdict, or the number of rows.
+    /// Returns the first row behind `start` with another verdict, or the number of rows.
     fn end_of_run(&self, start: usize, verdict: bool) -> usize {
         // A bit is 1 where it differs from the verdict.
         let turned = |word: u64| if verdict { !word } else { word };

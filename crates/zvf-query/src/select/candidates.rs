@@ -5,16 +5,16 @@
 
 use zvf_format::FormatError;
 use zvf_format::grid::{Bins, BoundingBox, ChunkRange, ChunkShape};
-use zvf_format::num::{saturating_u32, to_u64};
+use zvf_format::num::{index_u32, to_u64};
 use zvf_model::Bounds;
 use zvf_store::KeyTable;
 
-/// A box as the grid has it.
+/// Returns a box as the grid has it.
 pub(crate) fn bounding_box(bounds: &Bounds) -> Result<BoundingBox, FormatError> {
     BoundingBox::new(bounds.low(), bounds.high())
 }
 
-/// The chunks in which a position of the box can lie.
+/// Returns the chunks in which a position of the box can lie.
 pub(crate) fn chunk_range_of_box(
     shape: &ChunkShape,
     bins: Option<&Bins>,
@@ -26,15 +26,14 @@ pub(crate) fn chunk_range_of_box(
     }
 }
 
-/// The places in `table` of its keys in `range`, ascending. Where keys have one component more, it is the
+/// Returns the places in `table` of its keys in `range`, ascending. Where keys have one component more, it is the
 /// bin of an attribute, and may be any.
 pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
+    let count = range.count();
     // Only compared.
-    let few = range
-        .count()
-        .is_some_and(|count| count.saturating_mul(LOOK_UP_COST_KEYS) < to_u64(table.len()));
+    let few = count.is_some_and(|n| n.saturating_mul(LOOK_UP_COST_KEYS) < to_u64(table.len()));
     if few && range.rank() == table.rank() {
-        return range.iter().filter_map(|key| table.find(&key)).map(place).collect();
+        return range.iter().filter_map(|key| table.find(&key)).map(index_u32).collect();
     }
     let Some((first, last)) = range.axis(0) else { return Vec::new() };
     // Keys that start alike lie together, unless the bin of an attribute comes first.
@@ -48,17 +47,12 @@ pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> 
         (0, table.len())
     };
     let rows = table.rows().enumerate().take(to).skip(from);
-    rows.filter(|(_, row)| meets(range, row)).map(|(at, _)| place(at)).collect()
+    rows.filter(|(_, row)| meets(range, row)).map(|(at, _)| index_u32(at)).collect()
 }
 
-/// All keys of `table`.
+/// Returns the places of all keys of `table`; no presence list has 2^32 keys.
 pub(crate) fn all_chunks(table: &KeyTable) -> Vec<u32> {
-    (0..place(table.len())).collect()
-}
-
-/// A place in a table; no presence list has 2^32 keys.
-fn place(at: usize) -> u32 {
-    saturating_u32(to_u64(at))
+    (0..index_u32(table.len())).collect()
 }
 
 /// Returns whether the key with these components is in `range`.

@@ -36,7 +36,7 @@ impl Cut {
         Self { a: vertex.place, b: vertex.place, t: 0.0, fragment: vertex.fragment }
     }
 
-    /// The stored vertex that it is, or the nearer one of the two.
+    /// Returns the stored vertex that it is, or the nearer one of the two.
     pub(crate) const fn nearest(&self) -> Piece {
         let Place { cell, row } = if self.t < 0.5 { self.a } else { self.b };
         Piece { cell, start: row, len: 1, fragment: self.fragment }
@@ -116,7 +116,7 @@ impl<'a> Chain<'a> {
         })
     }
 
-    /// The last vertex, or the first.
+    /// Returns the last vertex, or the first.
     pub(crate) fn end(&self, last: bool) -> Option<Point> {
         let pieces = || self.pieces.iter().filter(|piece| piece.len > 0);
         let (piece, row) = if last {
@@ -241,7 +241,7 @@ fn close(out: &mut Vec<Cut>, open: bool, is_left_out: bool, end: &mut impl FnMut
     }
 }
 
-/// The point so far from `a` to `b`.
+/// Returns the point so far from `a` to `b`.
 fn interpolate(a: Vertex, b: Vertex, t: f64) -> Cut {
     if t <= 0.0 {
         Cut::stored(a)
@@ -269,7 +269,7 @@ fn cut(point: &Point, axes: usize) -> &[f64] {
     point.get(..axes).unwrap_or(point)
 }
 
-/// The values of a column at the vertices of cuts: floats in between, others from the nearer vertex.
+/// Returns the values of a column at the vertices of cuts: floats in between, others from the nearer vertex.
 pub(crate) fn interpolate_column(
     cuts: &[Cut],
     loaded: &[LoadedRows],

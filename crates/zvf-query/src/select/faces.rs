@@ -12,7 +12,7 @@ use crate::region::Region;
 /// A vertex interpolated from stored ones. The weights add up to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Blend {
-    pub(crate) weights: Vec<(Place, f64)>,
+    pub(crate) weights: Vec<(Place, f64)>, // not empty
 }
 
 impl Blend {
@@ -107,7 +107,9 @@ fn blend(out: &mut Vec<u8>, dtype: Dtype, width: u32, rows: &[(Column, f64)]) {
         }
         _ => {
             let nearest = rows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-            out.extend_from_slice(nearest.map(|(row, _)| row.row(0)).unwrap_or_default());
+            if let Some((row, _)) = nearest {
+                out.extend_from_slice(row.row(0));
+            }
         }
     }
 }

@@ -82,7 +82,7 @@ impl<'a> Test<'a> {
     }
 }
 
-/// The coordinates of row `row`, widened; NaN where there is no number.
+/// Writes the coordinates of row `row` into `point`, widened; NaN where there is no number.
 pub(crate) fn position(column: &Column, row: usize, point: &mut [f64]) {
     let bytes = column.row(row);
     match (column.dtype().kind, column.dtype().size) {
@@ -104,7 +104,7 @@ pub(crate) fn position(column: &Column, row: usize, point: &mut [f64]) {
     }
 }
 
-/// All values of `column` as a slice: in place, or copied where they do not lie right in memory.
+/// Returns all values of `column` as a slice: in place, or copied where they do not lie right in memory.
 fn typed<T: NativeType>(column: &Column) -> Option<std::borrow::Cow<'_, [T]>> {
     if let Some(slice) = column.as_slice::<T>() {
         return Some(slice.into());
@@ -155,7 +155,7 @@ fn boxed<T: Copy + PartialOrd, const D: usize>(
     }
 }
 
-/// The runs of ones in `word`, whose lowest bit is row `first`.
+/// Calls `hit` with the runs of ones in `word`, whose lowest bit is row `first`.
 fn word_runs(mut word: u64, first: u32, hit: &mut dyn FnMut(u32, u32)) {
     if word == u64::MAX {
         return hit(first, 64);
@@ -172,7 +172,7 @@ fn word_runs(mut word: u64, first: u32, hit: &mut dyn FnMut(u32, u32)) {
     }
 }
 
-/// Bytes of positions that the runs of some chunks make a test go through.
+/// Returns the bytes of positions that the runs of some chunks make a test go through.
 pub(crate) fn work(rows: u64, stride: usize) -> u64 {
     rows.saturating_mul(to_u64(stride)) // to be compared
 }

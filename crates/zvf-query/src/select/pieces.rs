@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
+use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
-use zvf_model::Column;
+use zvf_model::{Column, ModelError};
 
 use super::answer_memory::AnswerMemory;
 use super::loaded_rows::LoadedRows;
@@ -34,7 +35,7 @@ impl Piece {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pieces {
     pub(crate) list: Vec<Piece>,
-    /// The number of rows, limited to `usize::MAX` for larger claims of fragments.
+    /// The number of rows, limited to `usize::MAX` for larger claims of fragments, to be compared with the caps.
     pub(crate) rows: usize,
 }
 
@@ -83,15 +84,18 @@ impl Pieces {
 
     /// Keeps the first `rows`.
     pub(crate) fn truncate(&mut self, rows: usize) {
-        while let Some(excess) = self.rows.checked_sub(rows).filter(|excess| *excess > 0) {
-            let Some(last) = self.list.last_mut() else { break };
-            let cut = usize_from_u32(last.len).min(excess);
-            last.len -= zvf_format::num::saturating_u32(to_u64(cut));
-            self.rows -= cut;
-            if last.len == 0 {
-                self.list.pop();
-            }
+        if self.rows <= rows {
+            return;
         }
+        // From the front: how many there are behind may be more than can be counted.
+        let mut left = rows;
+        for piece in &mut self.list {
+            let len = usize_from_u32(piece.len).min(left);
+            piece.len = index_u32(len);
+            left -= len;
+        }
+        self.list.retain(|piece| piece.len > 0);
+        self.rows = rows;
     }
 
     /// Copies the rows from `loaded`, which is by chunk number, into a column of this type.
@@ -178,7 +182,8 @@ impl ColumnAssembler {
 }
 
 fn too_long() -> QueryError {
-    QueryError::limit("bytes of an answer", to_u64(usize::MAX), u64::MAX)
+    let expected = Expected::AtMost(to_u64(usize::MAX).into());
+    ModelError::refused(Class::LimitExceeded, "bytes of an answer", expected, "more").into()
 }
 
 /// Returns the rows without a copy if they are at least half of the column that they would keep alive.
@@ -256,15 +261,9 @@ fn fill(
 
 /// Returns the error for a row that its chunk does not have.
 pub(crate) fn not_held() -> QueryError {
-    use zvf_format::{Class, Expected};
     let expected = Expected::Rule("rows that the chunk has");
-    zvf_model::ModelError::refused(
-        Class::OutOfBounds,
-        "row of a fragment or link",
-        expected,
-        "one past the end",
-    )
-    .into()
+    let (what, found) = ("row of a fragment or link", "one past the end");
+    ModelError::refused(Class::OutOfBounds, what, expected, found).into()
 }
 
 /// Bytes that take longer to copy than a thread takes to wake up.

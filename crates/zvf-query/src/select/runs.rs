@@ -61,7 +61,7 @@ impl Runs {
         }
     }
 
-    /// The row behind the last one that is named.
+    /// Returns the row behind the last one that is named.
     pub(crate) fn end(&self) -> u64 {
         self.list.iter().map(|run| u64::from(run.end())).max().unwrap_or(0)
     }
@@ -69,7 +69,7 @@ impl Runs {
     /// Retains the rows of fragments that pass `test`.
     pub(crate) fn retain(&mut self, test: impl Fn(u32) -> bool) {
         self.list.retain(|run| test(run.fragment));
-        self.rows = self.list.iter().fold(0, |rows, run| rows.saturating_add(run.len.into()));
+        self.rows = self.list.iter().map(|run| u64::from(run.len)).sum(); // of one chunk
     }
 
     /// Adds the rows of a fragment.
@@ -93,8 +93,8 @@ pub(crate) fn check_extent(extent: u64) -> Result<(), QueryError> {
 /// The subject of the error about a fragment with rows that its chunk does not have.
 pub(crate) const ROWS_END: &str = "end of the rows of a fragment";
 
-/// The rows of all fragments of a chunk, which have this extent, or of those whose bin is in `bins`. With `with_fragments`, runs
-/// have the number of their fragment.
+/// Returns the rows of all fragments of a chunk, which have this extent, or of those whose bin is in `bins`. With
+/// `with_fragments`, runs have the number of their fragment.
 ///
 /// # Errors
 ///
@@ -110,7 +110,8 @@ pub(crate) fn runs(
     if let Some(bins) = bins {
         for f in bins.iter() {
             if let Some(fragment) = index.get(f) {
-                runs.push_fragment(fragment, if with_fragments { saturating_u32(f) } else { 0 });
+                let number = saturating_u32(f); // an index has fewer
+                runs.push_fragment(fragment, if with_fragments { number } else { 0 });
             }
         }
         return Ok(runs);

@@ -61,6 +61,19 @@ fn missing_cells_of_points() {
 }
 
 #[test]
+fn missing_cells_are_ordered_by_array_and_chunk() {
+    let mut files = store(&[row(Kind::PointCloud)]);
+    for cell in ["0/vertices/c/2/0", "0/vertices/c/0/0", "0/vertex_attributes/v/c/1/0"] {
+        files = remove_cell(&files, cell);
+    }
+    let fixture = Fixture::from_files(&files);
+    let answer = fixture.run(&Query::all().allow_missing()).unwrap();
+    let missing: Vec<String> =
+        answer.missing.iter().map(|cell| format!("{} {}", cell.array, cell.chunk)).collect();
+    assert_eq!(missing, ["0/vertex_attributes/v 1.0", "0/vertices 0.0", "0/vertices 2.0"]);
+}
+
+#[test]
 fn missing_cells_of_chains() {
     let data = row(Kind::Polyline).one_object();
     let bounds = Bounds::new(&[1.0, -1.0], &[10.0, 1.0]).unwrap();

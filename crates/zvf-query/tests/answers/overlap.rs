@@ -173,6 +173,45 @@ fn queries_reject_fragments_without_vertices() {
 }
 
 #[test]
+fn objects_are_not_answered_without_chunks_that_have_no_vertices() {
+    let mut files = store(&[nine_points(Kind::Polyline).one_object()]);
+    files.retain(|(path, _)| path != "0/vertices/c/1/0");
+    let files = with_document(&files, "0/vertices/zarr.json", "[\"0.0\",\"1.0\"]", "[\"0.0\"]");
+    let fixture = Fixture::from_files(&files);
+    // The box does not reach the chunk, the object does.
+    let query = Query::within(Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap());
+    let error = fixture.run(&query).unwrap_err();
+    assert_eq!(error.class(), Class::NotFound, "{error}");
+    assert!(error.to_string().contains("0/vertices, chunk 1.0, object 0"), "{error}");
+    let answer = fixture.run(&query.allow_missing()).unwrap();
+    assert_eq!((answer.complete, answer.missing.len()), (false, 1));
+    assert_eq!(numbers(&answer.batch), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn elements_of_rows_that_no_fragment_names_are_left_out() {
+    let mut data = nine_points(Kind::Graph);
+    data.elements = vec![vec![0, 5], vec![2, 3]];
+    let files = with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &fragments(&[(0, 5)]));
+    let fixture = Fixture::from_files(&files);
+    let bounds = Bounds::new(&[1.5, -1.0], &[4.5, 1.0]).unwrap();
+    for mode in [Mode::Touch, Mode::Clip] {
+        let batch = fixture.run(&Query::within(bounds).mode(mode)).unwrap().batch;
+        assert_eq!(elements(&batch), [[2, 3]], "{mode}");
+    }
+}
+
+#[test]
+fn edges_with_a_child_and_a_parent_are_pairs() {
+    for (kind, class) in [(Kind::Skeleton, Some(Class::BadShape)), (Kind::Graph, None)] {
+        let mut data = nine_points(kind);
+        data.elements = vec![vec![0, 1, 2], vec![3, 4, 5]];
+        let found = data.fixture().run(&Query::all());
+        assert_eq!(found.err().map(|error| error.class()), class, "{kind}");
+    }
+}
+
+#[test]
 fn empty_answers_have_all_columns() {
     let empty_bounds = Bounds::new(&[500.0, 500.0], &[501.0, 501.0]).unwrap();
     for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {

@@ -2,7 +2,7 @@
 
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_model::LinkFamily;
 
 use crate::error::QueryError;
@@ -18,7 +18,7 @@ impl Context {
         })
     }
 
-    /// Whether every link that the level has could be found: a backend that cannot list shows near ones
+    /// Returns whether every link that the level has could be found: a backend that cannot list shows near ones
     /// only.
     pub(in crate::run) async fn all_links(&self) -> Result<bool, QueryError> {
         if !self.kind.has_links() {
@@ -98,14 +98,14 @@ impl Context {
             return true;
         }
         let is_own = |key| {
-            let place = self.chunks.find(key).map(|place| saturating_u32(to_u64(place)));
+            let place = self.chunks.find(key).map(index_u32);
             place.is_some_and(|place| chunks.binary_search(&place).is_ok())
         };
         between.iter().all(is_own)
     }
 }
 
-/// The sources of cells with these offsets whose chunks reach `range`; `None` when they are more than
+/// Returns the sources of cells with these offsets whose chunks reach `range`; `None` when they are more than
 /// there are cells.
 fn sources(
     range: &zvf_format::grid::ChunkRange,

@@ -1,6 +1,6 @@
 //! Marks of the rows that are in the answer, and their numbers there.
 
-use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_u32_from_usize, saturating_usize, usize_from_u32};
 
 use super::{CUT, Chunk};
 use crate::region::Region;
@@ -33,6 +33,7 @@ impl Marks {
         let rows = |(chunk, loaded): (&Chunk, &LoadedRows)| {
             let rows = match loaded {
                 LoadedRows::Whole(column) => column.len(),
+                // Those that are known to exist.
                 LoadedRows::Nothing | LoadedRows::Parts(_) => saturating_usize(chunk.rows),
             };
             vec![false; rows]
@@ -73,20 +74,19 @@ impl Marks {
     /// Marks all allowed vertices.
     fn mark_allowed(&mut self, chunks: &[Chunk], positions: &[LoadedRows]) {
         for (cell, (chunk, loaded)) in chunks.iter().zip(positions).enumerate() {
-            let is_present = self.absent.get(cell) == Some(&false);
-            let Some(marks) = self.inside.get_mut(cell) else { continue };
-            if !is_present || !chunk.is_own || matches!(loaded, LoadedRows::Nothing) {
+            if self.absent[cell] || !chunk.is_own || matches!(loaded, LoadedRows::Nothing) {
                 continue;
             }
-            let allowed =
-                self.allowed.as_ref().map(|all| all.get(cell).map_or(&[][..], |rows| rows));
+            let marks = &mut self.inside[cell];
+            let allowed = self.allowed.as_ref().map(|all| &all[cell]);
             for run in &chunk.runs.list {
-                let rows = usize_from_u32(run.start)..usize_from_u32(run.end()).min(marks.len());
-                let marks = marks.get_mut(rows.clone()).unwrap_or_default();
+                // An own chunk is held whole and has the rows that its fragments name.
+                let rows = usize_from_u32(run.start)..usize_from_u32(run.end());
+                let marks = &mut marks[rows.clone()];
                 match allowed {
                     None => marks.fill(true),
                     Some(allowed) => {
-                        let allowed = allowed.get(rows.start..).unwrap_or_default();
+                        let allowed = &allowed[rows];
                         marks.iter_mut().zip(allowed).for_each(|(mark, passes)| *mark |= passes);
                     }
                 }
@@ -139,7 +139,8 @@ impl Marks {
                     if let (Some(true), Some(number @ &mut NONE)) =
                         (marks.get(usize_from_u32(row)), numbers.get_mut(usize_from_u32(row)))
                     {
-                        *number = saturating_u32(to_u64(pieces.rows));
+                        // The caller refuses as many rows as there are numbers.
+                        *number = saturating_u32_from_usize(pieces.rows);
                         pieces.push(Piece { cell, start: row, len: 1, fragment: run.fragment });
                     }
                 }

@@ -16,7 +16,7 @@ mod marks;
 mod selection;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError, Owner};
 use zvf_store::Caching;
@@ -146,8 +146,7 @@ impl Context {
         let owners = self.retain_selected(&mut chunks).await?;
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
-        let rows = extents.iter().fold(0_u64, |sum, rows| sum.saturating_add(*rows)); // claims
-        self.count(keys.len() + parts.len(), rows);
+        self.count(keys.len() + parts.len(), extents.iter().sum()); // of 32 bits each
 
         let source = RowSource::Positions(&self.cache.level);
         let needs = plan_position_needs(source, &chunks, &parts);
@@ -201,12 +200,12 @@ impl Context {
         let places = if with_keys { self.vertex_places(&keys, &pieces)? } else { Vec::new() };
         let rows = pieces.rows;
         let mut all = pieces.list;
-        all.extend(kept.nearest_rows(&chunks));
+        all.extend(kept.nearest_rows(&chunks)?);
         let batch = self.join_columns(batch, &keys, &all, None).await?;
         drop(all);
 
         let width = self.element_width;
-        let (rows, records) = number_elements(kept, width, &numbers, rows);
+        let (rows, records) = number_elements(kept, &numbers, rows);
         drop(numbers);
         let (rows, records) = if self.kind == Kind::Skeleton {
             sort_by_child(rows, records)
@@ -226,7 +225,7 @@ impl Context {
             // A chunk that records name has no place if the presence list does not name it.
             let place = keys.get(usize_from_u32(piece.cell)).and_then(|key| self.chunks.find(key));
             let place = place.ok_or_else(not_held)?;
-            let first = to_u64(place) << 32 | u64::from(piece.start);
+            let first = u64::from(index_u32(place)) << 32 | u64::from(piece.start);
             places.extend(first..first + u64::from(piece.len));
         }
         Ok(places)
@@ -280,7 +279,7 @@ impl Context {
         for part in parts.iter_mut().chain(parent_cells) {
             let number = |key: &ChunkKey| {
                 let found = keys.binary_search_by(|(candidate, _)| candidate.cmp_numeric(key));
-                found.map_or(CUT, |number| saturating_u32(to_u64(number)))
+                found.map_or(CUT, index_u32)
             };
             part.chunks = part.records.chunks().iter().map(number).collect();
         }
@@ -320,8 +319,8 @@ impl Context {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let Some(selected) = self.find_owners(&keys).await? else { return Ok(None) };
         if self.conditions.rows.is_empty() {
-            for (at, chunk) in chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.tiled) {
-                let owners = selected.get(at).map(Vec::as_slice).unwrap_or_default();
+            for (chunk, owners) in chunks.iter_mut().zip(&selected).filter(|(chunk, _)| chunk.tiled)
+            {
                 chunk.runs.retain(|fragment| is_owned(owners, fragment));
             }
         }
@@ -344,7 +343,7 @@ impl Context {
         let Some(test) = self.row_test(keys, rows, &all, positions, caching).await? else {
             return Ok(allowed);
         };
-        let empty = |rows: &u64| vec![false; saturating_usize(*rows)];
+        let empty = |rows: &u64| vec![false; saturating_usize(*rows)]; // rows that exist
         let mut passing: Vec<Vec<bool>> = rows.iter().map(empty).collect();
         for piece in test.filter_pieces(&all)?.list {
             let rows = passing.get_mut(usize_from_u32(piece.cell));
@@ -363,9 +362,8 @@ impl Context {
 
 /// Marks the rows of each chunk that belong to selected objects.
 fn mark_owned_rows(chunks: &[Chunk], selected: &[Vec<Owner>]) -> Vec<Vec<bool>> {
-    let allowed_rows = chunks.iter().enumerate().map(|(at, chunk)| {
-        let owners = selected.get(at).map(Vec::as_slice).unwrap_or_default();
-        let mut allowed = vec![false; saturating_usize(chunk.rows)];
+    let allowed_rows = chunks.iter().zip(selected).map(|(chunk, owners)| {
+        let mut allowed = vec![false; saturating_usize(chunk.rows)]; // rows that exist
         for run in &chunk.runs.list {
             let end = usize_from_u32(run.end()).min(allowed.len()); // no end of a record is behind it
             let rows = allowed.get_mut(usize_from_u32(run.start)..end);
@@ -380,15 +378,15 @@ fn mark_owned_rows(chunks: &[Chunk], selected: &[Vec<Owner>]) -> Vec<Vec<bool>> 
 
 /// Returns all rows of own chunks, and of other chunks the rows at which records end.
 fn relevant_rows(chunks: &[Chunk], parts: &[Part]) -> Pieces {
-    let mut ends: Vec<Vec<bool>> =
-        chunks.iter().map(|chunk| vec![chunk.is_own; saturating_usize(chunk.rows)]).collect();
+    let no_ends = |chunk: &Chunk| vec![chunk.is_own; saturating_usize(chunk.rows)]; // rows that exist
+    let mut ends: Vec<Vec<bool>> = chunks.iter().map(no_ends).collect();
     for part in parts {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-                let end = ends
-                    .get_mut(usize_from_u32(cell))
-                    .and_then(|rows| rows.get_mut(saturating_usize(row)));
+                let rows = ends.get_mut(usize_from_u32(cell));
+                // Rows were checked by `check_ends`.
+                let end = rows.and_then(|rows| rows.get_mut(saturating_usize(row)));
                 if let Some(end) = end {
                     *end = true;
                 }
@@ -399,10 +397,11 @@ fn relevant_rows(chunks: &[Chunk], parts: &[Part]) -> Pieces {
     for (cell, (chunk, ends)) in (0_u32..).zip(chunks.iter().zip(ends)) {
         for run in &chunk.runs.list {
             let mut start = run.start;
-            let end = usize_from_u32(run.end()).min(ends.len()); // no end of a record is behind it
+            // No end of a record is behind the rows that are known, nor in a run that begins there.
+            let end = usize_from_u32(run.end()).min(ends.len());
             let rows = ends.get(usize_from_u32(run.start)..end).unwrap_or_default();
             for same in rows.chunk_by(|a, b| a == b) {
-                let len = saturating_u32(to_u64(same.len()));
+                let len = index_u32(same.len()); // of a run
                 if same.first() == Some(&true) {
                     all.push_apart(Piece { cell, start, len, fragment: run.fragment });
                 }
@@ -439,8 +438,7 @@ fn element_keys(parts: &[Part], records: &[Option<(u32, u32)>]) -> Vec<(u64, u64
 
 /// Converts the elements to rows of the answer; returns these and the records of the elements.
 fn number_elements(
-    kept: KeptElements,
-    width: usize,
+    mut kept: KeptElements,
     numbers: &[Vec<u32>],
     stored: usize,
 ) -> (Vec<usize>, Vec<Option<(u32, u32)>>) {
@@ -452,18 +450,19 @@ fn number_elements(
         number.filter(|n| *n != NONE).map(usize_from_u32)
     };
     let mut rows = Vec::with_capacity(kept.ends.len());
-    let mut records = kept.records;
-    let mut elements = kept.ends.chunks(width.max(1));
+    let mut records = std::mem::take(&mut kept.records);
+    let mut elements = kept.elements();
     records.retain(|_| {
-        let ends = elements.next().unwrap_or_default();
-        let before = rows.len();
-        rows.extend(ends.iter().map_while(number));
-        // An element of a row that no fragment names is not part of the geometry.
-        let is_numbered = !ends.is_empty() && rows.len() - before == ends.len();
-        if !is_numbered {
-            rows.truncate(before);
-        }
-        is_numbered
+        elements.next().is_some_and(|ends| {
+            let before = rows.len();
+            rows.extend(ends.iter().map_while(number));
+            // An element of a row that no fragment names is not part of the geometry.
+            let is_numbered = rows.len() - before == ends.len();
+            if !is_numbered {
+                rows.truncate(before);
+            }
+            is_numbered
+        })
     });
     (rows, records)
 }

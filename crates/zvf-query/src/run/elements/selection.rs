@@ -1,10 +1,10 @@
 //! Selection of elements: tests each against the region, and keeps it, clips it, or drops it.
 
-use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Bounds, Kind, LinkFamily, LinkSegment};
 
-use super::marks::Marks;
+use super::marks::{Marks, NONE};
 use super::{CUT, Chunk, Part};
 use crate::error::QueryError;
 use crate::mode::Mode;
@@ -15,7 +15,8 @@ use crate::select::chain::{Place, Point};
 use crate::select::faces::{Blend, clip_edge, clip_face};
 use crate::select::inside::position;
 use crate::select::loaded_rows::LoadedRows;
-use crate::select::pieces::Piece;
+use crate::select::pieces::{Piece, not_held};
+use crate::select::runs::RowRun;
 
 /// The elements of the answer.
 #[derive(Default)]
@@ -58,19 +59,23 @@ impl KeptElements {
     }
 
     /// Returns for each cut the stored row with the largest weight, and its fragment.
-    pub(super) fn nearest_rows(&self, chunks: &[Chunk]) -> Vec<Piece> {
-        let fragment = |place: &Place| {
-            let runs =
-                chunks.get(usize_from_u32(place.cell)).map(|chunk| chunk.runs.list.as_slice());
-            let mut runs = runs.unwrap_or_default().iter();
-            let run = runs.find(|run| (run.start..run.end()).contains(&place.row));
-            run.map_or(0, |run| run.fragment)
-        };
-        let nearest = self.cuts.iter().filter_map(|cut| {
+    ///
+    /// # Errors
+    ///
+    /// If no fragment names the row: `clip` leaves out the elements of such rows.
+    pub(super) fn nearest_rows(&self, chunks: &[Chunk]) -> Result<Vec<Piece>, QueryError> {
+        let nearest = self.cuts.iter().map(|cut| {
             let (place, _) = cut.weights.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-            Some(Piece { cell: place.cell, start: place.row, len: 1, fragment: fragment(place) })
+            let fragment = find_run(chunks, *place)?.fragment;
+            Some(Piece { cell: place.cell, start: place.row, len: 1, fragment })
         });
-        nearest.collect()
+        nearest.map(|piece| piece.ok_or_else(not_held)).collect()
+    }
+
+    /// Returns the ends of each element.
+    pub(super) fn elements(&self) -> impl Iterator<Item = &[Place]> {
+        let starts = std::iter::once(0).chain(self.stops.iter().copied());
+        starts.zip(&self.stops).map(move |(start, stop)| &self.ends[start..*stop])
     }
 
     /// Drops the elements with vertices in chunks that are `lost`.
@@ -79,10 +84,8 @@ impl KeptElements {
         let cut = |place: &Place| {
             if place.cell == CUT { self.cuts.get(usize_from_u32(place.row)) } else { None }
         };
-        let (mut retained, mut start) = (Self::default(), 0);
-        for (stop, record) in self.stops.iter().zip(&self.records) {
-            let ends = self.ends.get(start..*stop).unwrap_or_default();
-            start = *stop;
+        let mut retained = Self::default();
+        for (ends, record) in self.elements().zip(&self.records) {
             let has_lost = |end: &Place| match cut(end) {
                 Some(cut) => cut.weights.iter().any(|(place, _)| is_lost(place)),
                 None => is_lost(end),
@@ -102,9 +105,9 @@ impl KeptElements {
         retained
     }
 
-    /// Adds a vertex of a cut; returns its place.
+    /// Adds a vertex of a cut; returns its place. `clip` sees to it that they are not too many.
     fn add_cut(&mut self, cut: Blend) -> Place {
-        let row = saturating_u32(to_u64(self.cuts.len()));
+        let row = index_u32(self.cuts.len());
         self.cuts.push(cut);
         Place { cell: CUT, row }
     }
@@ -185,7 +188,7 @@ impl Context {
                     }
                 }
                 if !is_parent && part.dropped.get(i) != Some(&true) {
-                    test.test_element(&ends, Some((number, saturating_u32(to_u64(i)))))?;
+                    test.test_element(&ends, Some((number, index_u32(i))))?;
                 }
             }
         }
@@ -203,7 +206,8 @@ impl Context {
         }
         // Count only rows that were read; fragments may claim more.
         let read_chunks = chunks.iter().filter(|chunk| chunk.is_own && !chunk.absent);
-        records + saturating_usize(read_chunks.map(|chunk| chunk.rows.min(chunk.runs.rows)).sum())
+        let rows: u64 = read_chunks.map(|chunk| chunk.rows.min(chunk.runs.rows)).sum();
+        records + saturating_usize(rows) // in memory
     }
 
     /// Returns whether the order of rows implies edges, and the conditions on links accept them.
@@ -351,6 +355,7 @@ impl ElementTest<'_> {
         let marks: Vec<&[bool]> = part.chunks.iter().map(|cell| self.marks.rows(*cell)).collect();
         let is_inside = |(place, row): (usize, u64)| {
             let rows = marks.get(place);
+            // Rows were checked by `check_ends`.
             rows.and_then(|rows| rows.get(saturating_usize(row))).copied().unwrap_or(false)
         };
         for i in 0..part.records.len() {
@@ -364,7 +369,7 @@ impl ElementTest<'_> {
                 // Rows were checked by `check_ends`.
                 Some(Place { cell: *part.chunks.get(place)?, row: saturating_u32(row) })
             });
-            self.kept.push(ends, Some((number, saturating_u32(to_u64(i)))));
+            self.kept.push(ends, Some((number, index_u32(i))));
         }
     }
 
@@ -429,6 +434,15 @@ impl ElementTest<'_> {
         } else {
             clip_edge(region, ends, &points, &mut pieces);
         }
+        let cuts = pieces.iter().flatten().filter(|corner| corner.stored().is_none()).count();
+        // An element of a row that no fragment names is not part of the geometry.
+        if cuts > 0 && !ends.iter().all(|end| find_run(self.chunks, *end).is_some()) {
+            return Ok(());
+        }
+        let (cap, found) = (u64::from(NONE), to_u64(self.kept.cuts.len() + cuts));
+        if found > cap {
+            return Err(QueryError::limit("vertices at the boundary", cap, found));
+        }
         for piece in pieces {
             let mut piece_ends = Vec::with_capacity(piece.len());
             for corner in piece {
@@ -455,10 +469,16 @@ impl ElementTest<'_> {
                 let coordinates = point.get_mut(..self.axes)?;
                 (row < column.len()).then(|| position(column, row, coordinates))
             });
-            found.ok_or_else(crate::select::pieces::not_held)?;
+            found.ok_or_else(not_held)?;
         }
         Ok(corners)
     }
+}
+
+/// Returns the first run that names a row.
+fn find_run(chunks: &[Chunk], place: Place) -> Option<&RowRun> {
+    let chunk = chunks.get(usize_from_u32(place.cell))?;
+    chunk.runs.list.iter().find(|run| (run.start..run.end()).contains(&place.row))
 }
 
 /// The positions of the ends of one element.
@@ -482,7 +502,7 @@ fn meets_element(region: &Region, corners: &[Point], axes: usize) -> bool {
     for (to, from) in refs.iter_mut().zip(corners) {
         *to = from.get(..axes).unwrap_or(from);
     }
-    let refs = refs.get(..corners.len()).unwrap_or_default();
+    let refs = &refs[..corners.len()];
     meets_box(region, refs) && region.meets_face(refs)
 }
 
