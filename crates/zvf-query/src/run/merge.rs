@@ -97,13 +97,14 @@ fn merge_elements(
     order: &CellOrder,
 ) -> Result<Elements, QueryError> {
     let none = context.no_elements()?;
-    let count = units.iter().filter_map(|keyed| keyed.batch.elements()).map(Elements::len).sum();
+    // Each `KeyedElements` is made with a list of elements, so that the numbers of the work units are places here, too.
+    let lists: Vec<&Elements> = units.iter().filter_map(|keyed| keyed.batch.elements()).collect();
+    let count = lists.iter().map(|elements| elements.len()).sum();
     // The order of each element, its work unit and its place there: the vertices of many elements are looked up twice, because
     // a list for each of them would take more memory than the answer.
     let mut all: Vec<(u64, u64, usize, usize)> = Vec::with_capacity(count);
-    for (unit, keyed) in units.iter().enumerate() {
-        let Some(unit_elements) = keyed.batch.elements() else { continue };
-        for (at, (element, key)) in unit_elements.iter().zip(&keyed.elements).enumerate() {
+    for (unit, (list, keyed)) in lists.iter().zip(units).enumerate() {
+        for (at, (element, key)) in list.iter().zip(&keyed.elements).enumerate() {
             // Those of a skeleton come in the order of their children; those that are no records come behind.
             let (first, second) = if context.kind == Kind::Skeleton {
                 let child = element.first().and_then(|row| numbers.get(unit)?.get(*row));
@@ -118,15 +119,13 @@ fn merge_elements(
     let width = none.width();
     let mut rows = Vec::with_capacity(count * width);
     for (_, _, unit, at) in &all {
-        if let Some(unit_elements) = units[*unit].batch.elements() {
-            let ends = &unit_elements.rows()[at * width..(at + 1) * width];
-            rows.extend(ends.iter().map(|row| numbers[*unit][*row]));
-        }
+        let ends = &lists[*unit].rows()[at * width..(at + 1) * width];
+        rows.extend(ends.iter().map(|row| numbers[*unit][*row]));
     }
     let mut merged = Elements::new(width, rows)?;
     for field in none.fields() {
-        let lists = units.iter().filter_map(|keyed| keyed.batch.elements());
-        let Some(columns) = join::columns_of(lists, &field.name) else { continue };
+        let columns = join::columns_of(lists.iter().copied(), &field.name);
+        let Some(columns) = columns else { continue };
         let mut builder = ColumnBuilder::like(&field.column);
         all.iter().for_each(|(_, _, unit, at)| builder.push_row(columns[*unit], *at));
         merged = merged.with_field(field.with_column(builder.finish()))?;
