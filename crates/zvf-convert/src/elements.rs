@@ -110,7 +110,7 @@ mod tests {
             let bytes = Column::new("uint8".parse::<Dtype>().unwrap(), 1, padded.into()).unwrap();
             let bytes = bytes.slice(shift..shift + 16).bytes().clone();
             let rows = Column::new(Dtype::INT64, 1, bytes).unwrap();
-            assert!(element_vertices(&rows).unwrap().eq([7, -1]), "{shift}");
+            assert!(element_vertices(&rows).unwrap().eq([7_i64, -1]), "{shift}");
         }
         let narrow = Column::new(Dtype::FLOAT32, 1, vec![0; 8].into()).unwrap();
         assert!(element_vertices(&narrow).is_err());

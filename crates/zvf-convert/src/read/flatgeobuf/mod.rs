@@ -204,7 +204,7 @@ impl FgbHeader {
         by_text.or_else(|| self.crs.as_ref().and_then(crs::find_unit))
     }
 
-    /// Searches the tree, which there is, for features that intersect the box. Returns their offsets in order.
+    /// Searches the tree, which must exist, for features that intersect the box. Returns their offsets in order.
     fn search_tree(&self, source: &mut Source, bounds: &Bounds) -> Result<Vec<u64>, ConvertError> {
         let levels = self.levels();
         let mut starts = vec![0; levels.len()]; // first node of each level; the root is node 0
