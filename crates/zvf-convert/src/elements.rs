@@ -1,6 +1,6 @@
 //! Conversion of edges and faces to a table of their own, for formats that hold one table a file.
 
-use zvf_format::num::to_u64;
+use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::Dtype;
 use zvf_model::{BadBatch, BadColumn, Batch, Column, Elements, Kind};
 
@@ -30,11 +30,31 @@ pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>, Conv
     let Some(elements) = batch.elements() else { return Ok(None) };
     let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
     for row in elements.rows() {
-        let row = to_u64(*row).saturating_add(first); // a sum that saturates is refused below
+        let row = u128::from(to_u64(*row)) + u128::from(first);
         let row = i64::try_from(row).map_err(|_too_large| row_overflow(row))?;
         bytes.extend_from_slice(&row.to_le_bytes());
     }
     build_rows(batch.kind(), elements, bytes).map(Some)
+}
+
+/// Returns the vertices of the elements of a piece, all in one list.
+///
+/// # Errors
+///
+/// When they are not `int64`.
+pub(crate) fn element_vertices(
+    rows: &Column,
+) -> Result<impl ExactSizeIterator<Item = i64>, ConvertError> {
+    if rows.dtype() == Dtype::INT64 {
+        return Ok(i64s_from_le(rows.bytes()));
+    }
+    let what = format!("vertices of elements as {}", rows.dtype());
+    Err(ConvertError::NoType { format: "a piece", what, advice: "convert them to int64 first" })
+}
+
+/// Returns the number of a row in memory, of which there are fewer than 2^63.
+pub(crate) const fn row_number(row: usize) -> i64 {
+    to_u64(row).cast_signed()
 }
 
 fn build_rows(kind: Kind, elements: &Elements, bytes: Vec<u8>) -> Result<Batch, ConvertError> {
@@ -47,7 +67,7 @@ fn build_rows(kind: Kind, elements: &Elements, bytes: Vec<u8>) -> Result<Batch, 
     elements.fields().iter().cloned().try_fold(rows, Batch::with_field).map_err(from_bad_batch)
 }
 
-fn row_overflow(row: u64) -> ConvertError {
+fn row_overflow(row: u128) -> ConvertError {
     let what = format!("vertex number {row}");
     ConvertError::NoType { format: "a table of elements", what, advice: "write it in parts" }
 }
@@ -78,6 +98,21 @@ mod tests {
         let rows = elements_as_rows(&batch, 5).unwrap().unwrap();
         assert_eq!(rows.positions().as_slice::<i64>().unwrap(), [7, 6, 5]);
         assert_eq!(rows.fields()[0].column.len(), 1);
-        assert!(elements_as_rows(&batch, u64::MAX).is_err());
+        let error = elements_as_rows(&batch, u64::MAX).unwrap_err().to_string();
+        assert!(error.contains("vertex number 18446744073709551617"), "{error}");
+    }
+
+    #[test]
+    fn vertices_of_elements_need_no_alignment() {
+        let numbers = [7_i64, -1].map(i64::to_le_bytes).concat();
+        for shift in 0..8 {
+            let padded = [&vec![0_u8; shift][..], &numbers[..]].concat();
+            let bytes = Column::new("uint8".parse::<Dtype>().unwrap(), 1, padded.into()).unwrap();
+            let bytes = bytes.slice(shift..shift + 16).bytes().clone();
+            let rows = Column::new(Dtype::INT64, 1, bytes).unwrap();
+            assert!(element_vertices(&rows).unwrap().eq([7_i64, -1]), "{shift}");
+        }
+        let narrow = Column::new(Dtype::FLOAT32, 1, vec![0; 8].into()).unwrap();
+        assert!(element_vertices(&narrow).is_err());
     }
 }

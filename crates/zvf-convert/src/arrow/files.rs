@@ -282,7 +282,7 @@ mod tests {
         Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
     }
 
-    /// Three vertices of two lines with a column of each kind, their first coordinates from `x` on.
+    /// Returns three vertices of two lines with a column of each kind, their first coordinates from `x` on.
     fn batch(x: u8) -> Batch {
         let labels = Categories::new(vec![Value::from("axon"), Value::from("soma")], Some(9));
         let text = [b'a', 0, 0, 0, 0xe9, 0, 0, 0, 0, 0, 0, 0];

@@ -22,6 +22,7 @@ use zvf_model::Batch;
 
 pub use files::{ArrowWriter, ParquetWriter};
 
+use crate::elements::row_number;
 use crate::table::Table;
 use crate::{ConvertError, elements_as_rows};
 
@@ -85,8 +86,7 @@ pub(crate) fn named_record_batch(
     let table = Table::new(batch, &[]).with_first_part(first_part);
     let rows = 0..batch.len();
     if !batch.parts().offsets().is_empty() {
-        let parts =
-            rows.clone().map(|row| table.part(row).and_then(|part| i64::try_from(part).ok()));
+        let parts = rows.clone().map(|row| table.part(row).map(row_number));
         columns.push(name_int64("part", parts.collect()));
     }
     if !batch.parts().offsets().is_empty() || batch.vertex_objects().is_some() {

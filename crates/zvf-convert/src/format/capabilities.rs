@@ -62,7 +62,7 @@ pub struct Capabilities {
 /// Returns why a format drops an attribute of a scope (`vertex`, `object` or `element`) of a header.
 pub(crate) type Refusal = fn(&Header, &str, &Field) -> Option<&'static str>;
 
-/// The refusal of a format that decides by types alone.
+/// Refuses nothing, for a format that decides by types alone.
 fn refuse_nothing(_: &Header, _: &str, _: &Field) -> Option<&'static str> {
     None
 }

@@ -94,7 +94,7 @@ impl Start<'_> {
     }
 }
 
-/// The `recognizes` of formats without a magic number.
+/// Returns `false`, for formats without a magic number.
 pub(crate) const fn recognizes_nothing(_start: &Start<'_>) -> bool {
     false
 }

@@ -14,7 +14,7 @@ mod block;
 use std::collections::VecDeque;
 
 use zvf_format::Class;
-use zvf_format::num::{saturating_u32_from_usize, to_u64};
+use zvf_format::num::{index_u32, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 
@@ -66,8 +66,8 @@ pub(crate) fn open(
     };
     let (mut types, mut left_out) = (Vec::new(), Vec::new());
     for at in &roles.fields {
-        let name = names.get(*at).map_or("", String::as_str);
-        let column_type = match names.get(*at).and_then(stated) {
+        let name = &names[*at];
+        let column_type = match stated(name) {
             Some(dtype) => ColumnType { dtype, exact: false, missing: Vec::new() },
             None => inference.infer(&sample, *at),
         };
@@ -85,16 +85,16 @@ pub(crate) fn open(
         }
         types.push(column_type);
     }
-    let positions = Values::new(
-        options.positions.unwrap_or(FLOAT64),
-        saturating_u32_from_usize(roles.positions.len()),
-    );
-    let fields = roles.fields.iter().zip(&types).map(|(at, column_type)| {
-        NamedValues::new(names.get(*at).map_or("", String::as_str), column_type.dtype, 1)
-    });
+    let positions =
+        Values::new(options.positions.unwrap_or(FLOAT64), index_u32(roles.positions.len()));
+    let fields = roles
+        .fields
+        .iter()
+        .zip(&types)
+        .map(|(at, column_type)| NamedValues::new(names[*at].as_str(), column_type.dtype, 1));
     let owned = roles.object.is_some() || kind.is_chain();
     let mut vertices = Vertices::new(kind, positions, fields.collect(), owned);
-    let axes = roles.positions.iter().filter_map(|at| names.get(*at).cloned()).collect();
+    let axes = roles.positions.iter().map(|at| names[*at].clone()).collect();
     let mut header = vertices.header(axes)?;
     header.left_out.extend(left_out);
     let rules = Rules {
@@ -168,7 +168,7 @@ impl Skipped {
     }
 }
 
-/// Column indices by role.
+/// Column indices by role, all of existing columns.
 #[derive(Debug, Default)]
 struct Roles {
     positions: Vec<usize>,
@@ -708,7 +708,7 @@ impl Table {
         if let Some(at) = self.rules.roles.part {
             let text = record.value(at);
             if self.parts.0.as_deref() != Some(text) {
-                self.parts = (Some(text.to_owned()), self.parts.1.wrapping_add(1));
+                self.parts = (Some(text.to_owned()), self.parts.1 + 1);
             }
         }
         self.parts.1
@@ -716,8 +716,7 @@ impl Table {
 
     /// Returns the error for an integer that a float would round.
     fn rounded_integer(&self, record: &Record, at: usize) -> BadInput {
-        let column = self.names.get(at).cloned().unwrap_or_default();
-        let place = Place::Column { line: record.line, column };
+        let place = Place::Column { line: record.line, column: self.names[at].clone() };
         let expected = "a whole number that float64 holds exactly";
         let found: String = record.value(at).trim().chars().take(MAX_SHOWN_CHARS).collect();
         let bad = self.records.lines.bytes().input_error(Class::Encoding, place, expected, found);
@@ -734,8 +733,7 @@ impl Table {
         dtype: Dtype,
         is_inferred: bool,
     ) -> BadInput {
-        let column = self.names.get(at).cloned().unwrap_or_default();
-        let place = Place::Column { line: record.line, column };
+        let place = Place::Column { line: record.line, column: self.names[at].clone() };
         let found: String = record.value(at).chars().take(MAX_SHOWN_CHARS).collect();
         let bytes = self.records.lines.bytes();
         let bad =

@@ -246,7 +246,7 @@ impl Pieces {
         let batch = match &geometry.owners {
             VertexOwners::None => batch,
             VertexOwners::Each(owners) => {
-                let owners = owners.get(rows).unwrap_or_default().to_vec();
+                let owners = owners.get(rows).unwrap_or_default().to_vec(); // the batch refuses too few
                 batch.with_vertex_objects(owners).map_err(batch_error)?
             }
             VertexOwners::Runs(parts) => {
@@ -318,6 +318,7 @@ pub(super) fn open_companion(
 pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field, ConvertError> {
     let longest = values.iter().map(|value| value.chars().count()).max().unwrap_or(0).max(1);
     let total: usize = values.iter().map(String::len).sum();
+    // Estimates, which are only compared.
     let padded = longest.saturating_mul(4).saturating_mul(values.len());
     if padded > total.saturating_mul(16).saturating_add(SMALL_TEXT_BYTES) {
         return categorical_field(name, values);

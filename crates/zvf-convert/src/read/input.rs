@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -134,7 +134,7 @@ impl Bytes {
     /// Reads all bytes left, at most `max_bytes`: for formats that are not read from front to back.
     pub(crate) fn read_all(&mut self, max_bytes: u64) -> Result<Vec<u8>, ConvertError> {
         let mut all = Vec::new();
-        let limit = max_bytes.saturating_add(1);
+        let limit = max_bytes.saturating_add(1); // one byte more shows that there are too many
         (&mut self.stream).take(limit).read_to_end(&mut all).map_err(ConvertError::Read)?;
         let found = to_u64(all.len());
         let start = self.at;
@@ -184,7 +184,7 @@ impl Bytes {
             if shown == 0 {
                 break; // the next read reports the end
             }
-            let taken = usize::try_from(n).unwrap_or(usize::MAX).min(shown);
+            let taken = saturating_usize(n).min(shown);
             self.take(taken);
             n -= to_u64(taken);
         }

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 
 use zvf_format::Class;
-use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::Dtype;
-use zvf_model::{Batch, Column, ObjectId, Parts};
+use zvf_model::{Batch, ObjectId, Parts};
 
+use super::geometry::number_column;
 use super::values::batch_error;
 use super::{Format, Header, Input, Notes, Piece, ReadOptions, Reader, open};
 use crate::ConvertError;
+use crate::elements::{element_vertices, row_number};
 use crate::error::{BadInput, Place};
 
 /// Opens several inputs of one kind and with the same columns as one. The ids of each input are shifted past the largest
@@ -111,7 +112,7 @@ impl JoinedReader {
         self.vertices += self.own_vertices;
         self.own_vertices = 0;
         if self.next_id == i64::MAX {
-            return Err(ids_exhausted());
+            return Err(numbers_exhausted("the ids of objects"));
         }
         self.shift = self.next_id;
         self.reader = reader;
@@ -119,23 +120,24 @@ impl JoinedReader {
     }
 
     fn shift_id(&mut self, id: ObjectId) -> Result<ObjectId, ConvertError> {
-        let id = ObjectId(id.0.checked_add(self.shift).ok_or_else(ids_exhausted)?);
-        self.next_id = self.next_id.max(id.0.saturating_add(1)); // at the maximum, `advance` fails
-        Ok(id)
+        let id = id.0.checked_add(self.shift);
+        let id = id.ok_or_else(|| numbers_exhausted("the ids of objects"))?;
+        self.next_id = self.next_id.max(id.saturating_add(1)); // at the maximum, `advance` fails
+        Ok(ObjectId(id))
     }
 
     fn shift_piece(&mut self, piece: Piece) -> Result<Piece, ConvertError> {
         Ok(match piece {
             Piece::Vertices(batch) => {
-                self.own_vertices += saturating_i64(to_u64(batch.len()));
+                self.own_vertices += row_number(batch.len());
                 Piece::Vertices(self.shift_batch(batch)?)
             }
             Piece::Elements { rows, fields } => {
-                let numbers = rows.as_slice::<i64>().unwrap_or(&[]).iter();
-                let bytes: Vec<u8> =
-                    numbers.flat_map(|n| (n + self.vertices).to_le_bytes()).collect();
-                let rows = Column::new(Dtype::INT64, rows.width(), bytes.into());
-                Piece::Elements { rows: rows.map_err(super::values::column_error)?, fields }
+                let shifted = element_vertices(&rows)?.map(|n| n.checked_add(self.vertices));
+                let shifted = shifted.collect::<Option<Vec<i64>>>();
+                let shifted = shifted.ok_or_else(|| numbers_exhausted("the vertices"))?;
+                let rows = number_column(Dtype::INT64, rows.width(), &shifted, |n| n.to_le_bytes());
+                Piece::Elements { rows: rows?, fields }
             }
             Piece::Objects { ids, fields } => {
                 let ids = ids.into_iter().map(|id| self.shift_id(id)).collect::<Result<_, _>>()?;
@@ -164,9 +166,9 @@ impl JoinedReader {
     }
 }
 
-/// Returns the error for a shifted id that overflows.
-fn ids_exhausted() -> ConvertError {
-    let place = Place::Named("the ids of objects".to_owned());
+/// Returns the error for a shifted number that overflows.
+fn numbers_exhausted(what: &str) -> ConvertError {
+    let place = Place::Named(what.to_owned());
     let expected = format!("fewer than {} over all inputs", i64::MAX);
     let bad = BadInput::new(Class::LimitExceeded, "several inputs", place, expected, "more");
     bad.with_hint("convert them one by one").into()

@@ -15,11 +15,10 @@
 //! As in tables, -1 is no object, except for lines and polylines, whose vertices all have one.
 
 use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Map, Value as Json};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
@@ -33,8 +32,11 @@ use crate::error::{BadInput, Place};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let first_elements = find_elements(&bytes, options.memory.min(SAMPLE_BYTES))?;
-    let first_element = first_elements.first();
     let mut lines = ObjectLines { lines: Lines::new(bytes) };
+    let first_width = match first_elements.first() {
+        Some((line, element)) => Some(lines.corner_count(*line, element)?),
+        None => None,
+    };
     let mut sample = VecDeque::new();
     let mut size = 0;
     while size < options.memory.min(SAMPLE_BYTES) {
@@ -46,8 +48,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         sample.iter().map(|(_, object)| object).filter(|o| !is_element(o)).collect();
     let has_parts = vertices.iter().any(|object| object.contains_key(POSITIONS_KEY));
     let has_objects = vertices.iter().any(|object| object.contains_key(OBJECT));
-    let kind = options.kind.unwrap_or(match first_element {
-        Some(element) if corner_count(element) > 2 => Kind::Mesh,
+    let kind = options.kind.unwrap_or(match first_width {
+        Some(3..) => Kind::Mesh,
         Some(_) => Kind::Graph,
         None if has_parts => Kind::Polyline,
         None => Kind::PointCloud,
@@ -66,24 +68,21 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             && options.columns.fields.as_ref().is_none_or(|fields| fields.contains(name))
     };
     let fields = infer_columns(&vertices, is_attribute, has_parts, options);
-    let elements: Vec<&Map<String, Json>> = first_elements.iter().collect();
+    let elements: Vec<&Map<String, Json>> = first_elements.iter().map(|(_, o)| o).collect();
     let element_fields =
         infer_columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
     let position_type = options.positions.unwrap_or(FLOAT64);
-    let width = u32::try_from(width).unwrap_or(u32::MAX).max(1);
+    let width = index_u32(width); // of a line, whose length is limited
     let owned = has_objects || has_parts || kind.is_chain();
     let mut vertices = Vertices::new(kind, Values::new(position_type, width), fields, owned);
     let axis_names = if names.is_empty() { default_axes(width) } else { names.clone() };
     let mut header: Header = vertices.header(axis_names)?;
-    let corners = first_element.map(corner_count).filter(|_| kind.has_links());
+    let corners = first_width.filter(|_| kind.has_links());
     header.elements = match corners {
-        Some(corners) => Some(ElementHeader {
-            width: u32::try_from(corners).ok(),
-            fields: empty_fields(&element_fields)?,
-        }),
+        Some(_) => Some(ElementHeader { width: corners, fields: empty_fields(&element_fields)? }),
         None => None,
     };
-    if first_element.is_some() && corners.is_none() {
+    if first_width.is_some() && corners.is_none() {
         header.left_out.push("edges or faces".to_owned());
     }
     let mut pieces = Pieces {
@@ -91,7 +90,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         sample,
         names,
         vertices,
-        corners: corners.unwrap_or(0), // 0: elements are left out
+        corners,
         has_objects,
         chosen: options.columns.fields.clone(),
         elements: Vec::new(),
@@ -104,24 +103,21 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
 }
 
 /// Finds the first elements of a file, with at most `max_bytes` of text but at least one. Returns none for a stream, which can
-/// be read only once.
-fn find_elements(bytes: &Bytes, max_bytes: u64) -> Result<Vec<Map<String, Json>>, ConvertError> {
-    let Some(path) = bytes.path() else { return Ok(Vec::new()) };
-    let file = std::fs::File::open(path).map_err(ConvertError::Read)?;
-    if !file.metadata().map_err(ConvertError::Read)?.is_file() {
-        return Ok(Vec::new());
-    }
+/// be read only once. Stops at a line that is no text or is too long, which is an error when the pieces are read.
+fn find_elements(bytes: &Bytes, max_bytes: u64) -> Result<Vec<Line>, ConvertError> {
+    let (Some(path), Some(_)) = (bytes.path(), bytes.len()) else { return Ok(Vec::new()) };
+    let mut lines = Lines::new(Bytes::open(path)?);
     let (mut elements, mut size) = (Vec::new(), 0);
-    for line in BufReader::new(file).split(b'\n') {
-        let line = line.map_err(ConvertError::Read)?;
-        if line.windows(QUOTED_ELEMENT.len()).any(|text| text == QUOTED_ELEMENT)
-            && let Ok(Json::Object(object)) = serde_json::from_slice(&line)
+    while let Ok(Some(line)) = lines.next() {
+        let length = to_u64(line.len());
+        if line.contains(QUOTED_ELEMENT)
+            && let Ok(object) = serde_json::from_str::<Map<String, Json>>(line)
             && is_element(&object)
         {
-            elements.push(object);
+            elements.push((lines.number(), object));
         }
         if !elements.is_empty() {
-            size += to_u64(line.len());
+            size += length;
             if size >= max_bytes {
                 break;
             }
@@ -134,11 +130,6 @@ fn is_element(object: &Map<String, Json>) -> bool {
     object.contains_key(ELEMENT)
         && !object.contains_key(POSITION)
         && !object.contains_key(POSITIONS_KEY)
-}
-
-/// Returns the number of vertices of an element.
-fn corner_count(element: &Map<String, Json>) -> usize {
-    element.get(ELEMENT).and_then(Json::as_array).map_or(0, Vec::len)
 }
 
 /// Returns the keys of the axes, if each axis has its own, and the number of axes.
@@ -214,7 +205,7 @@ fn infer_type(values: &[&Json]) -> (Dtype, u32) {
         let size = to_u64(longest.max(1)) * 4;
         Dtype { kind: DtypeKind::Text, size, big_endian: false }
     };
-    (dtype, u32::try_from(width).unwrap_or(u32::MAX))
+    (dtype, index_u32(width)) // of a line, whose length is limited
 }
 
 /// Parses a number, also one that JSON writes as text or `null`.
@@ -269,6 +260,15 @@ impl ObjectLines {
         }
     }
 
+    /// Returns the number of vertices of the first element, at least one.
+    fn corner_count(&self, line: u64, element: &Map<String, Json>) -> Result<u32, BadInput> {
+        let vertices = element.get(ELEMENT).unwrap_or(&Json::Null);
+        match vertices.as_array().map_or(0, Vec::len) {
+            0 => Err(self.input_error(line, ELEMENT, "a list of vertices", vertices)),
+            width => Ok(index_u32(width)), // of a line, whose length is limited
+        }
+    }
+
     fn input_error(
         &self,
         line: u64,
@@ -288,8 +288,8 @@ struct Pieces {
     sample: VecDeque<Line>, // lines that were read ahead
     names: Vec<String>,     // keys of the axes, if each axis has its own
     vertices: Vertices,
-    corners: usize,              // of an element; 0 if elements are left out
-    has_objects: bool,           // whether a line of the sample has an object
+    corners: Option<u32>, // of an element; `None` if elements are left out
+    has_objects: bool,    // whether a line of the sample has an object
     chosen: Option<Vec<String>>, // the attributes that were asked for, if not all
     elements: Vec<u8>,
     element_fields: Vec<NamedValues>,
@@ -301,7 +301,8 @@ struct Pieces {
 impl Pieces {
     fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
         let max_rows = self.batch_rows;
-        while self.vertices.rows() < max_rows && self.elements.len() < max_rows.saturating_mul(16) {
+        let max_bytes = max_rows.saturating_mul(16); // of elements; a saturated number is no limit
+        while self.vertices.rows() < max_rows && self.elements.len() < max_bytes {
             let line = match self.sample.pop_front() {
                 Some(line) => line,
                 None => match self.lines.next()? {
@@ -322,10 +323,9 @@ impl Pieces {
         if self.vertices.rows() > 0 {
             return self.vertices.take().map(Some);
         }
-        if self.elements.is_empty() {
+        let Some(width) = self.corners.filter(|_| !self.elements.is_empty()) else {
             return Ok(None);
-        }
-        let width = u32::try_from(self.corners).unwrap_or(1);
+        };
         let bytes = std::mem::take(&mut self.elements);
         let rows =
             Column::new(Dtype::INT64, width, bytes.into()).map_err(super::values::column_error)?;
@@ -360,6 +360,7 @@ impl Pieces {
             let position = object.get(POSITION).unwrap_or(&Json::Null);
             self.push_position(line, POSITION, position)?;
         } else {
+            // A missing coordinate is null, which is no number.
             let values =
                 self.names.iter().map(|name| object.get(name).cloned().unwrap_or_default());
             let position = Json::Array(values.collect());
@@ -446,19 +447,19 @@ impl Pieces {
     }
 
     fn push_element(&mut self, (line, object): Line) -> Result<(), ConvertError> {
-        if self.corners == 0 {
+        let Some(corners) = self.corners else {
             if self.lines.lines.bytes().path().is_some() {
                 return Ok(()); // listed in `left_out`
             }
             let found = object.get(ELEMENT).unwrap_or(&Json::Null);
             let bad = self.lines.input_error(line, ELEMENT, "vertices alone in a stream", found);
             return Err(bad.with_hint("give the file itself").into());
-        }
+        };
         self.refuse_new_attribute(line, &object, &self.element_fields)?;
         let vertices = object.get(ELEMENT).unwrap_or(&Json::Null);
-        let list = vertices.as_array().filter(|list| list.len() == self.corners);
+        let list = vertices.as_array().filter(|list| list.len() == usize_from_u32(corners));
         let Some(list) = list else {
-            let expected = format!("a list of {} numbers", self.corners);
+            let expected = format!("a list of {corners} numbers");
             return Err(self.lines.input_error(line, ELEMENT, expected, vertices).into());
         };
         for corner in list {
@@ -521,7 +522,7 @@ const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: fals
 const POSITION: &str = "position";
 const POSITIONS_KEY: &str = "positions";
 const ELEMENT: &str = "vertices";
-const QUOTED_ELEMENT: &[u8] = b"\"vertices\"";
+const QUOTED_ELEMENT: &str = "\"vertices\"";
 /// Keys that are no attributes.
 const RESERVED: [&str; 7] = ["vertex", "part", "element", OBJECT, POSITION, POSITIONS_KEY, ELEMENT];
 /// Size of the sample that types are inferred from.
@@ -610,5 +611,10 @@ mod tests {
             crate::read::open(input, Some(Format::Jsonl), &ReadOptions::default()).unwrap();
         let error = reader.find_map(Result::err).unwrap();
         assert_eq!(error.class(), Class::OutOfBounds);
+        let text = "{\"position\":[1]}\n{\"vertices\":[]}\n{\"vertices\":[0]}\n";
+        assert_eq!(
+            dump_file(Format::Jsonl, text.as_bytes(), &ReadOptions::default()).unwrap_err(),
+            "Encoding in JSON lines, line 2, column \"vertices\": expected a list of vertices, found []"
+        );
     }
 }

@@ -95,7 +95,7 @@ impl Lines {
                     // A carriage return ends a line by itself if no line feed follows. After the last byte of
                     // the buffer, the next buffer decides.
                     let first = shown.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-                    let after = first.and_then(|at| shown.get(at..at.saturating_add(2)));
+                    let after = first.and_then(|at| shown.get(at..at + 2));
                     let before = self.line.last() == Some(&b'\r') && !shown.starts_with(b"\n");
                     let lone = before || matches!(after, Some([b'\r', next]) if *next != b'\n');
                     let mark = if lone { b'\r' } else { b'\n' };
@@ -113,7 +113,7 @@ impl Lines {
             let end = memchr::memchr(mark, shown);
             let piece = shown.get(..end.unwrap_or(shown.len())).unwrap_or(shown);
             self.line.extend_from_slice(piece);
-            let taken = piece.len().saturating_add(usize::from(end.is_some()));
+            let taken = piece.len() + usize::from(end.is_some());
             self.bytes.take(taken);
             ended = end.is_some();
             if self.line.len() > MAX_LINE_BYTES {
@@ -238,7 +238,7 @@ fn select_line_bytes<'a>(
     number: u64,
 ) -> &'a [u8] {
     let line = match in_place.checked_sub(1) {
-        Some(length) => bytes.buffer().get(..length).unwrap_or_default(),
+        Some(length) => &bytes.buffer()[..length],
         None => copied,
     };
     let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 
 use zvf_format::Class;
+use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
@@ -96,7 +97,7 @@ pub(super) fn add_measures(
         measures,
         axes: axes as usize,
         paths: BTreeMap::new(),
-        max_paths: (options.memory / PATH_BYTES).max(1) as usize,
+        max_paths: saturating_usize(options.memory / PATH_BYTES).max(1),
         batch_rows: options.batch_rows.max(1),
     };
     Ok(Reader::new(header, pieces).with_notes(notes))
@@ -152,15 +153,22 @@ impl MeasuringReader {
                 length: 0.0,
                 vertices: 0,
             });
+            let count = u32::try_from(part.rows.len()).ok();
+            let Some(vertices) = count.and_then(|count| path.vertices.checked_add(count)) else {
+                let place = Place::Named(format!("object {}", part.object.0));
+                let expected = "fewer than 2^32 vertices to measure";
+                let bad = BadInput::new(Class::LimitExceeded, self.format, place, expected, "more");
+                return Err(bad.into());
+            };
             for row in part.rows {
                 let at = position(positions, row, self.axes);
-                match path.vertices {
-                    0 => path.start.clone_from(&at),
-                    _ => path.length += distance(&path.end, &at),
+                match path.end.is_empty() {
+                    true => path.start.clone_from(&at),
+                    false => path.length += distance(&path.end, &at),
                 }
                 path.end = at;
-                path.vertices += 1;
             }
+            path.vertices = vertices;
         }
         if self.paths.len() > self.max_paths {
             let found = format!("more than {} that may go on", self.max_paths);

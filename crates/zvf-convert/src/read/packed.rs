@@ -42,8 +42,7 @@ pub(crate) fn encode_base64(bytes: &[u8]) -> String {
 /// Decompresses a zlib stream of exactly `size` bytes.
 pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
     let mut all = Vec::new();
-    let limit = to_u64(size).saturating_add(1);
-    let mut limited = flate2::read::ZlibDecoder::new(stream).take(limit);
+    let mut limited = flate2::read::ZlibDecoder::new(stream).take(read_limit(size));
     limited.read_to_end(&mut all).map_err(|error| {
         let class = match error.kind() {
             std::io::ErrorKind::UnexpectedEof => Class::Truncated,
@@ -57,11 +56,9 @@ pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault
 /// Decompresses an xz container of exactly `size` bytes.
 pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
     let mut all = Vec::new();
-    let limit = to_u64(size).saturating_add(1);
-    let memory_kib = XZ_MEMORY_KIB;
-    let decoder = lzma_rust2::XzReader::new_mem_limit(stream, false, memory_kib);
+    let decoder = lzma_rust2::XzReader::new_mem_limit(stream, false, XZ_MEMORY_KIB);
     decoder
-        .take(limit)
+        .take(read_limit(size))
         .read_to_end(&mut all)
         .map_err(|error| PackedFault::new(Class::Codec, "a container of xz", error.to_string()))?;
     check_unpacked_length(all, size)
@@ -69,7 +66,7 @@ pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFau
 
 /// Decompresses an LZ4 block of exactly `size` bytes.
 pub(super) fn unpack_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
-    // A byte of a block expands to at most 255 bytes.
+    // A byte of a block expands to at most 255 bytes; a saturated bound allows every size.
     if size > block.len().saturating_mul(255).saturating_add(64) {
         let found = format!("{} bytes of LZ4", block.len());
         return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
@@ -79,6 +76,11 @@ pub(super) fn unpack_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, PackedFau
         .map_err(|error| PackedFault::new(Class::Codec, "a block of LZ4", error.to_string()))?;
     all.truncate(read);
     check_unpacked_length(all, size)
+}
+
+/// Returns how much of a stream is unpacked: one byte more than stated shows that there are too many.
+fn read_limit(size: usize) -> u64 {
+    to_u64(size).saturating_add(1)
 }
 
 fn check_unpacked_length(all: Vec<u8>, size: usize) -> Result<Vec<u8>, PackedFault> {

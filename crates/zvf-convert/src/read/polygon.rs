@@ -46,7 +46,6 @@ impl Corners {
     /// Checks that a face may have `corners` corners.
     pub(super) fn check_face(&self, corners: u64) -> Result<(), Refusal> {
         let refusal = |class, expected, hint| Err(Refusal { class, expected, hint });
-        let first = self.width.map(u64::from);
         match self.polygons {
             Polygons::Triangles if (3..=MAX_POLYGON_CORNERS).contains(&corners) => Ok(()),
             Polygons::Triangles => {
@@ -59,11 +58,13 @@ impl Corners {
                 let expected = format!("from 3 to {MAX_CORNERS} corners");
                 refusal(Class::BadShape, expected, Some(TRIANGULATE))
             }
-            Polygons::Same | Polygons::Rings if first.is_some_and(|first| first != corners) => {
-                let expected = format!("{} corners as the first face has", first.unwrap_or(0));
-                refusal(Class::CountMismatch, expected, Some(TRIANGULATE))
-            }
-            Polygons::Same | Polygons::Rings => Ok(()),
+            Polygons::Same | Polygons::Rings => match self.width {
+                Some(first) if u64::from(first) != corners => {
+                    let expected = format!("{first} corners as the first face has");
+                    refusal(Class::CountMismatch, expected, Some(TRIANGULATE))
+                }
+                _ => Ok(()),
+            },
         }
     }
 
@@ -73,7 +74,10 @@ impl Corners {
             self.current.push(vertex);
             return Ok(());
         }
-        let expected = format!("a vertex from 0 to {}", vertices.saturating_sub(1));
+        let expected = match vertices.checked_sub(1) {
+            Some(last) => format!("a vertex from 0 to {last}"),
+            None => "no edges or faces, as there are no vertices".to_owned(),
+        };
         Err(Refusal { class: Class::OutOfBounds, expected, hint: None })
     }
 
@@ -196,5 +200,7 @@ mod tests {
             let refused = Corners::new(Polygons::Same).push(vertex, 4);
             assert_eq!(words(refused), (Class::OutOfBounds, "a vertex from 0 to 3".into(), None));
         }
+        let (_, expected, _) = words(Corners::new(Polygons::Same).push(0, 0));
+        assert!(expected.contains("no vertices"), "{expected}");
     }
 }

@@ -6,7 +6,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Kind, ObjectId, Value};
 
 use super::record::Vertices;
-use super::values::{NamedValues, Slot, Values};
+use super::values::{NamedValues, Slot, Values, row_bytes};
 use super::{Piece, ReadOptions};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -22,11 +22,14 @@ pub(super) struct RecordField {
 
 impl RecordField {
     /// Returns the number of bytes in a record.
-    pub(super) fn size(&self) -> usize {
-        let size = usize::try_from(self.dtype.size).unwrap_or(usize::MAX);
-        // A saturated size is longer than every record.
-        size.saturating_mul(usize_from_u32(self.width))
+    pub(super) const fn size(&self) -> usize {
+        row_bytes(self.dtype, self.width)
     }
+}
+
+/// Returns the bytes of a record with these fields. A sum that does not fit saturates, and is more than any limit.
+pub(super) fn record_bytes(fields: &[RecordField]) -> usize {
+    fields.iter().fold(0, |sum, field| sum.saturating_add(field.size()))
 }
 
 /// Converts blocks of records to batches of vertices.
@@ -48,8 +51,7 @@ impl RecordTable {
     ) -> Result<(Self, Vec<String>), ConvertError> {
         let roles = Roles::assign(fields, options, format)?;
         let (vertices, axes) = roles.build_vertices(kind, format)?;
-        let stride = fields.iter().fold(0_usize, |sum, field| sum.saturating_add(field.size()));
-        Ok((Self { stride: stride.max(1), roles, vertices, format }, axes))
+        Ok((Self { stride: record_bytes(fields).max(1), roles, vertices, format }, axes))
     }
 
     /// Returns the number of bytes of a record.
@@ -88,15 +90,11 @@ impl RecordTable {
             return vertices.take();
         };
         for row in 0..rows {
-            let part = parts.as_ref().and_then(|parts| match parts.value(row, 0) {
-                Value::Int(part) => Some(part),
-                Value::Null
-                | Value::Bool(_)
-                | Value::UInt(_)
-                | Value::Float(_)
-                | Value::Text(_) => None,
-            });
-            vertices.end_row(owner_at(&objects, row, kind, format)?, part.unwrap_or(0));
+            let part = match parts.as_ref().map(|parts| parts.value(row, 0)) {
+                Some(Value::Int(part)) => part,
+                _ => 0, // there is no column of parts
+            };
+            vertices.end_row(owner_at(&objects, row, kind, format)?, part);
         }
         vertices.take()
     }
@@ -221,6 +219,7 @@ impl Roles {
         kind: Kind,
         format: &'static str,
     ) -> Result<(Vertices, Vec<String>), ConvertError> {
+        // A saturated width is refused as too wide.
         let width =
             self.positions.iter().fold(0_u32, |sum, place| sum.saturating_add(place.field.width));
         let dtype = self.positions.first().map_or(Dtype::FLOAT32, |place| place.field.dtype);
@@ -253,7 +252,7 @@ fn place_fields(fields: &[RecordField]) -> Vec<PlacedField> {
     let mut placed = Vec::with_capacity(fields.len());
     for field in fields {
         let slot = Slot { offset, size: field.size() };
-        offset = offset.saturating_add(slot.size);
+        offset = offset.saturating_add(slot.size); // a saturated offset is past the end of every record
         placed.push(PlacedField { field: field.clone(), slot });
     }
     placed

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 
 use super::Format;
 use super::input::Bytes;
@@ -94,7 +94,7 @@ impl Source {
 
     /// Reads `n` bytes from `at`. Fails with an error about `what` if there are too few, before it allocates memory.
     pub(crate) fn read(&mut self, at: u64, n: u64, what: &str) -> Result<Vec<u8>, ConvertError> {
-        let left = self.len.saturating_sub(at);
+        let left = self.len.saturating_sub(at); // none past the end
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
             let expected = format!("{n} bytes of {what}");
             return Err(self
@@ -103,8 +103,9 @@ impl Source {
         };
         match &mut self.backing {
             Backing::Memory(all) => {
-                let start = usize::try_from(at).unwrap_or(usize::MAX);
-                Ok(all.get(start..start.saturating_add(size)).unwrap_or_default().to_vec())
+                // Only where no bytes are asked for may the start lie past the end.
+                let rest = all.get(saturating_usize(at)..).unwrap_or_default();
+                Ok(rest[..size].to_vec())
             }
             Backing::File(file) => {
                 let mut bytes = vec![0; size];
@@ -164,9 +165,9 @@ impl Numbers<'_> {
         f64::from_le_bytes(self.bytes_at(at))
     }
 
-    /// Returns text of at most `n` bytes, up to the first zero byte.
+    /// Returns text of at most `n` bytes, up to the first zero byte; empty if the record ends before `n` bytes.
     pub(crate) fn text(self, at: usize, n: usize) -> String {
-        let raw = self.0.get(at..at.saturating_add(n)).unwrap_or_default();
+        let raw = self.0.get(at..at + n).unwrap_or_default();
         let raw = raw.split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(raw).into_owned()
     }
@@ -212,16 +213,16 @@ impl<'a> Sequence<'a> {
     pub(crate) fn peek(&mut self) -> Result<&[u8], ConvertError> {
         if self.used >= self.buffer.len() {
             let at = self.position();
-            let left = self.source.len().saturating_sub(at).min(BLOCK_BYTES);
+            let left = self.source.len().saturating_sub(at).min(BLOCK_BYTES); // none past the end
             self.buffer = self.source.read(at, left, "the file")?;
             (self.at, self.used) = (at, 0);
         }
-        Ok(self.buffer.get(self.used..).unwrap_or_default())
+        Ok(&self.buffer[self.used..])
     }
 
-    /// Takes `n` bytes of the buffer.
+    /// Takes `n` bytes of the buffer, or all of them.
     pub(crate) fn take(&mut self, n: usize) {
-        self.used = self.used.saturating_add(n).min(self.buffer.len());
+        self.used += n.min(self.buffer.len() - self.used);
     }
 
     /// Returns an error at the next byte.

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use zvf_format::Class;
+use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId};
 
@@ -111,7 +112,7 @@ impl Nodes {
     }
 
     fn read(&mut self, lines: &mut Lines, memory: u64) -> Result<(), ConvertError> {
-        let max_nodes = usize::try_from(memory / NODE_BYTES).unwrap_or(usize::MAX);
+        let max_nodes = saturating_usize(memory / NODE_BYTES);
         let mut number = 0_u64;
         while let Some(line) = lines.next()? {
             number += 1;
@@ -182,7 +183,7 @@ impl Nodes {
             None => Ok(None),
             Some(id) => self.rows.get(id).copied().map(Some).ok_or_else(|| {
                 let fault = Fault::bad_value("parent", "the id of a node, or -1", &id.to_string());
-                let line = self.lines.get(row).copied().unwrap_or(0);
+                let line = self.lines[row];
                 Fault { class: Class::OutOfBounds, ..fault }.into_error(lines.bytes(), line)
             }),
         };
@@ -215,7 +216,7 @@ impl Nodes {
                 match up.filter(|_| path.len() <= parents.len()) {
                     Some(up) => node = up,
                     None => {
-                        let line = self.lines.get(start).copied().unwrap_or(0);
+                        let line = self.lines[start];
                         let fault = Fault::bad_value("parent", "a way up to a root", "a circle");
                         let fault = Fault { class: Class::BadShape, ..fault };
                         return Err(fault.into_error(lines.bytes(), line));
@@ -277,7 +278,7 @@ impl Iterator for Pieces {
     type Item = Result<Piece, ConvertError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let max_end = self.at.saturating_add(self.batch_rows);
+        let max_end = self.at.saturating_add(self.batch_rows); // a saturated end is past the last node
         let within = self.cuts.partition_point(|cut| *cut <= max_end).checked_sub(1);
         let within = within.and_then(|at| self.cuts.get(at)).filter(|cut| **cut > self.at);
         // A tree that is larger than a batch is not cut.
@@ -296,14 +297,14 @@ impl Pieces {
             batch = batch.with_field(field).map_err(batch_error)?;
         }
         if self.kind.has_links() {
-            let parents = rows.clone().zip(self.parents.get(rows.clone()).unwrap_or_default());
+            let parents = rows.clone().zip(&self.parents[rows.clone()]);
             let edges = parents.filter_map(|(row, parent)| {
                 Some([row.checked_sub(rows.start)?, (*parent)?.checked_sub(rows.start)?])
             });
             let edges = Elements::new(2, edges.flatten().collect()).map_err(batch_error)?;
             batch = batch.with_elements(edges).map_err(batch_error)?;
         }
-        let owners = self.owners.get(rows).unwrap_or_default().to_vec();
+        let owners = self.owners[rows].to_vec();
         Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(batch_error)?))
     }
 }

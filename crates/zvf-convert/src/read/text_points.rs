@@ -268,9 +268,8 @@ impl Summary {
             summary.count += 1;
         }
         summary.numbers = summary.numbers.max(3);
-        let last = is_byte.get(summary.numbers - 3..).unwrap_or_default();
         summary.has_colour =
-            summary.numbers >= 6 && last.len() == 3 && last.iter().all(|is_byte| *is_byte);
+            summary.numbers >= 6 && is_byte.iter().rev().take(3).all(|is_byte| *is_byte);
         Ok(summary)
     }
 }

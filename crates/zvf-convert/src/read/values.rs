@@ -65,17 +65,20 @@ impl Values {
         self.bytes.extend_from_slice(&more.bytes);
     }
 
-    /// Removes everything after `rows` rows.
+    /// Removes everything after `rows` rows, which were all added.
     pub(super) fn truncate(&mut self, rows: usize) {
-        let size = saturating_usize(self.dtype.size);
-        let stride = size.saturating_mul(usize_from_u32(self.width));
-        self.bytes.truncate(rows.saturating_mul(stride));
+        self.bytes.truncate(rows * row_bytes(self.dtype, self.width));
     }
 
     /// Takes the rows so far as a column.
     pub(super) fn take(&mut self) -> Result<Column, ConvertError> {
         new_column(self.dtype, self.width, std::mem::take(&mut self.bytes))
     }
+}
+
+/// Returns the bytes of a row of `width` values. What does not fit saturates: no record and no memory is as long.
+pub(super) const fn row_bytes(dtype: Dtype, width: u32) -> usize {
+    saturating_usize(dtype.size).saturating_mul(usize_from_u32(width))
 }
 
 /// The byte range of a field in a record.
@@ -104,7 +107,7 @@ fn push_fixed<const N: usize>(to: &mut Vec<u8>, records: &[u8], stride: usize, o
     let records = records.chunks_exact(stride);
     let start = to.len();
     to.resize(start + records.len() * N, 0);
-    let (slots, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut::<N>();
+    let (slots, _) = to[start..].as_chunks_mut::<N>();
     for (slot, record) in slots.iter_mut().zip(records) {
         if let Some(value) = record.get(offset..).and_then(|value| value.first_chunk::<N>()) {
             *slot = *value;
@@ -125,9 +128,8 @@ impl NamedValues {
     }
 
     /// Returns the number of bytes of a row.
-    pub(super) fn bytes(&self) -> usize {
-        let size = saturating_usize(self.values.dtype.size);
-        size.saturating_mul(usize_from_u32(self.values.width)) // a saturated size is more than any memory
+    pub(super) const fn bytes(&self) -> usize {
+        row_bytes(self.values.dtype, self.values.width)
     }
 
     pub(super) fn take(&mut self) -> Result<Field, ConvertError> {
@@ -266,7 +268,7 @@ fn push_characters(text: &str, size: u64, to: &mut Vec<u8>) -> bool {
     if text.chars().count() * 4 > size {
         return false;
     }
-    let end = to.len().saturating_add(size);
+    let end = to.len() + size;
     text.chars().for_each(|c| to.extend_from_slice(&u32::from(c).to_le_bytes()));
     to.resize(end, 0);
     true

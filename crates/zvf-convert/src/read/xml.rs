@@ -6,6 +6,7 @@
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use zvf_format::Class;
+use zvf_format::num::saturating_usize;
 
 use super::geometry::WholeFile;
 use crate::ConvertError;
@@ -56,7 +57,7 @@ impl<'a> Xml<'a> {
 
     /// Returns the number of bytes read.
     pub(super) fn position(&self) -> usize {
-        usize::try_from(self.reader.buffer_position()).unwrap_or(usize::MAX)
+        saturating_usize(self.reader.buffer_position()) // of text in memory
     }
 
     pub(super) fn input_error(
@@ -70,8 +71,10 @@ impl<'a> Xml<'a> {
 
     /// Returns the next node. Text comes in one piece, with references replaced.
     pub(super) fn next(&mut self) -> Result<Node, ConvertError> {
-        if std::mem::take(&mut self.is_empty) {
-            return Ok(Node::End(self.open.pop().unwrap_or_default()));
+        if std::mem::take(&mut self.is_empty)
+            && let Some(name) = self.open.pop()
+        {
+            return Ok(Node::End(name));
         }
         let mut text = String::new();
         loop {

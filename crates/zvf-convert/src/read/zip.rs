@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::Format;
 use crate::read::input::Bytes;
+use crate::read::source::Numbers;
 
 /// A member of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,11 +48,8 @@ impl Archive {
     pub(super) fn open(path: &Path, format: Format) -> Result<Self, ConvertError> {
         let mut file = File::open(path).map_err(ConvertError::Read)?;
         let length = file.metadata().map_err(ConvertError::Read)?.len();
-        let tail = read_part(
-            &mut file,
-            length.saturating_sub(MAX_TAIL_BYTES),
-            length.min(MAX_TAIL_BYTES),
-        )?;
+        let tail_bytes = length.min(MAX_TAIL_BYTES);
+        let tail = read_part(&mut file, length - tail_bytes, tail_bytes)?;
         let end = tail.windows(END.len()).rposition(|window| window == END);
         let record = end.and_then(|end| tail.get(end..));
         let Some(record) = record.filter(|record| record.len() >= 22) else {
@@ -63,11 +61,9 @@ impl Archive {
             )
             .into());
         };
-        let (mut count, mut size, mut start) = (
-            u64::from(u16_at(record, 10)),
-            u64::from(u32_at(record, 12)),
-            u64::from(u32_at(record, 16)),
-        );
+        let record = Numbers(record);
+        let (mut count, mut size, mut start) =
+            (u64::from(record.u16(10)), u64::from(record.u32(12)), u64::from(record.u32(16)));
         if count == 0xffff || size == u64::from(u32::MAX) || start == u64::from(u32::MAX) {
             let locator = end.and_then(|end| tail.get(end.checked_sub(20)?..end));
             let locator = locator.filter(|locator| locator.starts_with(LOCATOR_64));
@@ -75,14 +71,15 @@ impl Archive {
                 let expected = "a 64-bit end of central directory";
                 return Err(input_error(Class::BadMagic, "an archive", expected, "none").into());
             };
-            let wide = read_part(&mut file, u64_at(locator, 8), 56)?;
+            let wide = read_part(&mut file, Numbers(locator).u64(8), 56)?;
             if !wide.starts_with(END_64) {
                 let expected = "a 64-bit end of central directory";
                 return Err(
                     input_error(Class::BadMagic, "an archive", expected, "other bytes").into()
                 );
             }
-            (count, size, start) = (u64_at(&wide, 32), u64_at(&wide, 40), u64_at(&wide, 48));
+            let wide = Numbers(&wide);
+            (count, size, start) = (wide.u64(32), wide.u64(40), wide.u64(48));
         }
         if size > MAX_DIRECTORY_BYTES || start.checked_add(size).is_none_or(|end| end > length) {
             let expected = "a directory within the file, of at most 4 MiB";
@@ -101,7 +98,8 @@ impl Archive {
             let expected = "a local header";
             return Err(input_error(Class::BadMagic, &member.name, expected, "other bytes").into());
         }
-        let skipped = u64::from(u16_at(&local, 26)) + u64::from(u16_at(&local, 28));
+        let local = Numbers(&local);
+        let skipped = u64::from(local.u16(26)) + u64::from(local.u16(28));
         let start = member.header.saturating_add(30).saturating_add(skipped); // a saturated offset is past the end
         file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
         let stored = file.take(member.stored);
@@ -138,10 +136,9 @@ impl<R> ChecksumReader<R> {
 
 impl<R: Read> Read for ChecksumReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let max_bytes = usize::try_from(self.bytes_left).unwrap_or(usize::MAX).min(into.len());
-        let read = self.inner.read(into.get_mut(..max_bytes).unwrap_or_default())?;
-        let bytes = into.get(..read).unwrap_or_default();
-        self.sum.update(bytes);
+        let max_bytes = saturating_usize(self.bytes_left).min(into.len());
+        let read = self.inner.read(&mut into[..max_bytes])?;
+        self.sum.update(&into[..read]);
         self.bytes_left -= to_u64(read);
         if self.bytes_left == 0 && self.sum.sum() != self.expected {
             let text = format!("the checksum of {} is another", self.name);
@@ -170,9 +167,10 @@ fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertErr
         if !entry.starts_with(ENTRY) {
             break;
         }
-        let (name, after) = split_field(after, u16_at(entry, 28))?;
-        let (extra, after) = split_field(after, u16_at(entry, 30))?;
-        let (_, after) = split_field(after, u16_at(entry, 32))?;
+        let entry = Numbers(entry);
+        let (name, after) = split_field(after, entry.u16(28))?;
+        let (extra, after) = split_field(after, entry.u16(30))?;
+        let (_, after) = split_field(after, entry.u16(32))?;
         rest = after;
         members.push(parse_member(entry, name, extra)?);
     }
@@ -186,9 +184,9 @@ fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertErr
     Ok(members)
 }
 
-fn parse_member(entry: &[u8], name: &[u8], extra: &[u8]) -> Result<Member, ConvertError> {
+fn parse_member(entry: Numbers<'_>, name: &[u8], extra: &[u8]) -> Result<Member, ConvertError> {
     let name = String::from_utf8_lossy(name).into_owned();
-    if u16_at(entry, 8) & 1 != 0 {
+    if entry.u16(8) & 1 != 0 {
         return Err(input_error(
             Class::Unsupported,
             &name,
@@ -197,7 +195,7 @@ fn parse_member(entry: &[u8], name: &[u8], extra: &[u8]) -> Result<Member, Conve
         )
         .into());
     }
-    let deflated = match u16_at(entry, 10) {
+    let deflated = match entry.u16(10) {
         0 => false,
         8 => true,
         method => {
@@ -206,27 +204,28 @@ fn parse_member(entry: &[u8], name: &[u8], extra: &[u8]) -> Result<Member, Conve
         }
     };
     let mut wide = zip64_values(extra);
-    let mut number = |at: usize| match u32_at(entry, at) {
+    let mut number = |at: usize| match entry.u32(at) {
         u32::MAX => wide.next().unwrap_or(u32::MAX.into()), // without a 64-bit number, the 32-bit one counts
         narrow => narrow.into(),
     };
     // The extra field has the 64-bit numbers in this order.
     let (size, stored, header) = (number(24), number(20), number(42));
-    Ok(Member { name, deflated, checksum: u32_at(entry, 16), stored, size, header })
+    Ok(Member { name, deflated, checksum: entry.u32(16), stored, size, header })
 }
 
 /// Returns the 64-bit numbers of the extra field 1, in order.
 fn zip64_values(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let mut numbers: &[u8] = &[];
     while let Some((head, rest)) = extra.split_at_checked(4) {
-        let Some((body, after)) = rest.split_at_checked(u16_at(head, 2).into()) else { break };
-        if u16_at(head, 0) == 1 {
+        let head = Numbers(head);
+        let Some((body, after)) = rest.split_at_checked(head.u16(2).into()) else { break };
+        if head.u16(0) == 1 {
             numbers = body;
             break;
         }
         extra = after;
     }
-    numbers.chunks_exact(8).map(|number| u64_at(number, 0))
+    numbers.as_chunks::<8>().0.iter().map(|number| u64::from_le_bytes(*number))
 }
 
 /// Splits a field of `length` bytes off.
@@ -236,18 +235,6 @@ fn split_field(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8]), ConvertError
         let expected = format!("{length} bytes of a name");
         input_error(Class::Truncated, "an archive", expected, bytes.len().to_string()).into()
     })
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u16::from_le_bytes(*n))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u32::from_le_bytes(*n))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u64::from_le_bytes(*n))
 }
 
 fn input_error(

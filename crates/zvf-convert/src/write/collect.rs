@@ -4,6 +4,7 @@ use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
 
 use crate::ConvertError;
+use crate::elements::element_vertices;
 use crate::read::{Group, Header, Piece};
 
 /// The collected pieces of one kind.
@@ -75,9 +76,8 @@ impl Collected {
             Piece::Vertices(batch) => self.push_batch(&batch),
             Piece::Elements { rows, fields } => {
                 self.reserve_bytes(rows.bytes().len())?;
-                let numbers = rows.as_slice::<i64>().unwrap_or(&[]);
-                let numbers: Option<Vec<usize>> =
-                    numbers.iter().map(|row| usize::try_from(*row).ok()).collect();
+                let numbers = element_vertices(&rows)?.map(|row| usize::try_from(row).ok());
+                let numbers: Option<Vec<usize>> = numbers.collect();
                 let Some(numbers) = numbers else {
                     return Err(self.column_error("negative vertices"));
                 };

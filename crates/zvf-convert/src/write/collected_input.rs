@@ -30,32 +30,57 @@ pub(crate) fn open<'a>(
     name: &'static str,
     encode: Encode,
 ) -> Box<dyn Writer + 'a> {
-    let options = options.clone();
-    Box::new(CollectingWriter { target, options, name, encode, has_begun: false, collected: None })
+    let collector = Collector::new(options.memory, name);
+    Box::new(CollectingWriter { target, options: options.clone(), encode, collector })
+}
+
+/// The pieces of one kind, once it has begun: `begin` and `write` of a writer that collects them.
+pub(super) struct Collector {
+    memory: u64,
+    name: &'static str,
+    collected: Option<Collected>,
+}
+
+impl Collector {
+    /// Creates a collector for the format called `name`, which holds at most `memory` bytes.
+    pub(super) const fn new(memory: u64, name: &'static str) -> Self {
+        Self { memory, name, collected: None }
+    }
+
+    pub(super) fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.collected.is_some(), self.name)?;
+        self.collected = Some(Collected::new(header, self.memory, self.name));
+        Ok(())
+    }
+
+    pub(super) fn push(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+    }
+
+    /// Returns the pieces. Returns `None` if the kind has not begun.
+    pub(super) fn finish(self) -> Option<Collected> {
+        self.collected
+    }
 }
 
 struct CollectingWriter<'a> {
     target: Target<'a>,
     options: WriteOptions,
-    name: &'static str,
     encode: Encode,
-    has_begun: bool,
-    collected: Option<Collected>,
+    collector: Collector,
 }
 
 impl Writer for CollectingWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.has_begun, self.name)?;
-        self.collected = Some(Collected::new(header, self.options.memory, self.name));
-        Ok(())
+        self.collector.begin(header)
     }
 
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
-        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+        self.collector.push(piece)
     }
 
     fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
-        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
+        let Some(mut collected) = self.collector.finish() else { return Ok(Report::default()) };
         let batch = collected.take_batch()?;
         let object_fields = collected.take_object_fields();
         let objects = std::mem::take(&mut collected.objects);
@@ -64,11 +89,10 @@ impl Writer for CollectingWriter<'_> {
             CollectedInput { header: collected.header, batch, objects, object_fields, groups };
         let losses = (self.encode)(&input, &mut self.target, &self.options)?;
         self.target.flush()?;
-        let count = to_u64;
         Ok(Report {
-            vertices: count(input.batch.len()),
-            objects: count(input.object_ids().len()),
-            elements: count(input.batch.elements().map_or(0, Elements::len)),
+            vertices: to_u64(input.batch.len()),
+            objects: to_u64(input.object_ids().len()),
+            elements: to_u64(input.batch.elements().map_or(0, Elements::len)),
             losses,
         })
     }

@@ -39,8 +39,7 @@ fn encode(
     let fields = input.element_fields();
     let edges = input.edges();
     for ([from, to], row) in &edges {
-        let name = |row: usize| names.get(row).map(String::as_str).unwrap_or_default();
-        write!(out, "{} {}", name(*from), name(*to))?;
+        write!(out, "{} {}", names[*from], names[*to])?;
         if let Some(row) = row {
             write_values(fields, *row, out)?;
         }
@@ -49,9 +48,7 @@ fn encode(
     let mut losses = Vec::new();
     let mut has_edge = vec![false; input.batch.len()];
     for row in edges.iter().flat_map(|(edge, _)| edge) {
-        if let Some(flag) = has_edge.get_mut(*row) {
-            *flag = true;
-        }
+        has_edge[*row] = true;
     }
     let isolated = has_edge.iter().filter(|has_edge| !**has_edge).count();
     if isolated > 0 {

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use super::{Collected, Loss, Report};
@@ -57,8 +57,9 @@ impl<'a> FeatureWriter<'a> {
     fn write_points(&mut self, batch: &Batch, with_objects: bool) -> Result<(), ConvertError> {
         let mut fields = batch.fields().to_vec();
         if with_objects {
-            let owners = batch.vertex_objects().unwrap_or_default();
-            let ids = owners.iter().map(|owner| owner.map_or(-1, |id| id.0));
+            let owners = batch.vertex_objects();
+            let owner = |row: usize| owners.and_then(|owners| owners[row]);
+            let ids = (0..batch.len()).map(|row| owner(row).map_or(-1, |id| id.0));
             fields.push(object_field(ids)?);
         }
         let mut shape = Shape::default();
@@ -183,13 +184,12 @@ fn slice_row(field: &Field, row: Option<usize>) -> Result<Field, ConvertError> {
         return Ok(field.with_column(field.column.slice(row..row + 1)));
     }
     let (dtype, width) = (field.column.dtype(), field.column.width());
-    let size = usize::try_from(dtype.size).unwrap_or(1) * usize_from_u32(width);
-    let missing = field.categories.as_ref().and_then(zvf_model::Categories::missing);
-    let bytes = match missing {
-        Some(code) => code.to_le_bytes().get(..size).unwrap_or_default().to_vec(),
-        None => vec![0; size],
-    };
-    let column = Column::new(dtype, width, bytes.into()).map_err(crate::read::column_error)?;
+    let mut value = vec![0; saturating_usize(dtype.size)];
+    if let Some(code) = field.categories.as_ref().and_then(zvf_model::Categories::missing) {
+        value.iter_mut().zip(code.to_le_bytes()).for_each(|(slot, byte)| *slot = byte);
+    }
+    let row = value.repeat(usize_from_u32(width));
+    let column = Column::new(dtype, width, row.into()).map_err(crate::read::column_error)?;
     Ok(field.with_column(column))
 }
 
@@ -208,5 +208,27 @@ fn add_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut 
     }
     if !rows.is_empty() {
         shape.parts.push(Part { kind, len: rows.len() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_metadata::Dtype;
+    use zvf_model::{Categories, Value};
+
+    use super::*;
+
+    #[test]
+    fn every_value_of_a_missing_row_is_missing() {
+        for dtype in ["uint8", "int32", "int64"] {
+            let column = Column::empty(dtype.parse::<Dtype>().unwrap(), 3).unwrap();
+            let labels = Categories::new(vec![Value::from("a")], Some(9));
+            let field = Field::new("label", column).with_categories(labels);
+            let row = slice_row(&field, None).unwrap();
+            assert_eq!(row.column.len(), 1, "{dtype}");
+            for at in 0..3 {
+                assert_eq!(row.value(0, at).unwrap(), Value::Null, "{dtype}");
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use serde_json::Value as Json;
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Field, Value};
 
@@ -88,8 +88,7 @@ impl FeatureSink for Sink<'_> {
         if !shape.parts.is_empty() && !held.kinds.contains(&kind) {
             held.kinds.push(kind);
         }
-        if u64::try_from(held.bytes.len()).is_ok_and(|len| len > self.memory) {
-            let held = self.held.take().unwrap_or_default();
+        if let Some(held) = self.held.take_if(|held| to_u64(held.bytes.len()) > self.memory) {
             let header = self.encode_header(0, 0, 0, None);
             self.out.write_all(MAGIC)?;
             self.out.write_all(&header)?;
@@ -119,8 +118,7 @@ impl FeatureSink for Sink<'_> {
                 self.out.write_all(&tree)?;
             }
             for item in &held.features {
-                let bytes = held.bytes.get(item.at..item.at + item.len);
-                self.out.write_all(bytes.unwrap_or_default())?;
+                self.out.write_all(&held.bytes[item.at..item.at + item.len])?;
             }
         }
         Ok(self.out.flush()?)
@@ -237,7 +235,7 @@ fn column_type(field: &Field) -> u8 {
     }
 }
 
-/// Encodes a feature with its size in front.
+/// Encodes a feature with its size in front. A larger one than 2 GiB is refused, as offsets have 32 bits.
 fn encode_feature(
     shape: &Shape,
     kind: u8,
@@ -247,6 +245,12 @@ fn encode_feature(
 ) -> Result<Vec<u8>, ConvertError> {
     let mut to = FlatBufferBuilder::new();
     let properties = encode_properties(fields, columns, row)?;
+    let bytes = shape.positions.len() * 8 + shape.parts.len() * 4 + properties.len();
+    if bytes > MAX_FEATURE_BYTES {
+        let what = format!("a feature of {bytes} bytes");
+        let advice = "write it in parts";
+        return Err(ConvertError::NoType { format: "FlatGeobuf", what, advice });
+    }
     let properties = to.create_vector(&properties);
     let geometry = (!shape.parts.is_empty()).then(|| encode_geometry(&mut to, shape, kind));
     let table = to.start_table();
@@ -267,7 +271,7 @@ fn encode_geometry(to: &mut FlatBufferBuilder<'_>, shape: &Shape, kind: u8) -> O
     let ends = (kind == 5).then(|| {
         let ends = shape.parts.iter().scan(0, |end, part| {
             *end += part.len;
-            u32::try_from(*end).ok()
+            Some(index_u32(*end))
         });
         to.create_vector(&ends.collect::<Vec<u32>>())
     });
@@ -425,6 +429,8 @@ fn encode_tree(features: &[Item]) -> Vec<u8> {
 
 const MAGIC: &[u8; 8] = b"fgb\x03fgb\0";
 const NODE_WIDTH: u16 = 16;
+/// Bytes of the values of a feature; offsets within 2 GiB leave room for the tables.
+const MAX_FEATURE_BYTES: usize = (1 << 31) - (1 << 16);
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,8 @@ use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Value};
 
-use super::{Collected, Report, Target, WriteOptions, Writer};
+use super::collected_input::Collector;
+use super::{Report, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::read::{Header, Piece};
 
@@ -26,28 +27,25 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let out = target.into_file(NAME)?;
-    Ok(Box::new(H5adWriter { out, memory: options.memory, collected: None }))
+    Ok(Box::new(H5adWriter { out, collector: Collector::new(options.memory, NAME) }))
 }
 
 struct H5adWriter<'a> {
     out: Target<'a>,
-    memory: u64,
-    collected: Option<Collected>,
+    collector: Collector,
 }
 
 impl Writer for H5adWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        super::begin_once(&mut self.collected.is_some(), NAME)?;
-        self.collected = Some(Collected::new(header, self.memory, NAME));
-        Ok(())
+        self.collector.begin(header)
     }
 
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
-        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+        self.collector.push(piece)
     }
 
     fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
-        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
+        let Some(mut collected) = self.collector.finish() else { return Ok(Report::default()) };
         let header = collected.header.clone();
         let batch = collected.take_batch()?;
         let mut file = FileBuilder::new();
@@ -163,8 +161,9 @@ fn add_nullable_booleans(
     set_encoding(&mut |name, value| group.set_attr(name, value), "nullable-boolean", "0.1.0");
     let (mut values, mut mask) = (Vec::new(), Vec::new());
     for row in 0..field.column.len() {
-        let truth = match field.value(row, 0) {
-            Ok(Value::Bool(truth)) => Some(truth),
+        let bad_code = |code| ConvertError::Category { column: field.name.to_string(), code };
+        let truth = match field.value(row, 0).map_err(bad_code)? {
+            Value::Bool(truth) => Some(truth),
             _ => None,
         };
         values.push(u8::from(truth == Some(true)));
@@ -199,7 +198,7 @@ fn add_codes(
     let code = |row: usize| match field.column.value(row, 0) {
         Value::Int(n) if Some(n) == missing => Some(-1),
         Value::Int(n) => i32::try_from(n).ok(),
-        Value::UInt(n) if i64::try_from(n).ok() == missing => Some(-1),
+        Value::UInt(n) if i64::try_from(n).is_ok_and(|n| Some(n) == missing) => Some(-1),
         Value::UInt(n) => i32::try_from(n).ok(),
         _ => None,
     };

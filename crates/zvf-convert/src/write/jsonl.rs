@@ -18,6 +18,7 @@ use zvf_model::{Batch, Column, Field, Part, Value};
 use super::rows::{BatchWriter, Rows};
 use super::{Target, WriteOptions, Writer};
 use crate::ConvertError;
+use crate::elements::element_vertices;
 use crate::read::Piece;
 use crate::table::{Table, shortest_float};
 
@@ -38,9 +39,8 @@ impl<W: Write> BatchWriter for JsonlWriter<W> {
 
     fn write_elements(&mut self, piece: &Piece) -> Result<bool, ConvertError> {
         let Piece::Elements { rows, fields } = piece else { return Ok(false) };
-        let width = usize_from_u32(rows.width()).max(1);
-        let numbers = rows.as_slice::<i64>().unwrap_or(&[]);
-        for (at, vertices) in numbers.chunks(width).enumerate() {
+        let numbers: Vec<i64> = element_vertices(rows)?.collect();
+        for (at, vertices) in numbers.chunks(usize_from_u32(rows.width())).enumerate() {
             let mut line = Map::new();
             line.insert("element".into(), self.elements.into());
             line.insert("vertices".into(), vertices.into());
@@ -182,9 +182,9 @@ fn field_to_json(field: &Field, row: usize) -> Result<Json, ConvertError> {
             .map(|value| to_json(shorten_float(field, value)))
             .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })
     };
-    match usize::try_from(field.column.width()) {
-        Ok(1) => value(0),
-        width => (0..width.unwrap_or(0)).map(value).collect(),
+    match usize_from_u32(field.column.width()) {
+        1 => value(0),
+        width => (0..width).map(value).collect(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Kind};
 
 use crate::ConvertError;
@@ -45,8 +46,8 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
         let advice = "write another format: zvf formats lists what each holds";
         return Err(ConvertError::NoType { format: name, what, advice });
     }
-    let axes = u32::try_from(header.axes.len()).unwrap_or(u32::MAX);
-    if axes < can.axes.0 || axes > can.axes.1 {
+    let axes = header.axes.len();
+    if axes < usize_from_u32(can.axes.0) || axes > usize_from_u32(can.axes.1) {
         let what = format!("{axes} axes");
         let advice = "choose other columns of positions, or write CSV or npy";
         return Err(ConvertError::NoType { format: name, what, advice });

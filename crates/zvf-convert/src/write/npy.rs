@@ -12,7 +12,7 @@
 //! A record is `position` (a value for each axis), then every attribute as stored, then `part` and `object` (both i64,
 //! -1 for none) where the input has them. Categories of texts are written as the texts, padded to the longest of them;
 //! a missing value is an empty text. The header has the number of records, so it is written first with room to spare
-//! and again at the end; that needs a target that can seek, or batches that are counted before.
+//! and again at the end; that needs a target that can seek.
 
 use std::io::{Seek, SeekFrom, Write};
 
@@ -23,6 +23,7 @@ use zvf_model::{Batch, Field, Value};
 use super::rows::{BatchWriter, Rows};
 use super::{Target, WriteOptions, Writer};
 use crate::ConvertError;
+use crate::elements::row_number;
 use crate::table::Table;
 
 pub(crate) fn open<'a>(
@@ -67,6 +68,7 @@ impl<W: Write + Seek> BatchWriter for NpyWriter<W> {
 pub struct NpyWriter<W> {
     out: W,
     descr: Option<String>,
+    start: u64, // of the header in the target, once it is written
     records: u64,
     first: &'static str,
     parts: usize, // so far
@@ -75,7 +77,7 @@ pub struct NpyWriter<W> {
 impl<W: Write + Seek> NpyWriter<W> {
     /// Creates a writer to `out`, from its current position on.
     pub const fn new(out: W) -> Self {
-        Self { out, descr: None, records: 0, first: "position", parts: 0 }
+        Self { out, descr: None, start: 0, records: 0, first: "position", parts: 0 }
     }
 
     /// Sets the name of the column of positions.
@@ -99,7 +101,9 @@ impl<W: Write + Seek> NpyWriter<W> {
             }
             Some(_) => {}
             None => {
-                self.out.write_all(&header(&found, self.records)?)?;
+                let header = header(&found, self.records)?;
+                self.start = self.out.stream_position()?;
+                self.out.write_all(&header)?;
                 self.descr = Some(found);
             }
         }
@@ -118,8 +122,8 @@ impl<W: Write + Seek> NpyWriter<W> {
                 }
             }
             if has_parts(batch) {
-                let part = table.part(row).and_then(|part| i64::try_from(part).ok());
-                self.out.write_all(&part.unwrap_or(-1).to_le_bytes())?;
+                let part = table.part(row).map_or(-1, row_number);
+                self.out.write_all(&part.to_le_bytes())?;
             }
             if has_objects(batch) {
                 let object = table.object(row).map_or(-1, |object| object.0);
@@ -138,21 +142,12 @@ impl<W: Write + Seek> NpyWriter<W> {
     pub fn finish(mut self) -> Result<W, ConvertError> {
         if let Some(descr) = &self.descr {
             let end = self.out.stream_position()?;
-            let header = header(descr, self.records)?;
-            let start = self.start(descr, end, &header);
-            self.out.seek(SeekFrom::Start(start))?;
-            self.out.write_all(&header)?;
+            self.out.seek(SeekFrom::Start(self.start))?;
+            self.out.write_all(&header(descr, self.records)?)?;
             self.out.seek(SeekFrom::Start(end))?;
         }
         self.out.flush()?;
         Ok(self.out)
-    }
-
-    /// Returns where the file starts in the target: the end, less the records, less the header.
-    fn start(&self, descr: &str, end: u64, header: &[u8]) -> u64 {
-        let records = self.records * record_size(descr);
-        let header = to_u64(header.len());
-        end - records - header
     }
 }
 
@@ -232,25 +227,19 @@ pub(super) fn type_code(dtype: Dtype) -> String {
     }
 }
 
-/// Returns the bytes of one record: the sum over the columns of size times width.
-fn record_size(descr: &str) -> u64 {
-    let mut total = 0_u64;
-    for column in descr.split("('").skip(1) {
-        let code = column.split("', '").nth(1).unwrap_or("");
-        let digits: String = code.chars().skip(2).take_while(char::is_ascii_digit).collect();
-        let unit = if code.contains('U') { 4 } else { 1 };
-        let size = digits.parse::<u64>().unwrap_or(0) * unit;
-        let width = code.split(", (").nth(1).and_then(|rest| rest.split(',').next());
-        let width = width.and_then(|digits| digits.parse::<u64>().ok()).unwrap_or(1); // one a row
-        total += size * width;
-    }
-    total
-}
-
 /// Encodes the header, whose length does not depend on the number of records.
 fn header(descr: &str, records: u64) -> Result<Vec<u8>, ConvertError> {
-    let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({records},), }}");
     let spare = MAX_COUNT_DIGITS - records.to_string().len();
+    encode_header(descr, &format!("({records},)"), spare)
+}
+
+/// Encodes the header of an array, with at least `spare` blanks at its end.
+pub(super) fn encode_header(
+    descr: &str,
+    shape: &str,
+    spare: usize,
+) -> Result<Vec<u8>, ConvertError> {
+    let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}");
     let unpadded = ((text.len() + spare) + PREAMBLE_BYTES) + 1;
     let total_bytes = unpadded.next_multiple_of(ALIGNMENT);
     let length = u16::try_from(total_bytes - PREAMBLE_BYTES).map_err(|_too_long| {
@@ -344,15 +333,5 @@ mod tests {
             error.to_string().starts_with("cannot decode the categories of \"name\""),
             "{error}"
         );
-    }
-
-    #[test]
-    fn record_size_adds_up_the_columns() {
-        for (descr, size) in [
-            ("[('position', '<f4', (3,))]", 12),
-            ("[('position', '<f8', (2,)), ('a', '|b1'), ('b', '<U3', (2,))]", 41),
-        ] {
-            assert_eq!(record_size(descr), size, "{descr}");
-        }
     }
 }

@@ -17,11 +17,13 @@ use std::io::Write as _;
 use zvf_metadata::Dtype;
 use zvf_model::Column;
 
-use super::npy::type_code;
+use super::collected_input::Collector;
+use super::npy::{encode_header, type_code};
 use super::spool::Spool;
 use super::zip::ZipWriter;
-use super::{Collected, Report, Target, WriteOptions, Writer, begin_once};
+use super::{Report, Target, WriteOptions, Writer};
 use crate::ConvertError;
+use crate::elements::row_number;
 use crate::read::{Header, Piece};
 
 pub(crate) fn open<'a>(
@@ -29,39 +31,38 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let zip = ZipWriter::new(target.into_file("npz")?);
-    Ok(Box::new(NpzWriter { zip, memory: options.memory, has_begun: false, collected: None }))
+    Ok(Box::new(NpzWriter { zip, collector: Collector::new(options.memory, "npz") }))
 }
 
+type Zip<'a> = ZipWriter<Target<'a>>;
+
 struct NpzWriter<'a> {
-    zip: ZipWriter<Target<'a>>,
-    memory: u64,
-    has_begun: bool,
-    collected: Option<Collected>,
+    zip: Zip<'a>,
+    collector: Collector,
 }
 
 impl Writer for NpzWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.has_begun, "npz")?;
-        self.collected = Some(Collected::new(header, self.memory, "npz"));
-        Ok(())
+        self.collector.begin(header)
     }
 
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
-        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+        self.collector.push(piece)
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
-        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
+    fn finish(self: Box<Self>) -> Result<Report, ConvertError> {
+        let Self { mut zip, collector } = *self;
+        let Some(mut collected) = collector.finish() else { return Ok(Report::default()) };
         let batch = collected.take_batch()?;
         let mut report = Report { vertices: batch.len() as u64, ..Report::default() };
-        self.write_column("positions", batch.positions(), true)?;
+        write_column(&mut zip, "positions", batch.positions(), true)?;
         for field in batch.fields() {
             if field.name.is_empty() || field.name.contains(['/', '\\', '\0']) {
                 let what = format!("the name {:?}", field.name);
                 let advice = "leave it out with --attributes";
                 return Err(ConvertError::NoType { format: "npz", what, advice });
             }
-            self.write_column(&field.name, &field.column, field.column.width() > 1)?;
+            write_column(&mut zip, &field.name, &field.column, field.column.width() > 1)?;
         }
         let mut owners: Vec<i64> = vec![-1; batch.len()];
         for part in batch.parts().iter() {
@@ -71,65 +72,54 @@ impl Writer for NpzWriter<'_> {
             *owner = object.map_or(-1, |object| object.0);
         }
         if collected.header.objects {
-            self.write_integers("object", 1, owners.into_iter())?;
+            write_integers(&mut zip, "object", 1, owners.into_iter())?;
         }
         if let Some(elements) = batch.elements() {
             report.elements = elements.len() as u64;
             let name = if elements.width() == 2 { "edges" } else { "faces" };
-            let rows = elements.rows().iter().map(|row| i64::try_from(*row).unwrap_or(i64::MAX));
-            self.write_integers(name, elements.width(), rows)?;
+            let rows = elements.rows().iter().copied().map(row_number);
+            write_integers(&mut zip, name, elements.width(), rows)?;
         }
-        self.zip.finish()?;
+        zip.finish()?;
         Ok(report)
     }
 }
 
-impl NpzWriter<'_> {
-    fn write_integers(
-        &mut self,
-        name: &str,
-        width: usize,
-        numbers: impl Iterator<Item = i64>,
-    ) -> Result<(), ConvertError> {
-        let bytes: Vec<u8> = numbers.flat_map(i64::to_le_bytes).collect();
-        let rows = bytes.len() / 8 / width.max(1);
-        let shape = if width == 1 { format!("({rows},)") } else { format!("({rows}, {width})") };
-        self.write_array(name, Dtype::INT64, &shape, &bytes)
-    }
-
-    fn write_column(
-        &mut self,
-        name: &str,
-        column: &Column,
-        is_wide: bool,
-    ) -> Result<(), ConvertError> {
-        let (rows, width) = (column.len(), column.width());
-        let shape = if is_wide { format!("({rows}, {width})") } else { format!("({rows},)") };
-        self.write_array(name, column.dtype(), &shape, column.bytes())
-    }
-
-    fn write_array(
-        &mut self,
-        name: &str,
-        dtype: Dtype,
-        shape: &str,
-        bytes: &[u8],
-    ) -> Result<(), ConvertError> {
-        let descr = type_code(dtype);
-        let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
-        let len = (PREAMBLE_BYTES + text.len() + 1).next_multiple_of(ALIGNMENT);
-        let mut content = Spool::new(usize::MAX, None);
-        content.write_all(b"\x93NUMPY\x01\x00")?;
-        content
-            .write_all(&u16::try_from(len - PREAMBLE_BYTES).unwrap_or(u16::MAX).to_le_bytes())?;
-        content.write_all(format!("{text:<0$}\n", len - PREAMBLE_BYTES - 1).as_bytes())?;
-        content.write_all(bytes)?;
-        Ok(self.zip.write(&format!("{name}.npy"), &mut content)?)
-    }
+fn write_integers(
+    zip: &mut Zip<'_>,
+    name: &str,
+    width: usize,
+    numbers: impl Iterator<Item = i64>,
+) -> Result<(), ConvertError> {
+    let bytes: Vec<u8> = numbers.flat_map(i64::to_le_bytes).collect();
+    let rows = bytes.len() / 8 / width.max(1);
+    let shape = if width == 1 { format!("({rows},)") } else { format!("({rows}, {width})") };
+    write_array(zip, name, Dtype::INT64, &shape, &bytes)
 }
 
-const PREAMBLE_BYTES: usize = 10;
-const ALIGNMENT: usize = 64;
+fn write_column(
+    zip: &mut Zip<'_>,
+    name: &str,
+    column: &Column,
+    is_wide: bool,
+) -> Result<(), ConvertError> {
+    let (rows, width) = (column.len(), column.width());
+    let shape = if is_wide { format!("({rows}, {width})") } else { format!("({rows},)") };
+    write_array(zip, name, column.dtype(), &shape, column.bytes())
+}
+
+fn write_array(
+    zip: &mut Zip<'_>,
+    name: &str,
+    dtype: Dtype,
+    shape: &str,
+    bytes: &[u8],
+) -> Result<(), ConvertError> {
+    let mut content = Spool::new(usize::MAX, None);
+    content.write_all(&encode_header(&format!("'{}'", type_code(dtype)), shape, 0)?)?;
+    content.write_all(bytes)?;
+    Ok(zip.write(&format!("{name}.npy"), &mut content)?)
+}
 
 #[cfg(test)]
 mod tests {

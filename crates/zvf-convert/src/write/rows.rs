@@ -49,19 +49,15 @@ impl<W: BatchWriter> Writer for Rows<W> {
         match &piece {
             Piece::Vertices(batch) => {
                 self.header = None;
-                let rows = to_u64(batch.len());
-                self.report.vertices += rows;
-                let elements = batch.elements().map_or(0, zvf_model::Elements::len);
-                let elements = to_u64(elements);
-                if self.holds_elements {
-                    self.report.elements += elements;
+                self.report.vertices += to_u64(batch.len());
+                if let Some(elements) = batch.elements().filter(|_| self.holds_elements) {
+                    self.report.elements += to_u64(elements.len());
                 }
                 self.writer.write_batch(batch)
             }
             Piece::Elements { rows, .. } => {
                 if self.writer.write_elements(&piece)? {
-                    let rows = to_u64(rows.len());
-                    self.report.elements += rows;
+                    self.report.elements += to_u64(rows.len());
                 }
                 Ok(())
             }

@@ -33,22 +33,19 @@ fn encode(
     }
     let mut numbers = vec![0; order.len()];
     for (row, number) in order.iter().zip(1_u64..) {
-        if let Some(place) = numbers.get_mut(*row) {
-            *place = number;
-        }
+        numbers[*row] = number;
     }
-    let number = |row: usize| numbers.get(row).copied().unwrap_or(0);
     let positions = input.batch.positions();
     for row in order {
         let kind = kind.map_or(Ok("0".to_owned()), |field| format_value(field, row, 0))?;
-        write!(out, "{} {kind}", number(row))?;
+        write!(out, "{} {kind}", numbers[row])?;
         for axis in 0..3 {
             write!(out, " {}", format_coordinate(positions, row, axis))?;
         }
         let radius =
             radius.map_or("0".to_owned(), |field| format_coordinate(&field.column, row, 0));
-        match parents.get(row).copied().flatten() {
-            Some(parent) => writeln!(out, " {radius} {}", number(parent))?,
+        match parents[row] {
+            Some(parent) => writeln!(out, " {radius} {}", numbers[parent])?,
             None => writeln!(out, " {radius} -1")?,
         }
     }

@@ -101,7 +101,8 @@ impl Writer for TckWriter<'_> {
         if let Some(at) = self.count_at {
             let end = self.out.stream_position()?;
             self.out.seek(SeekFrom::Start(at))?;
-            write!(self.out, "{:010}", self.report.objects.min(9_999_999_999))?;
+            let count = Some(self.report.objects).filter(|count| *count <= MAX_COUNT);
+            write!(self.out, "{:010}", count.unwrap_or(0))?; // as in a stream
             self.out.seek(SeekFrom::Start(end))?;
         }
         self.out.flush()?;
@@ -169,6 +170,8 @@ const fn count_digits(mut number: usize) -> usize {
     digits
 }
 
+/// The largest count that the digits hold.
+const MAX_COUNT: u64 = 9_999_999_999;
 /// Offset of the digits of the count.
 const COUNT_AT: u64 = "mrtrix tracks\ncount: ".len() as u64;
 

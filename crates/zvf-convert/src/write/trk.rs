@@ -9,12 +9,13 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 
+use zvf_format::num::saturating_usize;
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
-use super::{Loss, Report, Target, WriteOptions, Writer, begin_once, count_u32};
+use super::{Loss, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::read::trk::world::{closest_axes, transposed_inverse};
 use crate::read::{Header, Piece};
@@ -23,7 +24,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    let max_held = usize::try_from(options.memory / 2).unwrap_or(usize::MAX);
+    let max_held = saturating_usize(options.memory / 2);
     Ok(Box::new(TrkWriter {
         out: target.into_file("TRK")?,
         has_begun: false,
@@ -90,7 +91,7 @@ impl Writer for TrkWriter<'_> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
-        let voxels = self.voxels.take().unwrap_or_default();
+        let voxels = self.voxels.take().unwrap_or_default(); // of 1 mm for a file that was not begun
         let count = self.counts.len();
         let Ok(count) = i32::try_from(count) else {
             let advice = "write it in parts";
@@ -136,7 +137,13 @@ impl TrkWriter<'_> {
                 Some((_, count)) if run.continues => *count as usize,
                 _ => 0,
             };
-            let points = count_u32(before + run.rows.len(), "TRK", "points of a streamline")?;
+            let count = before + run.rows.len();
+            let points = i32::try_from(count).map_err(|_too_many| ConvertError::NoType {
+                format: "TRK",
+                what: format!("{count} points of a streamline"),
+                advice: "write it in parts",
+            })?;
+            let points = points.cast_unsigned();
             match self.counts.last_mut().filter(|_| run.continues) {
                 Some((_, count)) => *count = points,
                 None => self.counts.push((run.object, points)),
@@ -185,6 +192,11 @@ fn check_names(fields: &[Field]) -> Result<Vec<(String, u32)>, ConvertError> {
     let advice = "leave some out with --attributes, or write TRX";
     if names.len() > MAX_NAMES {
         let what = format!("{} attributes, where there is room for {MAX_NAMES}", names.len());
+        return Err(ConvertError::NoType { format: "TRK", what, advice });
+    }
+    let values: u64 = names.iter().map(|(_, width)| u64::from(*width)).sum();
+    if values > MAX_VALUES {
+        let what = format!("{values} values of attributes, where there is room for {MAX_VALUES}");
         return Err(ConvertError::NoType { format: "TRK", what, advice });
     }
     for (name, width) in &names {
@@ -260,7 +272,7 @@ impl Voxels {
     }
 }
 
-#[expect(clippy::as_conversions, reason = "clamped to what the field holds before")]
+#[expect(clippy::as_conversions, reason = "checked, or clamped to what the field holds, before")]
 fn encode_header(
     voxels: &Voxels,
     scalars: &[(String, u32)],
@@ -279,7 +291,7 @@ fn encode_header(
     }
     for (at, names) in [(36, scalars), (238, properties)] {
         let values: u32 = names.iter().map(|(_, width)| *width).sum();
-        put(at, &(values.min(32767) as i16).to_le_bytes());
+        put(at, &(values as i16).to_le_bytes());
         for (n, (name, width)) in names.iter().enumerate() {
             let start = at + 2 + n * NAME_BYTES;
             put(start, name.as_bytes());
@@ -303,3 +315,22 @@ const HEADER_BYTES: usize = 1000;
 const NAME_BYTES: usize = 20;
 /// Most names of scalars, and of properties.
 const MAX_NAMES: usize = 10;
+/// Most values of scalars, and of properties: their count has 16 bits.
+const MAX_VALUES: u64 = 32_767;
+
+#[cfg(test)]
+mod tests {
+    use zvf_metadata::Dtype;
+
+    use super::*;
+
+    #[test]
+    fn refuses_more_values_than_the_header_counts() {
+        let field = |name: &str, width: u32| {
+            Field::new(name, Column::empty(Dtype::FLOAT32, width).unwrap())
+        };
+        assert!(check_names(&[field("a", 32_766), field("b", 1)]).is_ok());
+        let error = check_names(&[field("a", 32_766), field("b", 2)]).unwrap_err().to_string();
+        assert!(error.contains("32768 values"), "{error}");
+    }
+}

@@ -11,6 +11,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
+use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
@@ -97,8 +98,7 @@ impl<'a> TrxWriter<'a> {
     }
 
     fn new_array(&self, name: &str, dtype: Dtype, arrays: usize) -> Array {
-        let max_held = self.options.memory / 2 / (arrays as u64 + 1);
-        let max_held = usize::try_from(max_held).unwrap_or(usize::MAX);
+        let max_held = saturating_usize(self.options.memory / 2 / (arrays as u64 + 1));
         let rows = Spool::new(max_held, self.options.scratch.as_deref());
         Array { name: name.to_owned(), dtype, rows }
     }

@@ -31,8 +31,12 @@ impl<W: Write> ZipWriter<W> {
         Self { out, at: 0, members: Vec::new() }
     }
 
-    /// Adds a member.
+    /// Adds a member. The length of its name has 16 bits.
     pub(super) fn write(&mut self, name: &str, content: &mut Spool) -> io::Result<()> {
+        if u16::try_from(name.len()).is_err() {
+            let text = format!("a name of {} bytes in a zip, which holds 65535", name.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         let member = Member {
             name: name.to_owned(),
             sum: compute_checksum(content)?,
@@ -138,4 +142,17 @@ fn compute_checksum(content: &mut Spool) -> io::Result<u32> {
     let mut sum = Crc::new();
     content.for_each_block(|block| sum.update(block))?;
     Ok(sum.sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_a_name_of_more_than_16_bits() {
+        let mut zip = ZipWriter::new(Vec::new());
+        let mut write = |length| zip.write(&"n".repeat(length), &mut Spool::new(0, None));
+        write(65_535).unwrap();
+        assert!(write(65_536).unwrap_err().to_string().contains("a name of 65536 bytes"));
+    }
 }

@@ -61,8 +61,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, Convert
     let Some(batch) = batch.filter(|_| matches!(kind, 2 | 3)) else { return Ok(end) };
     let is_compressed = batch.table(3).map_err(|fault| stray_offset(source, at, fault))?.is_some();
     let buffers = batch.items(2, 16).map_err(|fault| stray_offset(source, at, fault))?;
-    let buffers: Vec<u8> = buffers.map(|(_, bytes)| bytes.to_vec()).unwrap_or_default();
-    for buffer in buffers.chunks_exact(16) {
+    for buffer in buffers.map(|(_, bytes)| bytes).unwrap_or_default().chunks_exact(16) {
         let (offset, len) = (Numbers(buffer).u64(0), Numbers(buffer).u64(8));
         if offset.checked_add(len).is_none_or(|last| last > body) {
             return Err(input_error(
@@ -89,7 +88,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, Convert
 
 /// Checks the blocks of a file.
 pub(super) fn check_file(source: &mut Source) -> Result<(), ConvertError> {
-    let end = source.len().saturating_sub(10);
+    let end = source.len().saturating_sub(10); // what a shorter file has there is no size of a footer
     let size = u64::from(Numbers(&source.read(end, 4, "the size of the footer")?).u32(0));
     let Some(at) = end.checked_sub(size) else {
         return Err(input_error(

@@ -2,6 +2,7 @@
 
 use arrow_array::{Array, RecordBatch};
 use zvf_format::Class;
+use zvf_format::num::index_u32;
 
 use super::cells::{read_cell, stored_type};
 use super::geometry::{self, GeometryColumn};
@@ -31,7 +32,7 @@ pub(super) fn open(
         0 => 2 + usize::from(geometry.has_z),
         axes => axes,
     };
-    let width = u32::try_from(axis_count).unwrap_or(2);
+    let width = index_u32(axis_count);
     let mut left_out = first.left_out;
     left_out.extend(notes);
     if first.empty_features > 0 {

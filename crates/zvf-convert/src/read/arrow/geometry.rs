@@ -121,12 +121,9 @@ pub(super) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>, C
         let name = field.metadata().get("ARROW:extension:name")?;
         name.strip_prefix("geoarrow.").or((name == "ogc.wkb").then_some("wkb")).map(str::to_owned)
     };
-    let columns: Vec<usize> = (0..fields.len())
-        .filter(|at| fields.get(*at).and_then(|field| extension(field)).is_some())
-        .collect();
-    let Some(column) = columns.first().copied() else { return Ok(None) };
-    let Some(field) = fields.get(column) else { return Ok(None) };
-    let name = extension(field).unwrap_or_default();
+    let all = fields.iter().enumerate();
+    let mut columns = all.filter_map(|(at, field)| Some((at, field, extension(field)?)));
+    let Some((column, field, name)) = columns.next() else { return Ok(None) };
     let Some(encoding) = Encoding::from_name(&name) else {
         let place = format!("column {:?}", field.name());
         return Err(fault(Class::BadTag, &place, "an encoding of GeoArrow", format!("{name:?}")));
@@ -140,7 +137,7 @@ pub(super) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>, C
         None => Json::Null,
     };
     let crs = metadata.get("crs").filter(|crs| !crs.is_null()).cloned();
-    let others = columns.into_iter().skip(1).collect();
+    let others = columns.map(|(at, ..)| at).collect();
     Ok(Some(GeometryColumn { column, encoding, crs, others, record: metadata, has_z: false }))
 }
 
@@ -237,12 +234,16 @@ fn push_positions(
         }
         DataType::FixedSizeList(item, width) => {
             let list = array.as_fixed_size_list();
-            let width = usize::try_from(*width).unwrap_or(0);
+            let width = usize::try_from(*width).unwrap_or(0); // none is refused below
             let Some(values) = list.values().as_primitive_opt::<Float64Type>() else {
                 return Err(unexpected_type("numbers of float64", array.data_type()));
             };
             let axes = if item.name() == "xym" { 2 } else { width.min(3) };
+            if !(2..=width).contains(&axes) {
+                return Err(unexpected_type("positions of 2 or 3 numbers", array.data_type()));
+            }
             for row in rows.clone() {
+                // As above.
                 let start = usize::try_from(list.value_offset(row)).unwrap_or(0);
                 shape.positions.extend((start..start + axes).map(|at| values.value(at)));
             }
@@ -253,11 +254,30 @@ fn push_positions(
     if !(2..=3).contains(&axes) || (shape.axes != 0 && shape.axes != axes) {
         return Err(unexpected_type("positions of 2 or 3 numbers", array.data_type()));
     }
-    let added = shape.positions.get(before..).unwrap_or_default();
+    let added = &shape.positions[before..];
     if single && added.iter().all(|x| x.is_nan()) {
         shape.positions.truncate(before);
         return Ok(0);
     }
     shape.axes = axes;
     Ok(rows.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::FixedSizeListArray;
+
+    use super::*;
+
+    #[test]
+    fn refuses_positions_of_one_number() {
+        let item = Arc::new(Field::new("xym", DataType::Float64, false));
+        let values: ArrayRef = Arc::new(Float64Array::from(vec![1.0]));
+        let array: ArrayRef = Arc::new(FixedSizeListArray::new(item, 1, values, None));
+        let encoding = Encoding::Lists(PartKind::Point, 0);
+        let error = read(&array, 0, encoding, &mut Shape::default()).unwrap_err();
+        assert_eq!(error.class, Class::BadShape);
+    }
 }

@@ -86,8 +86,8 @@ fn check_magic(source: &mut Source, form: Form) -> Result<(), ConvertError> {
             .input_error(Class::BadMagic, Place::Byte(0), expected, show(&start))
             .into());
     }
-    let at = source.len().saturating_sub(size);
-    let end = source.read(at, size.min(source.len()), "the magic at the end")?;
+    let at = source.len() - size;
+    let end = source.read(at, size, "the magic at the end")?;
     if end != magic {
         return Err(source
             .input_error(Class::Truncated, Place::Byte(at), expected, show(&end))

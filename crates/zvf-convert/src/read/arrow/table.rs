@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field as ArrowField};
 use zvf_format::Class;
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{index_u32, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
@@ -124,8 +124,7 @@ impl Table {
                 .with_hint("convert them to one type first")
                 .into());
         }
-        let width =
-            if types.len() == 1 { width } else { u32::try_from(types.len()).unwrap_or(u32::MAX) };
+        let width = if types.len() == 1 { width } else { index_u32(types.len()) };
         check_position_type(dtype, width, batches.format)?;
         let names = match positions.as_slice() {
             [_] if is_fixed_size_list(fields.get(positions[0])) => default_axes(width),
@@ -296,13 +295,7 @@ impl Table {
     }
 
     fn make_positions(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column, ConvertError> {
-        let has_nulls = arrays.iter().any(|array| array.logical_null_count() > 0);
-        let has_inner_nulls = |array: &ArrayRef| {
-            array
-                .as_fixed_size_list_opt()
-                .is_some_and(|list| list.values().logical_null_count() > 0)
-        };
-        if has_nulls || arrays.iter().any(has_inner_nulls) {
+        if arrays.iter().any(has_nulls) {
             let place = Place::Named("the positions".to_owned());
             let bad = BadInput::new(
                 Class::BadShape,
@@ -314,20 +307,29 @@ impl Table {
             return Err(bad.into());
         }
         if let [only] = arrays {
-            return new_column(self.dtype, self.width, number_bytes(only, self.dtype, self.width));
+            let bytes = self.number_bytes(only, self.dtype, self.width)?;
+            return new_column(self.dtype, self.width, bytes);
         }
-        let size = usize::try_from(self.dtype.size).unwrap_or(8);
-        let columns: Vec<Vec<u8>> =
-            arrays.iter().map(|array| number_bytes(array, self.dtype, 1)).collect();
+        let size = saturating_usize(self.dtype.size);
+        let columns = arrays.iter().map(|array| self.number_bytes(array, self.dtype, 1));
+        let columns: Vec<Vec<u8>> = columns.collect::<Result<_, _>>()?;
         let mut bytes = Vec::with_capacity(rows * size * columns.len());
         for row in 0..rows {
             for column in &columns {
-                bytes.extend_from_slice(
-                    column.get(row * size..(row + 1) * size).unwrap_or_default(),
-                );
+                bytes.extend_from_slice(&column[row * size..(row + 1) * size]);
             }
         }
         new_column(self.dtype, self.width, bytes)
+    }
+
+    fn number_bytes(
+        &self,
+        array: &ArrayRef,
+        dtype: Dtype,
+        width: u32,
+    ) -> Result<Vec<u8>, ConvertError> {
+        let too_short = || input_error(self.format, "a row group", "a column that is too short");
+        number_bytes(array, dtype, width).ok_or_else(too_short)
     }
 
     /// Returns the attributes of `rows` rows, in the order of `self.attributes`. `arrays` is empty for no rows.
@@ -350,11 +352,23 @@ impl Table {
                     None => continue,
                 },
                 AttributeSource::Numbers(dtype, width) => {
-                    let bytes = arrays.get(number).map(|array| number_bytes(array, dtype, width));
-                    Field::new(
-                        attribute.name.as_str(),
-                        new_column(dtype, width, bytes.unwrap_or_default())?,
-                    )
+                    let bytes = match arrays.get(number) {
+                        Some(array) if has_nulls(array) => {
+                            let place = Place::Named(format!("column {:?}", attribute.name));
+                            let expected = "numbers in every row";
+                            let bad = BadInput::new(
+                                Class::BadShape,
+                                self.format,
+                                place,
+                                expected,
+                                "nulls",
+                            );
+                            return Err(bad.with_hint("choose other attributes").into());
+                        }
+                        Some(array) => self.number_bytes(array, dtype, width)?,
+                        None => Vec::new(), // of no rows
+                    };
+                    Field::new(attribute.name.as_str(), new_column(dtype, width, bytes)?)
                 }
             });
         }
@@ -366,6 +380,13 @@ fn is_fixed_size_list(field: Option<&std::sync::Arc<ArrowField>>) -> bool {
     field.is_some_and(|field| matches!(field.data_type(), DataType::FixedSizeList(..)))
 }
 
+/// Checks whether a row has no value, or a list of numbers lacks one.
+fn has_nulls(array: &ArrayRef) -> bool {
+    let list = array.as_fixed_size_list_opt();
+    array.logical_null_count() > 0
+        || list.is_some_and(|list| list.values().logical_null_count() > 0)
+}
+
 fn as_integer(cell: &Cell<'_>) -> i64 {
     match cell {
         Cell::Int(n) => *n,
@@ -374,22 +395,28 @@ fn as_integer(cell: &Cell<'_>) -> i64 {
     }
 }
 
-/// Returns the numbers of an array as little-endian bytes, `width` numbers a row.
-fn number_bytes(array: &ArrayRef, dtype: Dtype, width: u32) -> Vec<u8> {
-    if let Some(list) = array.as_fixed_size_list_opt() {
-        let start = usize::try_from(list.value_offset(0)).unwrap_or(0);
-        let count = list.len() * usize_from_u32(width);
-        let start = if list.is_empty() { 0 } else { start };
-        return number_bytes(&list.values().slice(start, count.min(list.values().len())), dtype, 1);
+/// Returns the numbers of an array as little-endian bytes, `width` numbers a row. Returns `None` if there are too few.
+fn number_bytes(array: &ArrayRef, dtype: Dtype, width: u32) -> Option<Vec<u8>> {
+    if let Some(list) = array.as_fixed_size_list_opt().filter(|list| !list.is_empty()) {
+        let start = usize::try_from(list.value_offset(0)).ok()?;
+        let count = list.len().checked_mul(usize_from_u32(width))?;
+        let values = list.values();
+        let fits = start.checked_add(count).is_some_and(|end| end <= values.len());
+        return fits
+            .then(|| values.slice(start, count))
+            .and_then(|numbers| number_bytes(&numbers, dtype, 1));
+    }
+    if array.is_empty() {
+        return Some(Vec::new());
     }
     if dtype.kind == DtypeKind::Bool {
-        return array.as_boolean().values().iter().map(u8::from).collect();
+        return Some(array.as_boolean().values().iter().map(u8::from).collect());
     }
-    let size = usize::try_from(dtype.size).unwrap_or(8);
+    let size = saturating_usize(dtype.size);
     let data = array.to_data();
     let start = data.offset() * size;
-    let bytes = data.buffers().first().map(|buffer| buffer.as_slice()).unwrap_or_default();
-    bytes.get(start..start + data.len() * size).unwrap_or_default().to_vec()
+    let bytes = data.buffers().first()?.as_slice();
+    Some(bytes.get(start..start + data.len() * size)?.to_vec())
 }
 
 /// Makes a piece of each record batch.

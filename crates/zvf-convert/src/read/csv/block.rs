@@ -49,7 +49,7 @@ fn split_lines(mut text: &str) -> Vec<&str> {
     let size = text.len().div_ceil(rayon::current_num_threads()).max(MIN_PIECE_BYTES);
     let mut pieces = Vec::new();
     while !text.is_empty() {
-        let rest = text.as_bytes().get(size..).unwrap_or_default();
+        let rest = text.as_bytes().get(size..).unwrap_or_default(); // empty for the last piece
         let end = memchr::memchr(b'\n', rest).map_or(text.len(), |at| size + at + 1);
         let (piece, after) = text.split_at(end);
         pieces.push(piece);

@@ -330,7 +330,7 @@ impl std::io::Read for Trickle {
     }
 }
 
-/// A table with plain and empty lines, quotes, line breaks in quotes, blanks around values, and comments.
+/// Returns a table with plain and empty lines, quotes, line breaks in quotes, blanks around values, and comments.
 fn mixed_table(lines: u64) -> String {
     let line = |n: u64| {
         let note = match n % 1013 {

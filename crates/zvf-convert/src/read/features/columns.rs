@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
@@ -67,7 +67,7 @@ struct AttributeBuilder {
     labels: HashMap<String, i32>,
     order: Vec<Value>,
     bytes: Vec<u8>,
-    rows: usize,
+    rows: u64,
 }
 
 /// How the values of a column are stored.
@@ -129,12 +129,19 @@ impl Columns {
         Ok(at)
     }
 
-    /// Returns the index of the column `name` and sets its declared type, boolean or a number; `None` for text.
+    /// Adds the column `name` and returns its index. Its declared type is boolean or a number; `None` for text. Two columns of
+    /// one name are refused: only the values of one would be kept.
     pub(crate) fn declare(
         &mut self,
         name: &str,
         dtype: Option<Dtype>,
     ) -> Result<usize, ConvertError> {
+        if self.by_name.contains_key(name) {
+            let place = Place::Named("the attributes".to_owned());
+            let expected = "another name for each of them";
+            let found = format!("{name:?} twice");
+            return Err(BadInput::new(Class::Duplicate, self.format, place, expected, found).into());
+        }
         let at = self.find_or_add(name)?;
         if let Some(builder) = self.columns.get_mut(at) {
             builder.declared = dtype;
@@ -142,7 +149,7 @@ impl Columns {
         Ok(at)
     }
 
-    /// First pass: records the form of a value.
+    /// Records the form of a value, in the first pass.
     pub(crate) fn record_form(&mut self, at: usize, cell: &Cell<'_>) -> Result<(), ConvertError> {
         let Some(builder) = self.columns.get_mut(at) else { return Ok(()) };
         builder.rows += 1;
@@ -164,34 +171,29 @@ impl Columns {
             Cell::Text(_) => forms.text = true,
         }
         // The labels of other values of a text column are added by `relabel`.
-        if let Cell::Text(text) = cell {
-            let added = builder.add_label(text);
-            self.charge_memory(added)?;
-        }
-        Ok(())
+        if let Cell::Text(text) = cell { self.add_label(at, text) } else { Ok(()) }
     }
 
-    /// First pass: records rows without missing values, in a column with a declared type.
+    /// Records rows without missing values in a column with a declared type, in the first pass.
     #[cfg(feature = "arrow")]
     pub(crate) fn note_rows(&mut self, at: usize, rows: usize) {
         if let Some(builder) = self.columns.get_mut(at) {
-            builder.rows += rows;
+            builder.rows += to_u64(rows);
         }
     }
 
-    /// First pass: ends a feature.
+    /// Ends a feature, in the first pass.
     pub(crate) fn end_row(&mut self) {
         self.end_rows(1);
     }
 
-    /// First pass: ends `rows` features.
+    /// Ends `rows` features, in the first pass.
     pub(crate) fn end_rows(&mut self, rows: usize) {
         self.rows += to_u64(rows);
         for builder in &mut self.columns {
-            let rows = to_u64(builder.rows);
-            if rows < self.rows {
+            if builder.rows < self.rows {
                 builder.forms.missing = true;
-                builder.rows = usize::try_from(self.rows).unwrap_or(usize::MAX);
+                builder.rows = self.rows;
             }
         }
     }
@@ -228,21 +230,18 @@ impl Columns {
 
     /// Adds the label of a value, if its column is of text.
     pub(crate) fn relabel(&mut self, at: usize, cell: &Cell<'_>) -> Result<(), ConvertError> {
-        let Some(builder) = self.columns.get_mut(at) else { return Ok(()) };
-        if builder.storage == Some(StorageType::Labels)
-            && let Some(text) = cell.to_text()
-        {
-            let added = builder.add_label(&text);
-            self.charge_memory(added)?;
+        let storage = self.columns.get(at).and_then(|builder| builder.storage);
+        if storage != Some(StorageType::Labels) {
+            return Ok(());
         }
-        Ok(())
+        cell.to_text().map_or(Ok(()), |text| self.add_label(at, &text))
     }
 
-    /// Second pass: adds a value to column `at`, in row `row` since the last [`Columns::take`].
+    /// Adds a value to column `at`, in row `row` since the last [`Columns::take`]: in the second pass.
     pub(crate) fn push(&mut self, at: usize, row: usize, cell: &Cell<'_>) {
         if let Some(builder) = self.columns.get_mut(at) {
             builder.fill_missing(row);
-            if builder.rows == row {
+            if builder.rows == to_u64(row) {
                 builder.push(cell);
             }
         }
@@ -251,6 +250,16 @@ impl Columns {
     /// Takes the rows so far as fields, filled up to `rows` with missing values.
     pub(crate) fn take(&mut self, rows: usize) -> Result<Vec<Field>, ConvertError> {
         self.columns.iter_mut().map(|builder| builder.take(rows)).collect()
+    }
+
+    /// Adds a label to column `at`, if it is new.
+    fn add_label(&mut self, at: usize, text: &str) -> Result<(), ConvertError> {
+        if let Some(bytes) = self.columns[at].add_label(text) {
+            return self.charge_memory(bytes);
+        }
+        let place = Place::Named(format!("the attribute {:?}", self.columns[at].name));
+        let (expected, found) = ("fewer than 2^31 different texts", "more");
+        Err(BadInput::new(Class::LimitExceeded, self.format, place, expected, found).into())
     }
 
     fn charge_memory(&mut self, bytes: usize) -> Result<(), ConvertError> {
@@ -301,20 +310,20 @@ impl ValueForms {
 }
 
 impl AttributeBuilder {
-    /// Adds a label if it is new. Returns its approximate size in memory, or 0.
-    fn add_label(&mut self, text: &str) -> usize {
+    /// Adds a label if it is new. Returns its approximate size in memory, or 0; `None` if there are too many for a code.
+    fn add_label(&mut self, text: &str) -> Option<usize> {
         if self.labels.contains_key(text) {
-            return 0;
+            return Some(0);
         }
-        let code = i32::try_from(self.order.len()).unwrap_or(-1);
+        let code = i32::try_from(self.order.len()).ok()?;
         self.labels.insert(text.to_owned(), code);
         self.order.push(Value::from(text));
-        text.len() * 2 + 120
+        Some(text.len() * 2 + 120)
     }
 
     /// Adds missing values up to `rows` rows.
     fn fill_missing(&mut self, rows: usize) {
-        while self.rows < rows {
+        while self.rows < to_u64(rows) {
             self.push(&Cell::Missing);
         }
     }
@@ -383,14 +392,14 @@ impl AttributeBuilder {
     reason = "the value is of that type"
 )]
 fn push_number(dtype: Dtype, cell: &Cell<'_>, to: &mut Vec<u8>) {
-    let size = usize::try_from(dtype.size).unwrap_or(8);
+    let size = saturating_usize(dtype.size);
     match (dtype.kind, size) {
         (DtypeKind::Float, 8) => to.extend_from_slice(&cell_to_float(cell).to_le_bytes()),
         (DtypeKind::Float, 4) => to.extend_from_slice(&(cell_to_float(cell) as f32).to_le_bytes()),
         (DtypeKind::Float, _) => {
             to.extend_from_slice(&half::f16::from_f64(cell_to_float(cell)).to_le_bytes())
         }
-        _ => to.extend_from_slice(cell_to_int(cell).to_le_bytes().get(..size).unwrap_or_default()),
+        _ => to.extend_from_slice(&cell_to_int(cell).to_le_bytes()[..size]),
     }
 }
 
@@ -414,3 +423,16 @@ fn cell_to_float(cell: &Cell<'_>) -> f64 {
 
 /// Number of attributes of a file.
 const MAX_COLUMNS: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_two_columns_of_one_name() {
+        let mut columns = Columns::new(1 << 20, "a format");
+        assert_eq!(columns.declare("a", None).unwrap(), 0);
+        let error = columns.declare("a", Some(Dtype::INT64)).unwrap_err();
+        assert_eq!(error.class(), Class::Duplicate);
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use zvf_format::num::index_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
@@ -85,7 +86,7 @@ impl FeatureBatcher {
 
     /// Ends the batch and makes its pieces.
     pub(crate) fn end_batch(&mut self) -> Result<(), ConvertError> {
-        let axes = u32::try_from(self.axes).unwrap_or(u32::MAX);
+        let axes = index_u32(self.axes);
         let rows = std::mem::take(&mut self.vertices);
         let positions = new_column(FLOAT64, axes, std::mem::take(&mut self.positions))?;
         let batch = Batch::new(self.kind, positions);

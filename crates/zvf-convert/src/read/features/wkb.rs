@@ -109,7 +109,7 @@ impl Reader<'_> {
     }
 
     fn read_array<const N: usize>(&mut self) -> Result<[u8; N], BadWkb> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let rest = &self.bytes[self.at..];
         let Some(bytes) = rest.first_chunk::<N>() else {
             return Err(self.wkb_error(
                 Class::Truncated,
@@ -156,8 +156,8 @@ impl Reader<'_> {
     /// Reads a count of items that take at least `bytes` bytes each.
     fn read_count(&mut self, bytes: usize) -> Result<u32, BadWkb> {
         let count = u32::from_le_bytes(self.read_array()?);
-        let bytes_left = self.bytes.len().saturating_sub(self.at);
-        let needed = usize::try_from(count).ok().and_then(|count| count.checked_mul(bytes));
+        let bytes_left = self.bytes.len() - self.at;
+        let needed = usize_from_u32(count).checked_mul(bytes);
         if needed.is_none_or(|needed| needed > bytes_left) {
             let expected = format!("{count} of {bytes} bytes or more");
             return Err(self.wkb_error(Class::Truncated, expected, format!("{bytes_left} bytes")));
@@ -190,7 +190,7 @@ impl Reader<'_> {
         if head.measure {
             self.read_array::<8>()?;
         }
-        let position = position.get(..axes).unwrap_or_default();
+        let position = &position[..axes];
         if may_be_empty && position.iter().take(2).all(|x| x.is_nan()) {
             return Ok(false);
         }

@@ -68,18 +68,22 @@ impl<'a> Table<'a> {
         self.field_offset(number)?.map(|at| read_array(self.buffer, at)).transpose()
     }
 
+    /// Returns a `uint8`; an absent one is 0, as in the schemas.
     pub(crate) fn u8(&self, number: usize) -> TableResult<u8> {
         Ok(self.scalar_bytes::<1>(number)?.map_or(0, |[byte]| byte))
     }
 
+    /// Returns a `uint16`, or `default` if it is absent.
     pub(crate) fn u16(&self, number: usize, default: u16) -> TableResult<u16> {
         Ok(self.scalar_bytes(number)?.map_or(default, u16::from_le_bytes))
     }
 
+    /// Returns an `int32`; an absent one is 0, as in the schemas.
     pub(crate) fn i32(&self, number: usize) -> TableResult<i32> {
         Ok(self.scalar_bytes(number)?.map_or(0, i32::from_le_bytes))
     }
 
+    /// Returns a `uint64`; an absent one is 0, as in the schemas.
     pub(crate) fn u64(&self, number: usize) -> TableResult<u64> {
         Ok(self.scalar_bytes(number)?.map_or(0, u64::from_le_bytes))
     }

@@ -1,6 +1,7 @@
 //! Parser of a feature: its geometry and its attributes.
 
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::buffer::{StrayOffset, Table};
@@ -22,7 +23,7 @@ impl From<StrayOffset> for BadFeature {
     }
 }
 
-fn feature_error(
+pub(super) fn feature_error(
     class: Class,
     expected: impl Into<String>,
     found: impl Into<String>,
@@ -134,7 +135,7 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
         shape.positions.extend([x, y]);
         shape.positions.extend(z.next());
     }
-    let added = shape.positions.get(before..).unwrap_or_default();
+    let added = &shape.positions[before..];
     if kind == PartKind::Point && count == 1 && added.iter().take(2).all(|x| x.is_nan()) {
         shape.positions.truncate(before);
         return Ok(());
@@ -146,7 +147,7 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     }
     let mut start = 0;
     for end in geometry.numbers(0)? {
-        let end = usize::try_from(end).unwrap_or(usize::MAX);
+        let end = usize_from_u32(end);
         if end < start || end > count {
             return Err(feature_error(
                 Class::NotMonotonic,
@@ -203,8 +204,7 @@ pub(super) fn read_cells<'a>(
             9 => Cell::Float(f32::from_le_bytes(take(&mut rest)?).into()),
             10 => Cell::Float(f64::from_le_bytes(take(&mut rest)?)),
             11..=14 => {
-                let len =
-                    usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX);
+                let len = usize_from_u32(u32::from_le_bytes(take(&mut rest)?));
                 let Some((value_bytes, after)) = rest.split_at_checked(len) else {
                     return Err(feature_error(
                         Class::Truncated,

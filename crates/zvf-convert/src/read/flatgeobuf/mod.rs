@@ -16,10 +16,10 @@ mod feature;
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{index_u32, to_u64};
 
 use self::buffer::Table;
-use self::feature::{BadFeature, FgbColumn, read_cells, read_shape};
+use self::feature::{BadFeature, FgbColumn, feature_error, read_cells, read_shape};
 use super::crs;
 use super::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape};
 use super::geojson::with_units;
@@ -52,7 +52,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         0 => 2,
         axes => axes,
     };
-    let width = u32::try_from(axis_count).unwrap_or(2);
+    let width = index_u32(axis_count);
     let mut columns = first.columns;
     let unit = file_header.unit();
     let header = Header {
@@ -122,7 +122,9 @@ impl FgbHeader {
         let mut columns = Vec::new();
         for column in root.tables(7)? {
             let column = column?;
-            let name = column.text(0)?.unwrap_or_default();
+            let Some(name) = column.text(0)? else {
+                return Err(feature_error(Class::NotFound, "a name for each column", "none"));
+            };
             columns.push(FgbColumn { name, kind: column.u8(1)? });
         }
         let (mut crs, mut wkt) = (None, None);
@@ -202,23 +204,19 @@ impl FgbHeader {
         by_text.or_else(|| self.crs.as_ref().and_then(crs::find_unit))
     }
 
-    /// Searches the tree for features that intersect the box. Returns their offsets in order.
+    /// Searches the tree, which must exist, for features that intersect the box. Returns their offsets in order.
     fn search_tree(&self, source: &mut Source, bounds: &Bounds) -> Result<Vec<u64>, ConvertError> {
         let levels = self.levels();
         let mut starts = vec![0; levels.len()]; // first node of each level; the root is node 0
         let mut start = 0;
         for (at, level) in levels.iter().enumerate().rev() {
-            if let Some(slot) = starts.get_mut(at) {
-                *slot = start;
-            }
+            starts[at] = start;
             start += level;
         }
         let mut offsets = Vec::new();
-        let top = levels.len().saturating_sub(1); // without a tree there are no levels
-        let mut open = vec![(top, 0_u64, 1_u64)]; // level, first node in it, nodes
+        let mut open = vec![(levels.len() - 1, 0_u64, 1_u64)]; // level, first node in it, nodes
         while let Some((level, first, count)) = open.pop() {
-            let start = starts.get(level).copied().unwrap_or(0);
-            let at = self.tree_at + (start + first) * NODE_BYTES;
+            let at = self.tree_at + (starts[level] + first) * NODE_BYTES;
             let raw = source.read(at, count * NODE_BYTES, "nodes of the tree")?;
             for (number, node) in (0..).zip(raw.chunks_exact(40)) {
                 let n = Numbers(node);
@@ -246,12 +244,9 @@ impl FgbHeader {
                     offsets.push(offset);
                     continue;
                 }
-                let (below, nodes) =
-                    (starts.get(level - 1).copied(), levels.get(level - 1).copied());
-                let first = below.and_then(|below| to.checked_sub(below));
-                let (Some(first), Some(nodes)) =
-                    (first.filter(|first| Some(*first) < nodes), nodes)
-                else {
+                let nodes = levels[level - 1];
+                let first = to.checked_sub(starts[level - 1]).filter(|first| *first < nodes);
+                let Some(first) = first else {
                     let expected = "a node of the next level";
                     return Err(source
                         .input_error(Class::OutOfBounds, place(), expected, to.to_string())
@@ -286,7 +281,7 @@ impl FgbHeader {
 }
 
 fn convert_error(source: &Source, at: u64, bad: BadFeature) -> ConvertError {
-    let place = Place::Byte(at.saturating_add(to_u64(bad.at)));
+    let place = Place::Byte(at + to_u64(bad.at));
     source.input_error(bad.class, place, bad.expected, bad.found).into()
 }
 

@@ -80,7 +80,7 @@ pub(super) fn parse(
         }
     }
     let rows = graph.resolve_edges().map_err(|(edge, name)| {
-        let line = lines.get(edge).copied().unwrap_or(0);
+        let line = lines[edge];
         let shown: String = name.chars().take(60).collect();
         input_error(Class::NotFound, line, "a node of the table of nodes", format!("{shown:?}"))
     })?;
@@ -162,7 +162,7 @@ fn read_list(
             continue;
         }
         let (plain, dictionary) = match line.find('{') {
-            Some(at) => (line.get(..at).unwrap_or_default(), line.get(at..)),
+            Some(at) => (&line[..at], Some(&line[at..])),
             None => (line, None),
         };
         let words = plain.split(|c: char| c.is_whitespace() || c == ',');
@@ -221,7 +221,6 @@ fn finish_edges(graph: &mut Graph, table: TextTable) {
             *attribute = weight;
         }
     }
-    graph.edges.rows = rows;
 }
 
 /// Parses a Python dictionary into keys and values. Nested lists and dictionaries stay text.
@@ -244,7 +243,7 @@ fn parse_dictionary(text: &str) -> Option<Vec<(String, Option<String>)>> {
 fn take_literal(text: &str, end: char) -> Option<(Option<String>, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'));
     let Some(quote) = quote else {
-        let mut depth = 0_i32;
+        let mut depth = 0_i64;
         let at = text.char_indices().find(|(_, c)| match c {
             '[' | '(' | '{' => {
                 depth += 1;
@@ -303,17 +302,14 @@ fn read_csv_edges(
     let names = attribute_columns.iter().filter_map(|at| header.1.get(*at).cloned()).collect();
     let mut table = TextTable::new(names);
     for (line, cells) in rows {
-        let name = |at: usize| cells.get(at).map(String::as_str).unwrap_or_default();
-        let ends = [graph.intern(name(source)), graph.intern(name(target))];
+        let ends = [graph.intern(&cells[source]), graph.intern(&cells[target])];
         graph.ends.push(ends);
         lines.push(*line);
         for (column, at) in table.columns.iter_mut().zip(&attribute_columns) {
             column.push(cells.get(*at).filter(|cell| !cell.is_empty()).cloned());
         }
     }
-    let rows = graph.ends.len();
-    graph.edges.columns = table.into_attributes(rows);
-    graph.edges.rows = rows;
+    graph.edges.columns = table.into_attributes(graph.ends.len());
     Ok(())
 }
 
@@ -326,7 +322,7 @@ fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<(), ConvertError> {
     };
     let mut table = TextTable::new(header.1.clone());
     for (line, cells) in rows {
-        let name = cells.get(id).map(String::as_str).unwrap_or_default();
+        let name = &cells[id];
         if !graph.push_node(name) {
             return Err(input_error(
                 Class::Duplicate,
@@ -339,19 +335,16 @@ fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<(), ConvertError> {
             column.push(Some(cell.clone()).filter(|cell| !cell.is_empty()));
         }
     }
-    let count = graph.node_names.len();
-    let attributes = table.into_attributes(count);
-    graph.nodes.columns = attributes;
-    for attribute in &mut graph.nodes.columns {
-        let is_axis = ["x", "y", "z"].contains(&attribute.name.as_str());
-        if is_axis && attribute.kind == ValueKind::Text {
-            let at = attribute.texts.iter().position(|text| parse_f64(text.trim()).is_none());
-            let line = at.and_then(|at| rows.get(at)).map_or(1, |(line, _)| *line);
-            let found = at.and_then(|at| attribute.texts.get(at)).cloned().unwrap_or_default();
-            return Err(input_error(Class::Encoding, line, "a number", format!("{found:?}")));
+    graph.nodes.columns = table.into_attributes(graph.node_names.len());
+    for attribute in &graph.nodes.columns {
+        if !["x", "y", "z"].contains(&attribute.name.as_str()) {
+            continue;
+        }
+        let mut texts = attribute.texts.iter().zip(rows); // none if all values are numbers
+        if let Some((found, (line, _))) = texts.find(|(text, _)| parse_f64(text.trim()).is_none()) {
+            return Err(input_error(Class::Encoding, *line, "a number", format!("{found:?}")));
         }
     }
-    graph.nodes.rows = count;
     Ok(())
 }
 

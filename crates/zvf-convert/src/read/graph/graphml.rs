@@ -36,7 +36,6 @@ pub(super) struct GraphDocument {
     record: Map<String, Json>,
     edge_ids: Vec<Option<String>>,
     directions: Vec<bool>,
-    left_out: Vec<String>,
 }
 
 /// A declared key, and the attributes it fills.
@@ -88,7 +87,7 @@ pub(super) fn parse(file: &WholeFile) -> Result<GraphDocument, ConvertError> {
                 }
                 ("node", _) => document.read_node(&mut xml, &element)?,
                 ("edge", _) => document.read_edge(&mut xml, &element)?,
-                ("data", _) => document.read_graph_data(&mut xml, &element)?,
+                ("data", _) => document.read_value(&mut xml, &element, Owner::Graph)?,
                 ("hyperedge", _) => {
                     return Err(xml.input_error(
                         Class::Unsupported,
@@ -111,7 +110,9 @@ fn local_name(name: &str) -> &str {
 
 impl GraphDocument {
     fn read_key(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<(), ConvertError> {
-        let id = element.get("id").unwrap_or_default().to_owned();
+        let Some(id) = element.get("id").map(str::to_owned) else {
+            return Err(xml.input_error(Class::NotFound, "the id of a key", "none"));
+        };
         let name = element.get("attr.name").unwrap_or(&id).to_owned();
         let kind = match element.get("attr.type") {
             Some("boolean") => ValueKind::Bool,
@@ -228,21 +229,15 @@ impl GraphDocument {
         }
     }
 
-    fn read_graph_data(
-        &mut self,
-        xml: &mut Xml<'_>,
-        element: &Element,
-    ) -> Result<(), ConvertError> {
-        self.read_value(xml, element, Owner::Graph)
-    }
-
     fn read_value(
         &mut self,
         xml: &mut Xml<'_>,
         element: &Element,
         owner: Owner,
     ) -> Result<(), ConvertError> {
-        let id = element.get("key").unwrap_or_default();
+        let Some(id) = element.get("key") else {
+            return Err(xml.input_error(Class::NotFound, "the key of data", "none"));
+        };
         let Some(key) = self.keys.iter().find(|key| key.id == id) else {
             let shown: String = id.chars().take(60).collect();
             let expected = "a key that is declared";
@@ -291,7 +286,6 @@ impl GraphDocument {
         }
         let record = json!({"directed": self.is_directed, "data": self.record});
         geometry.records.push(("graph".to_owned(), record));
-        geometry.left_out.extend(self.left_out);
         Ok(geometry)
     }
 

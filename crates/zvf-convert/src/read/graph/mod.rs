@@ -12,6 +12,7 @@ pub(crate) mod graphml;
 use std::collections::HashMap;
 
 use zvf_format::Class;
+use zvf_format::num::{index_u32, saturating_usize};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind};
 
@@ -19,6 +20,7 @@ use super::ReadOptions;
 use super::geometry::{FLOAT64, Geometry, dtype, number_column, text_field};
 use super::values::{Values, new_column};
 use crate::ConvertError;
+use crate::elements::row_number;
 use crate::error::{BadInput, Place};
 
 /// Builder of a graph: nodes, edges and their attributes.
@@ -39,7 +41,6 @@ struct Graph {
 #[derive(Debug, Default)]
 struct Table {
     columns: Vec<Attribute>,
-    rows: usize,
 }
 
 /// Builder of an attribute column.
@@ -89,11 +90,11 @@ impl Attribute {
         let value = self.pending.take().or_else(|| self.default.clone());
         self.present.push(u8::from(value.is_some()));
         if self.kind == ValueKind::Text {
-            self.texts.push(value.unwrap_or_default());
+            self.texts.push(value.unwrap_or_default()); // a missing text is empty
             return Ok(());
         }
         let Some(value) = value else {
-            let size = usize::try_from(self.kind.dtype().size).unwrap_or(1);
+            let size = saturating_usize(self.kind.dtype().size);
             match self.kind {
                 ValueKind::Float32 => self.numbers.push_bytes(&f32::NAN.to_le_bytes()),
                 ValueKind::Float64 => self.numbers.push_bytes(&f64::NAN.to_le_bytes()),
@@ -128,7 +129,6 @@ impl Attribute {
 
 impl Table {
     fn end_row(&mut self) -> Result<(), (String, ValueKind, String)> {
-        self.rows += 1;
         for attribute in &mut self.columns {
             let result = attribute.end_row();
             result.map_err(|text| (attribute.name.clone(), attribute.kind, text))?;
@@ -170,10 +170,10 @@ impl Graph {
         for (at, ends) in self.ends.iter().enumerate() {
             for number in ends {
                 let Some(row) = self.rows.get(*number).copied().flatten() else {
-                    let name = self.names.iter().find(|(_, node)| *node == number);
+                    let name = self.names.iter().find(|(_, node)| *node == number); // each number has one
                     return Err((at, name.map(|(name, _)| name.clone()).unwrap_or_default()));
                 };
-                rows.push(i64::try_from(row).unwrap_or(i64::MAX));
+                rows.push(row_number(row));
             }
         }
         Ok(rows)
@@ -252,7 +252,7 @@ impl Graph {
             }
         }
         let position_dtype = if is_float32 { Dtype::FLOAT32 } else { FLOAT64 };
-        let width = u32::try_from(axes.len()).unwrap_or(1);
+        let width = index_u32(axes.len());
         let names = axes.into_iter().map(|(name, _)| name).collect();
         Ok((names, new_column(position_dtype, width, bytes)?))
     }

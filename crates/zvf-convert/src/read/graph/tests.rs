@@ -95,3 +95,19 @@ fn refuses_a_graph_without_positions_and_lists_its_attributes() {
          x, y, z, label; name the attributes that are positions, or give a table of nodes"
     );
 }
+
+#[test]
+fn keys_and_data_must_name_a_key() {
+    for (text, fault) in [
+        ("<graphml><key for=\"node\"/></graphml>", "expected the id of a key, found none"),
+        (
+            "<graphml><graph><data>1</data></graph></graphml>",
+            "expected the key of data, found none",
+        ),
+    ] {
+        let options = ReadOptions::default();
+        let error = super::super::tests::dump(Format::Graphml, text.as_bytes(), &options);
+        let error = error.unwrap_err();
+        assert!(error.contains(fault), "{error}");
+    }
+}

@@ -100,14 +100,7 @@ fn build_field<'a>(
     for (row, cell) in cells.enumerate() {
         columns.push(at, row, &cell);
     }
-    let field = columns.take(rows)?.pop();
-    Ok((field.unwrap_or_else(|| empty_field(name)), note))
-}
-
-/// Returns an empty field. Never called, because a table of one column has one field.
-fn empty_field(name: &str) -> Field {
-    let empty = zvf_model::Column::empty(Dtype::INT64, 1);
-    Field::new(name, empty.unwrap_or_else(|_| unreachable!("int64 is a type")))
+    Ok((columns.take(rows)?.swap_remove(0), note)) // the only column
 }
 
 fn read_categories(

@@ -3,15 +3,16 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use hdf5_pure::{DType, File, VlenStringReadOptions};
+use hdf5_pure::{AttrValue, DType, File, VlenStringReadOptions};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::NAME;
 use crate::error::{BadInput, Place};
 use crate::read::input::Bytes;
 use crate::read::source::{Numbers, Source};
+use crate::read::values::new_column;
 use crate::{ConvertError, isolate};
 
 /// An open HDF5 file.
@@ -215,15 +216,11 @@ impl H5 {
                 raw.into_iter().map(|byte| u8::from(byte != 0)).collect()
             }
         };
-        let size = usize::try_from(dtype.size).unwrap_or(1);
-        if bytes.len() != count.saturating_mul(size) {
+        // The product was compared with the memory.
+        if to_u64(bytes.len()) != count * dtype.size {
             let expected = format!("{count} values");
-            return Err(input_error(
-                Class::CountMismatch,
-                path,
-                &expected,
-                (bytes.len() / size).to_string(),
-            ));
+            let found = (to_u64(bytes.len()) / dtype.size).to_string();
+            return Err(input_error(Class::CountMismatch, path, &expected, found));
         }
         Ok(bytes)
     }
@@ -237,13 +234,13 @@ impl H5 {
         self.reserve_memory(path, to_u64(size_of::<String>()), memory)?;
         match self.dtype(path)? {
             DType::VariableLengthString => {
-                let limit = usize::try_from(*memory).unwrap_or(usize::MAX);
+                let limit = saturating_usize(*memory);
                 let texts = self.catch_faults(path, |file| {
                     let options = VlenStringReadOptions::default().with_max_payload_bytes(limit);
                     file.dataset(path)?.read_vlen_strings(options)
                 })?;
                 let used_bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
-                *memory = memory.saturating_sub(used_bytes);
+                *memory = memory.saturating_sub(used_bytes); // the library kept to the limit
                 Ok(texts)
             }
             DType::String => {
@@ -255,11 +252,8 @@ impl H5 {
             _ => match self.number_type(path)? {
                 Some(dtype) => {
                     let bytes = self.read_bytes(path, dtype, memory)?;
-                    let size = usize::try_from(dtype.size).unwrap_or(1);
-                    let columns = zvf_model::Column::new(dtype, 1, bytes.into());
-                    let columns = columns.map_err(crate::read::column_error)?;
-                    debug_assert!(size > 0, "of a type");
-                    Ok((0..columns.len()).map(|row| columns.value(row, 0).to_string()).collect())
+                    let column = new_column(dtype, 1, bytes)?;
+                    Ok((0..column.len()).map(|row| column.value(row, 0).to_string()).collect())
                 }
                 None => Err(input_error(Class::Unsupported, path, "text", "another type")),
             },
@@ -267,12 +261,7 @@ impl H5 {
     }
 
     /// Reserves `size` bytes for each value of an array, and returns the count of its values.
-    fn reserve_memory(
-        &self,
-        path: &str,
-        size: u64,
-        memory: &mut u64,
-    ) -> Result<usize, ConvertError> {
+    fn reserve_memory(&self, path: &str, size: u64, memory: &mut u64) -> Result<u64, ConvertError> {
         let shape = self.shape(path)?;
         let count = shape.iter().try_fold(1_u64, |product, n| product.checked_mul(*n));
         let bytes = count.and_then(|count| count.checked_mul(size));
@@ -287,9 +276,7 @@ impl H5 {
             return Err(fault);
         };
         *memory -= bytes;
-        usize::try_from(count).map_err(|_overflow| {
-            input_error(Class::LimitExceeded, path, "fewer values", count.to_string())
-        })
+        Ok(count)
     }
 
     /// Returns a text attribute of a group.
@@ -311,8 +298,15 @@ impl H5 {
     ) -> Result<Vec<String>, ConvertError> {
         let found =
             self.catch_faults(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
-        let list = found.as_ref().and_then(|value| value.as_strings()).map(<[String]>::to_vec);
-        Ok(list.or_else(|| Some(vec![found?.as_str()?.to_owned()])).unwrap_or_default())
+        let Some(value) = found else { return Ok(Vec::new()) };
+        match (value.as_strings(), &value) {
+            (Some(list), _) => Ok(list.to_vec()),
+            (None, AttrValue::F64Array(list)) if list.is_empty() => Ok(Vec::new()), // as anndata writes no names
+            (None, _) => {
+                let found = format!("{name} of another type");
+                Err(input_error(Class::BadTag, path, "a list of texts", found))
+            }
+        }
     }
 }
 

@@ -19,14 +19,14 @@ mod file;
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind};
 
 use self::columns::read_column;
 use self::file::{H5, Node};
 use super::input::Bytes;
-use super::roles::{default_axes, point_kind};
+use super::roles::{MAX_AXES, default_axes, point_kind};
 use super::values::{batch_error, new_column};
 use super::{Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
@@ -59,12 +59,20 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             None => left_out.push(format!("obs/{name}: neither numbers nor text nor categories")),
         }
     }
-    // All names of the cells are in memory, so their count fits 32 bits.
-    let row_numbers = (0..u32::try_from(obs.rows).unwrap_or(u32::MAX)).flat_map(u32::to_le_bytes);
     let adds_obs_row = options.columns.fields.is_none()
         && fields.iter().all(|field: &Field| *field.name != *"obs_row");
     if adds_obs_row {
-        fields.push(Field::new("obs_row", new_column(UINT32, 1, row_numbers.collect())?));
+        let Ok(rows) = u32::try_from(obs.rows) else {
+            let found = obs.rows.to_string();
+            return Err(file.input_error(
+                Class::LimitExceeded,
+                "obs",
+                "fewer than 2^32 rows",
+                found,
+            ));
+        };
+        let row_numbers = (0..rows).flat_map(u32::to_le_bytes).collect();
+        fields.push(Field::new("obs_row", new_column(UINT32, 1, row_numbers)?));
     }
     left_out.extend(list_left_out(&file, &positions, &key));
     let width = positions.width();
@@ -175,10 +183,11 @@ fn read_positions(
             format!("{shape:?}"),
         ));
     };
-    if *width == 0 || *width > MAX_AXES {
+    let axes = usize::try_from(*width).ok().filter(|axes| (1..=MAX_AXES).contains(axes));
+    let Some(axes) = axes else {
         let expected = format!("from 1 to {MAX_AXES} axes");
         return Err(file.input_error(Class::BadShape, &path, &expected, width.to_string()));
-    }
+    };
     if usize::try_from(*row_count) != Ok(rows) {
         let expected = format!("{rows} rows, as obs has");
         return Err(file.input_error(
@@ -197,7 +206,7 @@ fn read_positions(
         ));
     };
     let bytes = file.read_bytes(&path, dtype, memory)?;
-    Ok((new_column(dtype, u32::try_from(*width).unwrap_or(0), bytes)?, key.clone()))
+    Ok((new_column(dtype, index_u32(axes), bytes)?, key.clone()))
 }
 
 /// Reads positions from a data frame with a column for each axis.
@@ -231,16 +240,14 @@ fn read_frame(
             "none".to_owned(),
         ));
     };
-    if columns.len() > usize::try_from(MAX_AXES).unwrap_or(8)
-        || columns.iter().any(|column| column.dtype() != dtype)
-    {
+    if columns.len() > MAX_AXES || columns.iter().any(|column| column.dtype() != dtype) {
         let expected = format!("up to {MAX_AXES} columns of one type");
         return Err(file.input_error(Class::BadShape, path, &expected, names.join(", ")));
     }
     let bytes = (0..rows)
         .flat_map(|row| columns.iter().flat_map(move |column| column.row(row).to_vec()))
         .collect();
-    new_column(dtype, u32::try_from(columns.len()).unwrap_or(0), bytes)
+    new_column(dtype, index_u32(columns.len()), bytes)
 }
 
 /// Lists what the file holds and the reader drops.
@@ -314,7 +321,7 @@ impl Iterator for Pieces {
     type Item = Result<Piece, ConvertError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let end = self.row.saturating_add(self.batch_rows).min(self.positions.len());
+        let end = self.row.saturating_add(self.batch_rows).min(self.positions.len()); // a saturated sum is no limit
         if self.row >= end {
             return None;
         }
@@ -331,7 +338,6 @@ impl Iterator for Pieces {
 pub(crate) const NAME: &str = "h5ad";
 /// The default keys of positions, in lookup order.
 const SPATIAL_KEYS: [&str; 3] = ["spatial", "X_spatial", "spatial_fov"];
-const MAX_AXES: u64 = 8;
 const UINT32: Dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
 /// Limit of the cell names in the record.
 const MAX_NAMES_BYTES: usize = 4 << 20;

@@ -1,13 +1,13 @@
 //! Rows of an NPY array, read block by block.
 
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 
 use super::header::ArrayHeader;
 use crate::ConvertError;
 use crate::error::Place;
 use crate::read::input::Bytes;
-use crate::read::roles::RecordField;
+use crate::read::roles::{RecordField, record_bytes};
 
 /// An array with a read position.
 pub(in crate::read) struct Array {
@@ -52,29 +52,28 @@ impl Array {
             }
         };
         let mut fields = header.fields.clone();
-        if let ([only], Ok(width)) = (fields.as_mut_slice(), u32::try_from(width)) {
-            only.width = only.width.saturating_mul(width); // an overflow is refused below
+        let width = u32::try_from(width).ok().filter(|width| (1..=MAX_ROW_VALUES).contains(width));
+        if let (true, [only], Some(width)) = (is_plain, fields.as_mut_slice(), width) {
+            only.width = width;
         }
-        let stride = fields.iter().fold(0_usize, |sum, field| sum.saturating_add(field.size()));
-        if width == 0 || width > MAX_ROW_VALUES || !(1..=MAX_ROW_BYTES).contains(&stride) {
+        let stride = record_bytes(&fields);
+        let Some(width) = width.filter(|_| (1..=MAX_ROW_BYTES).contains(&stride)) else {
             let expected = "rows of 1 byte to 1 MiB";
             return Err(
                 input_error(Class::BadShape, expected, format!("{:?}", header.shape)).into()
             );
-        }
+        };
         let claimed = header
             .element_count()
-            .and_then(|_| rows.checked_mul(u64::try_from(stride).ok()?)?.checked_add(start));
+            .and_then(|_| rows.checked_mul(to_u64(stride))?.checked_add(start));
         let Some(claimed) = claimed else {
             let found = format!("{:?}", header.shape);
             return Err(input_error(Class::Overflow, "fewer than 2^64 bytes", found).into());
         };
+        check_length(&bytes, claimed)?;
         let source = match header.fortran_order && width > 1 && rows > 1 {
-            true => RowSource::open_columns(&bytes, reopen, [rows, width, start], stride)?,
-            false => {
-                check_length(&bytes, claimed)?;
-                RowSource::Rows(bytes)
-            }
+            true => RowSource::open_columns(&bytes, reopen, rows, usize_from_u32(width), stride)?,
+            false => RowSource::Rows(bytes),
         };
         Ok(Self { fields, stride, rows, remaining_rows: rows, source })
     }
@@ -100,7 +99,7 @@ impl Array {
         &mut self,
         max_rows: usize,
     ) -> Result<Option<Vec<u8>>, ConvertError> {
-        let rows = usize::try_from(self.remaining_rows).unwrap_or(usize::MAX).min(max_rows.max(1));
+        let rows = saturating_usize(self.remaining_rows).min(max_rows.max(1));
         if rows == 0 {
             self.source.check_end()?;
             return Ok(None);
@@ -140,10 +139,12 @@ impl Array {
 }
 
 impl RowSource {
+    /// Opens the columns of `rows` rows of `stride` bytes. The end of the last column fits in 64 bits, as was checked.
     fn open_columns(
         bytes: &Bytes,
         reopen: Option<&Reopen<'_>>,
-        [rows, width, start]: [u64; 3],
+        rows: u64,
+        width: usize,
         stride: usize,
     ) -> Result<Self, ConvertError> {
         let Some(reopen) = reopen else {
@@ -152,23 +153,19 @@ impl RowSource {
             let hint = "give the file itself, or write it with np.ascontiguousarray()";
             return Err(bad.with_hint(hint).into());
         };
-        let width = usize::try_from(width).unwrap_or(usize::MAX);
-        let size = stride.checked_div(width).unwrap_or(1);
-        let column_bytes = rows.saturating_mul(to_u64(size));
-        let all_bytes = column_bytes.saturating_mul(to_u64(width));
-        check_length(bytes, start.saturating_add(all_bytes))?; // saturated: longer than any file
-        let mut columns = Vec::new();
-        let mut at = start;
-        for _ in 0..width.min(MAX_COLUMNS) {
-            columns.push(reopen(at)?);
-            at = at.saturating_add(column_bytes);
-        }
-        if columns.len() != width {
+        if width > MAX_COLUMNS {
             let place = Place::Named("shape".to_owned());
             let expected = format!("at most {MAX_COLUMNS} columns in Fortran order");
             let hint = "write it with np.ascontiguousarray()";
             let bad = bytes.input_error(Class::LimitExceeded, place, expected, width.to_string());
             return Err(bad.with_hint(hint).into());
+        }
+        let size = stride / width;
+        let mut columns = Vec::new();
+        let mut at = bytes.position();
+        for _ in 0..width {
+            columns.push(reopen(at)?);
+            at += rows * to_u64(size);
         }
         Ok(Self::Columns(columns, size))
     }
@@ -226,6 +223,6 @@ fn interleave(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8>
 /// Bytes of one row.
 const MAX_ROW_BYTES: usize = 1 << 20;
 /// Values of one row of numbers.
-const MAX_ROW_VALUES: u64 = 4096;
+const MAX_ROW_VALUES: u32 = 4096;
 /// Columns of an array in Fortran order; each needs an open file.
 const MAX_COLUMNS: usize = 64;

@@ -44,7 +44,7 @@ impl ArrayHeader {
             (1, 0) => u16::from_le_bytes(bytes.read_array("the length of the header")?).into(),
             (2 | 3, 0) => u32::from_le_bytes(bytes.read_array("the length of the header")?),
             _ => {
-                let place = Place::Byte(start.saturating_add(6));
+                let place = Place::Byte(start + 6);
                 let found = format!("{major}.{minor}");
                 let expected = "version 1.0, 2.0 or 3.0";
                 return Err(bytes
@@ -67,7 +67,7 @@ impl ArrayHeader {
         let mut text = vec![0; length];
         bytes.read(&mut text, "the header")?;
         let to_error = |fault: Fault| {
-            let place = Place::Byte(at.saturating_add(to_u64(fault.at)));
+            let place = Place::Byte(at + to_u64(fault.at));
             let bad = bytes.input_error(fault.class, place, fault.expected, fault.found);
             fault.hint.map_or(bad.clone(), |hint| bad.with_hint(hint))
         };

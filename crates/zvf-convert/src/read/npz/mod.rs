@@ -40,17 +40,18 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let archive = Archive::open(path, Format::Npz)?;
     let members = MemberArrays::new(&archive);
     let roles = members.choose_roles(options)?;
-    let open_named = |name: &String| {
-        members.open_array(name).map(|array| NamedArray { name: name.clone(), array })
-    };
-    let positions: Vec<NamedArray> =
-        roles.positions.iter().map(open_named).collect::<Result<_, _>>()?;
-    let fields: Vec<NamedArray> = roles.fields.iter().map(open_named).collect::<Result<_, _>>()?;
-    let object = roles.object.as_ref().map(open_named).transpose()?;
-    let elements = roles.elements.as_ref().map(open_named).transpose()?;
+    let open = |name: &String| members.open_array(name);
+    let first = open(&roles.first_position)?;
+    let (rows, dtype) = (first.array.rows(), first.field.dtype);
+    let mut positions = vec![first];
+    for name in &roles.other_positions {
+        positions.push(open(name)?);
+    }
+    let fields: Vec<NamedArray> = roles.fields.iter().map(open).collect::<Result<_, _>>()?;
+    let object = roles.object.as_ref().map(open).transpose()?;
+    let elements = roles.elements.as_ref().map(open).transpose()?;
     let kind = choose_kind(options, elements.as_ref())?;
 
-    let rows = positions.first().map_or(0, |first| first.array.rows());
     for named in positions.iter().chain(&fields).chain(&object) {
         if named.array.rows() != rows {
             let expected = format!("{rows} rows, as many as there are positions");
@@ -61,12 +62,12 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
                 .into());
         }
     }
-    let width = positions.iter().fold(0_u32, |sum, named| sum.saturating_add(named.field().width));
-    let dtype = positions.first().map_or(Dtype::FLOAT32, |first| first.field().dtype);
+    // A saturated width is refused as too wide.
+    let width = positions.iter().fold(0_u32, |sum, named| sum.saturating_add(named.field.width));
     check_position_type(dtype, width, "npz")?;
     for named in &positions {
-        if named.field().dtype != dtype {
-            let (expected, found) = (dtype.to_string(), named.field().dtype.to_string());
+        if named.field.dtype != dtype {
+            let (expected, found) = (dtype.to_string(), named.field.dtype.to_string());
             let hint = "convert the arrays with astype() first";
             return Err(input_error(Class::Unsupported, &named.name, expected, found)
                 .with_hint(hint)
@@ -74,18 +75,22 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         }
     }
     for named in object.iter().chain(&elements) {
-        if !matches!(named.field().dtype.kind, DtypeKind::Int | DtypeKind::UInt) {
-            let found = named.field().dtype.to_string();
+        if !matches!(named.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt) {
+            let found = named.field.dtype.to_string();
             return Err(input_error(Class::Unsupported, &named.name, "whole numbers", found).into());
         }
+    }
+    if let Some(named) = object.as_ref().filter(|named| named.field.width != 1) {
+        let (expected, found) = ("one number a vertex", named.field.width.to_string());
+        return Err(input_error(Class::BadShape, &named.name, expected, found).into());
     }
     let axes = match positions.as_slice() {
         [_] => default_axes(width),
         several => several.iter().map(|named| named.name.clone()).collect(),
     };
-    let columns = fields.iter().map(|array| {
-        NamedValues::new(array.name.as_str(), array.field().dtype, array.field().width)
-    });
+    let columns = fields
+        .iter()
+        .map(|array| NamedValues::new(array.name.as_str(), array.field.dtype, array.field.width));
     let has_owners = object.is_some() || kind.is_chain();
     let vertices = Vertices::new(kind, Values::new(dtype, width), columns.collect(), has_owners);
     let batch_rows = options.batch_rows.max(1);
@@ -94,20 +99,19 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let elements = pieces
         .elements
         .as_ref()
-        .map(|named| ElementHeader { width: Some(named.field().width), fields: Vec::new() });
+        .map(|named| ElementHeader { width: Some(named.field.width), fields: Vec::new() });
     let header = pieces.vertices.header(axes)?;
     Ok(Reader::new(Header { elements, vertices: Some(rows), ..header }, pieces))
 }
 
 /// Returns the kind of the options, or infers it from the width of the elements.
 fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<Kind, ConvertError> {
-    let inferred = match elements.map(|named| named.field().width) {
+    let inferred = match elements.map(|named| (&named.name, named.field.width)) {
         None => Kind::PointCloud,
-        Some(2) => Kind::Graph,
-        Some(3..=MAX_CORNERS) => Kind::Mesh,
-        Some(width) => {
+        Some((_, 2)) => Kind::Graph,
+        Some((_, 3..=MAX_CORNERS)) => Kind::Mesh,
+        Some((name, width)) => {
             let expected = format!("from 2 to {MAX_CORNERS} vertices a row");
-            let name = elements.map_or("", |named| named.name.as_str());
             return Err(input_error(Class::BadShape, name, expected, width.to_string()).into());
         }
     };
@@ -127,7 +131,8 @@ struct MemberArrays<'a> {
 
 /// The names of the arrays by role.
 struct Roles {
-    positions: Vec<String>,
+    first_position: String,
+    other_positions: Vec<String>,
     object: Option<String>,
     fields: Vec<String>,
     elements: Option<String>,
@@ -139,7 +144,7 @@ impl<'a> MemberArrays<'a> {
         Self { archive, names: archive.members.iter().map(|member| stem(&member.name)).collect() }
     }
 
-    fn open_array(&self, name: &String) -> Result<Array, ConvertError> {
+    fn open_array(&self, name: &String) -> Result<NamedArray, ConvertError> {
         let index = self.names.iter().position(|stored| stored == name);
         match index.and_then(|index| self.archive.members.get(index)) {
             Some(member) => {
@@ -150,7 +155,9 @@ impl<'a> MemberArrays<'a> {
                 };
                 let array = Array::open(self.archive.read(member)?, Some(&reopen))?;
                 match array.fields() {
-                    [only] if only.name.is_empty() => Ok(array),
+                    [only] if only.name.is_empty() => {
+                        Ok(NamedArray { name: name.clone(), field: only.clone(), array })
+                    }
                     _ => {
                         let found = "records with fields";
                         Err(input_error(Class::Unsupported, name, "plain values", found).into())
@@ -176,14 +183,14 @@ impl<'a> MemberArrays<'a> {
             },
             names => names.to_vec(),
         };
-        if positions.is_empty() {
+        let Some((first_position, other_positions)) = positions.split_first() else {
             let expected = "an array \"positions\", or \"x\", \"y\", \"z\"";
             let names: Vec<String> =
                 self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
             let bad =
                 input_error(Class::InvalidArgument, "the archive", expected, names.join(", "));
             return Err(bad.with_hint("say which arrays are positions").into());
-        }
+        };
         let object = options.columns.object.clone().or_else(|| find_name(OBJECT));
         let elements = ELEMENT_NAMES.into_iter().find_map(find_name);
         let has_no_role = |name: &&String| {
@@ -195,22 +202,21 @@ impl<'a> MemberArrays<'a> {
             Some(names) => names.clone(),
             None => self.names.iter().filter(has_no_role).cloned().collect(),
         };
-        Ok(Roles { positions, object, fields, elements })
+        Ok(Roles {
+            first_position: first_position.clone(),
+            other_positions: other_positions.to_vec(),
+            object,
+            fields,
+            elements,
+        })
     }
 }
 
 /// An array with its name.
 struct NamedArray {
     name: String,
+    field: RecordField, // the type and the width of a row
     array: Array,
-}
-
-impl NamedArray {
-    /// Returns the type and the width of a row; `Array` has one field here.
-    fn field(&self) -> RecordField {
-        let empty = RecordField { name: String::new(), dtype: Dtype::FLOAT32, width: 0 };
-        self.array.fields().first().cloned().unwrap_or(empty)
-    }
 }
 
 /// Iterator over the pieces of an archive: vertices, then elements.
@@ -238,6 +244,7 @@ impl Iterator for Pieces {
 impl Pieces {
     fn read_vertices(&mut self) -> Result<Option<Piece>, ConvertError> {
         let strides = self.positions.iter().chain(&self.fields).map(|named| named.array.stride());
+        // A saturated stride makes blocks of one row.
         let rows = block_rows(strides.fold(0, usize::saturating_add), self.batch_rows);
         let mut positions = Vec::new();
         for named in &mut self.positions {
@@ -251,7 +258,7 @@ impl Pieces {
         }
         let owners = match &mut self.object {
             Some(named) => {
-                let dtype = named.field().dtype;
+                let dtype = named.field.dtype;
                 named.array.read_rows(rows)?.map(|block| new_column(dtype, 1, block)).transpose()?
             }
             None => None,
@@ -265,8 +272,7 @@ impl Pieces {
         for row in 0..count {
             for (block, stride) in &positions {
                 let start = row * stride;
-                let value = block.get(start..start + stride).unwrap_or(&[]);
-                self.vertices.positions.push_bytes(value);
+                self.vertices.positions.push_bytes(&block[start..start + stride]);
             }
             let object =
                 owners.as_ref().map(|owners| owner_at(owners, row, kind, "npz")).transpose()?;
@@ -277,7 +283,7 @@ impl Pieces {
 
     fn read_elements(&mut self) -> Result<Option<Piece>, ConvertError> {
         let Some(named) = &mut self.elements else { return Ok(None) };
-        let field = named.field();
+        let field = &named.field;
         let rows = block_rows(named.array.stride(), self.batch_rows);
         let Some(bytes) = named.array.read_rows(rows)? else { return Ok(None) };
         let stored = new_column(field.dtype, field.width, bytes)?;

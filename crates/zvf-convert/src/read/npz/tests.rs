@@ -186,6 +186,10 @@ fn refuses_broken_archives() {
             "Unsupported in npz, faces: expected whole numbers, found float32",
         ),
         (
+            with("object.npy", array("|u1", "(4, 2)", &[0; 8])),
+            "BadShape in npz, object: expected one number a vertex, found 2",
+        ),
+        (
             with("faces.npy", array("|u1", "(1, 9)", &[0; 9])),
             "BadShape in npz, faces: expected from 2 to 8 vertices a row, found 9",
         ),

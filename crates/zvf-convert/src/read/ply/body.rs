@@ -1,7 +1,7 @@
 //! The body of a PLY file: values as text, or as bytes in either byte order.
 
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::header::{Encoding, PlyElement, Property};
@@ -37,7 +37,7 @@ impl Body {
             && element.properties.iter().all(|property| property.list.is_none())
         {
             let sizes = element.properties.iter().map(|property| value_size(property.dtype));
-            block.resize(sizes.fold(0, usize::saturating_add).saturating_mul(rows), 0);
+            block.resize(sizes.sum::<usize>() * rows, 0); // `rows` are those of a block
             self.bytes.read(&mut block, &format!("element {}", element.name))?;
             return Ok(block);
         }
@@ -62,8 +62,7 @@ impl Body {
         if self.encoding != Encoding::Text {
             let end = to.len();
             to.resize(end + value_size(property.dtype), 0);
-            let slot = to.get_mut(end..).unwrap_or_default();
-            return self.bytes.read(slot, &property.name);
+            return self.bytes.read(&mut to[end..], &property.name);
         }
         self.read_word(&property.name)?;
         if push_text(property.dtype, &self.word, to) {
@@ -86,7 +85,7 @@ impl Body {
         }
         self.start = self.bytes.position();
         let mut bytes = [0; 8];
-        let slot = bytes.get_mut(..value_size(dtype)).unwrap_or_default();
+        let slot = &mut bytes[..value_size(dtype)];
         self.bytes.read(slot, name)?;
         if dtype.big_endian {
             slot.reverse();
@@ -108,8 +107,8 @@ impl Body {
         })
     }
 
-    /// Fast path for triangles: little-endian lists with a count of one byte and 32-bit numbers. Reads the triangles that are
-    /// complete in the buffer until `add` returns false, and returns their count. Returns 0 for lists of other types.
+    /// Reads the triangles that are complete in the buffer until `add` returns false, and returns their count: a fast path for
+    /// little-endian lists with a count of one byte and 32-bit numbers. Returns 0 for lists of other types.
     pub(super) fn read_triangles(
         &mut self,
         list: &Property,
@@ -150,7 +149,7 @@ impl Body {
             match self.encoding {
                 Encoding::Text => self.read_word(&property.name)?,
                 Encoding::LittleEndian | Encoding::BigEndian => {
-                    let slot = skipped.get_mut(..value_size(property.dtype)).unwrap_or_default();
+                    let slot = &mut skipped[..value_size(property.dtype)];
                     self.bytes.read(slot, &property.name)?;
                 }
             }
@@ -231,9 +230,9 @@ impl Body {
     }
 }
 
-/// Returns the bytes of a value.
+/// Returns the bytes of a value; the types of PLY have at most 8.
 fn value_size(dtype: Dtype) -> usize {
-    usize::try_from(dtype.size).unwrap_or(0).min(8)
+    saturating_usize(dtype.size).min(8)
 }
 
 /// Bytes of a triangle: a count of one byte, and three numbers of four.

@@ -9,7 +9,7 @@ mod body;
 mod header;
 
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 
@@ -289,7 +289,7 @@ impl Pieces {
             }
             if element.name == "vertex" {
                 let max_rows = block_rows(self.table.stride(), self.batch_rows);
-                let rows = usize::try_from(remaining).unwrap_or(usize::MAX).min(max_rows);
+                let rows = saturating_usize(remaining).min(max_rows);
                 self.rows_read += to_u64(rows);
                 let records = self.body.read_records(element, rows)?;
                 return self.table.make_piece(&records).map(Some);
@@ -324,8 +324,7 @@ impl Pieces {
                 (element.properties.as_slice(), connectivity.corners)
             {
                 let (corners, vertices) = (&mut self.corners, self.vertex_count);
-                let max_rows =
-                    usize::try_from(remaining).unwrap_or(usize::MAX).saturating_add(corners.rows());
+                let max_rows = saturating_usize(remaining).saturating_add(corners.rows());
                 let max_rows = max_rows.min(self.batch_rows);
                 let add = |face| corners.rows() < max_rows && corners.add_triangle(face, vertices);
                 let count = body.read_triangles(list, add)?;
@@ -384,8 +383,7 @@ impl Pieces {
             for _ in 0..self.corners.end() {
                 let mut rest = values.as_slice();
                 for field in &mut connectivity.fields {
-                    let size = usize::try_from(field.values.dtype().size).unwrap_or(0);
-                    let (value, after) = rest.split_at_checked(size).unwrap_or((rest, &[]));
+                    let (value, after) = rest.split_at(field.bytes());
                     field.values.push_bytes(value);
                     rest = after;
                 }

@@ -119,8 +119,7 @@ fn read_line(bytes: &mut Bytes, number: u64) -> Result<String, ConvertError> {
         }
         let end = buffered.iter().position(|byte| *byte == b'\n');
         let line_bytes = end.map_or(buffered.len(), |end| end + 1);
-        let max_bytes = usize::try_from(MAX_HEADER_BYTES).unwrap_or(usize::MAX);
-        text.extend_from_slice(&buffered[..line_bytes.min(max_bytes)]);
+        text.extend_from_slice(&buffered[..line_bytes]);
         bytes.take(line_bytes);
         if end.is_some() {
             break;

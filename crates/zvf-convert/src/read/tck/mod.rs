@@ -16,6 +16,7 @@ mod header;
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::saturating_usize;
 use zvf_metadata::Dtype;
 use zvf_model::{Kind, ObjectId};
 
@@ -96,7 +97,7 @@ impl Pieces {
 
     /// Parses a block of triplets.
     fn read_block(&mut self) -> Result<(), ConvertError> {
-        let size = usize::try_from(self.dtype.size).unwrap_or(8);
+        let size = saturating_usize(self.dtype.size); // 4 or 8
         let stride = size * 3;
         let room = self.batch_rows - self.vertices.rows().min(self.batch_rows - 1);
         let mut triplets = vec![0; block_rows(stride, room) * stride];

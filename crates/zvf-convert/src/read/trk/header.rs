@@ -55,7 +55,7 @@ impl TrkHeader {
             ))
         };
         if !raw.starts_with(b"TRACK") {
-            let found = format!("{:02x?}", raw.get(..6).unwrap_or_default());
+            let found = format!("{:02x?}", &raw[..6]);
             return Err(input_error(Class::BadMagic, "magic", "TRACK", found));
         }
         let size = Fields { raw: &raw, big_endian: false }.i32(996);
@@ -106,7 +106,7 @@ impl TrkHeader {
                 "others".to_owned(),
             ));
         }
-        let order = raw.get(948..951).unwrap_or_default();
+        let order = &raw[948..951];
         let Some(order) = parse_order(order) else {
             let found = format!("{:?}", String::from_utf8_lossy(order));
             let expected = "a letter each of L or R, P or A, I or S";

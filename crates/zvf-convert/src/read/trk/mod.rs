@@ -14,7 +14,7 @@ mod header;
 pub(crate) mod world;
 
 use zvf_format::Class;
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::{Kind, ObjectId};
 
@@ -173,34 +173,38 @@ impl Pieces {
         Ok(())
     }
 
+    /// Returns the object of the current streamline, of which each takes bytes of the file: fewer than 2^63.
+    const fn object(&self) -> ObjectId {
+        ObjectId(self.current.cast_signed())
+    }
+
     fn read_points(&mut self, remaining: u64) -> Result<(), ConvertError> {
-        let room = self.batch_rows.saturating_sub(self.vertices.rows());
+        let room = self.batch_rows - self.vertices.rows(); // more than 0, as the caller checked
         let max_rows = block_rows(self.stride, room);
-        let rows = usize::try_from(remaining).unwrap_or(usize::MAX).min(max_rows);
+        let rows = saturating_usize(remaining).min(max_rows);
         let mut points = vec![0; rows * self.stride];
         self.bytes.read(&mut points, "the points of a streamline")?;
-        let object = i64::try_from(self.current).unwrap_or(i64::MAX);
+        let object = self.object();
         for point in points.chunks_exact(self.stride) {
-            let (position, mut scalars) =
-                point.split_at_checked(POSITION_BYTES).unwrap_or((point, &[]));
-            let [x, y, z] = [0, 1, 2].map(|axis| self.read_float(position, axis));
-            for value in self.world.apply([x, y, z]) {
+            let (position, mut scalars) = point.split_at(POSITION_BYTES);
+            let position = [0, 4, 8].map(|at| self.read_float(position, at));
+            for value in self.world.apply(position) {
                 self.vertices.positions.push_bytes(&value.to_le_bytes());
             }
             for field in &mut self.vertices.fields {
-                let (values, rest) =
-                    scalars.split_at_checked(field.bytes()).unwrap_or((scalars, &[]));
+                let (values, rest) = scalars.split_at(field.bytes());
                 field.values.push_bytes(values);
                 scalars = rest;
             }
-            self.vertices.end_row(Some(ObjectId(object)), 0);
+            self.vertices.end_row(Some(object), 0);
         }
         self.remaining_points = Some(remaining - to_u64(rows));
         Ok(())
     }
 
-    fn read_float(&self, position: &[u8], axis: usize) -> f32 {
-        let mut bytes = position.as_chunks::<4>().0.get(axis).copied().unwrap_or_default();
+    fn read_float(&self, position: &[u8], at: usize) -> f32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&position[at..at + 4]);
         if self.big_endian {
             bytes.reverse();
         }
@@ -213,11 +217,11 @@ impl Pieces {
         self.bytes.read(&mut values, "the properties of a streamline")?;
         let mut rest = values.as_slice();
         for field in &mut self.properties {
-            let (field_bytes, after) = rest.split_at_checked(field.bytes()).unwrap_or((rest, &[]));
+            let (field_bytes, after) = rest.split_at(field.bytes());
             field.values.push_bytes(field_bytes);
             rest = after;
         }
-        self.ids.push(ObjectId(i64::try_from(self.current).unwrap_or(i64::MAX)));
+        self.ids.push(self.object());
         self.current += 1;
         self.remaining_points = None;
         Ok(())

@@ -5,7 +5,7 @@ use zvf_model::Kind;
 use crate::read::tests::dump;
 use crate::read::{Format, ReadOptions};
 
-/// A file whose header has these fields, each at its offset, and this body; in either byte order.
+/// Returns a file whose header has these fields, each at its offset, and this body; in either byte order.
 fn file(big_endian: bool, fields: &[(usize, &[u8])], body: &[&[u8]]) -> Vec<u8> {
     let number = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
@@ -30,7 +30,7 @@ fn file(big_endian: bool, fields: &[(usize, &[u8])], body: &[&[u8]]) -> Vec<u8> 
     header
 }
 
-/// Two streamlines of 2 and 1 points, an empty one between them; two scalars, three properties.
+/// Returns two streamlines of 2 and 1 points, an empty one between them; two scalars, three properties.
 fn good_file(big_endian: bool, count: u8) -> Vec<u8> {
     let floats: Vec<[u8; 4]> = [
         1.0, 2.0, 3.0, 0.5, 7.0, 4.0, 5.0, 6.0, 0.25, 8.0, 10.0, 11.0, 12.0, // two points

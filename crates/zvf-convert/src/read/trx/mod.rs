@@ -17,6 +17,7 @@ mod header;
 mod members;
 
 use zvf_format::Class;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Field, Kind, ObjectId, Parts};
 
@@ -26,6 +27,7 @@ use super::roles::default_axes;
 use super::values::{batch_error, new_column};
 use super::{Bytes, Group, Header, Notes, Piece, ReadOptions, Reader, Space};
 use crate::ConvertError;
+use crate::elements::row_number;
 use crate::error::Place;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
@@ -115,7 +117,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         streamline: 0,
         vertex: 0,
         next_object: 0,
-        batch_rows: options.batch_rows.max(1) as u64,
+        batch_rows: to_u64(options.batch_rows.max(1)),
     };
     Ok(Reader::from_steps(header, move || pieces.next_piece()).with_notes(notes))
 }
@@ -223,8 +225,7 @@ fn read_offsets(
     } else if found.checked_sub(1) != Some(header.streamlines)
         && !(found == 0 && header.streamlines == 0)
     {
-        let count = header.streamlines.saturating_add(1);
-        let expected = format!("{count} values, one more than NB_STREAMLINES");
+        let expected = format!("one value more than NB_STREAMLINES, {}", header.streamlines);
         let named = Place::Named(array.path.clone());
         return Err(input_error(Class::CountMismatch, named, expected, found.to_string()).into());
     }
@@ -257,16 +258,11 @@ fn read_offsets(
             .into());
         }
     }
-    let last = offsets.last().copied().unwrap_or(0);
-    if last != header.vertices {
+    let last = offsets.len() - 1;
+    if offsets[last] != header.vertices {
         let expected = format!("NB_VERTICES, {}", header.vertices);
-        return Err(input_error(
-            Class::CountMismatch,
-            place(offsets.len() - 1),
-            expected,
-            last.to_string(),
-        )
-        .into());
+        let found = offsets[last].to_string();
+        return Err(input_error(Class::CountMismatch, place(last), expected, found).into());
     }
     Ok(offsets)
 }
@@ -283,14 +279,15 @@ fn read_groups(
     for array in arrays.iter().filter(|array| array.folder == "groups") {
         let mut ids = Vec::new();
         for (row, member) in read_integers(members, array, memory)?.into_iter().enumerate() {
-            if member >= header.streamlines {
+            let id = i64::try_from(member).ok().filter(|_| member < header.streamlines);
+            let Some(id) = id else {
                 let place = Place::Named(format!("{}, value {row}", array.path));
                 let expected = format!("a streamline below {}", header.streamlines);
                 return Err(
                     input_error(Class::OutOfBounds, place, expected, member.to_string()).into()
                 );
-            }
-            ids.push(ObjectId(i64::try_from(member).unwrap_or(i64::MAX)));
+            };
+            ids.push(ObjectId(id));
         }
         groups.push(Group { name: Some(array.name.clone()), members: ids });
     }
@@ -320,7 +317,7 @@ fn read_groups(
     for key in keys {
         let mut bytes = Vec::new();
         for group in &groups {
-            let name = group.name.as_deref().unwrap_or_default();
+            let name = group.name.as_deref().unwrap_or_default(); // all groups have one
             let group_array =
                 group_arrays().find(|(group, array)| *group == name && array.name == key.name);
             match group_array {
@@ -393,7 +390,7 @@ impl Pieces {
             self.next_object = self.streamline;
             let fields: Result<Vec<_>, _> =
                 self.object_fields.iter_mut().map(|stream| stream.take_field(rows)).collect();
-            let ids = ids.map(|id| ObjectId(i64::try_from(id).unwrap_or(i64::MAX))).collect();
+            let ids = ids.map(|id| ObjectId(row_number(id))).collect();
             return Ok(Some(Piece::Objects { ids, fields: fields? }));
         }
         if self.streamline < streamlines {
@@ -408,10 +405,10 @@ impl Pieces {
         let start = self.vertex;
         let (mut ends, mut objects) = (vec![0], Vec::new());
         while let Some(end) = self.offsets.get(self.streamline + 1).copied() {
-            let end = end.min(start.saturating_add(self.batch_rows));
+            let end = end.min(start.saturating_add(self.batch_rows)); // a saturated sum is no limit
             self.vertex = end;
-            ends.push(usize::try_from(end - start).unwrap_or(usize::MAX));
-            objects.push(ObjectId(i64::try_from(self.streamline).unwrap_or(i64::MAX)));
+            ends.push(saturating_usize(end - start)); // at most `batch_rows`
+            objects.push(ObjectId(row_number(self.streamline)));
             if self.offsets[self.streamline + 1] > end {
                 break; // the next batch continues the streamline
             }

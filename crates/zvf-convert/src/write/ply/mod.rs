@@ -52,7 +52,7 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     let is_flat = batch.positions().width() == 2;
     let edges = edges(batch);
     let faces = batch.elements().filter(|elements| elements.width() > 2);
-    let corners = u8::try_from(faces.map_or(0, zvf_model::Elements::width));
+    let corners = u8::try_from(faces.map_or(0, zvf_model::Elements::width)); // not written without faces
     let corners = corners.map_err(|_too_wide| too_many_corners())?;
     let rows = elements_as_rows(batch, 0)?;
     let element_table = rows.as_ref().map(ElementTable::new).transpose()?;

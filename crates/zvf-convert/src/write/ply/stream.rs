@@ -10,12 +10,12 @@
 
 use std::io::{Read, Write};
 
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Value};
 
 use super::{NO_AXIS, Property, edges, encode_vertex, property_name};
 use crate::ConvertError;
-use crate::elements::elements_as_rows;
+use crate::elements::{element_vertices, elements_as_rows};
 use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
 use crate::write::collect::from_bad_batch;
@@ -95,7 +95,7 @@ impl PendingFile {
         let table = Table::new(&empty, &header.axes);
         let columns = infer_columns(vertex_columns(&table), empty.positions().width() == 2)?;
         // There are four spools, a growing one takes up to twice its length, and the source needs memory too.
-        let max_held = usize::try_from(options.memory / 64).unwrap_or(usize::MAX);
+        let max_held = saturating_usize(options.memory / 64);
         let spool = || Spool::new(max_held, options.scratch.as_deref());
         let rows = |columns| Rows { columns, spool: spool(), count: 0 };
         let name = "object".to_owned();
@@ -180,8 +180,7 @@ impl PendingFile {
         }
         let count = u8::try_from(corners);
         let count = count.map_err(|_too_wide| super::too_many_corners())?;
-        let numbers =
-            rows.positions().as_slice::<i64>().ok_or_else(|| other_columns("vertices"))?;
+        let numbers: Vec<i64> = element_vertices(rows.positions())?.collect();
         for (row, numbers) in numbers.chunks_exact(corners.max(1)).enumerate() {
             if count > 2 {
                 self.elements.spool.write_all(&[count])?;
@@ -382,7 +381,7 @@ fn copy_row(forms: &[Form], from: &mut dyn Read, out: &mut dyn Write) -> Result<
     let mut bytes = [0; 8];
     for form in forms {
         if let Form::Same(size) = form {
-            let bytes = bytes.get_mut(..*size).unwrap_or_default();
+            let bytes = &mut bytes[..*size];
             from.read_exact(bytes)?;
             out.write_all(bytes)?;
             continue;
