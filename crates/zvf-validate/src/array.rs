@@ -298,6 +298,7 @@ async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u
     match run.store.nodes().objects(path).await {
         Ok(objects) => {
             let below = path.len() + 1;
+            // Each key lies below the path.
             let name = |key: &str| key.get(below..).unwrap_or_default().to_owned();
             Ok(Some(objects.into_iter().map(|(key, size)| (name(key.as_str()), size)).collect()))
         }
@@ -356,9 +357,9 @@ impl Grid<'_> {
 fn origin(run: &mut Validation, path: &str, doc: &ArrayDoc) -> Option<Vec<i64>> {
     let rank = doc.shape.len();
     let Some(value) = doc.attributes.get("chunk_grid_origin") else { return Some(vec![0; rank]) };
-    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let origin: Option<Vec<i64>> = items.iter().map(as_integer).collect();
-    let origin = origin.filter(|origin| origin.len() == rank && value.is_array());
+    let items = value.as_array();
+    let origin = items.and_then(|items| items.iter().map(as_integer).collect::<Option<Vec<i64>>>());
+    let origin = origin.filter(|origin| origin.len() == rank);
     if origin.is_none() {
         let expected = format!("{rank} whole numbers");
         run.add(Finding::new(&M18, path).with_details("chunk_grid_origin", expected, value));
@@ -407,6 +408,7 @@ fn parse_recorded_keys(
         run.add(finding.with_details("nonempty_chunks", "keys in the order of their text", found));
     }
     let found = keys.len();
+    // Of a rank that no key can have, there are no keys.
     let table = KeyTable::new(grid.shape.len(), keys).unwrap_or_default();
     if table.len() < found {
         let twice = format!("{} keys twice", found - table.len());

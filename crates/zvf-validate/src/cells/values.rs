@@ -1,7 +1,7 @@
 //! Numbers in cells: the extent of positions, and codes of categories.
 //!
 //! A cell is gone through once, row by row, in the type it is stored in. Where a number is not finite, the
-//! extent is that of the others.
+//! extent is that of the others. Sizes that do not fit in memory are larger than any cell: it has no such row.
 
 use half::f16;
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ pub(crate) struct Positions {
 impl Positions {
     /// Bytes of a row.
     pub(crate) fn row_bytes(&self) -> u64 {
-        self.dtype.size.saturating_mul(to_u64(self.axes)) // too large: more than any cell has
+        self.dtype.size.saturating_mul(to_u64(self.axes))
     }
 
     /// Returns the smallest box around the rows in `bytes`.
@@ -161,8 +161,7 @@ fn walk<const N: usize>(
         3 => walk_rows::<N, 3>(bytes, careful, read),
         _ => {
             let mut all = Extent::EMPTY;
-            for row in bytes.chunks_exact(axes.saturating_mul(N).max(1)) {
-                // at most 8 axes
+            for row in bytes.chunks_exact((axes * N).max(1)) {
                 let numbers = row.as_chunks::<N>().0.iter().map(|n| read(*n));
                 let places = all.low.iter_mut().zip(&mut all.high);
                 for (n, (low, high)) in numbers.zip(places) {
@@ -201,7 +200,6 @@ fn walk_slowly(bytes: &[u8], dtype: Dtype, axes: usize, careful: bool) -> Extent
     let size = saturating_usize(dtype.size).max(1);
     let mut all = Extent::EMPTY;
     for row in bytes.chunks_exact(axes.saturating_mul(size).max(1)) {
-        // at most 8 axes
         let numbers = row.chunks_exact(size).map(|n| number(n, dtype).unwrap_or(f64::NAN));
         let places = all.low.iter_mut().zip(&mut all.high);
         for (n, (low, high)) in numbers.zip(places) {

@@ -167,11 +167,11 @@ fn check_record(
     }
     let place = |end: usize| places.get(end).copied().flatten();
     let table = &ends.level.chunks;
-    if let Some(child) = ends.uses.child
-        && let (Some(chunk), Some((key, row))) = (place(child), link.get(child))
+    if ends.uses.child
+        && let (Some(chunk), Some((key, row))) = (place(0), link.first())
     {
         total.child(table, chunk, *row);
-        let parent = link.get(1_usize.saturating_sub(child)).filter(|(other, _)| other == key);
+        let parent = link.get(1).filter(|(other, _)| other == key);
         if let Some((_, parent)) =
             parent.filter(|(_, parent)| is_backward(table, chunk, *row, *parent))
         {

@@ -92,8 +92,8 @@ impl Table {
         let mut joined: Vec<Range<u64>> = Vec::new();
         for span in spans {
             match joined.last_mut() {
+                // The sum is only compared.
                 Some(last) if span.start <= last.end.saturating_add(MAX_GAP_ROWS) => {
-                    // only compared
                     last.end = last.end.max(span.end);
                 }
                 _ => joined.push(span.clone()),
@@ -110,12 +110,12 @@ impl Table {
         let after = pieces.partition_point(|(start, _)| *start <= span.start);
         let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
         let cut = piece.and_then(|(start, bytes)| {
-            let at =
-                |row: u64| saturating_usize(row.saturating_sub(*start).saturating_mul(self.stride));
+            // Compared with the bytes: a span without rows may lie anywhere behind the piece.
+            let at = |row: u64| saturating_usize((row - start).saturating_mul(self.stride));
             let range = at(span.start)..at(span.end);
             (range.end <= bytes.len()).then(|| bytes.slice(range))
         });
-        // Each span lies in a piece that was read.
+        // Each span that has rows lies in a piece that was read.
         cut.unwrap_or_default()
     }
 }
