@@ -1,7 +1,7 @@
 //! Batches of a finer level before they are coarsened: rows picked, put together, and labelled with the places they come
 //! from.
 
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements, Field, Parts, Value};
 use zvf_query::LOCATION_FIELD;
 
@@ -38,7 +38,7 @@ pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidE
         made = made.with_vertex_objects(owners.collect())?;
     }
     if let Some(elements) = batch.elements() {
-        let mut number = vec![usize::MAX; batch.len()];
+        let mut number = vec![usize::MAX; batch.len()]; // the largest for a row that is left out
         for (at, row) in rows.iter().enumerate() {
             if let Some(to) = number.get_mut(usize_from_u32(*row)) {
                 *to = at;
@@ -60,6 +60,11 @@ pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidE
         made = made.with_elements(between)?;
     }
     Ok(made)
+}
+
+/// Returns the number of edges or faces; a batch without them has none.
+pub(crate) fn count_elements(batch: &Batch) -> u64 {
+    batch.elements().map_or(0, |elements| to_u64(elements.len()))
 }
 
 /// Batches of points as one.
@@ -91,6 +96,7 @@ pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
 
 /// The batch with its fields in the order of these names; others come last.
 pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch, PyramidError> {
+    check_rows(batch.len())?;
     let mut fields: Vec<&Field> = batch.fields().iter().collect();
     let place = |field: &&Field| names.iter().position(|name| **name == *field.name);
     fields.sort_by_key(|field| place(field).unwrap_or(names.len()));
@@ -142,8 +148,10 @@ pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>, PyramidErr
         made = made.with_field(field.with_column(joined.unwrap_or(field.column.clone())))?;
     }
     let (mut offsets, mut objects) = (vec![0], Vec::with_capacity(parts.len()));
+    let mut end = 0;
     for (object, rows) in parts {
-        offsets.push(offsets.last().copied().unwrap_or(0) + rows.len());
+        end += rows.len();
+        offsets.push(end);
         objects.push(object);
     }
     Ok(Some(made.with_parts(Parts::new(offsets, objects)?)?))

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Field, LevelReader, ObjectId};
 use zvf_write::KindWriter;
 
@@ -20,10 +20,10 @@ use crate::row_ids::RowIds;
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     ids: RowIds,
-    at: Vec<u8>,        // by row: which of the levels has its fragments, or `NO_LEVEL`
-    kept_ids: Vec<i64>, // ascending
-    first: Option<i64>, // of new ids, where objects get new numbers
-    alone: bool,        // whether groups have no others
+    at: Vec<u8>,          // by row: which of the levels has its fragments, or `NO_LEVEL`
+    kept_ids: Vec<i64>,   // ascending
+    first: Option<usize>, // of new ids, where objects get new numbers
+    alone: bool,          // whether groups have no others
 }
 
 impl Objects {
@@ -42,6 +42,7 @@ impl Objects {
         for (number, level) in (0_u8..NO_LEVEL).zip(levels) {
             let Some(index) = level.objects().await? else { continue };
             any = true;
+            // An index has a largest number of rows, for which there is memory.
             let mut row_levels = Vec::with_capacity(saturating_usize(index.slots()));
             let note = |manifest: &zvf_model::ObjectManifest| {
                 row_levels.push(if manifest.is_empty() { NO_LEVEL } else { number });
@@ -98,14 +99,8 @@ impl Objects {
     }
 
     /// Has those that are kept numbered from `first` on, in the order of their ids.
-    pub(crate) const fn renumber(&mut self, first: i64) {
+    pub(crate) const fn renumber(&mut self, first: usize) {
         self.first = Some(first);
-    }
-
-    /// The id after those, where objects get new numbers.
-    pub(crate) fn next_id(&self) -> i64 {
-        let first = self.first.unwrap_or(0);
-        first + zvf_format::num::saturating_i64(to_u64(self.kept_ids.len()))
     }
 
     /// Whether they are.
@@ -116,7 +111,7 @@ impl Objects {
     /// The id that an object has at the level that is made.
     pub(crate) fn new_id(&self, id: i64) -> i64 {
         match (self.first, self.kept_ids.binary_search(&id)) {
-            (Some(first), Ok(at)) => first + zvf_format::num::saturating_i64(to_u64(at)),
+            (Some(first), Ok(at)) => saturating_i64(to_u64(first + at)), // ids in memory are fewer
             _ => id,
         }
     }

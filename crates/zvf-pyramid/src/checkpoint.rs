@@ -25,7 +25,6 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
 use zvf_metadata::LevelDoc as Document;
@@ -352,8 +351,7 @@ fn describe_recipe(
             if about.is_dir() {
                 folders.push(entry.path());
             } else {
-                let age = about.modified()?.duration_since(SystemTime::UNIX_EPOCH);
-                files.push((entry.path(), about.len(), age.unwrap_or_default()));
+                files.push((entry.path(), about.len(), about.modified()?));
             }
         }
     }

@@ -72,11 +72,15 @@ impl Clusters {
     }
 
     /// For each cluster what its vertices stand for: so many vertices of level 0.
-    pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Vec<u64> {
+    pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Result<Vec<u64>, PyramidError> {
         let weight = |rows: &[u32]| {
-            let row_weights =
+            let mut row_weights =
                 rows.iter().map(|row| weights.map_or(1, |weights| weight_of(weights, *row)));
-            row_weights.sum::<u64>()
+            let sum = row_weights.try_fold(0_u64, u64::checked_add);
+            sum.ok_or_else(|| {
+                let (what, expected) = ("vertices that one stands for", "fewer than 2^64");
+                PyramidError::unsupported(what, expected, "more")
+            })
         };
         self.par_members().map(weight).collect()
     }
@@ -131,7 +135,7 @@ impl Clusters {
             Aggregation::First => gather(column, &self.heads),
             Aggregation::Mode => self.modes(column),
             Aggregation::Count => {
-                let counts = counts(&self.weights(weights))?;
+                let counts = counts(&self.weights(weights)?)?;
                 let mut counted = field.with_column(counts);
                 (counted.categories, counted.unit) = (None, None);
                 return Ok(Some(counted));
@@ -211,14 +215,15 @@ impl Clusters {
         let kind = if signed { DtypeKind::Int } else { DtypeKind::UInt };
         let target =
             if rule == Aggregation::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
-        let size = saturating_usize(target.size);
+        let size = saturating_usize(target.size); // 8 bytes at most
         let cluster_bytes = |rows: &[u32]| {
             let mut bytes = Vec::new();
             for c in 0..usize_from_u32(column.width()) {
                 let values = rows.iter().map(|row| to_i128(&column.value(usize_from_u32(*row), c)));
+                // A cluster has a row.
                 let x = match rule {
                     Aggregation::Sum => values.sum(), // fewer than 2^32 values of 64 bits
-                    Aggregation::Min => values.min().unwrap_or(0), // a cluster has a row
+                    Aggregation::Min => values.min().unwrap_or(0),
                     Aggregation::Max
                     | Aggregation::Mean
                     | Aggregation::Mode
@@ -311,7 +316,7 @@ fn to_i128(value: &Value) -> i128 {
 }
 
 fn weight_of(weights: &[u64], row: u32) -> u64 {
-    weights.get(usize_from_u32(row)).copied().unwrap_or(1)
+    weights[usize_from_u32(row)]
 }
 
 /// Numbers for what is alike, in the order in which it is first met.
@@ -423,6 +428,13 @@ mod tests {
             (values(Aggregation::Mean), values(Aggregation::First)),
             (vec![3.0, 4.0], vec![5.0, 6.0])
         );
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_are_refused() {
+        let error = Clusters::new(&[0, 0], 1).weights(Some(&[u64::MAX, 1])).unwrap_err();
+        let expected = "vertices that one stands for: expected fewer than 2^64, found more";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

@@ -67,13 +67,9 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
             bytes.extend(whole.to_le_bytes());
         }
         (DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool, _) => {
-            let bits = u32::try_from(size).unwrap_or(8) * 8; // a number has at most 8 bytes
+            let bits = u32::try_from(size).unwrap_or(8) * 8; // a number has 1 to 8 bytes
             let signed = dtype.kind == DtypeKind::Int;
-            let max = if signed {
-                i64::MAX >> 64_u32.saturating_sub(bits)
-            } else {
-                !(-1 << bits.min(62))
-            };
+            let max = if signed { i64::MAX >> (64 - bits) } else { !(-1 << bits.min(62)) };
             let min = if signed { !max } else { 0 };
             let whole = saturating_floor_i64(x + 0.5).clamp(min, max);
             bytes.extend(whole.to_le_bytes().iter().take(size));
@@ -87,7 +83,8 @@ pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
     let mut some = ColumnBuilder::like(column);
     some.reserve(rows.len());
     for run in rows.chunk_by(|row, next| row.checked_add(1) == Some(*next)) {
-        let start = run.first().map_or(0, |row| usize_from_u32(*row));
+        let [first, ..] = run else { continue };
+        let start = usize_from_u32(*first);
         some.push_rows(column, start..start + run.len());
     }
     some.finish()

@@ -96,10 +96,11 @@ impl Ranges {
     }
 
     fn assign_owner(&mut self, manifest: &ObjectManifest) -> Result<bool, zvf_model::ModelError> {
-        let row = saturating_u32(manifest.row());
+        let row = saturating_u32(manifest.row()); // an index has fewer rows
         for (chunk, fragment) in manifest.references()? {
             let span = self.table.find(&chunk).and_then(|place| self.ranges_of_chunk(place));
             let fragment_owner = span.and_then(|(first, end)| {
+                // Compared with the end.
                 let at = first.checked_add(saturating_usize(fragment))?;
                 if at < end { self.owners.get_mut(at) } else { None }
             });
@@ -121,7 +122,9 @@ impl Ranges {
         let mut sizes = Sizes::new();
         for (owner, [_, count]) in self.owners.iter().zip(&self.ranges).filter(|(_, [_, n])| *n > 0)
         {
-            *sizes.entry(ids.get(usize_from_u32(*owner))?).or_default() += count;
+            // Counts that a damaged store states may not fit: they are compared with what fits in memory.
+            let size = sizes.entry(ids.get(usize_from_u32(*owner))?).or_default();
+            *size = size.saturating_add(*count);
         }
         Some(sizes)
     }
@@ -131,7 +134,7 @@ impl Ranges {
         let is_one =
             |owner: &u32| ids.get(usize_from_u32(*owner)).is_some_and(|id| objects.contains(&id));
         let spans = self.firsts.array_windows();
-        let owners = spans.map(|[first, end]| self.owners.get(*first..*end).unwrap_or_default());
+        let owners = spans.map(|[first, end]| &self.owners[*first..*end]);
         owners.map(|chunk_owners| chunk_owners.iter().any(is_one)).collect()
     }
 

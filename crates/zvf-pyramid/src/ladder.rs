@@ -139,12 +139,13 @@ impl PyramidPlan {
             ladders
                 .push(KindLadder::plan((store, &reader), (*kind, levels), asked, several).await?);
         }
-        let all = ladders.iter().map(|ladder| ladder.all.vertices).fold(0, u64::saturating_add);
-        let mut all = Size { vertices: all, bytes: 0 };
+        let total = |ladders: &[KindLadder]| {
+            ladders.iter().map(|ladder| ladder.all).fold(Size::default(), Size::combine)
+        };
+        let mut all = total(&ladders);
         if let [first, others @ ..] = ladders.as_mut_slice() {
             all.bytes = first.all.bytes; // the groups of others lie among its arrays
-            let beside = others.iter().map(|ladder| ladder.all.bytes).fold(0, u64::saturating_add);
-            first.all.bytes = all.bytes.saturating_sub(beside);
+            first.all.bytes = all.bytes.saturating_sub(total(others).bytes);
         }
         let none = ladders.iter().all(|ladder| !ladder.indexed);
         let asked =
@@ -216,15 +217,15 @@ impl KindLadder {
         let Some(level) = levels.first() else {
             return Err(PyramidError::unsupported("levels of the store", "one or more", "none"));
         };
-        let (mut of_levels, mut bytes) = (Vec::with_capacity(levels.len()), 0_u64);
+        let (mut of_levels, mut all) = (Vec::with_capacity(levels.len()), Size::default());
         let mut indexed = false;
         for level in levels {
-            of_levels.push(count_vertices(level).await?);
-            let level_bytes = count_stored_bytes(store, &level.node().path().to_string()).await?;
-            bytes += level_bytes;
+            let vertices = count_vertices(level).await?;
+            let bytes = count_stored_bytes(store, &level.node().path().to_string()).await?;
+            all = all.combine(Size { vertices, bytes });
+            of_levels.push(vertices);
             indexed |= level.objects().await?.is_some();
         }
-        let all = Size { vertices: of_levels.iter().copied().fold(0, u64::saturating_add), bytes };
         let method = options.method.unwrap_or(Method::default_for(kind));
         let size = match (options.size, method) {
             (Some(size), _) => size,
@@ -264,12 +265,12 @@ impl KindLadder {
     /// Level `level`, where the one below is so large.
     pub(crate) fn step(&self, level: u32, below: Size) -> Step {
         let (chunk_scale, growth) = (self.options.chunk_scale, self.options.growth(self.method));
-        let steps = i32::try_from(level).unwrap_or(i32::MAX);
+        let steps = i32::try_from(level).unwrap_or(i32::MAX); // 1 to 20
         let larger = f64::from(chunk_scale).powi(steps);
         let keep = self.options.share(self.method);
-        let axes = i32::try_from(self.chunk.len()).unwrap_or(i32::MAX);
+        let axes = i32::try_from(self.chunk.len()).unwrap_or(i32::MAX); // a few
         let share = match self.method {
-            Method::Cluster if self.kind == Kind::PointCloud => growth.powi(axes.saturating_neg()),
+            Method::Cluster if self.kind == Kind::PointCloud => growth.powi(-axes),
             Method::Cluster => 1.0 / growth,
             // Of a smooth line; what is straight or rough goes faster.
             Method::Simplify => growth.sqrt().recip(),
@@ -281,7 +282,7 @@ impl KindLadder {
             level,
             kind: self.beside.then_some(self.kind),
             method: self.method,
-            size: self.method.has_size().then(|| self.size * growth.powi(steps.saturating_sub(1))),
+            size: self.method.has_size().then(|| self.size * growth.powi(steps - 1)),
             keep: self.method.has_share().then_some(keep),
             sparsity,
             chunk: self.chunk.iter().map(|size| size * larger).collect(),

@@ -3,7 +3,8 @@
 //! Level 0 stays, without its links to other levels; so does what belongs to no level. All other levels go:
 //! those that are built take their place in the same step, and none of another generation is left.
 
-use zvf_format::key::Delta;
+use zvf_format::grid::{ChunkShape, Grid};
+use zvf_format::key::{ChunkKey, Delta};
 use zvf_metadata::{LayoutFamily, Root};
 use zvf_model::{Kind, LevelReader};
 use zvf_store::{Build, BuildOptions, Key, Store};
@@ -56,6 +57,25 @@ pub(crate) async fn check_order(
         );
     }
     Ok(())
+}
+
+/// Returns the lowest and the highest chunk of `keys` and of those that cover the bounds of the store, axis by axis.
+pub(crate) fn covered_chunks(
+    root: &Root,
+    shape: &ChunkShape,
+    keys: &[ChunkKey],
+) -> Result<[Vec<i64>; 2], PyramidError> {
+    let [low, high] = &root.zarr_vectors.bounds;
+    let grid = Grid::covering(low, high, shape)?;
+    let mut first = grid.origin().to_vec();
+    // A grid has a cell on each axis, and the last one has a number of 64 bits.
+    let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
+    let mut last: Vec<i64> = first.iter().zip(grid.shape()).map(last).collect();
+    for key in keys {
+        first.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).min(*at));
+        last.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).max(*at));
+    }
+    Ok([first, last])
 }
 
 /// Starts the store that will replace the one at `address`, with what stays of that: level 0, and what

@@ -306,9 +306,8 @@ impl Options {
         if self.chunk_scale == 0 {
             return Err(PyramidError::setting("factor of chunks", "1 or more", 0));
         }
-        if self.levels.is_some_and(|levels| levels > MAX_LEVELS) {
-            let found = self.levels.unwrap_or_default();
-            return Err(PyramidError::setting("levels", "20 or fewer", found));
+        if let Some(levels) = self.levels.filter(|levels| *levels > MAX_LEVELS) {
+            return Err(PyramidError::setting("levels", "20 or fewer", levels));
         }
         Ok(())
     }

@@ -120,7 +120,7 @@ impl LevelReport {
     /// Of the kinds that a level has: one, as a rule.
     pub(crate) fn from_kinds(level: u32, mut kinds: Vec<(Kind, Self)>) -> Self {
         if kinds.len() < 2 {
-            return kinds.pop().map(|(_, report)| report).unwrap_or_default();
+            return kinds.pop().map(|(_, report)| report).unwrap_or_default(); // there is one
         }
         let sum =
             |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();

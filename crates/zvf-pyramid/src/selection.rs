@@ -54,8 +54,10 @@ impl Objects {
             Strategy::Coverage => choose::choose_by_coverage(&measured().await?, k, bin),
             Strategy::Thinning => choose::choose_one_per_bin(&measured().await?, bin),
             Strategy::Groups => {
-                let groups = groups::read_groups(levels).await?.into_iter();
-                let groups: Vec<_> = groups.map(|(_, members)| ids_of(members)).collect();
+                let groups = groups::read_groups(levels).await?;
+                let kept = [self.kept_ids()];
+                let groups: Vec<_> =
+                    groups.iter().map(|(_, members)| ids_of(members, &kept)).collect();
                 choose::choose_by_group(self.kept_ids(), &groups, step.sparsity, seed)
             }
         };

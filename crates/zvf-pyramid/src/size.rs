@@ -24,5 +24,8 @@ impl Size {
 /// How many bytes lie below `path`: those of a level, or of a kind beside its own.
 pub(crate) async fn count_stored_bytes(store: &Store, path: &str) -> Result<u64, PyramidError> {
     let objects = store.nodes().objects(path).await?;
-    Ok(objects.iter().map(|(_, bytes)| *bytes).sum())
+    let sum = objects.iter().try_fold(0_u64, |sum, (_, bytes)| sum.checked_add(*bytes));
+    sum.ok_or_else(|| {
+        PyramidError::unsupported("bytes of what is stored", "fewer than 2^64", "more")
+    })
 }

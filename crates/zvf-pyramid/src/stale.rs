@@ -128,7 +128,8 @@ impl Part {
     }
 }
 
-/// The chunks that a box meets; none where it is no box of as many axes.
+/// Returns the chunks that a box meets; `None` where it is no box of as many axes. One that goes on behind all chunks that
+/// have numbers of 64 bits ends with the last of them.
 fn chunks_of(low: &[f64], high: &[f64], sizes: &[f64]) -> Option<[Vec<i64>; 2]> {
     let fits = low.len() == sizes.len() && high.len() == sizes.len();
     if !fits || low.iter().chain(high).any(|x| !x.is_finite()) {

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::Reader;
 
@@ -84,13 +84,10 @@ impl Shares {
         }
     }
 
-    pub(super) fn at(&self, level: usize) -> Option<Share<'_>> {
+    pub(super) fn at(&self, level: u32) -> Option<Share<'_>> {
         match self {
-            Self::Objects(objects) => objects.get(level).map(Share::Objects),
-            Self::Points(sampling) => Some(Share::Points(PointSample {
-                sampling,
-                level: saturating_u32_from_usize(level),
-            })),
+            Self::Objects(objects) => objects.get(usize_from_u32(level)).map(Share::Objects),
+            Self::Points(sampling) => Some(Share::Points(PointSample { sampling, level })),
         }
     }
 }
@@ -120,7 +117,7 @@ impl PointSampling {
         let options = ladder.options();
         let (seed, keep) = (options.seed, options.share(Method::Subset));
         loop {
-            let levels = saturating_u32_from_usize(steps.len().saturating_sub(1));
+            let levels = index_u32(steps.len() - 1); // the first step is that of level 0
             let sampling = Self { seed, keep, levels };
             if levels == 0 || sampling.reaches_all_levels(ladder.vertices()) {
                 return sampling;
@@ -144,7 +141,7 @@ impl PointSampling {
     /// The coarsest level that shows a point.
     fn level_of(&self, number: u64) -> u32 {
         let shown = |level: &u32| points::is_in_subset(number, self.keep, self.seed, *level);
-        saturating_u32_from_usize((1..=self.levels).take_while(shown).count())
+        (1..=self.levels).take_while(shown).last().unwrap_or(0) // level 0 shows all
     }
 }
 

@@ -1,6 +1,6 @@
 //! Chains and skeletons: so many objects at a time, since a chain or a tree lies in one object.
 
-use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_usize, to_u64};
+use zvf_format::num::round_half_up_u64;
 use zvf_model::LevelReader;
 use zvf_query::{Order, Query, Reader};
 
@@ -31,6 +31,7 @@ impl KindBuild<'_> {
         let kept_ids = objects.kept_ids();
         let at_once = self.chains_at_once(kept_ids.len());
         let mut found = LargestError::default();
+        // The product is only compared.
         if kept_ids.len() > at_once.saturating_mul(REGROUPED_BATCHES)
             && let Some(mut chains) = self.regroup(reader, below, objects).await?
         {
@@ -107,9 +108,8 @@ impl KindBuild<'_> {
 
     /// How many objects fit in memory together, by their mean size.
     fn objects_at_once(&self, objects: usize) -> usize {
-        let rows = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
-        let mean = f64_from_u64(self.step.below) / f64_from_u64(to_u64(objects.max(1)));
-        saturating_usize(round_half_up_u64(f64_from_u64(rows) / mean.max(1.0))).max(1)
+        let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
+        blocks::objects_at_once(room, self.step.below, objects)
     }
 }
 

@@ -47,22 +47,22 @@ impl KindBuild<'_> {
         };
         let kind = self.ladder.kind;
         let room = blocks::vertices_in(self.ladder.options().working_bytes(), kind);
-        let (mut groups, mut taken): (Groups, _) = (Vec::new(), 0);
+        let (mut groups, mut taken): (Groups, u64) = (Vec::new(), 0);
         for id in objects.kept_ids() {
             // One without vertices has no size.
-            let size = sizes.get(id).map_or(0, |size| *size);
+            let size = sizes.get(id).copied().unwrap_or(0);
             // A tree is made as a whole, however large it is.
             if size > room && kind != Kind::Skeleton {
                 return refuse("an object has more vertices than fit in memory");
             }
-            match groups.last_mut().filter(|_| taken + size <= room) {
+            taken = size.saturating_add(taken); // compared with the room
+            match groups.last_mut().filter(|_| taken <= room) {
                 Some(group) => group.push(*id),
                 None => {
                     groups.push(vec![*id]);
-                    taken = 0;
+                    taken = size;
                 }
             }
-            taken += size;
         }
         Ok(Ok(groups))
     }

@@ -35,7 +35,7 @@ use crate::batches::{join_chains, order_fields, select_kept, select_rows};
 use crate::carry::{Objects, find_unbroken_ids, present_ids};
 use crate::columns::Points;
 use crate::links::LineageWriter;
-use crate::rows::row_number;
+use crate::rows::{check_rows, row_number};
 use crate::shape::Coarsened;
 use crate::shape::largest_error::{ErrorLocation, LargestError};
 use crate::shape::lattice::Lattice;
@@ -133,6 +133,7 @@ impl KindBuild<'_> {
         let Some(level) = level.of_kind(kind).await? else {
             return refuse("the level lacks the kind");
         };
+        // Without one, the level was made in another way.
         let recipe = level.node().meta().extras.get(RECIPE).cloned().unwrap_or_default();
         if !self.is_same_recipe(&recipe) || level.chunk_shape().sizes() != self.step.chunk {
             return refuse("the level was made in another way");
@@ -180,8 +181,9 @@ impl KindBuild<'_> {
         let mut found = LargestError::default();
         let query = self.complete_query(Query::all(), objects).order(Order::Storage);
         for chunk in &dirty {
-            let low: Vec<i64> = chunk.iter().map(|at| at * scale).collect();
-            let high = low.iter().map(|at| at + scale - 1).collect();
+            // Chunks that have no numbers of 64 bits are not there.
+            let low: Vec<i64> = chunk.iter().map(|at| at.saturating_mul(scale)).collect();
+            let high = low.iter().map(|at| at.saturating_add(scale - 1)).collect();
             let region = blocks::chunks_between(&[low, high], shape.sizes())?;
             let query = query.clone().in_region(region).mode(Mode::Cells);
             let mut batches = reader.stream(query);
@@ -235,6 +237,11 @@ impl KindBuild<'_> {
             let Some(rest) = rows.checked_sub(count?) else { return Ok(None) };
             rows = rest;
         }
+        // The rows that a damaged document states may not fit beside those that are made.
+        let all = rows.checked_add(self.step.below);
+        if all.is_none_or(|all| i64::try_from(all).is_err()) {
+            return Ok(None);
+        }
         Ok(Some(RetainedChunks { chunks: to_u64(stay.len()), rows }))
     }
 
@@ -251,6 +258,7 @@ impl KindBuild<'_> {
         let shape = previous_kind.level.chunk_shape();
         while let Some(batch) = batches.next().await {
             let batch = batch?;
+            check_rows(batch.len())?;
             let points = Points::from_column(batch.positions());
             let mut rows = Vec::new();
             for row in 0..batch.len() {

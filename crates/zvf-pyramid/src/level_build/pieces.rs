@@ -75,7 +75,7 @@ impl KindBuild<'_> {
         let query = Query::all().in_region(blocks.region(number)?).with_places();
         let batch = reader.run(&self.complete_query(query, objects)).await?.batch;
         let (batch, places) = split_off_places(select_kept(&batch, objects)?)?;
-        let owners = blocks.owners(&places);
+        let owners = blocks.owners(&places)?;
         let fixed = blocks::find_fixed(&batch, &owners, number);
         let made = self.coarsen_batch(batch, &fixed, directed).await?;
         Ok(Block { number, made, places, owners, fixed })

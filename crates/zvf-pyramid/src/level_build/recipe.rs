@@ -39,6 +39,7 @@ impl KindBuild<'_> {
     /// Whether a level with this recipe is made as this one will be.
     pub(super) fn is_same_recipe(&self, recipe: &Json) -> bool {
         let plain = |recipe: &Json| {
+            // What is no object says nothing.
             let mut recipe = recipe.as_object().cloned().unwrap_or_default();
             for found in ["geometric_error", FARTHEST, UNIT] {
                 recipe.remove(found);

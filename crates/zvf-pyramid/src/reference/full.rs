@@ -65,7 +65,7 @@ impl FullContent {
             kind: reader.kinds().first().copied().unwrap_or(Kind::PointCloud),
             columns,
             elements: SourceElements::read(store, &reader, level).await?,
-            groups: groups::read_groups(of_store).await?,
+            groups: groups::read_level_groups(&reader).await?.unwrap_or_default(),
             group_fields: groups::fields(of_store).await?,
         })
     }
@@ -125,6 +125,7 @@ impl FullContent {
         level: &ReferenceLevel,
     ) -> Result<(), PyramidError> {
         let mut table = GroupTable::default();
+        // Without an index all is one object.
         let ids = level.ids.as_deref().unwrap_or_default();
         let gone = (0..).zip(ids).filter(|(row, _)| level.object(*row).is_empty());
         let gone: HashSet<i64> = gone.map(|(_, id)| *id).collect();

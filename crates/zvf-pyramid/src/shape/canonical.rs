@@ -4,7 +4,7 @@
 //! written in: that of the chunks they lie in. So siblings are ordered here by what they and all below them are.
 //! Where two are alike, either order gives the same bytes.
 
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Elements};
 
 use super::Coarsened;
@@ -22,8 +22,7 @@ pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened, PyramidErr
         .filter_map(|row| tree.edges.get(usize_from_u32(*row)).copied())
         .filter(|edge| *edge != NONE)
         .collect();
-    let all = made.batch.elements().map_or(0, Elements::len);
-    if order.len() != made.batch.len() || edges.len() != all {
+    if order.len() != made.batch.len() || to_u64(edges.len()) != made.elements() {
         return Ok(made);
     }
     let Coarsened { batch, vertex_map, error, at } = made;
@@ -67,6 +66,10 @@ impl Tree {
         let mut children = vec![Vec::new(); batch.len()];
         let pairs = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
         for (edge, [child, parent]) in (0_u32..).zip(pairs) {
+            // A second parent makes it no tree, and many would make the walk endless.
+            if edges.get(*child) != Some(&NONE) {
+                continue;
+            }
             if let (Some(to), Some(siblings)) = (edges.get_mut(*child), children.get_mut(*parent)) {
                 *to = edge;
                 siblings.push(row_number(*child));
@@ -102,7 +105,7 @@ impl Tree {
                         *rank = next;
                     }
                 }
-                next = next.saturating_add(1); // one a vertex at most, of which there are fewer
+                next += 1; // one a vertex at most, of which there are fewer
             }
         }
         ranks
@@ -115,7 +118,7 @@ impl Tree {
         for row in self.depth_first(&[]).into_iter().rev() {
             let below =
                 self.children(row).iter().filter_map(|child| heights.get(usize_from_u32(*child)));
-            let height = below.max().map_or(0, |height| height + 1);
+            let height = below.max().map_or(0, |height| height + 1); // a tip has nothing below
             if let Some(to) = heights.get_mut(usize_from_u32(row)) {
                 *to = height;
             }

@@ -55,7 +55,7 @@ pub(crate) fn simplify_chains(
                 heads.push(head);
             }
             if let Some(to) = vertex_map.get_mut(row) {
-                *to = row_number(heads.len()).saturating_sub(1);
+                *to = row_number(heads.len() - 1); // the first of a chain always stays
             }
         }
         offsets.push(heads.len());
@@ -117,7 +117,7 @@ pub(super) fn douglas_peucker(
 /// Each row whose place is a multiple of `stride`, and the last.
 fn keep_every_nth(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) {
     let last = rows.len().saturating_sub(1);
-    let stride = saturating_usize(stride.max(1));
+    let stride = saturating_usize(stride.max(1)); // beyond the chain, only its ends stay
     let stays = |i: &usize| i.is_multiple_of(stride) || *i == last;
     let stay: Vec<usize> = (0..rows.len()).filter(stays).collect();
     let row = |i: usize| rows.get(i).copied().unwrap_or(NONE);

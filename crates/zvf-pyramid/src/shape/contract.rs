@@ -29,12 +29,12 @@ pub(crate) fn contract_cells(
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let owner = |row: usize| -> Option<ObjectId> { batch.vertex_objects()?.get(row).copied()? };
-    let home = |row: usize| (owner(row), cell_of(point(&at, axes, row_number(row)), cell));
+    let home = |row: usize| Some((owner(row), cell_of(point(&at, axes, row_number(row)), cell)?));
     let mut joined = UnionFind::new(batch.len());
     let elements = batch.elements();
     for [a, b] in elements.iter().flat_map(|elements| sides(elements)) {
         let fixed = [a, b].iter().any(|row| fixed.get(*row) == Some(&true));
-        if !fixed && home(a) == home(b) {
+        if !fixed && home(a).is_some_and(|home_of_a| home(b) == Some(home_of_a)) {
             joined.union(a, b);
         }
     }
@@ -101,6 +101,7 @@ pub(crate) fn map_elements(
 fn canonical(ends: &[u32], ordered: bool) -> Vec<u32> {
     let mut ends = ends.to_vec();
     if ends.len() > 2 {
+        // There are ends.
         let lowest = ends.iter().enumerate().min_by_key(|(_, end)| **end).map_or(0, |(i, _)| i);
         ends.rotate_left(lowest);
     } else if !ordered {

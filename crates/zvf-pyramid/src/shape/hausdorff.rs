@@ -111,7 +111,7 @@ impl BoundSearch<'_> {
         self.surface.triangles_near(&bounds(face.corners()), limit.sqrt(), near);
         let crowd = near.len();
         if piece.crowd == usize::MAX {
-            self.room += to_u64(crowd).saturating_mul(PAIRS_PER_TRIANGLE);
+            self.room += to_u64(crowd) * PAIRS_PER_TRIANGLE;
         }
         // Where halves have as many around them, halving leads nowhere.
         if crowd > MAX_NEAR_TRIANGLES && crowd < piece.crowd.saturating_sub(piece.crowd / 4) {

@@ -12,7 +12,7 @@ use super::quadric::{Quadric, cross, dot, subtract, unit};
 use super::queue::Queue;
 use super::triangle::midpoint;
 use crate::offload::Stop;
-use crate::rows::NONE;
+use crate::rows::{NONE, row_number};
 
 /// What is known around an edge: memory that is used again.
 #[derive(Default)]
@@ -147,14 +147,7 @@ impl Mesh {
 
     /// The vertex that each one became.
     pub(super) fn heads(&self) -> Vec<u32> {
-        let mut heads = self.into.clone();
-        for row in 0..heads.len() {
-            let head = (0_u32..).nth(row).map_or(NONE, |row| self.head(row));
-            if let Some(to) = heads.get_mut(row) {
-                *to = head;
-            }
-        }
-        heads
+        (0..row_number(self.into.len())).map(|row| self.head(row)).collect()
     }
 
     /// A face around a vertex that is there.
@@ -196,8 +189,7 @@ impl Mesh {
 
     /// Where the edge would collapse to, and at what cost.
     fn cheapest_position(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
-        let quadric =
-            |vertex| self.quadrics.get(usize_from_u32(vertex)).copied().unwrap_or_default();
+        let quadric = |vertex| self.quadrics[usize_from_u32(vertex)];
         let both = quadric(a).add(&quadric(b));
         let (from, to) = (self.point(a), self.point(b));
         let held = |vertex| Self::is(&self.fixed, vertex);
@@ -231,7 +223,7 @@ impl Mesh {
         if self.owners.get(usize_from_u32(a)) != self.owners.get(usize_from_u32(b)) {
             return;
         }
-        let stamp = |vertex| self.stamps.get(usize_from_u32(vertex)).copied().unwrap_or(0);
+        let stamp = |vertex| self.stamps[usize_from_u32(vertex)];
         if let Some((cost, _)) = self.cheapest_position(a, b) {
             self.queue.push((cost.to_bits(), a, b, stamp(a), stamp(b)));
         }
@@ -245,7 +237,7 @@ impl Mesh {
             let Some((_, a, b, ..)) = self.queue.pop(&self.stamps) else { break };
             let Some((_, at)) = self.cheapest_position(a, b) else { continue };
             if self.may_collapse(a, b, at, &mut scratch) {
-                left = left.saturating_sub(self.collapse(a, b, at, &mut scratch));
+                left -= self.collapse(a, b, at, &mut scratch);
             }
         }
         // Only collapsing needs these.
@@ -331,10 +323,9 @@ impl Mesh {
             }
         }
         self.join(a, ring_a, ring_b);
-        let quadric_b = self.quadrics.get(usize_from_u32(b)).copied().unwrap_or_default();
-        if let Some(quadric) = self.quadrics.get_mut(usize_from_u32(a)) {
-            *quadric = quadric.add(&quadric_b);
-        }
+        let quadric_b = self.quadrics[usize_from_u32(b)];
+        let quadric = &mut self.quadrics[usize_from_u32(a)];
+        *quadric = quadric.add(&quadric_b);
         if let Some(to) = self.at.get_mut(usize_from_u32(a)) {
             *to = at;
         }

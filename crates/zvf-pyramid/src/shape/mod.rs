@@ -34,6 +34,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Elements, Field, ObjectId};
 
 use crate::PyramidError;
+use crate::batches::count_elements;
 use crate::clusters::{Clusters, weights};
 use crate::columns::counts;
 use crate::rows::row_number;
@@ -62,7 +63,7 @@ impl Coarsened {
 
     /// How many edges or faces there are.
     pub(crate) fn elements(&self) -> u64 {
-        self.batch.elements().map_or(0, |elements| zvf_format::num::to_u64(elements.len()))
+        count_elements(&self.batch)
     }
 }
 
@@ -103,7 +104,7 @@ impl Rules {
             )?);
         }
         if merged || weights.is_some() {
-            let column = counts(&clusters.weights(weights.as_deref()))?;
+            let column = counts(&clusters.weights(weights.as_deref())?)?;
             fields.push(Field::new(self.weight.as_str(), column));
         }
         Ok(fields)

@@ -1,10 +1,10 @@
 //! Triangles that share corners, and which of them lie side by side.
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::usize_from_u32;
 
 use super::quadric::{cross, subtract};
 use super::triangle::Triangle;
-use crate::rows::NONE;
+use crate::rows::{NONE, row_number};
 
 /// The sides of triangles by their lower ends.
 #[derive(Debug)]
@@ -110,8 +110,7 @@ impl<'a> Net<'a> {
     /// The corners of all triangles.
     pub(super) fn triangles(&self) -> impl Iterator<Item = Triangle> {
         let nowhere = [[f64::NAN; 3]; 3];
-        (0..saturating_u32_from_usize(self.len()))
-            .map(move |face| self.triangle(face).unwrap_or(nowhere))
+        (0..row_number(self.len())).map(move |face| self.triangle(face).unwrap_or(nowhere))
     }
 
     /// Returns the triangle across each side; [`NONE`] where there is none, or more than one.

@@ -27,7 +27,7 @@ pub(crate) fn coarsen_each(
     batch: &Batch,
     coarsen: impl Fn(Batch) -> Result<Coarsened, PyramidError> + Sync,
 ) -> Result<Vec<CoarseObject>, PyramidError> {
-    let owners = batch.vertex_objects().unwrap_or_default();
+    let owners = batch.vertex_objects().unwrap_or_default(); // without owners, all are of no object
     let objects = rows_by_object(owners.iter().copied());
     let mut number = vec![NONE; batch.len()];
     for (at, row) in objects.iter().flat_map(|(_, rows)| (0_u32..).zip(rows)) {
@@ -74,9 +74,9 @@ fn part_of(
     let width = elements.width();
     let ends = object_elements.iter().flat_map(|element| {
         let start = usize_from_u32(*element) * width;
-        elements.rows().get(start..start + width).unwrap_or_default()
+        &elements.rows()[start..start + width]
     });
-    let new = |row: &usize| number.get(*row).copied().map_or(usize::MAX, usize_from_u32);
+    let new = |row: &usize| usize_from_u32(number[*row]);
     let mut between = Elements::new(width, ends.map(new).collect())?;
     for field in elements.fields() {
         between = between.with_field(field.with_column(gather(&field.column, object_elements)))?;

@@ -7,9 +7,7 @@ use std::hash::Hash;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use zvf_format::num::{
-    f64_from_u64, saturating_floor_i64, saturating_usize, to_u64, usize_from_u32,
-};
+use zvf_format::num::{f64_from_u64, floor_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, ObjectId};
 
 use super::largest_error::LargestError;
@@ -75,8 +73,9 @@ fn number_clusters(
             }
             None if lattice.cells()
                 <= to_u64(runs.iter().map(Range::len).sum::<usize>())
-                    .saturating_mul(MAX_TABLE_CELLS_PER_POINT) =>
+                    * MAX_TABLE_CELLS_PER_POINT =>
             {
+                // So few cells that they fit.
                 number_by_table(cells, saturating_usize(lattice.cells()))
             }
             None => number_by_first_use(cells),
@@ -87,7 +86,7 @@ fn number_clusters(
     for ((_, runs), (numbers, count)) in units.into_iter().zip(unit_numbers) {
         let mut numbers = numbers.into_iter();
         for rows in runs {
-            let to = cluster_of_row.get_mut(rows).unwrap_or_default();
+            let to = &mut cluster_of_row[rows];
             to.iter_mut().zip(&mut numbers).for_each(|(to, n)| *to = first + n);
         }
         first += count;
@@ -98,7 +97,7 @@ fn number_clusters(
 /// Rows that follow each other in one unit, of a block of rows.
 fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit, Range<usize>)> {
     let mut found: Vec<(Unit, Range<usize>)> = Vec::new();
-    for (row, position) in (number.saturating_mul(BLOCK_ROWS)..).zip(at.chunks_exact(axes)) {
+    for (row, position) in (number * BLOCK_ROWS..).zip(at.chunks_exact(axes)) {
         let (unit, end) = (lattice.unit(position), row + 1);
         match found.last_mut() {
             Some((last, rows)) if *last == unit => rows.end = end,
@@ -119,7 +118,7 @@ fn number_by_first_use<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>
 fn number_by_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, u32) {
     let (mut table, mut next) = (vec![NONE; count], 0_u32);
     let mut number = |key: u64| {
-        let Some(entry) = table.get_mut(saturating_usize(key)) else { return NONE };
+        let entry = &mut table[saturating_usize(key)];
         if *entry == NONE {
             *entry = next;
             next += 1;
@@ -130,11 +129,14 @@ fn number_by_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, 
     (key_numbers, next)
 }
 
-/// The cell of size `cell` that a position lies in; zeros behind the last axis.
-pub(super) fn cell_of(position: &[f64], cell: f64) -> [i64; 8] {
+/// Returns the cell of size `cell` that a position lies in, zeros behind the last axis; `None` where the cell has no number
+/// of 64 bits.
+pub(super) fn cell_of(position: &[f64], cell: f64) -> Option<[i64; 8]> {
     let mut key = [0; 8];
-    key.iter_mut().zip(position).for_each(|(to, x)| *to = saturating_floor_i64(x / cell));
-    key
+    for (to, x) in key.iter_mut().zip(position) {
+        *to = floor_i64(x / cell)?;
+    }
+    Some(key)
 }
 
 /// The rows of a batch that stay, of those that `is_kept` names; the first one has the running number `first`.

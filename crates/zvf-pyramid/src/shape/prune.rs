@@ -59,7 +59,7 @@ impl<'a> Tree<'a> {
     }
 
     fn children(&self, row: u32) -> u32 {
-        self.children.get(usize_from_u32(row)).copied().unwrap_or(0)
+        self.children[usize_from_u32(row)]
     }
 
     /// The branch that ends at `tip`, from there up to below its fork, and how long it is with the step
@@ -87,7 +87,7 @@ impl<'a> Tree<'a> {
         }
         let fork = rows.last().and_then(|row| self.parents.get(usize_from_u32(*row)));
         if let Some(count) = fork.and_then(|fork| self.children.get_mut(usize_from_u32(*fork))) {
-            *count = count.saturating_sub(1);
+            *count -= 1; // a fork has two or more
         }
     }
 }

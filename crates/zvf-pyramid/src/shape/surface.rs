@@ -1,10 +1,7 @@
 //! A surface whose triangles are found by where they lie, with a grid.
 
 use rayon::prelude::*;
-use zvf_format::num::{
-    f64_from_u64, saturating_floor_i64, saturating_u32_from_usize, saturating_usize, to_u64,
-    usize_from_u32,
-};
+use zvf_format::num::{f64_from_u64, saturating_floor_i64, saturating_u32, to_u64, usize_from_u32};
 
 use super::net::Net;
 use super::triangle::{Face, MeasuredTriangle, Triangle, bounds, midpoint};
@@ -108,10 +105,9 @@ impl<'a> Surface<'a> {
     fn number(&self, [x, y, z]: [i64; 3]) -> u32 {
         let mixed =
             x.wrapping_mul(73_856_093) ^ y.wrapping_mul(19_349_663) ^ z.wrapping_mul(83_492_791);
-        let numbers = to_u64(self.starts.len().saturating_sub(2)).max(1);
-        saturating_u32_from_usize(saturating_usize(
-            mixed.unsigned_abs().rotate_right(7) & numbers.saturating_sub(1),
-        ))
+        // The numbers are a power of two, and two more starts than that.
+        let last = to_u64(self.starts.len() - 3);
+        saturating_u32(mixed.unsigned_abs().rotate_right(7) & last) // fits, as triangles do
     }
 
     /// The triangles of a cell, and some others.
@@ -226,6 +222,7 @@ impl<'a> Surface<'a> {
 
 /// How many cells there are.
 fn count([low, high]: &[[i64; 3]; 2]) -> u64 {
+    // Only compared.
     let sides = low.iter().zip(high).map(|(low, high)| high.abs_diff(*low).saturating_add(1));
     sides.fold(1, u64::saturating_mul)
 }
