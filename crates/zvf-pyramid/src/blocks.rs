@@ -42,7 +42,7 @@ impl Blocks {
         Self::build_in_units(level, max_rows, &vec![1; level.chunk_shape().sizes().len()]).await
     }
 
-    /// The same where so many chunks on each axis stay together.
+    /// Builds the same where so many chunks on each axis stay together.
     pub(crate) async fn build_in_units(
         level: &LevelReader,
         max_rows: u64,
@@ -97,12 +97,12 @@ impl Blocks {
         self.boxes.len()
     }
 
-    /// What lies in block `number`, and a little more, as chunks are computed from rounded numbers.
+    /// Returns what lies in block `number`, and a little more, as chunks are computed from rounded numbers.
     pub(crate) fn region(&self, number: usize) -> Result<Region, PyramidError> {
         self.region_with_margin(number, STRAY_TOLERANCE_CHUNKS)
     }
 
-    /// A region that meets the chunks of block `number` and no others.
+    /// Returns a region that meets the chunks of block `number` and no others.
     pub(crate) fn chunks(&self, number: usize) -> Result<Region, PyramidError> {
         self.region_with_margin(number, -STRAY_TOLERANCE_CHUNKS)
     }
@@ -125,7 +125,7 @@ impl Blocks {
     }
 }
 
-/// A region that meets the chunks of these sizes from the first to the last corner and no others.
+/// Returns a region that meets the chunks of these sizes from the first to the last corner and no others.
 pub(crate) fn chunks_between(
     corners: &[Vec<i64>; 2],
     sizes: &[f64],
@@ -133,7 +133,7 @@ pub(crate) fn chunks_between(
     region(corners, sizes, -STRAY_TOLERANCE_CHUNKS)
 }
 
-/// The box of chunks, so much wider on each side, in chunks.
+/// Returns the box of chunks, so much wider on each side, in chunks.
 fn region([low, high]: &[Vec<i64>; 2], sizes: &[f64], by: f64) -> Result<Region, PyramidError> {
     let end = |at: &i64, size: &f64, more: f64| (f64_from_i64(*at) + more) * size;
     let low: Vec<f64> = low.iter().zip(sizes).map(|(at, s)| end(at, s, -by)).collect();
@@ -155,7 +155,7 @@ fn corners(keys: &[ChunkKey], chunks: &[usize]) -> Option<[Vec<i64>; 2]> {
     Some(corners)
 }
 
-/// The longest side, and by how many units it is longer than one.
+/// Returns the longest side, and by how many units it is longer than one.
 fn longest([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
     // A side that does not fit is the longest all the same.
     let sides =
@@ -167,7 +167,7 @@ fn longest([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
     sides.max_by_key(|(axis, side)| (*side, std::cmp::Reverse(*axis))).unwrap_or_default()
 }
 
-/// Where to cut so that about half of the rows lie before: between two coordinates.
+/// Returns where to cut so that about half of the rows lie before: between two coordinates.
 fn median_cut(
     chunks: &[usize],
     rows: &[u64],
@@ -187,7 +187,7 @@ fn median_cut(
     best.max(1)
 }
 
-/// Whether each vertex of a batch stays what it is: those of other blocks, and those that something joins
+/// Returns whether each vertex of a batch stays what it is: those of other blocks, and those that something joins
 /// to them.
 pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
     let is_owned =
@@ -349,7 +349,7 @@ fn push(
     Ok(lineage.kind_writer()?.push_elements(&vertices, &fields)?)
 }
 
-/// How many vertices of a kind fit in so many bytes of memory while a level is made of them.
+/// Returns how many vertices of a kind fit in so many bytes of memory while a level is made of them.
 pub(crate) fn vertices_in(memory: u64, kind: Kind) -> u64 {
     // With their edges or faces; of meshes two blocks at once, and what these are measured by.
     let bytes = match (kind, kind.has_links()) {

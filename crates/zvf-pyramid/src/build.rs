@@ -201,7 +201,7 @@ async fn replace(
     levels::publish(build, made).await
 }
 
-/// Whether the store has level 0 and no links of it to others, so that levels are only added to it.
+/// Returns whether the store has level 0 and no links of it to others, so that levels are only added to it.
 async fn has_only_level_0(store: &Store, options: &BuildOptions) -> Result<bool, PyramidError> {
     // Without a lock it is no folder of this machine. Whoever put level 0 elsewhere gets a store in one place.
     let in_place = options.lock.as_ref().is_some_and(|lock| {

@@ -89,12 +89,12 @@ impl Checkpoint {
         Self { folder: folder.to_owned(), kept_levels, _lock: None }
     }
 
-    /// Whether a level is there and its files match its record.
+    /// Returns whether a level is there and its files match its record.
     pub(crate) fn is_sound(&self, level: u32) -> std::io::Result<bool> {
         Ok(matches!(self.read_saved(level)?, Saved::Sound(_)))
     }
 
-    /// Whether every file of a level but its documents is in the store in the folder `store`.
+    /// Returns whether every file of a level but its documents is in the store in the folder `store`.
     pub(crate) fn is_in(&self, level: u32, store: &Path) -> std::io::Result<bool> {
         let files = self.hash_files(level)?;
         let mut cells = files.iter().filter(|(name, _)| {

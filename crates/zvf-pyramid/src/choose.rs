@@ -22,7 +22,7 @@ pub(crate) struct Candidate {
     pub(crate) at: Vec<f64>,
 }
 
-/// How many of `n` are kept.
+/// Returns how many of `n` are kept.
 pub(crate) fn count_kept(n: usize, sparsity: f64) -> usize {
     // At most `n`, whatever rounding says.
     saturating_usize(round_half_up_u64(f64_from_u64(to_u64(n)) / sparsity))
@@ -30,12 +30,12 @@ pub(crate) fn count_kept(n: usize, sparsity: f64) -> usize {
         .min(n)
 }
 
-/// Any `k` of them.
+/// Returns any `k` of them.
 pub(crate) fn choose_random(ids: &[i64], k: usize, seed: u64) -> Vec<i64> {
     Random::new(seed.into()).choose(ids.len(), k).into_iter().map(|at| ids[at]).collect()
 }
 
-/// The `k` with the largest measure; the lower id where those are the same.
+/// Returns the `k` with the largest measure; the lower id where those are the same.
 pub(crate) fn choose_largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
     let mut order: Vec<&Candidate> = candidates.iter().collect();
     let number = |x: f64| if x.is_nan() { f64::NEG_INFINITY } else { x };
@@ -45,7 +45,7 @@ pub(crate) fn choose_largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
     sort_ids(order.into_iter().take(k).map(|candidate| candidate.id).collect())
 }
 
-/// One for each bin, by the first that is met in it; what is left of `k` in proportion to how many more a
+/// Returns one for each bin, by the first that is met in it; what is left of `k` in proportion to how many more a
 /// bin has, and one more for the fullest.
 pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i64> {
     let bins = group_by_bin(candidates, bin);
@@ -70,13 +70,13 @@ pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]
     sort_ids(chosen.copied().collect())
 }
 
-/// The first of each bin.
+/// Returns the first of each bin.
 pub(crate) fn choose_one_per_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<i64> {
     let bins = group_by_bin(candidates, bin);
     sort_ids(bins.iter().filter_map(|ids| ids.first().copied()).collect())
 }
 
-/// The same share of each group and of those in none, at least one of each.
+/// Returns the same share of each group and of those in none, at least one of each.
 pub(crate) fn choose_by_group(
     ids: &[i64],
     groups: &[Vec<i64>],

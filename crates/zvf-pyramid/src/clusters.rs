@@ -26,8 +26,8 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    /// The clusters that `cluster_of_row` names for each row, of which there are `count`. Rows of [`NONE`] are in none;
-    /// every cluster has at least one.
+    /// Returns the clusters that `cluster_of_row` names for each row, of which there are `count`. Rows of [`NONE`] are in
+    /// none; every cluster has at least one.
     pub(crate) fn new(cluster_of_row: &[u32], count: usize) -> Self {
         let mut offsets = vec![0_usize; count + 1];
         for cluster in cluster_of_row.iter().filter(|cluster| **cluster != NONE) {
@@ -53,17 +53,17 @@ impl Clusters {
         Self { offsets, members, heads }
     }
 
-    /// The same clusters with these vertices as their heads.
+    /// Returns the same clusters with these vertices as their heads.
     pub(crate) fn with_heads(self, heads: Vec<u32>) -> Self {
         Self { heads, ..self }
     }
 
-    /// The head of each.
+    /// Returns the head of each.
     pub(crate) fn heads(&self) -> &[u32] {
         &self.heads
     }
 
-    /// The rows of each.
+    /// Returns the rows of each.
     fn par_members(&self) -> impl IndexedParallelIterator<Item = &[u32]> {
         self.offsets.par_windows(2).map(|span| match span {
             [start, end] => self.members.get(*start..*end).unwrap_or(&[]),
@@ -71,7 +71,7 @@ impl Clusters {
         })
     }
 
-    /// For each cluster what its vertices stand for: so many vertices of level 0.
+    /// Returns for each cluster what its vertices stand for: so many vertices of level 0.
     pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Result<Vec<u64>, PyramidError> {
         let weight = |rows: &[u32]| {
             let mut row_weights =
@@ -85,7 +85,7 @@ impl Clusters {
         self.par_members().map(weight).collect()
     }
 
-    /// The mean position of each, `axes` numbers for one.
+    /// Returns the mean position of each, `axes` numbers for one.
     pub(crate) fn centers(&self, at: &[f64], axes: usize, weights: Option<&[u64]>) -> Vec<f64> {
         let mut centers = vec![0.0; self.heads.len() * axes];
         let clusters = centers.par_chunks_exact_mut(axes.max(1)).zip(self.par_members());
@@ -105,7 +105,7 @@ impl Clusters {
         centers
     }
 
-    /// How far the farthest vertex lies from the one that stands for it, and which one that is.
+    /// Returns how far the farthest vertex lies from the one that stands for it, and which one that is.
     pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> LargestError {
         let errors =
             self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
@@ -121,7 +121,7 @@ impl Clusters {
         LargestError { error, at: (error > 0.0).then(|| ErrorLocation::Vertex(at.to_vec())) }
     }
 
-    /// An attribute of the vertices as one of the clusters; `None` when it is dropped.
+    /// Returns an attribute of the vertices as one of the clusters; `None` when it is dropped.
     pub(crate) fn field(
         &self,
         field: &Field,
@@ -147,7 +147,7 @@ impl Clusters {
         Ok(Some(field.with_column(column)))
     }
 
-    /// The row that is there most often, of each cluster; the first of those that are there as often.
+    /// Returns the row that is there most often, of each cluster; the first of those that are there as often.
     fn modes(&self, column: &Column) -> Column {
         let rows: Vec<u32> = self.par_members().map(|rows| find_mode(column, rows)).collect();
         gather(column, &rows)
@@ -207,7 +207,7 @@ impl Clusters {
         Ok(Column::new(target, column.width(), bytes.into())?)
     }
 
-    /// Sums and extremes of whole numbers, exactly; a sum that does not fit in 64 bits is refused.
+    /// Computes sums and extremes of whole numbers, exactly; a sum that does not fit in 64 bits is refused.
     fn aggregate_integers(&self, field: &Field, rule: Aggregation) -> Result<Column, PyramidError> {
         let column = &field.column;
         let dtype = column.dtype();
@@ -251,7 +251,7 @@ impl Clusters {
     }
 }
 
-/// The mean of some rows on an axis, which rounding must not put outside of them: a cell of a grid holds the
+/// Returns the mean of some rows on an axis, which rounding must not put outside of them: a cell of a grid holds the
 /// mean of what it holds.
 fn clamp_mean(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f64 {
     let values = rows.iter().filter_map(|row| at.get(usize_from_u32(*row) * axes + axis));
@@ -266,13 +266,13 @@ fn clamp_mean(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize))
     }
 }
 
-/// The larger of two errors; of the same, the one at the lower position.
+/// Returns the larger of two errors; of the same, the one at the lower position.
 fn max_error<'a>(a: (f64, &'a [f64]), b: (f64, &'a [f64])) -> (f64, &'a [f64]) {
     let lower = || b.1.is_empty() || !a.1.is_empty() && compare_points(a.1, b.1).is_le();
     if a.0 > b.0 || a.0 == b.0 && lower() { a } else { b }
 }
 
-/// The first of the rows whose value is there most often.
+/// Returns the first of the rows whose value is there most often.
 fn find_mode(column: &Column, rows: &[u32]) -> u32 {
     let value = |row: &u32| column.row(usize_from_u32(*row));
     let mut counts: Vec<(&[u8], usize, u32)> = Vec::with_capacity(MAX_COMPARED_VALUES);
@@ -295,7 +295,7 @@ fn find_mode(column: &Column, rows: &[u32]) -> u32 {
     mode.1
 }
 
-/// The same where many values differ.
+/// Returns the same where many values differ.
 fn find_mode_by_hash(column: &Column, rows: &[u32]) -> u32 {
     let mut counts: FxHashMap<&[u8], (usize, u32)> = FxHashMap::default();
     for row in rows {
@@ -330,13 +330,13 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
         Self { numbers: FxHashMap::default() }
     }
 
-    /// The number of `key`.
+    /// Returns the number of `key`.
     pub(crate) fn intern(&mut self, key: K) -> u32 {
         let next = row_number(self.numbers.len());
         *self.numbers.entry(key).or_insert(next)
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub(crate) fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -345,7 +345,7 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
 /// Values that are compared one by one.
 const MAX_COMPARED_VALUES: usize = 16;
 
-/// What vertices stand for, by an attribute that says so.
+/// Returns what vertices stand for, by an attribute that says so.
 pub(crate) fn weights(field: Option<&Field>) -> Option<Vec<u64>> {
     let column = &field?.column;
     if let Some(weights) = column.as_slice::<u64>() {

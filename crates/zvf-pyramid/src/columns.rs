@@ -7,7 +7,7 @@ use zvf_model::{Column, ColumnBuilder};
 
 use crate::PyramidError;
 
-/// All values of a column, row by row; NaN for what is no number.
+/// Returns all values of a column, row by row; NaN for what is no number.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f64>() {
         return values.to_vec();
@@ -42,7 +42,7 @@ impl Points {
     }
 }
 
-/// Values as a column of this type: rounded where it has whole numbers.
+/// Returns values as a column of this type: rounded where it has whole numbers.
 pub(crate) fn column(dtype: Dtype, width: u32, values: &[f64]) -> Result<Column, PyramidError> {
     let mut bytes = Vec::with_capacity(values.len() * 8);
     for x in values {
@@ -78,7 +78,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
     }
 }
 
-/// Some rows of a column, in this order.
+/// Returns some rows of a column, in this order.
 pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
     let mut some = ColumnBuilder::like(column);
     some.reserve(rows.len());
@@ -90,7 +90,7 @@ pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
     some.finish()
 }
 
-/// Columns of one type behind each other.
+/// Returns columns of one type behind each other.
 pub(crate) fn join(columns: &[&Column]) -> Option<Column> {
     let [first, others @ ..] = columns else { return None };
     if others.is_empty() {
@@ -103,7 +103,7 @@ pub(crate) fn join(columns: &[&Column]) -> Option<Column> {
     Some(all.finish())
 }
 
-/// Whole numbers as a column of 64 bits without a sign.
+/// Returns whole numbers as a column of 64 bits without a sign.
 pub(crate) fn counts(values: &[u64]) -> Result<Column, PyramidError> {
     let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
     let bytes: Vec<u8> = values.iter().flat_map(|n| n.to_le_bytes()).collect();

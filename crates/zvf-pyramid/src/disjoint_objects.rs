@@ -27,7 +27,7 @@ use crate::row_ids::RowIds;
 /// How many vertices each object has, by its id.
 pub(crate) type Sizes = HashMap<i64, u64>;
 
-/// The sizes of the objects of a level, where they are apart; else why they are not. Only links in chunks that hold
+/// Returns the sizes of the objects of a level, where they are apart; else why they are not. Only links in chunks that hold
 /// one of `changed` are looked at, where that is given.
 pub(crate) async fn measure_objects(
     level: &LevelReader,
@@ -60,7 +60,7 @@ struct Ranges {
 }
 
 impl Ranges {
-    /// Those of a level, without owners; `None` where rows are not in ranges that follow each other.
+    /// Returns those of a level, without owners; `None` where rows are not in ranges that follow each other.
     async fn read(level: &LevelReader) -> Result<Option<Self>, PyramidError> {
         let table = level.chunks().await?;
         let keys: Vec<ChunkKey> = table.iter().collect();
@@ -112,12 +112,12 @@ impl Ranges {
         Ok(true)
     }
 
-    /// Where the ranges of the chunk at a place begin and end.
+    /// Returns where the ranges of the chunk at a place begin and end.
     fn ranges_of_chunk(&self, place: usize) -> Option<(usize, usize)> {
         Some((*self.firsts.get(place)?, *self.firsts.get(place + 1)?))
     }
 
-    /// How many vertices each object has; `None` where some are of none. `ids` are those of the rows of the index.
+    /// Returns how many vertices each object has; `None` where some are of none. `ids` are those of the rows of the index.
     fn count_vertices(&self, ids: &RowIds) -> Option<Sizes> {
         let mut sizes = Sizes::new();
         for (owner, [_, count]) in self.owners.iter().zip(&self.ranges).filter(|(_, [_, n])| *n > 0)
@@ -129,7 +129,7 @@ impl Ranges {
         Some(sizes)
     }
 
-    /// Whether each chunk holds one of these objects.
+    /// Returns whether each chunk holds one of these objects.
     fn find_chunks(&self, objects: &BTreeSet<i64>, ids: &RowIds) -> Vec<bool> {
         let is_one =
             |owner: &u32| ids.get(usize_from_u32(*owner)).is_some_and(|id| objects.contains(&id));
@@ -138,7 +138,7 @@ impl Ranges {
         owners.map(|chunk_owners| chunk_owners.iter().any(is_one)).collect()
     }
 
-    /// Whether a record of a link joins two objects; of those in or between chunks that are `near`.
+    /// Returns whether a record of a link joins two objects; of those in or between chunks that are `near`.
     async fn are_joined(
         &self,
         level: &LevelReader,
@@ -182,7 +182,7 @@ impl Ranges {
         })
     }
 
-    /// The owner of a row of the chunk at a place.
+    /// Returns the owner of a row of the chunk at a place.
     fn owner(&self, place: usize, row: u64) -> Option<u32> {
         let (first, end) = self.ranges_of_chunk(place)?;
         let before = self.ranges.get(first..end)?.partition_point(|[start, _]| *start <= row);

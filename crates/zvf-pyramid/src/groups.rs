@@ -54,7 +54,7 @@ pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<SpreadGrou
     Ok(all.unwrap_or_default()) // no level has groups
 }
 
-/// The attributes of the groups of `levels`.
+/// Returns the attributes of the groups of `levels`.
 pub(crate) async fn fields(levels: &[LevelReader]) -> Result<Vec<Field>, PyramidError> {
     let mut all: Vec<Field> = Vec::new();
     for level in levels {

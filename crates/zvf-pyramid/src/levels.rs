@@ -88,7 +88,7 @@ pub(crate) async fn begin(
     begin_with(address, store, options, is_replaced).await
 }
 
-/// The same, with all levels to be written again.
+/// Starts the same, with all levels to be written again.
 pub(crate) async fn begin_anew(
     address: &str,
     store: &Store,
@@ -132,7 +132,7 @@ pub(crate) async fn publish<T>(
     publish_with_root(build, made).await
 }
 
-/// The same with the root as it is.
+/// Publishes the same with the root as it is.
 pub(crate) async fn publish_with_root<T>(
     build: Build,
     made: Result<(T, Root), PyramidError>,
@@ -150,7 +150,7 @@ pub(crate) async fn publish_with_root<T>(
     }
 }
 
-/// Whether what is at `key` is not taken over.
+/// Returns whether what is at `key` is not taken over.
 pub(crate) fn is_replaced(key: &Key) -> bool {
     match level_of(key) {
         Some(0) => {}
@@ -171,7 +171,7 @@ pub(crate) fn is_replaced(key: &Key) -> bool {
     delta.is_some_and(|delta| delta != "0" && delta != "zarr.json")
 }
 
-/// The level that what is at `key` belongs to.
+/// Returns the level that what is at `key` belongs to.
 fn level_of(key: &Key) -> Option<u32> {
     key.segments().next()?.parse().ok()
 }

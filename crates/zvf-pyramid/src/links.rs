@@ -65,7 +65,7 @@ impl LineageWriter {
         self.parents.extend(self.folder.iter().map(|folder| (kind, folder.sorter())));
     }
 
-    /// What takes in the kind that it is at.
+    /// Returns what takes in the kind that it is at.
     pub(crate) fn kind_writer(&mut self) -> Result<KindWriter<'_>, PyramidError> {
         Ok(self.writer.writer().kind(self.kind)?)
     }
@@ -130,7 +130,7 @@ impl LineageWriter {
     }
 }
 
-/// The batch with the ids that its objects have at the level that is made.
+/// Returns the batch with the ids that its objects have at the level that is made.
 fn with_new_ids(batch: &Batch, objects: &Objects) -> Result<Batch, PyramidError> {
     let new = |id: ObjectId| ObjectId(objects.new_id(id.0));
     let mut renamed = batch.clone();
@@ -413,7 +413,7 @@ fn check_same<T: PartialEq + ToString>(
     Err(PyramidError::inconsistent(what, expected, found))
 }
 
-/// By how many levels links between `levels` levels go up at most, as the root says it.
+/// Returns by how many levels links between `levels` levels go up at most, as the root says it.
 pub(crate) fn depth(cross_level: CrossLevelOptions, levels: usize) -> i64 {
     if cross_level.depth < 0 {
         -1
@@ -439,7 +439,7 @@ mod tests {
 
     use super::*;
 
-    /// Points at 1 and 15, in two chunks of 10.
+    /// Returns points at 1 and 15, in two chunks of 10.
     async fn two_chunks(address: &str) -> Store {
         let chunk = ChunkShape::new(&[10.0]).unwrap();
         let schema = Schema::new(Kind::PointCloud, Axis::spatial(1).unwrap(), chunk).unwrap();

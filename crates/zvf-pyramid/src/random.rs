@@ -22,7 +22,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// The stream of `seed`.
+    /// Returns the stream of `seed`.
     pub(crate) fn new(seed: u128) -> Self {
         let [a, b, c, d] = expand_seed(seed);
         let initial = (u128::from(a) << 64) | u128::from(b);
@@ -54,7 +54,7 @@ impl Random {
         low_half(both)
     }
 
-    /// A number from 0 to `max`, both possible, each as likely.
+    /// Returns a number from 0 to `max`, both possible, each as likely.
     pub(crate) fn up_to(&mut self, max: u64) -> u64 {
         match u32::try_from(max) {
             Ok(0) => 0,
@@ -129,7 +129,7 @@ impl Random {
     }
 }
 
-/// A seed as four words of the generator.
+/// Returns a seed as four words of the generator.
 fn expand_seed(seed: u128) -> [u64; 4] {
     let words: [u32; 4] = [0, 32, 64, 96].map(|shift| low_half(low_u64(seed >> shift)));
     let mut mixing = Hash { state: 0x43b0_d7e5, factor: 0x931e_8875 };
@@ -178,7 +178,7 @@ const fn low_half(wide: u64) -> u32 {
     wide as u32
 }
 
-/// The highest six bits.
+/// Returns the highest six bits.
 #[expect(clippy::as_conversions, reason = "six bits fit")]
 const fn rotation(state: u128) -> u32 {
     (state >> 122) as u32

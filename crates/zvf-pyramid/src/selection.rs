@@ -30,7 +30,7 @@ impl Objects {
         self.choose_with_bins((reader, levels), kind, step, choice, &bin).await
     }
 
-    /// The same of several levels, with bins of this size.
+    /// Keeps the same share of several levels, with bins of this size.
     pub(crate) async fn choose_with_bins(
         &mut self,
         (reader, levels): (&Reader, &[LevelReader]),
@@ -65,7 +65,7 @@ impl Objects {
         Ok(())
     }
 
-    /// The objects that are kept so far, with what `strategy` chooses them by.
+    /// Returns the objects that are kept so far, with what `strategy` chooses them by.
     async fn measure(
         &self,
         reader: &Reader,

@@ -75,7 +75,7 @@ enum Index {
 }
 
 impl ChunkTable {
-    /// The chunks `keys`; nothing is known of them.
+    /// Returns the chunks `keys`; nothing is known of them.
     pub(crate) fn new(keys: &Arc<KeyTable>) -> Self {
         let n = keys.len();
         Self {
@@ -108,12 +108,12 @@ impl ChunkTable {
         self.keys.len()
     }
 
-    /// Key of chunk `place`.
+    /// Returns the key of chunk `place`.
     pub(crate) fn key(&self, place: usize) -> Option<ChunkKey> {
         self.keys.get(place)
     }
 
-    /// The place of the chunk with these components.
+    /// Returns the place of the chunk with these components.
     pub(crate) fn find(&self, components: &[i64]) -> Option<usize> {
         match &self.index {
             Index::Search => {
@@ -138,40 +138,40 @@ impl ChunkTable {
         }
     }
 
-    /// Rows of chunk `place`, where known.
+    /// Returns the rows of chunk `place`, where known.
     pub(crate) fn rows(&self, place: usize) -> Option<u64> {
         self.rows.get(place).copied().flatten()
     }
 
-    /// Fragments of chunk `place`, where known.
+    /// Returns the fragments of chunk `place`, where known.
     pub(crate) fn fragments(&self, place: usize) -> Option<u64> {
         self.fragments.get(place).copied().flatten()
     }
 
-    /// The number in the level of fragment `fragment` of chunk `place`.
+    /// Returns the number in the level of fragment `fragment` of chunk `place`.
     pub(crate) fn fragment(&self, place: usize, fragment: u64) -> Option<usize> {
         checked_usize(self.first_fragment.get(place)?.checked_add(fragment)?)
     }
 
-    /// The number in the level of row `row` of chunk `place`.
+    /// Returns the number in the level of row `row` of chunk `place`.
     pub(crate) fn row(&self, place: usize, row: u64) -> Option<u64> {
         self.first_row.get(place)?.checked_add(row)
     }
 
-    /// The hash of row `row` of chunk `place`, as [`row_id`] of its key.
+    /// Returns the hash of row `row` of chunk `place`, as [`row_id`] of its key.
     pub(crate) fn end(&self, place: usize, row: u64) -> u64 {
         // Places are those of keys.
         row_id(self.hashes.get(place).copied().unwrap_or(0), row)
     }
 
-    /// The chunk and fragment that has this number in the level.
+    /// Returns the chunk and fragment that has this number in the level.
     pub(crate) fn locate(&self, fragment: usize) -> Option<(ChunkKey, u64)> {
         let number = to_u64(fragment);
         let place = self.first_fragment.partition_point(|first| *first <= number).checked_sub(1)?;
         Some((self.key(place)?, number.checked_sub(*self.first_fragment.get(place)?)?))
     }
 
-    /// The ends of all fragments of chunk `place`, where kept.
+    /// Returns the ends of all fragments of chunk `place`, where kept.
     pub(crate) fn fragment_ends(&self, place: usize) -> Option<&[Ends]> {
         let start = checked_usize(*self.first_fragment.get(place)?)?;
         let count = checked_usize(self.fragments(place)?)?;
@@ -188,12 +188,12 @@ impl ChunkTable {
         (found.is_range && row <= u64::from(found.last)).then_some(at)
     }
 
-    /// All rows that are known.
+    /// Returns all rows that are known.
     pub(crate) fn total_rows(&self) -> u64 {
         self.total_rows
     }
 
-    /// All fragments that are known.
+    /// Returns all fragments that are known.
     pub(crate) fn total_fragments(&self) -> u64 {
         self.total_fragments
     }
@@ -205,17 +205,17 @@ impl ChunkTable {
     }
 }
 
-/// The hash of a chunk.
+/// Returns the hash of a chunk.
 pub(crate) fn hash(components: &[i64]) -> u64 {
     splitmix64_all(components.iter().map(|component| component.cast_unsigned()))
 }
 
-/// The hash of a row of the chunk with the hash `chunk`.
+/// Returns the hash of a row of the chunk with the hash `chunk`.
 pub(crate) fn row_id(chunk: u64, row: u64) -> u64 {
     splitmix64(chunk ^ row)
 }
 
-/// An index without gaps, where it takes a few numbers for each key at most.
+/// Returns an index without gaps, where it takes a few numbers for each key at most.
 fn dense(keys: &KeyTable) -> Option<Index> {
     let mut rows = keys.rows();
     let mut low = rows.next()?.to_vec();

@@ -76,7 +76,7 @@ impl IncrementWriter<'_> {
         Ok((report, document))
     }
 
-    /// Points, as they are stored, those of this level picked.
+    /// Writes points as they are stored, those of this level picked.
     async fn write_points(
         &self,
         writer: &mut LevelWriter,
@@ -99,7 +99,7 @@ impl IncrementWriter<'_> {
         Ok(0)
     }
 
-    /// Chains, object by object.
+    /// Writes chains object by object.
     async fn write_chains(
         &self,
         writer: &mut LevelWriter,
@@ -119,7 +119,7 @@ impl IncrementWriter<'_> {
         Ok(0)
     }
 
-    /// Graphs, skeletons and meshes, some objects at a time: what joins vertices lies in one object.
+    /// Writes graphs, skeletons and meshes, some objects at a time: what joins vertices lies in one object.
     async fn write_objects(
         &self,
         writer: &mut LevelWriter,
@@ -145,7 +145,7 @@ impl IncrementWriter<'_> {
         Ok(elements)
     }
 
-    /// What the level says of itself: of the full one, what it states of the data stays.
+    /// Describes the level: of the full one, what it states of the data stays.
     fn describe(&self, level: &mut Document) {
         if self.kind_build.step.level > 0 {
             self.kind_build.describe(level, None, self.kind_build.plain_recipe());

@@ -162,7 +162,7 @@ async fn spread_levels(
     Ok((reports, root.finish()))
 }
 
-/// The steps of a ladder behind one for level 0, which is written again.
+/// Returns the steps of a ladder behind one for level 0, which is written again.
 fn with_level_0(ladder: &KindLadder) -> Vec<Step> {
     let mut steps = vec![ladder.first()];
     steps.extend(ladder.steps());

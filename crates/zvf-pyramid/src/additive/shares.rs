@@ -45,7 +45,7 @@ pub(super) struct PointSample<'a> {
 }
 
 impl Shares {
-    /// What the levels have, and the levels that there are: no more than have something that others have
+    /// Returns what the levels have, and the levels that there are: no more than have something that others have
     /// not.
     pub(super) async fn assign(
         reader: &Reader,
@@ -93,7 +93,7 @@ impl Shares {
 }
 
 impl Share<'_> {
-    /// The rows of a batch that are at this level; the first has the running number `first`.
+    /// Returns the rows of a batch that are at this level; the first has the running number `first`.
     pub(super) fn rows(&self, batch: &Batch, first: u64) -> Vec<u32> {
         let owner = |row: u32| {
             batch.vertex_objects().and_then(|o| o.get(usize_from_u32(row)).copied().flatten())
@@ -126,7 +126,7 @@ impl PointSampling {
         }
     }
 
-    /// Whether each level has some of so many points.
+    /// Returns whether each level has some of so many points.
     fn reaches_all_levels(&self, points: u64) -> bool {
         let mut empty: HashSet<u32> = (0..=self.levels).collect();
         for number in 0..points {
@@ -138,14 +138,14 @@ impl PointSampling {
         empty.is_empty()
     }
 
-    /// The coarsest level that shows a point.
+    /// Returns the coarsest level that shows a point.
     fn level_of(&self, number: u64) -> u32 {
         let shown = |level: &u32| points::is_in_subset(number, self.keep, self.seed, *level);
         (1..=self.levels).take_while(shown).last().unwrap_or(0) // level 0 shows all
     }
 }
 
-/// The objects of each level, chosen as for levels that are read alone.
+/// Returns the objects of each level, chosen as for levels that are read alone.
 async fn choose_objects(
     reader: &Reader,
     levels: &[LevelReader],

@@ -206,12 +206,12 @@ async fn retain(build: &Build, level: u32, results: &[KindResult]) -> Result<boo
     Ok(true)
 }
 
-/// Whether a codec of level 0 is one of its levels too: those that lay out a cell have their place in every array.
+/// Returns whether a codec of level 0 is one of its levels too: those that lay out a cell have their place in every array.
 const fn is_kept(codec: &CodecKind) -> bool {
     !matches!(codec, CodecKind::VlenBytes | CodecKind::Transpose { .. })
 }
 
-/// The schema of level 0, with the chunks of this one.
+/// Returns the schema of level 0, with the chunks of this one.
 async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema, PyramidError> {
     let [(first, source), others @ ..] = kind_sources else {
         return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
@@ -371,7 +371,7 @@ impl KindBuild<'_> {
         LevelId(self.step.level - 1)
     }
 
-    /// The schema of level 0 with this kind alone, the chunks of this level, and links stored as those of
+    /// Returns the schema of level 0 with this kind alone, the chunks of this level, and links stored as those of
     /// `linked`.
     pub(crate) async fn schema(
         &self,
@@ -414,7 +414,7 @@ impl KindBuild<'_> {
         self.meaning(schema, linked).await
     }
 
-    /// The schema with what the links of this kind mean.
+    /// Returns the schema with what the links of this kind mean.
     async fn meaning(
         &self,
         schema: Schema,
@@ -449,7 +449,7 @@ impl KindBuild<'_> {
         if objects.is_some() { query.with_owners() } else { query }
     }
 
-    /// A coarser batch, in which the rows that are `fixed` are what they were.
+    /// Returns a coarser batch, in which the rows that are `fixed` are what they were.
     async fn coarsen_batch(
         &self,
         batch: Batch,
@@ -465,7 +465,7 @@ impl KindBuild<'_> {
         offload(move |stop| shape_settings.coarsen(batch, &fixed, stop)).await
     }
 
-    /// The method of this step; `directed` edges are only the same when they go the same way.
+    /// Returns the method of this step; `directed` edges are only the same when they go the same way.
     fn shape_settings(&self, directed: bool) -> ShapeSettings {
         ShapeSettings {
             method: self.step.method,
@@ -477,7 +477,7 @@ impl KindBuild<'_> {
         }
     }
 
-    /// Without attributes of edges that are not stored: those that the order of vertices implies.
+    /// Removes attributes of edges that are not stored: those that the order of vertices implies.
     pub(crate) fn plain_links(&self, batch: Batch) -> Result<Batch, PyramidError> {
         match batch.elements() {
             Some(elements) if self.ladder.kind == Kind::Skeleton && !self.explicit => {

@@ -99,7 +99,7 @@ pub(super) fn refuse<T>(why: &'static str) -> Result<Attempt<T>, PyramidError> {
 }
 
 impl KindBuild<'_> {
-    /// The level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
+    /// Returns the level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
     /// asked.
     pub(super) async fn find_previous_kind(
         &self,
@@ -147,13 +147,13 @@ impl KindBuild<'_> {
         Ok(Ok(PreviousKind { reader: previous.reader, level, part, farthest, retains }))
     }
 
-    /// A question to the level as it stands.
+    /// Returns a question to the level as it stands.
     pub(super) fn earlier_query(&self, query: Query, objects: Option<&Objects>) -> Query {
         let query = query.at_level(LevelId(self.step.level)).of_kind(self.ladder.kind).uncached();
         if objects.is_some() { query.with_owners() } else { query }
     }
 
-    /// Points again, by the chunks of the level that hold any that changed.
+    /// Makes points again, by the chunks of the level that hold any that changed.
     pub(super) async fn refresh_points(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -272,7 +272,7 @@ impl KindBuild<'_> {
         Ok(())
     }
 
-    /// Whether the level keeps the same objects as before, but for those that changed, where all are kept.
+    /// Returns whether the level keeps the same objects as before, but for those that changed, where all are kept.
     async fn keeps_same_objects(
         &self,
         objects: &Objects,
@@ -285,7 +285,7 @@ impl KindBuild<'_> {
         Ok(old.symmetric_difference(&new).all(may_differ))
     }
 
-    /// Chains again, by the objects that changed.
+    /// Makes chains again, by the objects that changed.
     pub(super) async fn refresh_chains(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -330,7 +330,7 @@ impl KindBuild<'_> {
         })
     }
 
-    /// The attributes of vertices in the order in which levels get them.
+    /// Returns the attributes of vertices in the order in which levels get them.
     pub(super) async fn ordered_field_names(
         &self,
         below: &LevelReader,
@@ -342,7 +342,8 @@ impl KindBuild<'_> {
     }
 }
 
-/// The chunks of a level, so many times as large as those of the one below, that are of a part and have vertices there.
+/// Returns the chunks of a level, so many times as large as those of the one below, that are of a part and have vertices
+/// there.
 async fn chunks_of(
     below: &LevelReader,
     part: &Part,
@@ -359,7 +360,7 @@ fn coarse_chunk(key: &ChunkKey, scale: i64) -> Vec<i64> {
 }
 
 impl PreviousKind<'_> {
-    /// Which of the `stored` objects stay as they are, and what of the level differs: the objects that are kept and
+    /// Returns which of the `stored` objects stay as they are, and what of the level differs: the objects that are kept and
     /// do not stay are made again.
     pub(super) fn split(
         &self,
@@ -372,7 +373,7 @@ impl PreviousKind<'_> {
         (stored, part)
     }
 
-    /// The largest error of the level, of which `found` is that of what was made again; `stays` says whether
+    /// Returns the largest error of the level, of which `found` is that of what was made again; `stays` says whether
     /// the place that had it is not of that.
     pub(super) fn largest(
         &self,

@@ -16,7 +16,7 @@ use crate::shape::Coarsened;
 use crate::{Method, PyramidError};
 
 impl KindBuild<'_> {
-    /// The level as a whole, or block by block.
+    /// Makes the level as a whole, or block by block.
     pub(super) async fn make_by_blocks(
         &self,
         reader: &Reader,

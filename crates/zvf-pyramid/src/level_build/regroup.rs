@@ -83,8 +83,8 @@ impl KindBuild<'_> {
     }
 }
 
-/// The fragments that the chains that are kept consist of: chunk and fragment, chain and place in it. Chains go by their
-/// place among those that are kept. `None` where a manifest names a chunk that is not there.
+/// Returns the fragments that the chains that are kept consist of: chunk and fragment, chain and place in it. Chains go by
+/// their place among those that are kept. `None` where a manifest names a chunk that is not there.
 async fn visits(
     below: &LevelReader,
     objects: &Objects,
@@ -171,7 +171,7 @@ impl ChunkRows<'_> {
         Ok(true)
     }
 
-    /// Where so many rows of the chunk are in the batch, if all are there one after the other.
+    /// Returns where so many rows of the chunk are in the batch, if all are there one after the other.
     fn find(&self, first: u64, count: u64) -> Option<Range<usize>> {
         let row = |place: u64| u64::from(row_of_place(place));
         let guess = first.checked_sub(row(*self.places.first()?))?;
@@ -202,7 +202,7 @@ impl Columns {
         std::iter::once(Some(batch.positions())).chain(fields)
     }
 
-    /// Bytes of a row.
+    /// Returns the bytes of a row.
     fn stride(&self) -> usize {
         let columns = self.batch_columns(&self.like).flatten().map(Column::stride);
         columns.sum::<usize>() + if self.has_places { 8 } else { 0 }
@@ -232,7 +232,8 @@ impl Columns {
 }
 
 impl Regrouped {
-    /// The next `max_chains` of the chains whose ids are `ids`, and the places of their vertices, where those are asked for.
+    /// Returns the next `max_chains` of the chains whose ids are `ids`, and the places of their vertices, where those are
+    /// asked for.
     pub(super) fn next(
         &mut self,
         ids: &[i64],

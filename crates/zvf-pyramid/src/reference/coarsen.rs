@@ -41,17 +41,17 @@ pub(super) struct ReferenceLevel {
 }
 
 impl ReferenceLevel {
-    /// How many axes there are.
+    /// Returns how many axes there are.
     pub(super) const fn axes(&self) -> usize {
         self.chunk.len()
     }
 
-    /// How many vertices.
+    /// Returns how many vertices there are.
     pub(super) fn rows(&self) -> usize {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// How many objects.
+    /// Returns how many objects there are.
     pub(super) const fn objects(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
@@ -64,7 +64,7 @@ impl ReferenceLevel {
         }
     }
 
-    /// The same without its vertices and objects: how rows lie in chunks.
+    /// Returns the same without its vertices and objects: how rows lie in chunks.
     pub(super) fn without_contents(self) -> Self {
         let Self { keys, starts, bin, chunk, .. } = self;
         Self { keys, starts, bin, chunk, ..Self::default() }
@@ -84,7 +84,7 @@ impl ReferenceLevel {
     }
 }
 
-/// The level whose bins are `bin` and whose chunks are `chunk`, of the objects `kept_objects`; and for each row of
+/// Returns the level whose bins are `bin` and whose chunks are `chunk`, of the objects `kept_objects`; and for each row of
 /// `source` the row of its bin, [`NONE`] where no kept object is in that.
 pub(super) fn coarsen(
     source: &ReferenceLevel,
@@ -259,7 +259,7 @@ fn lay_out_means(
 pub(super) struct Bin([i64; AXES]);
 
 impl Bin {
-    /// The bin of size `size` that `position` lies in.
+    /// Returns the bin of size `size` that `position` lies in.
     pub(super) fn containing(position: &[f32], size: &[f64]) -> Self {
         let mut bin = [0; AXES];
         for (to, (x, size)) in bin.iter_mut().zip(position.iter().zip(size)) {
@@ -268,7 +268,7 @@ impl Bin {
         Self(bin)
     }
 
-    /// What the order compares: the bytes as they lie in memory.
+    /// Returns what the order compares: the bytes as they lie in memory.
     fn in_memory(self) -> [u64; AXES] {
         self.0.map(|at| at.cast_unsigned().swap_bytes())
     }
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(bin.0[..4], [-1, 0, 1, 2]);
     }
 
-    /// Three polylines in chunks of 8 and bins of 2.
+    /// Returns three polylines in chunks of 8 and bins of 2.
     fn example() -> ReferenceLevel {
         let keys = [[0, 0], [1, 0], [1, 1]].map(|key| ChunkKey::new(&key).unwrap());
         #[rustfmt::skip]

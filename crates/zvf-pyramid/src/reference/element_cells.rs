@@ -57,7 +57,7 @@ pub(super) async fn write(
     describe(target, (level, &policy), elements, physical).await
 }
 
-/// Where each is stored; those within a chunk have an array also where there are none.
+/// Returns where each is stored; those within a chunk have an array also where there are none.
 fn segments(
     policy: &LinkPolicy,
     level: &ReferenceLevel,
@@ -93,7 +93,7 @@ fn segments(
 }
 
 impl Segment {
-    /// The records of each chunk that has some, with its key.
+    /// Returns the records of each chunk that has some, with its key.
     fn cells<'a>(
         &'a self,
         level: &'a ReferenceLevel,

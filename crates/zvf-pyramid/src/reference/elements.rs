@@ -79,17 +79,17 @@ impl SourceElements {
         }))
     }
 
-    /// Whether the order of the ends means something.
+    /// Returns whether the order of the ends means something.
     pub(super) const fn is_directed(&self) -> bool {
         self.directed
     }
 
-    /// How often one is stored.
+    /// Returns how often one is stored.
     pub(super) const fn link_storage(&self) -> LinkStorage {
         self.stored
     }
 
-    /// The metadata of an attribute.
+    /// Returns the metadata of an attribute.
     pub(super) fn attributes_of(&self, name: &str) -> Object {
         let field = self.described.iter().find(|(field_name, _)| field_name == name);
         field.map(|(_, attributes)| attributes.clone()).unwrap_or_default() // each is described
@@ -109,7 +109,7 @@ impl SourceElements {
         self.alive = alive;
     }
 
-    /// Those of the level that was gone on to, of its rows.
+    /// Returns those of the level that was gone on to, of its rows.
     pub(super) fn elements_at(&self, level: &ReferenceLevel) -> Result<Elements, PyramidError> {
         let mut row_map = vec![NONE; self.at.len()];
         let spans = self.offsets.iter().zip(self.offsets.iter().skip(1));
@@ -127,7 +127,7 @@ impl SourceElements {
         if trees { forest(&made, level.rows(), &self.roots(&row_map)) } else { Ok(made) }
     }
 
-    /// The rows of the level in which there are roots of level 0, in the order of that.
+    /// Returns the rows of the level in which there are roots of level 0, in the order of that.
     fn roots(&self, row_map: &[u32]) -> Vec<u32> {
         let mut rooted = vec![true; row_map.len()];
         for edge in self.elements.iter() {
@@ -140,7 +140,7 @@ impl SourceElements {
     }
 }
 
-/// The row of the level that row `row` of an answer is, by the places of all of its rows.
+/// Returns the row of the level that row `row` of an answer is, by the places of all of its rows.
 fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize, PyramidError> {
     let at = places.get(row).and_then(|place| {
         let chunk = usize_from_u32(chunk_of_place(*place));
@@ -153,8 +153,8 @@ fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize, P
     })
 }
 
-/// The edges that make trees of `rows` vertices, each from a child to its parent; a tree has the first of `roots` that is in it
-/// as its root.
+/// Returns the edges that make trees of `rows` vertices, each from a child to its parent; a tree has the first of `roots`
+/// that is in it as its root.
 fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements, PyramidError> {
     let mut pieces = UnionFind::new(rows);
     let mut near: Vec<Vec<u32>> = vec![Vec::new(); rows];
@@ -185,7 +185,8 @@ fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements, Pyra
     Ok(made)
 }
 
-/// The parent of each vertex of trees, given its neighbours; breadth first from `roots`, then from what these do not reach.
+/// Returns the parent of each vertex of trees, given its neighbours; breadth first from `roots`, then from what these do
+/// not reach.
 fn parents_from(near: &[Vec<u32>], roots: &[u32]) -> Vec<u32> {
     let mut parents = vec![NONE; near.len()];
     let mut seen = vec![false; near.len()];

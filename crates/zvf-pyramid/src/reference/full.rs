@@ -137,7 +137,7 @@ impl FullContent {
     }
 }
 
-/// The members of a group without those that are gone, of the objects `ids`.
+/// Returns the members of a group without those that are gone, of the objects `ids`.
 fn remove_members(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Members {
     let left = |id: &i64| !gone.contains(id);
     match members {
@@ -152,7 +152,7 @@ fn remove_members(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Member
     }
 }
 
-/// How often the objects `kept_objects` refer to each row of `source`.
+/// Returns how often the objects `kept_objects` refer to each row of `source`.
 pub(super) fn reference_counts(source: &ReferenceLevel, kept_objects: &[usize]) -> Vec<u64> {
     let mut counts = vec![0_u64; source.rows()];
     for row in kept_objects.iter().flat_map(|object| source.object(*object)) {

@@ -85,7 +85,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// The links of a chunk of the finer level, by the chunk that they lead to: rows of both.
+    /// Returns the links of a chunk of the finer level, by the chunk that they lead to: rows of both.
     fn targets(&self, parents: &[u32], chunk: u32) -> BTreeMap<u32, Vec<[u32; 2]>> {
         let mut targets: BTreeMap<u32, Vec<[u32; 2]>> = BTreeMap::new();
         let parents = &parents[self.fine.rows_of_chunk(usize_from_u32(chunk))];
@@ -131,7 +131,7 @@ impl<'a> LinkArrays<'a> {
         Ok(Self { pair, levels, anchor, path: format!("{at}/links/{word}"), delta })
     }
 
-    /// The chunk of this family that links between these two are stored with, and how far the other is.
+    /// Returns the chunk of this family that links between these two are stored with, and how far the other is.
     fn cell(&self, [fine, coarse]: [u32; 2]) -> Result<Option<(ChunkKey, Vec<i64>)>, PyramidError> {
         let (from_level, to_level) = self.levels;
         let (from, to) = if self.delta > 0 { (fine, coarse) } else { (coarse, fine) };
@@ -144,7 +144,7 @@ impl<'a> LinkArrays<'a> {
         Ok(Some((*from, offset_from(&anchor, to)?)))
     }
 
-    /// An array for each distance between two chunks that are linked.
+    /// Returns an array for each distance between two chunks that are linked.
     fn sinks(&self, build: &Build, pairs: &[[u32; 2]]) -> Result<Sinks, PyramidError> {
         let (from_level, rank) = (self.levels.0, self.levels.0.axes());
         let mut sinks = Sinks::new();

@@ -77,7 +77,7 @@ pub enum LevelContent {
 }
 
 impl Default for Reference {
-    /// No levels; links to the next level in both directions.
+    /// Asks for no levels, and for links to the next level in both directions.
     fn default() -> Self {
         let (factors, chunk_scales, kept) = (Vec::new(), Vec::new(), Vec::new());
         Self {
@@ -110,7 +110,7 @@ impl Reference {
         Ok(())
     }
 
-    /// The levels that vertices of a level are linked to, by how many levels up they are.
+    /// Returns the levels that vertices of a level are linked to, by how many levels up they are.
     fn gaps(&self) -> std::ops::RangeInclusive<usize> {
         let all = self.factors.len();
         let max_gap = usize::try_from(self.depth).unwrap_or(all).min(all);
@@ -224,7 +224,7 @@ async fn write_levels(
     Ok((reports, root.finish()))
 }
 
-/// The rows of the objects that are kept, of `rows`, one of `factor` of them.
+/// Returns the rows of the objects that are kept, of `rows`, one of `factor` of them.
 fn kept_rows(rows: usize, factor: f64, seed: u128) -> Vec<usize> {
     if factor <= 1.0 || rows < 2 {
         return (0..rows).collect();

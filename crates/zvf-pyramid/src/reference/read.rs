@@ -69,7 +69,7 @@ struct Chunk<'a> {
     rows: Range<u32>,
 }
 
-/// The fragments of each chunk.
+/// Returns the fragments of each chunk.
 fn chunks<'a>(
     level: &ReferenceLevel,
     fragments: &'a [ChunkFragments],
@@ -121,7 +121,7 @@ async fn read_indexed_objects(
     Ok(())
 }
 
-/// One object of all fragments, where there is no index.
+/// Makes one object of all fragments, where there is no index.
 fn add_single_object(
     level: &mut ReferenceLevel,
     fragments: &[ChunkFragments],

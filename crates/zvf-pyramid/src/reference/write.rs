@@ -92,14 +92,14 @@ pub(super) async fn level(
     Ok(build.group(&number.to_string(), &document.to_group()).await?)
 }
 
-/// The chunk shape, where it is not that of the root.
+/// Returns the chunk shape, where it is not that of the root.
 fn chunk_shape_override(store: &Store, chunk: &[f64], rows: usize) -> Option<Vec<f64>> {
     let root = &store.root().zarr_vectors.chunk_shape;
     let differs = chunk.iter().zip(root).any(|(size, root)| (size - root).abs() >= NEAR);
     (differs && rows > 0).then(|| chunk.to_vec())
 }
 
-/// An array over the grid that the bounds of the store make of the chunks of `level`.
+/// Returns an array over the grid that the bounds of the store make of the chunks of `level`.
 pub(super) fn plan(
     root: &Root,
     level: &ReferenceLevel,

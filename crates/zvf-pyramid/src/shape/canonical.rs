@@ -12,8 +12,8 @@ use crate::PyramidError;
 use crate::columns::gather;
 use crate::rows::{NONE, row_number};
 
-/// The same trees with their vertices depth first and each edge at the place of its child. What is no tree stays as it
-/// is: the writer refuses it.
+/// Returns the same trees with their vertices depth first and each edge at the place of its child. What is no tree stays as
+/// it is: the writer refuses it.
 pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened, PyramidError> {
     let tree = Tree::new(&made.batch);
     let order = tree.depth_first(&tree.ranks(&made.batch));
@@ -83,7 +83,7 @@ impl Tree {
         self.children.get(usize_from_u32(row)).map_or(&[], Vec::as_slice)
     }
 
-    /// A number for each vertex, the same for those below which everything is alike; and larger for higher ones.
+    /// Returns a number for each vertex, the same for those below which everything is alike; and larger for higher ones.
     fn ranks(&self, batch: &Batch) -> Vec<u32> {
         let mut ranks = vec![0_u32; batch.len()];
         let mut next = 0_u32;
@@ -111,7 +111,7 @@ impl Tree {
         ranks
     }
 
-    /// The vertices by how far down the tree goes below them: tips first.
+    /// Returns the vertices by how far down the tree goes below them: tips first.
     fn levels(&self) -> Vec<Vec<u32>> {
         let mut heights = vec![0_usize; self.edges.len()];
         let mut levels: Vec<Vec<u32>> = Vec::new();
@@ -132,7 +132,7 @@ impl Tree {
         levels
     }
 
-    /// The values of a vertex and of the edge to its parent.
+    /// Returns the values of a vertex and of the edge to its parent.
     fn content(&self, batch: &Batch, row: u32) -> Vec<u8> {
         let at = usize_from_u32(row);
         let mut bytes = batch.positions().row(at).to_vec();
@@ -147,7 +147,7 @@ impl Tree {
         bytes
     }
 
-    /// The vertices depth first, siblings and roots by their ranks, where there are some.
+    /// Returns the vertices depth first, siblings and roots by their ranks, where there are some.
     fn depth_first(&self, ranks: &[u32]) -> Vec<u32> {
         let rank = |row: &u32| ranks.get(usize_from_u32(*row)).copied();
         let mut open = self.roots.clone();

@@ -23,7 +23,7 @@ use crate::columns::{column, floats};
 use crate::offload::Stop;
 use crate::rows::{NONE, row_number};
 
-/// The mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
+/// Returns the mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
 /// stopped must not be used.
 pub(crate) fn collapse_edges(
     batch: &Batch,
@@ -69,7 +69,7 @@ pub(crate) fn collapse_edges(
     Ok(Coarsened { batch: made, vertex_map, error, at: None })
 }
 
-/// The corners of the faces of a mesh.
+/// Returns the corners of the faces of a mesh.
 fn faces_of(batch: &Batch, axes: usize) -> Result<Vec<[u32; 3]>, PyramidError> {
     let triangles = batch.elements().is_none_or(|elements| elements.width() == 3);
     if !triangles || !(2..=3).contains(&axes) {
@@ -86,7 +86,7 @@ fn faces_of(batch: &Batch, axes: usize) -> Result<Vec<[u32; 3]>, PyramidError> {
     Ok(faces.map(|face| face.map(row_number)).collect())
 }
 
-/// A number for each object, vertex by vertex.
+/// Returns a number for each object, vertex by vertex.
 fn owners_of(batch: &Batch) -> Vec<u32> {
     let mut numbers = Numbers::new();
     match batch.vertex_objects() {
@@ -106,7 +106,7 @@ fn subtract_center(values: &[f64], middle: &[f64]) -> Vec<[f64; 3]> {
     values.chunks_exact(middle.len().max(1)).map(center).collect()
 }
 
-/// The faces that are there, between the vertices that are.
+/// Returns the faces that are there, between the vertices that are.
 fn coarse_elements(
     mesh: &Mesh,
     elements: &Elements,
@@ -131,7 +131,7 @@ fn coarse_elements(
     Ok(made)
 }
 
-/// How far the surface that was and that which is may lie from each other; `heads` says what each vertex became.
+/// Returns how far the surface that was and that which is may lie from each other; `heads` says what each vertex became.
 fn error(
     mesh: &Mesh,
     (before, faces): (&[[f64; 3]], &[[u32; 3]]),
@@ -168,13 +168,13 @@ fn error(
     forward.max(backward)
 }
 
-/// How far rounding moved the farthest position.
+/// Returns how far rounding moved the farthest position.
 fn rounding(at: &[f64], stored: &[f64], axes: usize) -> f64 {
     let pairs = at.chunks_exact(axes).zip(stored.chunks_exact(axes));
     pairs.map(|(at, stored)| super::distance_sq(at, stored)).fold(0.0, f64::max).sqrt()
 }
 
-/// The middle of the box around all positions.
+/// Returns the middle of the box around all positions.
 fn middle_of(values: &[f64], axes: usize) -> Vec<f64> {
     let mut box_of = vec![(f64::INFINITY, f64::NEG_INFINITY); axes];
     for position in values.chunks_exact(axes.max(1)) {

@@ -17,7 +17,7 @@ use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
 use crate::rows::{NONE, row_number};
 
-/// The batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
+/// Returns the batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
 /// the same when they go the same way.
 pub(crate) fn contract_cells(
     batch: &Batch,
@@ -54,7 +54,7 @@ pub(crate) fn contract_cells(
     Ok(Coarsened { batch: made, vertex_map, error, at: location })
 }
 
-/// The pairs of vertices that an element joins: its sides.
+/// Returns the pairs of vertices that an element joins: its sides.
 pub(crate) fn sides(elements: &Elements) -> impl Iterator<Item = [usize; 2]> {
     elements.rows().chunks_exact(elements.width()).flat_map(|element| {
         let next = element.iter().cycle().skip(1);
@@ -63,7 +63,8 @@ pub(crate) fn sides(elements: &Elements) -> impl Iterator<Item = [usize; 2]> {
     })
 }
 
-/// Elements between clusters: those with two ends in one, or with one in none, are gone, and of equals there is one.
+/// Returns elements between clusters: those with two ends in one, or with one in none, are gone, and of equals there is
+/// one.
 pub(crate) fn map_elements(
     elements: &Elements,
     vertex_map: &[u32],
@@ -97,7 +98,7 @@ pub(crate) fn map_elements(
     Ok(made)
 }
 
-/// Ends by which equals are known: of an edge in any order, of a face from its lowest on.
+/// Returns ends by which equals are known: of an edge in any order, of a face from its lowest on.
 fn canonical(ends: &[u32], ordered: bool) -> Vec<u32> {
     let mut ends = ends.to_vec();
     if ends.len() > 2 {
@@ -120,7 +121,7 @@ impl UnionFind {
         Self { above: (0..row_number(rows)).collect() }
     }
 
-    /// One vertex of the piece that `row` is of, the same for all of it.
+    /// Returns one vertex of the piece that `row` is of, the same for all of it.
     pub(crate) fn find(&mut self, row: usize) -> usize {
         let mut at = row;
         loop {

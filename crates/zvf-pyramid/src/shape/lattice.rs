@@ -47,7 +47,7 @@ impl GridAxis {
         saturating_floor_i64(x / self.chunk).div_euclid(self.chunks)
     }
 
-    /// Which cell of the unit `at` holds `x`: one of its own, whatever rounding says.
+    /// Returns which cell of the unit `at` holds `x`: one of its own, whatever rounding says.
     fn cell(&self, at: i64, x: f64) -> u64 {
         let width = self.chunk / f64_from_u64(self.cells);
         let start = self.chunk * f64_from_i64(at);
@@ -57,7 +57,7 @@ impl GridAxis {
 }
 
 impl Lattice {
-    /// Cells of at most `size` on a level with chunks of these sizes.
+    /// Returns cells of at most `size` on a level with chunks of these sizes.
     pub(crate) fn new(chunk: &[f64], size: f64) -> Result<Self, PyramidError> {
         let expected = "so much that a chunk has fewer than 2^64 cells";
         let refused = || PyramidError::setting("size", expected, size);
@@ -67,22 +67,22 @@ impl Lattice {
         Ok(Self { axes, cells: cells.ok_or_else(refused)? })
     }
 
-    /// How many chunks a unit covers on each axis.
+    /// Returns how many chunks a unit covers on each axis.
     pub(crate) fn chunks(&self) -> Vec<i64> {
         self.axes.iter().map(|axis| axis.chunks).collect()
     }
 
-    /// Whether a cell lies in one chunk.
+    /// Returns whether a cell lies in one chunk.
     pub(crate) fn is_within_chunks(&self) -> bool {
         self.axes.iter().all(|axis| axis.chunks == 1)
     }
 
-    /// How many cells a unit has.
+    /// Returns how many cells a unit has.
     pub(super) const fn cells(&self) -> u64 {
         self.cells
     }
 
-    /// The unit that a position lies in.
+    /// Returns the unit that a position lies in.
     pub(super) fn unit(&self, position: &[f64]) -> Unit {
         let mut unit = [0; 8];
         let axes = self.axes.iter().zip(position);
@@ -90,7 +90,7 @@ impl Lattice {
         unit
     }
 
-    /// The cell of this unit that a position in it lies in.
+    /// Returns the cell of this unit that a position in it lies in.
     pub(super) fn cell(&self, unit: &Unit, position: &[f64]) -> u64 {
         let axes = self.axes.iter().zip(unit).zip(position);
         axes.fold(0, |cell: u64, ((axis, at), x)| {

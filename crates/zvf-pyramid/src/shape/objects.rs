@@ -48,7 +48,7 @@ pub(crate) fn coarsen_each(
     objects.into_par_iter().map(coarsen_object).collect()
 }
 
-/// The numbers of rows object by object, ascending; of no object none.
+/// Returns the numbers of rows object by object, ascending; of no object none.
 fn rows_by_object(owners: impl Iterator<Item = Option<ObjectId>>) -> Vec<(i64, Vec<u32>)> {
     let mut all: Vec<(i64, u32)> =
         owners.zip(0_u32..).filter_map(|(owner, row)| Some((owner?.0, row))).collect();
@@ -58,7 +58,7 @@ fn rows_by_object(owners: impl Iterator<Item = Option<ObjectId>>) -> Vec<(i64, V
         .collect()
 }
 
-/// One object of a batch: these rows of it, which are numbered so among its own, and these elements.
+/// Returns one object of a batch: these rows of it, which are numbered so among its own, and these elements.
 fn part_of(
     batch: &Batch,
     (id, rows): (i64, &[u32]),
@@ -84,7 +84,7 @@ fn part_of(
     Ok(part.with_elements(between)?)
 }
 
-/// For each of so many vertices of the batch they were in the one that stands for it, where the objects follow one
+/// Returns for each of so many vertices of the batch they were in the one that stands for it, where the objects follow one
 /// another.
 pub(crate) fn vertex_map(objects: &[CoarseObject], rows: usize) -> Vec<u32> {
     let (mut map, mut before) = (vec![NONE; rows], 0_u32);

@@ -36,7 +36,7 @@ use crate::rules::geometry::{G6, G7, G8, G10};
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// Everything about the cells of one level.
+/// Checks everything about the cells of one level.
 pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
     let Some(plan) = Plan::new(run, level) else { return Ok(()) };
     let Some(vertices) = level.vertices.clone() else { return Ok(()) };
@@ -297,7 +297,7 @@ fn append_or_drop<T: Clone + Default>(
     }
 }
 
-/// The chunks of a batch, from its cells array by array.
+/// Returns the chunks of a batch, from its cells array by array.
 fn chunks(
     plan: &Plan,
     has_fragments: bool,
@@ -326,7 +326,7 @@ fn chunks(
         .collect()
 }
 
-/// C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
+/// Checks C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
 async fn check_rowless_chunks(
     run: &mut Validation,
     level: &LevelState,
@@ -365,7 +365,7 @@ async fn check_rowless_chunks(
 /// Cells without rows that are read at once.
 const BATCH_CELLS: usize = 256;
 
-/// C27: a value for each leading index.
+/// Checks C27: a value for each leading index.
 fn check_attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkKey]) {
     let meta = level.node.meta();
     if meta.chunk_attribute_name.is_none() {
@@ -388,7 +388,7 @@ fn check_attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkK
 
 const FIRST_OF_C: [u32; 3] = [0, 9, 0];
 
-/// The column that holds the owner of each fragment, where it can be compared.
+/// Returns the column that holds the owner of each fragment, where it can be compared.
 pub(crate) fn owner_path(level: &LevelState) -> Option<String> {
     let columns: &[ChunkArray] = &level.fragment_columns;
     columns.iter().find(|array| array.path.ends_with("/object_id")).map(|array| array.path.clone())

@@ -80,7 +80,7 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
-    /// Bytes of a row.
+    /// Returns the bytes of a row.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.dtype.size.saturating_mul(to_u64(self.axes))
     }
@@ -91,7 +91,7 @@ impl Positions {
         if quick.odd { self.compute_extent(bytes, true) } else { quick }
     }
 
-    /// The rows of which a number is not finite: how many, and where the first such number starts.
+    /// Returns the rows of which a number is not finite: how many, and where the first such number starts.
     pub(crate) fn count_non_finite(&self, bytes: &[u8]) -> Option<(u64, u64)> {
         let (row, size) =
             (saturating_usize(self.row_bytes()).max(1), saturating_usize(self.dtype.size).max(1));
@@ -109,7 +109,7 @@ impl Positions {
         first.map(|first| (count, first))
     }
 
-    /// The first row outside the box, with its position: where it starts.
+    /// Returns the first row outside the box, with its position: where it starts.
     pub(crate) fn find_first_outside(
         &self,
         bytes: &[u8],
@@ -241,7 +241,7 @@ pub(crate) fn number(bytes: &[u8], dtype: Dtype) -> Option<f64> {
     }
 }
 
-/// The first code that is neither a category nor the missing one: where it starts, and what it is.
+/// Returns the first code that is neither a category nor the missing one: where it starts, and what it is.
 pub(crate) fn bad_code(
     bytes: &[u8],
     dtype: Dtype,
@@ -262,7 +262,7 @@ pub(crate) fn bad_code(
     all.find_map(|(at, code)| code.filter(|code| !good(*code)).map(|code| (at, code)))
 }
 
-/// The bits of one item, the least significant byte first.
+/// Returns the bits of one item, the least significant byte first.
 fn bits(bytes: &[u8], dtype: Dtype) -> Option<u64> {
     let mut ordered = [0; 8];
     let item = bytes.get(..saturating_usize(dtype.size))?;

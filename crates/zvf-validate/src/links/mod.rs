@@ -112,7 +112,7 @@ async fn check_segment(
     scan((&work, Stage::Links, &checks.path), keys.len(), read_batch, check_batch, take_batch).await
 }
 
-/// C41: links within chunks, and no index of fragments over them.
+/// Checks C41: links within chunks, and no index of fragments over them.
 fn check_missing_fragments(
     run: &mut Validation,
     level: &LevelState,

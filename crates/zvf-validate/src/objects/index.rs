@@ -120,7 +120,7 @@ pub(crate) async fn open(
     Ok(Some(Index { doc, manifests, rows, sid_ndim, has_ids }))
 }
 
-/// C24, M21, S17: the manifests, where the arrays that are there say they are.
+/// Checks C24, M21, S17: the manifests, where the arrays that are there say they are.
 async fn manifests(
     run: &mut Validation,
     level: &LevelState,
@@ -165,7 +165,7 @@ async fn manifests(
     }
 }
 
-/// C24: ids are unique, as many as rows, and in order where that is declared.
+/// Checks C24: ids are unique, as many as rows, and in order where that is declared.
 pub(crate) async fn ids(
     run: &mut Validation,
     level: &mut LevelState,
