@@ -1,7 +1,7 @@
 //! Batches of a finer level before they are coarsened: rows picked, put together, and labelled with the places they come
 //! from.
 
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements, Field, Parts, Value};
 use zvf_query::LOCATION_FIELD;
 
@@ -10,7 +10,7 @@ use crate::carry::Objects;
 use crate::columns::{gather, join};
 use crate::rows::{check_rows, row_number};
 
-/// What of a batch belongs to objects that are kept, or to none.
+/// Returns what of a batch belongs to objects that are kept, or to none.
 pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {
     let (Some(objects), Some(owners)) = (objects, batch.vertex_objects()) else {
         return Ok(batch.clone());
@@ -27,7 +27,7 @@ pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Ba
     select_rows(batch, &rows)
 }
 
-/// Some rows of a batch, ascending, and the elements between them.
+/// Returns some rows of a batch, ascending, and the elements between them.
 pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
     let mut made = Batch::new(batch.kind(), gather(batch.positions(), rows));
     for field in batch.fields() {
@@ -38,7 +38,7 @@ pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidE
         made = made.with_vertex_objects(owners.collect())?;
     }
     if let Some(elements) = batch.elements() {
-        let mut number = vec![usize::MAX; batch.len()];
+        let mut number = vec![usize::MAX; batch.len()]; // the largest for a row that is left out
         for (at, row) in rows.iter().enumerate() {
             if let Some(to) = number.get_mut(usize_from_u32(*row)) {
                 *to = at;
@@ -62,7 +62,12 @@ pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidE
     Ok(made)
 }
 
-/// Batches of points as one.
+/// Returns the number of edges or faces; a batch without them has none.
+pub(crate) fn count_elements(batch: &Batch) -> u64 {
+    batch.elements().map_or(0, |elements| to_u64(elements.len()))
+}
+
+/// Returns batches of points as one.
 pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
     let [first, others @ ..] = batches else {
         return Err(PyramidError::unsupported("points", "some", "none"));
@@ -89,8 +94,9 @@ pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
     Ok(made)
 }
 
-/// The batch with its fields in the order of these names; others come last.
+/// Returns the batch with its fields in the order of these names; others come last.
 pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch, PyramidError> {
+    check_rows(batch.len())?;
     let mut fields: Vec<&Field> = batch.fields().iter().collect();
     let place = |field: &&Field| names.iter().position(|name| **name == *field.name);
     fields.sort_by_key(|field| place(field).unwrap_or(names.len()));
@@ -110,7 +116,7 @@ pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch, Pyr
     Ok(made)
 }
 
-/// Chains of several batches as one, by the ids of their objects; none where they have other columns.
+/// Returns chains of several batches as one, by the ids of their objects; none where they have other columns.
 pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>, PyramidError> {
     let [first, others @ ..] = batches else { return Ok(None) };
     if others.is_empty() {
@@ -142,15 +148,17 @@ pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>, PyramidErr
         made = made.with_field(field.with_column(joined.unwrap_or(field.column.clone())))?;
     }
     let (mut offsets, mut objects) = (vec![0], Vec::with_capacity(parts.len()));
+    let mut end = 0;
     for (object, rows) in parts {
-        offsets.push(offsets.last().copied().unwrap_or(0) + rows.len());
+        end += rows.len();
+        offsets.push(end);
         objects.push(object);
     }
     Ok(Some(made.with_parts(Parts::new(offsets, objects)?)?))
 }
 
-/// Objects with edges or faces as one batch, one after the other; none where they have other columns. Attributes of edges
-/// and faces come in the order of their names.
+/// Returns objects with edges or faces as one batch, one after the other; none where they have other columns. Attributes of
+/// edges and faces come in the order of their names.
 pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>, PyramidError> {
     let Some(first) = batches.first() else { return Ok(None) };
     check_rows(batches.iter().map(|batch| batch.len()).sum())?;
@@ -191,7 +199,7 @@ fn find_field<'a>(fields: &'a [Field], name: &str) -> Option<&'a Field> {
     fields.iter().find(|field| *field.name == *name)
 }
 
-/// Whether two batches have the same attributes, which mean the same.
+/// Returns whether two batches have the same attributes, which mean the same.
 pub(crate) fn has_same_columns(a: &Batch, b: &Batch) -> bool {
     let same = |a: &Field, b: &Field| {
         a.column.dtype() == b.column.dtype()
@@ -210,7 +218,7 @@ pub(crate) fn has_same_columns(a: &Batch, b: &Batch) -> bool {
     a.positions().dtype() == b.positions().dtype() && all(a.fields(), b.fields()) && elements
 }
 
-/// The batch without the field of places, and what that says; nothing where it was not asked for.
+/// Returns the batch without the field of places, and what that says; nothing where it was not asked for.
 pub(crate) fn split_off_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidError> {
     check_rows(batch.len())?;
     let Some(field) = batch.field(LOCATION_FIELD) else { return Ok((batch, Vec::new())) };

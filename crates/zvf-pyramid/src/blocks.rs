@@ -15,7 +15,8 @@ use std::collections::HashMap;
 
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{
-    f64_from_u64, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
+    f64_from_i64, f64_from_u64, index_u32, round_half_up_u64, saturating_usize, to_u64,
+    usize_from_u32,
 };
 use zvf_model::{Batch, Bounds, Column, Elements, Kind, LevelReader};
 use zvf_query::region::Region;
@@ -24,7 +25,7 @@ use crate::PyramidError;
 use crate::batches::select_rows;
 use crate::columns::{counts, gather};
 use crate::links::LineageWriter;
-use crate::rows::NONE;
+use crate::rows::{NONE, chunk_of_place, row_number};
 use crate::shape::Coarsened;
 
 /// The blocks of a level.
@@ -41,7 +42,7 @@ impl Blocks {
         Self::build_in_units(level, max_rows, &vec![1; level.chunk_shape().sizes().len()]).await
     }
 
-    /// The same where so many chunks on each axis stay together.
+    /// Builds the same where so many chunks on each axis stay together.
     pub(crate) async fn build_in_units(
         level: &LevelReader,
         max_rows: u64,
@@ -68,15 +69,14 @@ impl Blocks {
         let mut open = vec![(0..keys.len()).collect::<Vec<usize>>()];
         while let Some(mut chunks) = open.pop() {
             let Some(corners) = corners(keys, &chunks) else { continue };
-            let count = chunks.iter().filter_map(|at| rows.get(*at)).fold(0, |n: u64, r| n + *r);
+            // Rows that a damaged store states may not fit: they are compared with `max_rows`.
+            let count = chunks.iter().map(|at| rows[*at]).fold(0, u64::saturating_add);
             let (axis, length) = longest(&corners, units);
             let unit = units.get(axis).copied().unwrap_or(1);
             if count <= max_rows || length == 0 {
-                let number = saturating_u32_from_usize(blocks.boxes.len());
+                let number = index_u32(blocks.boxes.len());
                 for at in chunks {
-                    if let Some(to) = blocks.block_of_chunk.get_mut(at) {
-                        *to = number;
-                    }
+                    blocks.block_of_chunk[at] = number;
                 }
                 blocks.boxes.push(corners);
                 continue;
@@ -97,30 +97,35 @@ impl Blocks {
         self.boxes.len()
     }
 
-    /// What lies in block `number`, and a little more, as chunks are computed from rounded numbers.
+    /// Returns what lies in block `number`, and a little more, as chunks are computed from rounded numbers.
     pub(crate) fn region(&self, number: usize) -> Result<Region, PyramidError> {
         self.region_with_margin(number, STRAY_TOLERANCE_CHUNKS)
     }
 
-    /// A region that meets the chunks of block `number` and no others.
+    /// Returns a region that meets the chunks of block `number` and no others.
     pub(crate) fn chunks(&self, number: usize) -> Result<Region, PyramidError> {
         self.region_with_margin(number, -STRAY_TOLERANCE_CHUNKS)
     }
 
     fn region_with_margin(&self, number: usize, by: f64) -> Result<Region, PyramidError> {
-        let corners = self.boxes.get(number).cloned().unwrap_or_default();
-        region(&corners, &self.sizes, by)
+        region(&self.boxes[number], &self.sizes, by)
     }
 
-    /// The block of each place.
-    pub(crate) fn owners(&self, places: &[u64]) -> Vec<u32> {
-        let owner =
-            |at: &u64| self.block_of_chunk.get(saturating_usize(at >> 32)).copied().unwrap_or(NONE);
+    /// Returns the block of each place.
+    pub(crate) fn owners(&self, places: &[u64]) -> Result<Vec<u32>, PyramidError> {
+        let owner = |place: &u64| {
+            let chunk = chunk_of_place(*place);
+            let block = self.block_of_chunk.get(usize_from_u32(chunk)).copied();
+            block.ok_or_else(|| {
+                let expected = format!("less than {}", self.block_of_chunk.len());
+                PyramidError::inconsistent("chunk that a vertex lies in", expected, chunk)
+            })
+        };
         places.iter().map(owner).collect()
     }
 }
 
-/// A region that meets the chunks of these sizes from the first to the last corner and no others.
+/// Returns a region that meets the chunks of these sizes from the first to the last corner and no others.
 pub(crate) fn chunks_between(
     corners: &[Vec<i64>; 2],
     sizes: &[f64],
@@ -128,9 +133,9 @@ pub(crate) fn chunks_between(
     region(corners, sizes, -STRAY_TOLERANCE_CHUNKS)
 }
 
-/// The box of chunks, so much wider on each side, in chunks.
+/// Returns the box of chunks, so much wider on each side, in chunks.
 fn region([low, high]: &[Vec<i64>; 2], sizes: &[f64], by: f64) -> Result<Region, PyramidError> {
-    let end = |at: &i64, size: &f64, more: f64| (signed(*at) + more) * size;
+    let end = |at: &i64, size: &f64, more: f64| (f64_from_i64(*at) + more) * size;
     let low: Vec<f64> = low.iter().zip(sizes).map(|(at, s)| end(at, s, -by)).collect();
     let high: Vec<f64> = high.iter().zip(sizes).map(|(at, s)| end(at, s, 1.0 + by)).collect();
     let bounds = Bounds::new(&low, &high);
@@ -150,17 +155,19 @@ fn corners(keys: &[ChunkKey], chunks: &[usize]) -> Option<[Vec<i64>; 2]> {
     Some(corners)
 }
 
-/// The longest side, and by how many units it is longer than one.
+/// Returns the longest side, and by how many units it is longer than one.
 fn longest([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
+    // A side that does not fit is the longest all the same.
     let sides =
         low.iter().zip(high).zip(units).map(|((low, high), unit)| {
             high.div_euclid(*unit).saturating_sub(low.div_euclid(*unit))
         });
     let sides = sides.enumerate();
+    // Without axes, nothing is to be cut.
     sides.max_by_key(|(axis, side)| (*side, std::cmp::Reverse(*axis))).unwrap_or_default()
 }
 
-/// Where to cut so that about half of the rows lie before: between two coordinates.
+/// Returns where to cut so that about half of the rows lie before: between two coordinates.
 fn median_cut(
     chunks: &[usize],
     rows: &[u64],
@@ -169,7 +176,8 @@ fn median_cut(
 ) -> usize {
     let (mut rows_before, mut best, mut least_apart) = (0_u64, 0_usize, u64::MAX);
     for (at, [before, after]) in chunks.array_windows::<2>().enumerate() {
-        rows_before += rows.get(*before).copied().unwrap_or(0);
+        // Only compared, as the count is.
+        rows_before = rows_before.saturating_add(rows[*before]);
         let apart = rows_before.saturating_mul(2).abs_diff(count);
         if along(before) != along(after) && apart < least_apart {
             (best, least_apart) = (at + 1, apart);
@@ -179,7 +187,7 @@ fn median_cut(
     best.max(1)
 }
 
-/// Whether each vertex of a batch stays what it is: those of other blocks, and those that something joins
+/// Returns whether each vertex of a batch stays what it is: those of other blocks, and those that something joins
 /// to them.
 pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
     let is_owned =
@@ -216,10 +224,9 @@ impl BlockStitcher {
         lineage: &mut LineageWriter,
     ) -> Result<u64, PyramidError> {
         let coarse = Coarse::new(&made, places, owners, fixed);
-        let block = saturating_u32_from_usize(block);
-        let rows: Vec<u32> = (0..saturating_u32_from_usize(made.batch.len()))
-            .filter(|row| coarse.owner(*row) == block)
-            .collect();
+        let block = index_u32(block);
+        let rows: Vec<u32> =
+            (0..row_number(made.batch.len())).filter(|row| coarse.owner(*row) == block).collect();
         let mut number = vec![NONE; made.batch.len()];
         for (at, row) in (0_u32..).zip(&rows) {
             if let Some(to) = number.get_mut(usize_from_u32(*row)) {
@@ -239,13 +246,13 @@ impl BlockStitcher {
         let Some(elements) = made.batch.elements() else { return Ok(count) };
         let (mut sewn, mut ends) = (Vec::new(), Vec::new());
         for (element, rows) in (0_u32..).zip(elements.iter()) {
-            let owners = || rows.iter().map(|row| coarse.owner(saturating_u32_from_usize(*row)));
-            let last = owners().max().unwrap_or(block);
+            let owners = || rows.iter().map(|row| coarse.owner(row_number(*row)));
+            let Some(last) = owners().max() else { continue };
             if !owners().any(|owner| owner == block) || owners().all(|owner| owner == block) {
                 continue;
             }
             for row in rows {
-                let at = number_of(&saturating_u32_from_usize(*row));
+                let at = number_of(&row_number(*row));
                 if last > block && at != NONE {
                     let number = first + u64::from(at);
                     let entry = self.numbers.entry(coarse.place(*row)).or_insert((number, last));
@@ -254,7 +261,7 @@ impl BlockStitcher {
             }
             if last == block {
                 for row in rows {
-                    ends.push(match number_of(&saturating_u32_from_usize(*row)) {
+                    ends.push(match number_of(&row_number(*row)) {
                         NONE => self.number(coarse.place(*row))?,
                         at => first + u64::from(at),
                     });
@@ -319,7 +326,7 @@ impl Coarse {
     }
 
     fn place(&self, row: usize) -> u64 {
-        self.places.get(row).copied().unwrap_or(u64::MAX)
+        self.places[row]
     }
 }
 
@@ -334,18 +341,15 @@ fn push(
         return Ok(());
     }
     let numbers = counts(ends)?;
-    let vertices = Column::new(
-        numbers.dtype(),
-        saturating_u32_from_usize(elements.width()),
-        numbers.bytes().clone(),
-    )?;
+    let width = index_u32(elements.width());
+    let vertices = Column::new(numbers.dtype(), width, numbers.bytes().clone())?;
     let fields = elements.fields().iter();
     let fields: Vec<_> =
         fields.map(|field| field.with_column(gather(&field.column, some))).collect();
     Ok(lineage.kind_writer()?.push_elements(&vertices, &fields)?)
 }
 
-/// How many vertices of a kind fit in so many bytes of memory while a level is made of them.
+/// Returns how many vertices of a kind fit in so many bytes of memory while a level is made of them.
 pub(crate) fn vertices_in(memory: u64, kind: Kind) -> u64 {
     // With their edges or faces; of meshes two blocks at once, and what these are measured by.
     let bytes = match (kind, kind.has_links()) {
@@ -353,12 +357,15 @@ pub(crate) fn vertices_in(memory: u64, kind: Kind) -> u64 {
         (_, true) => 800,
         (_, false) => 400,
     };
-    memory.checked_div(bytes).unwrap_or(memory)
+    memory / bytes
 }
 
-fn signed(n: i64) -> f64 {
-    let size = f64_from_u64(n.unsigned_abs());
-    if n < 0 { -size } else { size }
+/// Returns how many objects fit in memory together, which has room for `room` vertices: by the mean of `objects` that have
+/// `vertices` in all.
+pub(crate) fn objects_at_once(room: u64, vertices: u64, objects: usize) -> usize {
+    let mean = f64_from_u64(vertices) / f64_from_u64(to_u64(objects.max(1)));
+    // What is larger than any list of objects is all of them.
+    saturating_usize(round_half_up_u64(f64_from_u64(room) / mean.max(1.0))).max(1)
 }
 
 /// How far outside its chunk a vertex may lie, in parts of the chunk.
@@ -388,8 +395,9 @@ mod tests {
         let region = blocks.region(0).unwrap();
         let low: Vec<f64> = region.hull().low().to_vec();
         assert!(low[0] < -6.0 && low[0] > -6.001 && low[1] < 0.0, "{low:?}");
-        let expected = [blocks.block_of_chunk[0], blocks.block_of_chunk[31], NONE];
-        assert_eq!(blocks.owners(&[0, 31 << 32, 99 << 32]), expected);
+        let expected = [blocks.block_of_chunk[0], blocks.block_of_chunk[31]];
+        assert_eq!(blocks.owners(&[0, 31 << 32]).unwrap(), expected);
+        assert!(blocks.owners(&[99 << 32]).is_err());
         let len = |max_rows, units: [i64; 2]| {
             Blocks::new(&keys, &rows, (vec![2.0, 5.0], &units), max_rows).len()
         };
@@ -397,5 +405,12 @@ mod tests {
             [len(1000, [1, 1]), len(1, [1, 1]), len(1, [1, 2]), len(1, [2, 9])],
             [1, 32, 16, 5]
         );
+    }
+
+    #[test]
+    fn cuts_levels_whose_stated_rows_do_not_fit() {
+        let keys = [0, 1, 2].map(|at| ChunkKey::new(&[at]).unwrap());
+        let blocks = Blocks::new(&keys, &[u64::MAX; 3], (vec![1.0], &[1]), 100);
+        assert_eq!(blocks.len(), 3);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use async_recursion::async_recursion as boxed;
 use zvf_format::key::Delta;
-use zvf_format::num::{saturating_u32_from_usize, to_u64};
+use zvf_format::num::{index_u32, to_u64};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
@@ -201,7 +201,7 @@ async fn replace(
     levels::publish(build, made).await
 }
 
-/// Whether the store has level 0 and no links of it to others, so that levels are only added to it.
+/// Returns whether the store has level 0 and no links of it to others, so that levels are only added to it.
 async fn has_only_level_0(store: &Store, options: &BuildOptions) -> Result<bool, PyramidError> {
     // Without a lock it is no folder of this machine. Whoever put level 0 elsewhere gets a store in one place.
     let in_place = options.lock.as_ref().is_some_and(|lock| {
@@ -293,7 +293,7 @@ async fn build_levels(
     let options = ladder.options();
     let cross_level = CrossLevelOptions { storage: options.links, depth: options.depth };
     let (kinds, mut kind_names, mut changed) = (ladder.kinds(), Vec::new(), Vec::new());
-    let memory = (options.memory / 8).checked_div(to_u64(kinds.len())).unwrap_or_default();
+    let memory = options.memory / 8 / to_u64(kinds.len().max(1));
     let folder = cross_level.is_enabled().then(|| SpillFolder::new(None, memory));
     let mut root = Root::from_store(store);
     root.without_links();
@@ -307,8 +307,9 @@ async fn build_levels(
     check_rules(store, &options.rules).await?;
     let (mut source, mut below, mut reports) = (store.clone(), ladder.sizes(), Vec::new());
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
-    while let Some(steps) = ladder.level(saturating_u32_from_usize(reports.len()) + 1, &below) {
-        let level = steps.first().map_or(0, |step| step.level);
+    loop {
+        let level = index_u32(reports.len()) + 1;
+        let Some(steps) = ladder.level(level, &below) else { break };
         let kind_steps = (0..).zip(&steps).zip(kinds.iter().zip(kind_names.iter().zip(&errors)));
         let kind_builds =
             kind_steps.map(|((at, step), (ladder, ((names, explicit), error)))| KindBuild {
@@ -369,7 +370,7 @@ async fn build_levels(
                 .for_each(|(rebuilt, _)| events.report(PyramidEvent::Rebuilt(rebuilt)));
             changed = made.rebuilt.into_iter().map(|(_, changed)| changed).collect();
         }
-        let stuck = report.vertices.saturating_mul(20) > all.vertices.saturating_mul(19);
+        let stuck = u128::from(report.vertices) * 20 > u128::from(all.vertices) * 19;
         below = report.per_kind().map(LevelReport::size).collect();
         errors = report.per_kind().map(|kind_report| kind_report.error).collect();
         reports.push(report);
@@ -403,7 +404,12 @@ async fn measure_stored(
     let mut first = report.bytes; // the groups of others lie among its arrays
     for (kind, kind_report) in report.kinds.iter_mut().skip(1) {
         kind_report.bytes = count_stored_bytes(store, &format!("{}/{kind}", report.level)).await?;
-        first = first.saturating_sub(kind_report.bytes);
+        let Some(rest) = first.checked_sub(kind_report.bytes) else {
+            let expected = format!("at most {first}");
+            let found = kind_report.bytes;
+            return Err(PyramidError::inconsistent("bytes of a kind", expected, found));
+        };
+        first = rest;
     }
     if let Some((_, kind_report)) = report.kinds.first_mut() {
         kind_report.bytes = first;

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Field, LevelReader, ObjectId};
 use zvf_write::KindWriter;
 
@@ -20,14 +20,14 @@ use crate::row_ids::RowIds;
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     ids: RowIds,
-    at: Vec<u8>,        // by row: which of the levels has its fragments, or `NO_LEVEL`
-    kept_ids: Vec<i64>, // ascending
-    first: Option<i64>, // of new ids, where objects get new numbers
-    alone: bool,        // whether groups have no others
+    at: Vec<u8>,          // by row: which of the levels has its fragments, or `NO_LEVEL`
+    kept_ids: Vec<i64>,   // ascending
+    first: Option<usize>, // of new ids, where objects get new numbers
+    alone: bool,          // whether groups have no others
 }
 
 impl Objects {
-    /// Those of `levels`, all that have fragments kept; `None` where none has an index.
+    /// Returns those of `levels`, all that have fragments kept; `None` where none has an index.
     pub(crate) async fn load(levels: &[LevelReader]) -> Result<Option<Self>, PyramidError> {
         if levels.len() > usize::from(NO_LEVEL) {
             let expected = "at most 255";
@@ -42,6 +42,7 @@ impl Objects {
         for (number, level) in (0_u8..NO_LEVEL).zip(levels) {
             let Some(index) = level.objects().await? else { continue };
             any = true;
+            // An index has a largest number of rows, for which there is memory.
             let mut row_levels = Vec::with_capacity(saturating_usize(index.slots()));
             let note = |manifest: &zvf_model::ObjectManifest| {
                 row_levels.push(if manifest.is_empty() { NO_LEVEL } else { number });
@@ -77,17 +78,17 @@ impl Objects {
         Ok(any.then_some(Self { ids, at, kept_ids, first: None, alone: false }))
     }
 
-    /// How many objects are kept.
+    /// Returns how many objects are kept.
     pub(crate) const fn kept_count(&self) -> usize {
         self.kept_ids.len()
     }
 
-    /// Their ids, ascending.
+    /// Returns their ids, ascending.
     pub(crate) fn kept_ids(&self) -> &[i64] {
         &self.kept_ids
     }
 
-    /// The place among them of the object of a row, where it is kept.
+    /// Returns the place among them of the object of a row, where it is kept.
     pub(crate) fn place_of_row(&self, row: usize) -> Option<u64> {
         self.ids.get(row).and_then(|id| self.kept_ids.binary_search(&id).ok()).map(to_u64)
     }
@@ -98,25 +99,19 @@ impl Objects {
     }
 
     /// Has those that are kept numbered from `first` on, in the order of their ids.
-    pub(crate) const fn renumber(&mut self, first: i64) {
+    pub(crate) const fn renumber(&mut self, first: usize) {
         self.first = Some(first);
     }
 
-    /// The id after those, where objects get new numbers.
-    pub(crate) fn next_id(&self) -> i64 {
-        let first = self.first.unwrap_or(0);
-        first + zvf_format::num::saturating_i64(to_u64(self.kept_ids.len()))
-    }
-
-    /// Whether they are.
+    /// Returns whether objects get new numbers.
     pub(crate) const fn is_renumbered(&self) -> bool {
         self.first.is_some()
     }
 
-    /// The id that an object has at the level that is made.
+    /// Returns the id that an object has at the level that is made.
     pub(crate) fn new_id(&self, id: i64) -> i64 {
         match (self.first, self.kept_ids.binary_search(&id)) {
-            (Some(first), Ok(at)) => first + zvf_format::num::saturating_i64(to_u64(at)),
+            (Some(first), Ok(at)) => saturating_i64(to_u64(first + at)), // ids in memory are fewer
             _ => id,
         }
     }
@@ -127,49 +122,49 @@ impl Objects {
         Self { kept_ids, alone: true, ..self.clone() }
     }
 
-    /// Whether ids or members of groups are not what they were.
+    /// Returns whether ids or members of groups are not what they were.
     pub(crate) const fn changes_groups(&self) -> bool {
         self.is_renumbered() || self.alone
     }
 
-    /// Those that have no fragments.
+    /// Returns those that have no fragments.
     pub(crate) fn ids_without_fragments(&self) -> impl Iterator<Item = i64> {
         self.ids_and_levels().filter(|(_, at)| *at == NO_LEVEL).map(|(id, _)| id)
     }
 
-    /// Those that are kept and have fragments at one of the levels, by its place among them, in the order of
+    /// Returns those that are kept and have fragments at one of the levels, by its place among them, in the order of
     /// their rows.
     pub(crate) fn kept_ids_of_level(&self, level: u8) -> Vec<i64> {
         let level_objects = self.ids_and_levels().filter(|(_, at)| *at == level);
         level_objects.map(|(id, _)| id).filter(|id| self.keeps(*id)).collect()
     }
 
-    /// The ids of all rows, with the levels that have their fragments.
+    /// Returns the ids of all rows, with the levels that have their fragments.
     fn ids_and_levels(&self) -> impl Iterator<Item = (i64, u8)> {
         self.ids.iter().zip(self.at.iter().copied())
     }
 
-    /// How many objects have fragments at one of the levels.
+    /// Returns how many objects have fragments at one of the levels.
     pub(crate) fn count_at_level(&self, level: u8) -> usize {
         self.at.iter().filter(|at| **at == level).count()
     }
 
-    /// How many have some and are kept.
+    /// Returns how many have some and are kept.
     pub(crate) fn count_kept_with_fragments(&self) -> usize {
         self.ids_and_levels().filter(|(id, at)| *at != NO_LEVEL && self.keeps(*id)).count()
     }
 
-    /// How many rows the index has.
+    /// Returns how many rows the index has.
     pub(crate) const fn rows(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether an object is kept.
+    /// Returns whether an object is kept.
     pub(crate) fn keeps(&self, id: i64) -> bool {
         self.kept_ids.binary_search(&id).is_ok()
     }
 
-    /// Whether all that have fragments are kept.
+    /// Returns whether all that have fragments are kept.
     pub(crate) fn keeps_all(&self) -> bool {
         self.at.iter().filter(|at| **at != NO_LEVEL).count() == self.kept_ids.len()
     }
@@ -257,7 +252,7 @@ impl Objects {
     }
 }
 
-/// The ids of the rows of a level's index; none where it has no index.
+/// Returns the ids of the rows of a level's index; none where it has no index.
 pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<RowIds, PyramidError> {
     let mut all = RowIds::new();
     let Some(index) = level.objects().await? else { return Ok(all) };
@@ -268,7 +263,7 @@ pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<RowIds, PyramidE
     Ok(all)
 }
 
-/// The ids of objects whose chains are read as they were written: where one run follows another in the same
+/// Returns the ids of objects whose chains are read as they were written: where one run follows another in the same
 /// chunk, reading makes them one.
 pub(crate) async fn find_unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>, PyramidError> {
     let Some(index) = level.objects().await? else { return Ok(BTreeSet::new()) };
@@ -288,7 +283,7 @@ pub(crate) async fn find_unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i6
     Ok(ids.filter(|(_, is_whole)| *is_whole).map(|(id, _)| id).collect())
 }
 
-/// The ids of objects that have fragments.
+/// Returns the ids of objects that have fragments.
 pub(crate) async fn present_ids(level: &LevelReader) -> Result<BTreeSet<i64>, PyramidError> {
     let objects = Objects::load(std::slice::from_ref(level)).await?;
     Ok(objects.iter().flat_map(Objects::kept_ids).copied().collect())

@@ -25,7 +25,6 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
 use zvf_metadata::LevelDoc as Document;
@@ -90,12 +89,12 @@ impl Checkpoint {
         Self { folder: folder.to_owned(), kept_levels, _lock: None }
     }
 
-    /// Whether a level is there and its files match its record.
+    /// Returns whether a level is there and its files match its record.
     pub(crate) fn is_sound(&self, level: u32) -> std::io::Result<bool> {
         Ok(matches!(self.read_saved(level)?, Saved::Sound(_)))
     }
 
-    /// Whether every file of a level but its documents is in the store in the folder `store`.
+    /// Returns whether every file of a level but its documents is in the store in the folder `store`.
     pub(crate) fn is_in(&self, level: u32, store: &Path) -> std::io::Result<bool> {
         let files = self.hash_files(level)?;
         let mut cells = files.iter().filter(|(name, _)| {
@@ -352,8 +351,7 @@ fn describe_recipe(
             if about.is_dir() {
                 folders.push(entry.path());
             } else {
-                let age = about.modified()?.duration_since(SystemTime::UNIX_EPOCH);
-                files.push((entry.path(), about.len(), age.unwrap_or_default()));
+                files.push((entry.path(), about.len(), about.modified()?));
             }
         }
     }

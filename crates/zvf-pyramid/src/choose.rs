@@ -3,10 +3,11 @@
 //! The choice is made among objects that the level below still has, so each level drops its share of what
 //! is left; and with the seed and the number of the level, so that levels do not drop the same ones.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use zvf_format::num::{
-    f64_from_u64, round_half_up_u64, saturating_floor_i64, saturating_usize, to_u64,
+    f64_from_u64, round_half_up_u64, saturating_floor_i64, saturating_usize, to_u64, trunc_u64,
 };
 
 use crate::random::Random;
@@ -21,20 +22,20 @@ pub(crate) struct Candidate {
     pub(crate) at: Vec<f64>,
 }
 
-/// How many of `n` are kept.
+/// Returns how many of `n` are kept.
 pub(crate) fn count_kept(n: usize, sparsity: f64) -> usize {
+    // At most `n`, whatever rounding says.
     saturating_usize(round_half_up_u64(f64_from_u64(to_u64(n)) / sparsity))
         .clamp(1, n.max(1))
         .min(n)
 }
 
-/// Any `k` of them.
+/// Returns any `k` of them.
 pub(crate) fn choose_random(ids: &[i64], k: usize, seed: u64) -> Vec<i64> {
-    let chosen = Random::new(seed.into()).choose(to_u64(ids.len()), to_u64(k));
-    chosen.into_iter().filter_map(|at| ids.get(saturating_usize(at)).copied()).collect()
+    Random::new(seed.into()).choose(ids.len(), k).into_iter().map(|at| ids[at]).collect()
 }
 
-/// The `k` with the largest measure; the lower id where those are the same.
+/// Returns the `k` with the largest measure; the lower id where those are the same.
 pub(crate) fn choose_largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
     let mut order: Vec<&Candidate> = candidates.iter().collect();
     let number = |x: f64| if x.is_nan() { f64::NEG_INFINITY } else { x };
@@ -44,7 +45,7 @@ pub(crate) fn choose_largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
     sort_ids(order.into_iter().take(k).map(|candidate| candidate.id).collect())
 }
 
-/// One for each bin, by the first that is met in it; what is left of `k` in proportion to how many more a
+/// Returns one for each bin, by the first that is met in it; what is left of `k` in proportion to how many more a
 /// bin has, and one more for the fullest.
 pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i64> {
     let bins = group_by_bin(candidates, bin);
@@ -56,33 +57,26 @@ pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]
     let budget = k - bins.len();
     let share = |ids: &Vec<i64>| {
         let share = f64_from_u64(to_u64(budget)) * f64_from_u64(to_u64(more(ids)));
-        saturating_usize(
-            saturating_floor_i64(share / f64_from_u64(to_u64(all.max(1)))).unsigned_abs(),
-        )
+        saturating_usize(trunc_u64(share / f64_from_u64(to_u64(all.max(1))))) // at most the budget
     };
     let mut taken: Vec<usize> = bins.iter().map(|ids| share(ids) + 1).collect();
     let used = taken.iter().copied().sum::<usize>();
-    let mut fullest: Vec<usize> = (0..bins.len()).collect();
-    fullest.sort_by_key(|at| std::cmp::Reverse(bins.get(*at).map_or(0, Vec::len)));
-    let room =
-        |at: &usize| bins.get(*at).map_or(0, Vec::len) > taken.get(*at).copied().unwrap_or(0);
-    let spare: Vec<usize> = fullest.into_iter().filter(room).take(k.saturating_sub(used)).collect();
-    for at in spare {
-        if let Some(count) = taken.get_mut(at) {
-            *count += 1;
-        }
-    }
+    let mut fullest: Vec<(usize, &mut usize)> = bins.iter().map(Vec::len).zip(&mut taken).collect();
+    fullest.sort_by_key(|(len, _)| Reverse(*len));
+    let with_room = fullest.into_iter().filter(|(len, count)| *len > **count);
+    // Rounding may have used one more.
+    with_room.take(k.saturating_sub(used)).for_each(|(_, count)| *count += 1);
     let chosen = bins.iter().zip(taken).flat_map(|(ids, count)| ids.iter().take(count));
     sort_ids(chosen.copied().collect())
 }
 
-/// The first of each bin.
+/// Returns the first of each bin.
 pub(crate) fn choose_one_per_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<i64> {
     let bins = group_by_bin(candidates, bin);
     sort_ids(bins.iter().filter_map(|ids| ids.first().copied()).collect())
 }
 
-/// The same share of each group and of those in none, at least one of each.
+/// Returns the same share of each group and of those in none, at least one of each.
 pub(crate) fn choose_by_group(
     ids: &[i64],
     groups: &[Vec<i64>],
@@ -108,7 +102,7 @@ pub(crate) fn choose_by_group(
     sort_ids(chosen)
 }
 
-/// The candidates of each bin, bins in the order in which they are met.
+/// Returns the candidates of each bin, bins in the order in which they are met. Bins without a number of 64 bits are one.
 fn group_by_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<Vec<i64>> {
     let (mut numbers, mut bins) = (HashMap::<Vec<i64>, usize>::new(), Vec::<Vec<i64>>::new());
     for candidate in candidates {

@@ -26,8 +26,8 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    /// The clusters that `cluster_of_row` names for each row, of which there are `count`. Rows of [`NONE`] are in none;
-    /// every cluster has at least one.
+    /// Returns the clusters that `cluster_of_row` names for each row, of which there are `count`. Rows of [`NONE`] are in
+    /// none; every cluster has at least one.
     pub(crate) fn new(cluster_of_row: &[u32], count: usize) -> Self {
         let mut offsets = vec![0_usize; count + 1];
         for cluster in cluster_of_row.iter().filter(|cluster| **cluster != NONE) {
@@ -53,17 +53,17 @@ impl Clusters {
         Self { offsets, members, heads }
     }
 
-    /// The same clusters with these vertices as their heads.
+    /// Returns the same clusters with these vertices as their heads.
     pub(crate) fn with_heads(self, heads: Vec<u32>) -> Self {
         Self { heads, ..self }
     }
 
-    /// The head of each.
+    /// Returns the head of each.
     pub(crate) fn heads(&self) -> &[u32] {
         &self.heads
     }
 
-    /// The rows of each.
+    /// Returns the rows of each.
     fn par_members(&self) -> impl IndexedParallelIterator<Item = &[u32]> {
         self.offsets.par_windows(2).map(|span| match span {
             [start, end] => self.members.get(*start..*end).unwrap_or(&[]),
@@ -71,17 +71,21 @@ impl Clusters {
         })
     }
 
-    /// For each cluster what its vertices stand for: so many vertices of level 0.
-    pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Vec<u64> {
+    /// Returns for each cluster what its vertices stand for: so many vertices of level 0.
+    pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Result<Vec<u64>, PyramidError> {
         let weight = |rows: &[u32]| {
-            let row_weights =
+            let mut row_weights =
                 rows.iter().map(|row| weights.map_or(1, |weights| weight_of(weights, *row)));
-            row_weights.sum::<u64>()
+            let sum = row_weights.try_fold(0_u64, u64::checked_add);
+            sum.ok_or_else(|| {
+                let (what, expected) = ("vertices that one stands for", "fewer than 2^64");
+                PyramidError::unsupported(what, expected, "more")
+            })
         };
         self.par_members().map(weight).collect()
     }
 
-    /// The mean position of each, `axes` numbers for one.
+    /// Returns the mean position of each, `axes` numbers for one.
     pub(crate) fn centers(&self, at: &[f64], axes: usize, weights: Option<&[u64]>) -> Vec<f64> {
         let mut centers = vec![0.0; self.heads.len() * axes];
         let clusters = centers.par_chunks_exact_mut(axes.max(1)).zip(self.par_members());
@@ -101,7 +105,7 @@ impl Clusters {
         centers
     }
 
-    /// How far the farthest vertex lies from the one that stands for it, and which one that is.
+    /// Returns how far the farthest vertex lies from the one that stands for it, and which one that is.
     pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> LargestError {
         let errors =
             self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
@@ -117,7 +121,7 @@ impl Clusters {
         LargestError { error, at: (error > 0.0).then(|| ErrorLocation::Vertex(at.to_vec())) }
     }
 
-    /// An attribute of the vertices as one of the clusters; `None` when it is dropped.
+    /// Returns an attribute of the vertices as one of the clusters; `None` when it is dropped.
     pub(crate) fn field(
         &self,
         field: &Field,
@@ -131,7 +135,7 @@ impl Clusters {
             Aggregation::First => gather(column, &self.heads),
             Aggregation::Mode => self.modes(column),
             Aggregation::Count => {
-                let counts = counts(&self.weights(weights))?;
+                let counts = counts(&self.weights(weights)?)?;
                 let mut counted = field.with_column(counts);
                 (counted.categories, counted.unit) = (None, None);
                 return Ok(Some(counted));
@@ -143,7 +147,7 @@ impl Clusters {
         Ok(Some(field.with_column(column)))
     }
 
-    /// The row that is there most often, of each cluster; the first of those that are there as often.
+    /// Returns the row that is there most often, of each cluster; the first of those that are there as often.
     fn modes(&self, column: &Column) -> Column {
         let rows: Vec<u32> = self.par_members().map(|rows| find_mode(column, rows)).collect();
         gather(column, &rows)
@@ -203,7 +207,7 @@ impl Clusters {
         Ok(Column::new(target, column.width(), bytes.into())?)
     }
 
-    /// Sums and extremes of whole numbers, exactly; a sum that does not fit in 64 bits is refused.
+    /// Computes sums and extremes of whole numbers, exactly; a sum that does not fit in 64 bits is refused.
     fn aggregate_integers(&self, field: &Field, rule: Aggregation) -> Result<Column, PyramidError> {
         let column = &field.column;
         let dtype = column.dtype();
@@ -211,14 +215,15 @@ impl Clusters {
         let kind = if signed { DtypeKind::Int } else { DtypeKind::UInt };
         let target =
             if rule == Aggregation::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
-        let size = saturating_usize(target.size);
+        let size = saturating_usize(target.size); // 8 bytes at most
         let cluster_bytes = |rows: &[u32]| {
             let mut bytes = Vec::new();
             for c in 0..usize_from_u32(column.width()) {
                 let values = rows.iter().map(|row| to_i128(&column.value(usize_from_u32(*row), c)));
+                // A cluster has a row.
                 let x = match rule {
                     Aggregation::Sum => values.sum(), // fewer than 2^32 values of 64 bits
-                    Aggregation::Min => values.min().unwrap_or(0), // a cluster has a row
+                    Aggregation::Min => values.min().unwrap_or(0),
                     Aggregation::Max
                     | Aggregation::Mean
                     | Aggregation::Mode
@@ -246,7 +251,7 @@ impl Clusters {
     }
 }
 
-/// The mean of some rows on an axis, which rounding must not put outside of them: a cell of a grid holds the
+/// Returns the mean of some rows on an axis, which rounding must not put outside of them: a cell of a grid holds the
 /// mean of what it holds.
 fn clamp_mean(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f64 {
     let values = rows.iter().filter_map(|row| at.get(usize_from_u32(*row) * axes + axis));
@@ -261,13 +266,13 @@ fn clamp_mean(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize))
     }
 }
 
-/// The larger of two errors; of the same, the one at the lower position.
+/// Returns the larger of two errors; of the same, the one at the lower position.
 fn max_error<'a>(a: (f64, &'a [f64]), b: (f64, &'a [f64])) -> (f64, &'a [f64]) {
     let lower = || b.1.is_empty() || !a.1.is_empty() && compare_points(a.1, b.1).is_le();
     if a.0 > b.0 || a.0 == b.0 && lower() { a } else { b }
 }
 
-/// The first of the rows whose value is there most often.
+/// Returns the first of the rows whose value is there most often.
 fn find_mode(column: &Column, rows: &[u32]) -> u32 {
     let value = |row: &u32| column.row(usize_from_u32(*row));
     let mut counts: Vec<(&[u8], usize, u32)> = Vec::with_capacity(MAX_COMPARED_VALUES);
@@ -290,7 +295,7 @@ fn find_mode(column: &Column, rows: &[u32]) -> u32 {
     mode.1
 }
 
-/// The same where many values differ.
+/// Returns the same where many values differ.
 fn find_mode_by_hash(column: &Column, rows: &[u32]) -> u32 {
     let mut counts: FxHashMap<&[u8], (usize, u32)> = FxHashMap::default();
     for row in rows {
@@ -311,7 +316,7 @@ fn to_i128(value: &Value) -> i128 {
 }
 
 fn weight_of(weights: &[u64], row: u32) -> u64 {
-    weights.get(usize_from_u32(row)).copied().unwrap_or(1)
+    weights[usize_from_u32(row)]
 }
 
 /// Numbers for what is alike, in the order in which it is first met.
@@ -325,13 +330,13 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
         Self { numbers: FxHashMap::default() }
     }
 
-    /// The number of `key`.
+    /// Returns the number of `key`.
     pub(crate) fn intern(&mut self, key: K) -> u32 {
         let next = row_number(self.numbers.len());
         *self.numbers.entry(key).or_insert(next)
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub(crate) fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -340,7 +345,7 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
 /// Values that are compared one by one.
 const MAX_COMPARED_VALUES: usize = 16;
 
-/// What vertices stand for, by an attribute that says so.
+/// Returns what vertices stand for, by an attribute that says so.
 pub(crate) fn weights(field: Option<&Field>) -> Option<Vec<u64>> {
     let column = &field?.column;
     if let Some(weights) = column.as_slice::<u64>() {
@@ -423,6 +428,13 @@ mod tests {
             (values(Aggregation::Mean), values(Aggregation::First)),
             (vec![3.0, 4.0], vec![5.0, 6.0])
         );
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_are_refused() {
+        let error = Clusters::new(&[0, 0], 1).weights(Some(&[u64::MAX, 1])).unwrap_err();
+        let expected = "vertices that one stands for: expected fewer than 2^64, found more";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use zvf_model::{Column, ColumnBuilder};
 
 use crate::PyramidError;
 
-/// All values of a column, row by row; NaN for what is no number.
+/// Returns all values of a column, row by row; NaN for what is no number.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f64>() {
         return values.to_vec();
@@ -42,7 +42,7 @@ impl Points {
     }
 }
 
-/// Values as a column of this type: rounded where it has whole numbers.
+/// Returns values as a column of this type: rounded where it has whole numbers.
 pub(crate) fn column(dtype: Dtype, width: u32, values: &[f64]) -> Result<Column, PyramidError> {
     let mut bytes = Vec::with_capacity(values.len() * 8);
     for x in values {
@@ -67,13 +67,9 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
             bytes.extend(whole.to_le_bytes());
         }
         (DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool, _) => {
-            let bits = u32::try_from(size).unwrap_or(8) * 8; // a number has at most 8 bytes
+            let bits = u32::try_from(size).unwrap_or(8) * 8; // a number has 1 to 8 bytes
             let signed = dtype.kind == DtypeKind::Int;
-            let max = if signed {
-                i64::MAX >> 64_u32.saturating_sub(bits)
-            } else {
-                !(-1 << bits.min(62))
-            };
+            let max = if signed { i64::MAX >> (64 - bits) } else { !(-1 << bits.min(62)) };
             let min = if signed { !max } else { 0 };
             let whole = saturating_floor_i64(x + 0.5).clamp(min, max);
             bytes.extend(whole.to_le_bytes().iter().take(size));
@@ -82,18 +78,19 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
     }
 }
 
-/// Some rows of a column, in this order.
+/// Returns some rows of a column, in this order.
 pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
     let mut some = ColumnBuilder::like(column);
     some.reserve(rows.len());
     for run in rows.chunk_by(|row, next| row.checked_add(1) == Some(*next)) {
-        let start = run.first().map_or(0, |row| usize_from_u32(*row));
+        let [first, ..] = run else { continue };
+        let start = usize_from_u32(*first);
         some.push_rows(column, start..start + run.len());
     }
     some.finish()
 }
 
-/// Columns of one type behind each other.
+/// Returns columns of one type behind each other.
 pub(crate) fn join(columns: &[&Column]) -> Option<Column> {
     let [first, others @ ..] = columns else { return None };
     if others.is_empty() {
@@ -106,7 +103,7 @@ pub(crate) fn join(columns: &[&Column]) -> Option<Column> {
     Some(all.finish())
 }
 
-/// Whole numbers as a column of 64 bits without a sign.
+/// Returns whole numbers as a column of 64 bits without a sign.
 pub(crate) fn counts(values: &[u64]) -> Result<Column, PyramidError> {
     let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
     let bytes: Vec<u8> = values.iter().flat_map(|n| n.to_le_bytes()).collect();

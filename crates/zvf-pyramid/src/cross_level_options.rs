@@ -16,7 +16,7 @@ impl CrossLevelOptions {
         1..=if self.storage == CrossLevelStorage::None { 0 } else { max_gap }
     }
 
-    /// Whether any links are written.
+    /// Returns whether any links are written.
     pub(crate) fn is_enabled(self) -> bool {
         !self.gaps(1).is_empty()
     }

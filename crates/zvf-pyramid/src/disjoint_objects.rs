@@ -27,7 +27,7 @@ use crate::row_ids::RowIds;
 /// How many vertices each object has, by its id.
 pub(crate) type Sizes = HashMap<i64, u64>;
 
-/// The sizes of the objects of a level, where they are apart; else why they are not. Only links in chunks that hold
+/// Returns the sizes of the objects of a level, where they are apart; else why they are not. Only links in chunks that hold
 /// one of `changed` are looked at, where that is given.
 pub(crate) async fn measure_objects(
     level: &LevelReader,
@@ -60,7 +60,7 @@ struct Ranges {
 }
 
 impl Ranges {
-    /// Those of a level, without owners; `None` where rows are not in ranges that follow each other.
+    /// Returns those of a level, without owners; `None` where rows are not in ranges that follow each other.
     async fn read(level: &LevelReader) -> Result<Option<Self>, PyramidError> {
         let table = level.chunks().await?;
         let keys: Vec<ChunkKey> = table.iter().collect();
@@ -96,10 +96,11 @@ impl Ranges {
     }
 
     fn assign_owner(&mut self, manifest: &ObjectManifest) -> Result<bool, zvf_model::ModelError> {
-        let row = saturating_u32(manifest.row());
+        let row = saturating_u32(manifest.row()); // an index has fewer rows
         for (chunk, fragment) in manifest.references()? {
             let span = self.table.find(&chunk).and_then(|place| self.ranges_of_chunk(place));
             let fragment_owner = span.and_then(|(first, end)| {
+                // Compared with the end.
                 let at = first.checked_add(saturating_usize(fragment))?;
                 if at < end { self.owners.get_mut(at) } else { None }
             });
@@ -111,31 +112,33 @@ impl Ranges {
         Ok(true)
     }
 
-    /// Where the ranges of the chunk at a place begin and end.
+    /// Returns where the ranges of the chunk at a place begin and end.
     fn ranges_of_chunk(&self, place: usize) -> Option<(usize, usize)> {
         Some((*self.firsts.get(place)?, *self.firsts.get(place + 1)?))
     }
 
-    /// How many vertices each object has; `None` where some are of none. `ids` are those of the rows of the index.
+    /// Returns how many vertices each object has; `None` where some are of none. `ids` are those of the rows of the index.
     fn count_vertices(&self, ids: &RowIds) -> Option<Sizes> {
         let mut sizes = Sizes::new();
         for (owner, [_, count]) in self.owners.iter().zip(&self.ranges).filter(|(_, [_, n])| *n > 0)
         {
-            *sizes.entry(ids.get(usize_from_u32(*owner))?).or_default() += count;
+            // Counts that a damaged store states may not fit: they are compared with what fits in memory.
+            let size = sizes.entry(ids.get(usize_from_u32(*owner))?).or_default();
+            *size = size.saturating_add(*count);
         }
         Some(sizes)
     }
 
-    /// Whether each chunk holds one of these objects.
+    /// Returns whether each chunk holds one of these objects.
     fn find_chunks(&self, objects: &BTreeSet<i64>, ids: &RowIds) -> Vec<bool> {
         let is_one =
             |owner: &u32| ids.get(usize_from_u32(*owner)).is_some_and(|id| objects.contains(&id));
         let spans = self.firsts.array_windows();
-        let owners = spans.map(|[first, end]| self.owners.get(*first..*end).unwrap_or_default());
+        let owners = spans.map(|[first, end]| &self.owners[*first..*end]);
         owners.map(|chunk_owners| chunk_owners.iter().any(is_one)).collect()
     }
 
-    /// Whether a record of a link joins two objects; of those in or between chunks that are `near`.
+    /// Returns whether a record of a link joins two objects; of those in or between chunks that are `near`.
     async fn are_joined(
         &self,
         level: &LevelReader,
@@ -179,7 +182,7 @@ impl Ranges {
         })
     }
 
-    /// The owner of a row of the chunk at a place.
+    /// Returns the owner of a row of the chunk at a place.
     fn owner(&self, place: usize, row: u64) -> Option<u32> {
         let (first, end) = self.ranges_of_chunk(place)?;
         let before = self.ranges.get(first..end)?.partition_point(|[start, _]| *start <= row);

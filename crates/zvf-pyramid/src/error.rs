@@ -94,7 +94,7 @@ impl PyramidError {
         Self::Inconsistent { what, expected: expected.to_string(), found: found.to_string() }
     }
 
-    /// The kind of fault, by its stable name.
+    /// Returns the kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class

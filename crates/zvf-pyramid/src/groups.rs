@@ -2,6 +2,8 @@
 //!
 //! Of levels that add to each other, each has all groups, with the members that are at that level. So the
 //! groups of all are those of each, and their members together.
+//!
+//! A range may name more ids than memory holds: it stays one, or only its members that are kept are written out.
 
 use zvf_model::{Field, LevelReader, Members, ObjectId};
 use zvf_write::Writer;
@@ -12,34 +14,47 @@ use crate::carry::Objects;
 /// A group: its name, and who is in it.
 pub(crate) type Group = (Option<String>, Members);
 
-/// The groups of `levels`; those of one level as they are stored.
-pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<Group>, PyramidError> {
-    let mut all: Option<Vec<Group>> = None;
-    for level in levels {
-        let Some(groups) = level.groups().await? else { continue };
-        let numbers: Vec<u64> = (0..groups.len()).collect();
-        let names = numbers.iter().map(|number| groups.name(*number));
-        let level_groups = names.zip(groups.members(&numbers).await?);
-        let Some(all) = &mut all else {
-            all = Some(level_groups.collect());
-            continue;
-        };
-        let level_groups: Vec<Group> = level_groups.collect();
-        if !all.iter().map(|(name, _)| name).eq(level_groups.iter().map(|(name, _)| name)) {
-            return Err(refuse_mismatch("groups", &format!("others at level {}", level.level().0)));
-        }
-        for ((_, members), (_, more)) in all.iter_mut().zip(level_groups) {
-            let mut ids = ids_of(std::mem::replace(members, Members::Ids(Vec::new())));
-            ids.extend(ids_of(more));
-            ids.sort_unstable();
-            ids.dedup();
-            *members = Members::Ids(ids.into_iter().map(ObjectId).collect());
-        }
+/// A group of several levels: its name, and who is in it at each of those that have groups.
+pub(crate) type SpreadGroup = (Option<String>, Vec<Members>);
+
+/// Reads the groups of a level, as they are stored; `None` where it has none.
+pub(crate) async fn read_level_groups(
+    level: &LevelReader,
+) -> Result<Option<Vec<Group>>, PyramidError> {
+    let Some(groups) = level.groups().await? else { return Ok(None) };
+    if groups.len() > MAX_GROUPS {
+        let expected = "at most 134217728";
+        return Err(PyramidError::unsupported("groups of a level", expected, groups.len()));
     }
-    Ok(all.unwrap_or_default())
+    let mut all = Vec::new();
+    for start in (0..groups.len()).step_by(GROUP_BATCH) {
+        let numbers: Vec<u64> = (start..groups.len()).take(GROUP_BATCH).collect();
+        let members = groups.members(&numbers).await?;
+        all.extend(numbers.iter().map(|number| groups.name(*number)).zip(members));
+    }
+    Ok(Some(all))
 }
 
-/// The attributes of the groups of `levels`.
+/// Reads the groups of `levels`.
+pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<SpreadGroup>, PyramidError> {
+    let mut all: Option<Vec<SpreadGroup>> = None;
+    for level in levels {
+        let Some(groups) = read_level_groups(level).await? else { continue };
+        let Some(all) = &mut all else {
+            all = Some(groups.into_iter().map(|(name, members)| (name, vec![members])).collect());
+            continue;
+        };
+        if !all.iter().map(|(name, _)| name).eq(groups.iter().map(|(name, _)| name)) {
+            return Err(refuse_mismatch("groups", &format!("others at level {}", level.level().0)));
+        }
+        for ((_, members), (_, more)) in all.iter_mut().zip(groups) {
+            members.push(more);
+        }
+    }
+    Ok(all.unwrap_or_default()) // no level has groups
+}
+
+/// Returns the attributes of the groups of `levels`.
 pub(crate) async fn fields(levels: &[LevelReader]) -> Result<Vec<Field>, PyramidError> {
     let mut all: Vec<Field> = Vec::new();
     for level in levels {
@@ -68,7 +83,10 @@ pub(crate) async fn carry(
 ) -> Result<(), PyramidError> {
     let others = kinds.iter().any(|kind| kind.changes_groups());
     for (name, members) in read_groups(levels).await? {
-        let members = if others { filter_kept(members, kinds) } else { members };
+        let members = match members.as_slice() {
+            [only] if !others => only.clone(),
+            _ => filter_kept(&members, kinds),
+        };
         writer.group(name.as_deref(), members);
     }
     for field in fields(levels).await? {
@@ -77,22 +95,68 @@ pub(crate) async fn carry(
     Ok(())
 }
 
-/// The members of a group that are kept, under their new ids.
-fn filter_kept(members: Members, kinds: &[&Objects]) -> Members {
-    let ids = ids_of(members).into_iter();
+/// Returns the members of a group that are kept, under their new ids.
+fn filter_kept(members: &[Members], kinds: &[&Objects]) -> Members {
+    let kept: Vec<&[i64]> = kinds.iter().map(|kind| kind.kept_ids()).collect();
+    let ids = ids_of(members, &kept).into_iter();
     let new = |id| kinds.iter().find(|kind| kind.keeps(id)).map(|kind| ObjectId(kind.new_id(id)));
     Members::Ids(ids.filter_map(new).collect())
 }
 
-/// The ids of members.
-pub(crate) fn ids_of(members: Members) -> Vec<i64> {
-    match members {
-        Members::Ids(ids) => ids.into_iter().map(|id| id.0).collect(),
-        Members::Range { start, stop } => (start..stop).collect(),
+/// Returns the ids of members, ascending where they are those of several levels. Of a range these are only ids in the lists
+/// `kept`, each of which ascends.
+pub(crate) fn ids_of(members: &[Members], kept: &[&[i64]]) -> Vec<i64> {
+    let mut all = Vec::new();
+    for level_members in members {
+        match level_members {
+            Members::Ids(ids) => all.extend(ids.iter().map(|id| id.0)),
+            Members::Range { start, stop } => {
+                let mut found = Vec::new();
+                for ids in kept {
+                    let place = |bound: &i64| ids.partition_point(|id| id < bound);
+                    // A range that does not ascend has none.
+                    let in_range = ids.get(place(start)..place(stop)).unwrap_or_default();
+                    found.extend_from_slice(in_range);
+                }
+                sort_ids(&mut found);
+                all.extend(found);
+            }
+        }
     }
+    if members.len() > 1 {
+        sort_ids(&mut all);
+    }
+    all
+}
+
+fn sort_ids(ids: &mut Vec<i64>) {
+    ids.sort_unstable();
+    ids.dedup();
 }
 
 fn refuse_mismatch(what: &'static str, found: &str) -> PyramidError {
     let expected = "the same at all levels that add to each other: nothing says which hold";
     PyramidError::unsupported(what, expected, found)
+}
+
+/// Groups whose members are read at once.
+const GROUP_BATCH: usize = 65_536;
+/// A level has no more objects either.
+const MAX_GROUPS: u64 = 1 << 27;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_never_written_out() {
+        let all = Members::Range { start: 2, stop: i64::MAX };
+        let none = Members::Range { start: 9, stop: -9 };
+        let ids = Members::Ids(vec![ObjectId(8), ObjectId(1)]);
+        let kept: [&[i64]; 2] = [&[-3, 1, 2, 7], &[2, 5]];
+        assert_eq!(ids_of(std::slice::from_ref(&all), &kept), [2, 5, 7]);
+        assert_eq!(ids_of(std::slice::from_ref(&none), &kept), [0_i64; 0]);
+        assert_eq!(ids_of(std::slice::from_ref(&ids), &kept), [8, 1]);
+        assert_eq!(ids_of(&[ids, none, all], &kept), [1, 2, 5, 7, 8]);
+    }
 }

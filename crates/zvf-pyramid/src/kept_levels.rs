@@ -26,7 +26,7 @@ use crate::report::{EventReporter, LevelReport, PyramidEvent};
 use crate::{Options, PyramidError, build, levels};
 
 impl KeptLevel {
-    /// Whether what the folder holds is what was made, byte for byte.
+    /// Returns whether what the folder holds is what was made, byte for byte.
     ///
     /// # Errors
     ///
@@ -36,7 +36,8 @@ impl KeptLevel {
         checkpoint.is_sound(self.level).map_err(|error| WriteError::Scratch(error).into())
     }
 
-    /// Whether the store at `address` holds what was made: every file of it but documents, which name what came later.
+    /// Returns whether the store at `address` holds what was made: every file of it but documents, which name what came
+    /// later.
     ///
     /// # Errors
     ///
@@ -168,8 +169,8 @@ async fn build_in_shell(
     made
 }
 
-/// Whether the object at `path` of a store is of its coarser levels, or of links of level 0 to them: it goes when they are
-/// built again.
+/// Returns whether the object at `path` of a store is of its coarser levels, or of links of level 0 to them: it goes when
+/// they are built again.
 ///
 /// ```
 /// use zvf_pyramid::belongs_to_levels;

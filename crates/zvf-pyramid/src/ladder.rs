@@ -88,7 +88,7 @@ pub struct Step {
     pub bytes: u64,
 }
 
-/// The kinds of a level that can be read alone, the first one first. Geometries that are vertices and links
+/// Returns the kinds of a level that can be read alone, the first one first. Geometries that are vertices and links
 /// alone have nothing that a level could be made of.
 pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)>, PyramidError> {
     let first = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
@@ -105,7 +105,7 @@ pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)
 }
 
 impl PyramidPlan {
-    /// What `options` mean for `store`.
+    /// Returns what `options` mean for `store`.
     ///
     /// # Errors
     ///
@@ -139,12 +139,13 @@ impl PyramidPlan {
             ladders
                 .push(KindLadder::plan((store, &reader), (*kind, levels), asked, several).await?);
         }
-        let all = ladders.iter().map(|ladder| ladder.all.vertices).fold(0, u64::saturating_add);
-        let mut all = Size { vertices: all, bytes: 0 };
+        let total = |ladders: &[KindLadder]| {
+            ladders.iter().map(|ladder| ladder.all).fold(Size::default(), Size::combine)
+        };
+        let mut all = total(&ladders);
         if let [first, others @ ..] = ladders.as_mut_slice() {
             all.bytes = first.all.bytes; // the groups of others lie among its arrays
-            let beside = others.iter().map(|ladder| ladder.all.bytes).fold(0, u64::saturating_add);
-            first.all.bytes = all.bytes.saturating_sub(beside);
+            first.all.bytes = all.bytes.saturating_sub(total(others).bytes);
         }
         let none = ladders.iter().all(|ladder| !ladder.indexed);
         let asked =
@@ -157,7 +158,7 @@ impl PyramidPlan {
         Ok(Self { kinds: ladders, options, all })
     }
 
-    /// The steps, as far as is known before any is made: how many levels there are is then a guess, too.
+    /// Returns the steps, as far as is known before any is made: how many levels there are is then a guess, too.
     /// Level by level, those of all kinds.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
@@ -171,7 +172,7 @@ impl PyramidPlan {
         steps
     }
 
-    /// What of level `level` is made of each kind, where the level below has so much of each; `None` when
+    /// Returns what of level `level` is made of each kind, where the level below has so much of each; `None` when
     /// that one is the last.
     pub(crate) fn level(&self, level: u32, below: &[Size]) -> Option<Vec<Step>> {
         let all = below.iter().copied().fold(Size::default(), Size::combine);
@@ -179,27 +180,27 @@ impl PyramidPlan {
         self.options.needs_level_above(level, all).then(|| steps.collect())
     }
 
-    /// Those of each kind.
+    /// Returns those of each kind.
     pub(crate) fn kinds(&self) -> &[KindLadder] {
         &self.kinds
     }
 
-    /// What level 0 has of each kind.
+    /// Returns what level 0 has of each kind.
     pub(crate) fn sizes(&self) -> Vec<Size> {
         self.kinds.iter().map(|kind| kind.all).collect()
     }
 
-    /// The settings of all kinds.
+    /// Returns the settings of all kinds.
     pub(crate) const fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The same without any step.
+    /// Returns the same without any step.
     pub(crate) fn without_steps(self) -> Self {
         Self { options: Options { levels: Some(0), ..self.options }, ..self }
     }
 
-    /// The vertices that level 0 shows.
+    /// Returns the vertices that level 0 shows.
     #[must_use]
     pub const fn vertices(&self) -> u64 {
         self.all.vertices
@@ -216,15 +217,15 @@ impl KindLadder {
         let Some(level) = levels.first() else {
             return Err(PyramidError::unsupported("levels of the store", "one or more", "none"));
         };
-        let (mut of_levels, mut bytes) = (Vec::with_capacity(levels.len()), 0_u64);
+        let (mut of_levels, mut all) = (Vec::with_capacity(levels.len()), Size::default());
         let mut indexed = false;
         for level in levels {
-            of_levels.push(count_vertices(level).await?);
-            let level_bytes = count_stored_bytes(store, &level.node().path().to_string()).await?;
-            bytes += level_bytes;
+            let vertices = count_vertices(level).await?;
+            let bytes = count_stored_bytes(store, &level.node().path().to_string()).await?;
+            all = all.combine(Size { vertices, bytes });
+            of_levels.push(vertices);
             indexed |= level.objects().await?.is_some();
         }
-        let all = Size { vertices: of_levels.iter().copied().fold(0, u64::saturating_add), bytes };
         let method = options.method.unwrap_or(Method::default_for(kind));
         let size = match (options.size, method) {
             (Some(size), _) => size,
@@ -239,7 +240,7 @@ impl KindLadder {
         Ok(Self { kind, method, options, all, of_levels, size, indexed, beside, chunk, bin })
     }
 
-    /// The steps of this kind alone.
+    /// Returns the steps of this kind alone.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let (mut steps, mut below, mut level) = (Vec::new(), self.all, 1);
         while self.options.needs_level_above(level, below) {
@@ -251,25 +252,25 @@ impl KindLadder {
         steps
     }
 
-    /// The vertices that level 0 shows.
+    /// Returns the vertices that level 0 shows.
     pub(crate) const fn vertices(&self) -> u64 {
         self.all.vertices
     }
 
-    /// The vertices of each level that has some of what level 0 shows.
+    /// Returns the vertices of each level that has some of what level 0 shows.
     pub(crate) fn vertices_of_levels(&self) -> &[u64] {
         &self.of_levels
     }
 
-    /// Level `level`, where the one below is so large.
+    /// Returns level `level`, where the one below is so large.
     pub(crate) fn step(&self, level: u32, below: Size) -> Step {
         let (chunk_scale, growth) = (self.options.chunk_scale, self.options.growth(self.method));
-        let steps = i32::try_from(level).unwrap_or(i32::MAX);
+        let steps = i32::try_from(level).unwrap_or(i32::MAX); // 1 to 20
         let larger = f64::from(chunk_scale).powi(steps);
         let keep = self.options.share(self.method);
-        let axes = i32::try_from(self.chunk.len()).unwrap_or(i32::MAX);
+        let axes = i32::try_from(self.chunk.len()).unwrap_or(i32::MAX); // a few
         let share = match self.method {
-            Method::Cluster if self.kind == Kind::PointCloud => growth.powi(axes.saturating_neg()),
+            Method::Cluster if self.kind == Kind::PointCloud => growth.powi(-axes),
             Method::Cluster => 1.0 / growth,
             // Of a smooth line; what is straight or rough goes faster.
             Method::Simplify => growth.sqrt().recip(),
@@ -281,7 +282,7 @@ impl KindLadder {
             level,
             kind: self.beside.then_some(self.kind),
             method: self.method,
-            size: self.method.has_size().then(|| self.size * growth.powi(steps.saturating_sub(1))),
+            size: self.method.has_size().then(|| self.size * growth.powi(steps - 1)),
             keep: self.method.has_share().then_some(keep),
             sparsity,
             chunk: self.chunk.iter().map(|size| size * larger).collect(),
@@ -293,7 +294,7 @@ impl KindLadder {
         }
     }
 
-    /// Level 0, as if it were made of itself.
+    /// Returns level 0, as if it were made of itself.
     pub(crate) fn first(&self) -> Step {
         Step {
             level: 0,
@@ -310,13 +311,13 @@ impl KindLadder {
         }
     }
 
-    /// What is kept of the objects: lines have nothing else that could go.
+    /// Returns what is kept of the objects: lines have nothing else that could go.
     fn sparsity(&self) -> f64 {
         let alone = self.method == Method::Keep && self.options.sparsity <= 1.0;
         if alone { 2.0 } else { self.options.sparsity }
     }
 
-    /// The settings that no step changes.
+    /// Returns the settings that no step changes.
     pub(crate) const fn options(&self) -> &Options {
         &self.options
     }
@@ -343,7 +344,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// How many vertices a level has: as counted, not as its document states.
+/// Returns how many vertices a level has: as counted, not as its document states.
 async fn count_vertices(level: &LevelReader) -> Result<u64, PyramidError> {
     let keys: Vec<_> = level.chunks().await?.iter().collect();
     let mut all = 0_u64;
@@ -355,7 +356,7 @@ async fn count_vertices(level: &LevelReader) -> Result<u64, PyramidError> {
     Ok(all)
 }
 
-/// How far vertices are apart.
+/// Returns how far vertices are apart.
 async fn measure_spacing(
     reader: &Reader,
     level: &LevelReader,
@@ -378,7 +379,7 @@ async fn measure_spacing(
     Ok(sides.fold(f64::INFINITY, f64::min) / 64.0)
 }
 
-/// The mean length of the first edges.
+/// Returns the mean length of the first edges.
 async fn measure_mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
     let query = Query::all().at_level(LevelId(0)).of_kind(kind).columns(Columns::None).uncached();
     let query = if kind.has_links() { query } else { query.order(Order::Objects) };

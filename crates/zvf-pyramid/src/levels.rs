@@ -3,7 +3,8 @@
 //! Level 0 stays, without its links to other levels; so does what belongs to no level. All other levels go:
 //! those that are built take their place in the same step, and none of another generation is left.
 
-use zvf_format::key::Delta;
+use zvf_format::grid::{ChunkShape, Grid};
+use zvf_format::key::{ChunkKey, Delta};
 use zvf_metadata::{LayoutFamily, Root};
 use zvf_model::{Kind, LevelReader};
 use zvf_store::{Build, BuildOptions, Key, Store};
@@ -58,6 +59,25 @@ pub(crate) async fn check_order(
     Ok(())
 }
 
+/// Returns the lowest and the highest chunk of `keys` and of those that cover the bounds of the store, axis by axis.
+pub(crate) fn covered_chunks(
+    root: &Root,
+    shape: &ChunkShape,
+    keys: &[ChunkKey],
+) -> Result<[Vec<i64>; 2], PyramidError> {
+    let [low, high] = &root.zarr_vectors.bounds;
+    let grid = Grid::covering(low, high, shape)?;
+    let mut first = grid.origin().to_vec();
+    // A grid has a cell on each axis, and the last one has a number of 64 bits.
+    let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
+    let mut last: Vec<i64> = first.iter().zip(grid.shape()).map(last).collect();
+    for key in keys {
+        first.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).min(*at));
+        last.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).max(*at));
+    }
+    Ok([first, last])
+}
+
 /// Starts the store that will replace the one at `address`, with what stays of that: level 0, and what
 /// belongs to no level.
 pub(crate) async fn begin(
@@ -68,7 +88,7 @@ pub(crate) async fn begin(
     begin_with(address, store, options, is_replaced).await
 }
 
-/// The same, with all levels to be written again.
+/// Starts the same, with all levels to be written again.
 pub(crate) async fn begin_anew(
     address: &str,
     store: &Store,
@@ -112,7 +132,7 @@ pub(crate) async fn publish<T>(
     publish_with_root(build, made).await
 }
 
-/// The same with the root as it is.
+/// Publishes the same with the root as it is.
 pub(crate) async fn publish_with_root<T>(
     build: Build,
     made: Result<(T, Root), PyramidError>,
@@ -130,7 +150,7 @@ pub(crate) async fn publish_with_root<T>(
     }
 }
 
-/// Whether what is at `key` is not taken over.
+/// Returns whether what is at `key` is not taken over.
 pub(crate) fn is_replaced(key: &Key) -> bool {
     match level_of(key) {
         Some(0) => {}
@@ -151,7 +171,7 @@ pub(crate) fn is_replaced(key: &Key) -> bool {
     delta.is_some_and(|delta| delta != "0" && delta != "zarr.json")
 }
 
-/// The level that what is at `key` belongs to.
+/// Returns the level that what is at `key` belongs to.
 fn level_of(key: &Key) -> Option<u32> {
     key.segments().next()?.parse().ok()
 }

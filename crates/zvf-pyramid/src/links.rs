@@ -16,12 +16,10 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use zvf_format::grid::{ChunkShape, Grid};
+use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
-use zvf_format::num::{
-    saturating_i64, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
-};
+use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
 use zvf_format::ragged;
 use zvf_metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore};
@@ -32,8 +30,9 @@ use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::cross_level_options::CrossLevelOptions;
+use crate::levels::covered_chunks;
 use crate::options::RowsHook;
-use crate::rows::NONE;
+use crate::rows::{NONE, chunk_of_place, row_of_place};
 use crate::shape::Coarsened;
 
 /// A level that takes in vertices, kind by kind, and remembers what they stand for.
@@ -66,7 +65,7 @@ impl LineageWriter {
         self.parents.extend(self.folder.iter().map(|folder| (kind, folder.sorter())));
     }
 
-    /// What takes in the kind that it is at.
+    /// Returns what takes in the kind that it is at.
     pub(crate) fn kind_writer(&mut self) -> Result<KindWriter<'_>, PyramidError> {
         Ok(self.writer.writer().kind(self.kind)?)
     }
@@ -131,7 +130,7 @@ impl LineageWriter {
     }
 }
 
-/// The batch with the ids that its objects have at the level that is made.
+/// Returns the batch with the ids that its objects have at the level that is made.
 fn with_new_ids(batch: &Batch, objects: &Objects) -> Result<Batch, PyramidError> {
     let new = |id: ObjectId| ObjectId(objects.new_id(id.0));
     let mut renamed = batch.clone();
@@ -156,7 +155,7 @@ pub(crate) async fn write(
     folder: &SpillFolder,
 ) -> Result<(), PyramidError> {
     let mut levels = Vec::new();
-    for number in 0..=saturating_u32_from_usize(steps.len()) {
+    for number in 0..=index_u32(steps.len()) {
         let store = if number == 0 { finest } else { store };
         levels.push(LevelReader::open(store, LevelId(number)).await?);
     }
@@ -188,28 +187,22 @@ async fn write_kind(
     // What stands for the vertices of each level so many levels up; one level fewer each time.
     let mut ways: Vec<Option<Pairs>> = Vec::new();
     for gap in cross_level.gaps(steps.len()) {
-        let last = steps.len().saturating_sub(gap);
         let mut next = Vec::new();
-        for at in 0..=last {
+        for (at, (step, above)) in steps.iter().zip(steps.iter().skip(gap - 1)).enumerate() {
             let composed = if gap == 1 {
                 None
             } else {
-                let below = ways.get(at).and_then(Option::as_ref).or_else(|| steps.get(at));
-                let above = steps.get((at + gap).saturating_sub(1));
-                let (Some(below), Some(above)) = (below, above) else { continue };
+                let below = ways.get(at).and_then(Option::as_ref).unwrap_or(step);
                 Some(compose_pairs(below, above, folder)?)
             };
+            let pairs = composed.as_ref().unwrap_or(step);
             let (Some(fine), Some(coarse)) = (levels.get(at), levels.get(at + gap)) else {
-                let pairs = composed.as_ref().or_else(|| steps.get(at));
-                check_same("links to a level that lacks the kind", 0, pairs.map_or(0, Pairs::len))?;
+                check_same("links to a level that lacks the kind", 0, pairs.len())?;
                 continue;
             };
-            if let Some(pairs) = composed.as_ref().or_else(|| steps.get(at)) {
-                write_family(build, store, (fine, coarse), pairs).await?;
-                if cross_level.storage == CrossLevelStorage::Explicit {
-                    write_family(build, store, (coarse, fine), &invert_pairs(pairs, folder)?)
-                        .await?;
-                }
+            write_family(build, store, (fine, coarse), pairs).await?;
+            if cross_level.storage == CrossLevelStorage::Explicit {
+                write_family(build, store, (coarse, fine), &invert_pairs(pairs, folder)?).await?;
             }
             next.push(composed);
         }
@@ -286,21 +279,11 @@ impl<'a> Cells<'a> {
     ) -> Result<Self, PyramidError> {
         let keys: Vec<ChunkKey> = from_level.chunks().await?.iter().collect();
         let others: Vec<ChunkKey> = to_level.chunks().await?.iter().collect();
-        let block = &store.root().zarr_vectors;
-        let root = ChunkShape::new(&block.chunk_shape)?;
+        let root = ChunkShape::new(&store.root().zarr_vectors.chunk_shape)?;
         let ratios =
             (from_level.chunk_shape().ratio_to(&root)?, to_level.chunk_shape().ratio_to(&root)?);
         let anchor = Anchor::between_levels(&ratios.0, &ratios.1, from_level.key_rank())?;
-        let [low, high] = &block.bounds;
-        let grid = Grid::covering(low, high, from_level.chunk_shape())?;
-        let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
-        let mut ends =
-            [grid.origin().to_vec(), grid.origin().iter().zip(grid.shape()).map(last).collect()];
-        for key in &keys {
-            let [low, high] = &mut ends;
-            low.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).min(*at));
-            high.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).max(*at));
-        }
+        let ends = covered_chunks(store.root(), from_level.chunk_shape(), &keys)?;
         let (sinks, rows, waiting) = (BTreeMap::new(), FxHashMap::default(), Vec::new());
         let (chunk, held) = (0, 0);
         Ok(Self {
@@ -322,15 +305,14 @@ impl<'a> Cells<'a> {
 
     /// Adds a link; those of one chunk come together.
     fn push(&mut self, from: u64, to: u64) -> Result<(), PyramidError> {
-        let chunk = saturating_u32_from_usize(saturating_usize(from >> 32));
+        let chunk = chunk_of_place(from);
         if chunk != self.chunk {
             self.end_chunk()?;
             self.chunk = chunk;
         }
-        let rows =
-            self.rows.entry(saturating_u32_from_usize(saturating_usize(to >> 32))).or_default();
+        let rows = self.rows.entry(chunk_of_place(to)).or_default();
         for end in [from, to] {
-            rows.extend((end & u64::from(u32::MAX)).to_le_bytes());
+            rows.extend(u64::from(row_of_place(end)).to_le_bytes());
         }
         Ok(())
     }
@@ -352,8 +334,7 @@ impl<'a> Cells<'a> {
         let anchor = self.anchor.map_chunk(&key)?;
         for (target, rows) in targets {
             let target_key = chunk(&self.others, target)?;
-            let apart = target_key.components().iter().zip(anchor.components());
-            let offset: Vec<i64> = apart.map(|(to, from)| to - from).collect();
+            let offset = offset_from(&anchor, &target_key)?;
             if !self.sinks.contains_key(&offset) {
                 let sink = self.open_sink(&offset)?;
                 self.sinks.insert(offset.clone(), sink);
@@ -410,6 +391,16 @@ impl<'a> Cells<'a> {
     }
 }
 
+/// Returns how far a chunk is from another one.
+pub(crate) fn offset_from(anchor: &ChunkKey, chunk: &ChunkKey) -> Result<Vec<i64>, PyramidError> {
+    let apart = chunk.components().iter().zip(anchor.components());
+    let offset: Option<Vec<i64>> = apart.map(|(to, from)| to.checked_sub(*from)).collect();
+    offset.ok_or_else(|| {
+        let (what, expected) = ("chunks that are linked", "fewer than 2^63 chunks apart");
+        PyramidError::unsupported(what, expected, format!("{anchor} and {chunk}"))
+    })
+}
+
 /// Refuses two counts of the same thing that differ.
 fn check_same<T: PartialEq + ToString>(
     what: &'static str,
@@ -422,12 +413,12 @@ fn check_same<T: PartialEq + ToString>(
     Err(PyramidError::inconsistent(what, expected, found))
 }
 
-/// By how many levels links between `levels` levels go up at most, as the root says it.
+/// Returns by how many levels links between `levels` levels go up at most, as the root says it.
 pub(crate) fn depth(cross_level: CrossLevelOptions, levels: usize) -> i64 {
     if cross_level.depth < 0 {
         -1
     } else {
-        cross_level.depth.min(saturating_i64(to_u64(levels)).max(1))
+        cross_level.depth.min(saturating_i64(to_u64(levels)).max(1)) // levels are few
     }
 }
 
@@ -448,7 +439,7 @@ mod tests {
 
     use super::*;
 
-    /// Points at 1 and 15, in two chunks of 10.
+    /// Returns points at 1 and 15, in two chunks of 10.
     async fn two_chunks(address: &str) -> Store {
         let chunk = ChunkShape::new(&[10.0]).unwrap();
         let schema = Schema::new(Kind::PointCloud, Axis::spatial(1).unwrap(), chunk).unwrap();

@@ -14,7 +14,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Names that nothing of level 0 has.
+    /// Picks names that nothing of level 0 has.
     pub(crate) async fn pick_unused(level: &LevelReader) -> Result<Self, PyramidError> {
         let free = |taken: Vec<String>, name: &str, prefix: &str| {
             let mut name = name.to_owned();

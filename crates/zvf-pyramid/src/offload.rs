@@ -19,7 +19,7 @@ use crate::PyramidError;
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Whether it should end.
+    /// Returns whether it should end.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

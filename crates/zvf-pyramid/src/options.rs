@@ -105,7 +105,7 @@ fn serialize_links<S: Serializer>(links: &CrossLevelStorage, to: S) -> Result<S:
 pub struct RowsHook(Arc<dyn Fn(u64) + Send + Sync>);
 
 impl RowsHook {
-    /// A hook that calls `on_rows`, on the thread that makes the level.
+    /// Returns a hook that calls `on_rows`, on the thread that makes the level.
     #[must_use]
     pub fn new(on_rows: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self(Arc::new(on_rows))
@@ -157,23 +157,24 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Bytes for the part of a level that is being made.
+    /// Returns bytes for the part of a level that is being made.
     pub(crate) const fn working_bytes(&self) -> u64 {
         self.memory / 2
     }
 
-    /// Bytes for what is made and not written yet.
+    /// Returns bytes for what is made and not written yet.
     pub(crate) const fn writing_bytes(&self) -> u64 {
         self.memory / 4
     }
 
-    /// How a level is opened to be read: a quarter of the memory is for that. Less than a cell or two would only
+    /// Returns how a level is opened to be read: a quarter of the memory is for that. Less than a cell or two would only
     /// refuse stores.
     pub(crate) fn opening(&self) -> OpenOptions {
         self.limit_reading(OpenOptions::default())
     }
 
-    /// The options of a store that levels are made of, with the part of [`memory`](Self::memory) that reading may take.
+    /// Returns the options of a store that levels are made of, with the part of [`memory`](Self::memory) that reading may
+    /// take.
     ///
     /// ```
     /// use zvf_pyramid::Options;
@@ -187,7 +188,7 @@ impl Options {
         OpenOptions { budget_bytes: budget, cache_bytes: budget / 4, ..usual }
     }
 
-    /// What they come to for each of the kinds of a store.
+    /// Returns what they come to for each of the kinds of a store.
     ///
     /// Settings of a kind must fit it; settings of all must fit one of them, and is nothing to those
     /// that it does not fit.
@@ -219,7 +220,7 @@ impl Options {
         Ok(kind_options)
     }
 
-    /// The same for a store of one kind: its settings are those of all.
+    /// Returns the same for a store of one kind: its settings are those of all.
     pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let settings = self.settings_of(kind);
         Self {
@@ -232,14 +233,14 @@ impl Options {
         }
     }
 
-    /// The settings of one kind.
+    /// Returns the settings of one kind.
     pub(crate) fn settings_of(&self, kind: Kind) -> KindOptions {
         let settings =
             self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, settings)| settings);
         settings.fold(KindOptions::default(), KindOptions::merge_defaults)
     }
 
-    /// What they come to for one kind.
+    /// Returns what they come to for one kind.
     fn for_kind(&self, kind: Kind) -> Self {
         let settings = self.settings_of(kind);
         let method = settings.method.or(self.method.filter(|method| method.fits(kind)));
@@ -256,7 +257,7 @@ impl Options {
         }
     }
 
-    /// Whether a level is wanted above one that is so large.
+    /// Returns whether a level is wanted above one that is so large.
     pub(crate) fn needs_level_above(&self, level: u32, below: Size) -> bool {
         below.vertices > 0
             && match (self.levels, self.until_bytes) {
@@ -306,19 +307,18 @@ impl Options {
         if self.chunk_scale == 0 {
             return Err(PyramidError::setting("factor of chunks", "1 or more", 0));
         }
-        if self.levels.is_some_and(|levels| levels > MAX_LEVELS) {
-            let found = self.levels.unwrap_or_default();
-            return Err(PyramidError::setting("levels", "20 or fewer", found));
+        if let Some(levels) = self.levels.filter(|levels| *levels > MAX_LEVELS) {
+            return Err(PyramidError::setting("levels", "20 or fewer", levels));
         }
         Ok(())
     }
 
-    /// How much larger cells or tolerances are with each level.
+    /// Returns how much larger cells or tolerances are with each level.
     pub(crate) fn growth(&self, method: Method) -> f64 {
         self.growth.unwrap_or(if method == Method::Simplify { 4.0 } else { 2.0 })
     }
 
-    /// What each level keeps of what a method thins by shares.
+    /// Returns what each level keeps of what a method thins by shares.
     pub(crate) fn share(&self, method: Method) -> f64 {
         self.keep.unwrap_or(match method {
             Method::Subset => 0.125,
@@ -351,7 +351,7 @@ pub struct KindOptions {
 }
 
 impl KindOptions {
-    /// These, and of others what these do not say.
+    /// Returns these, and of others what these do not say.
     fn merge_defaults(self, other: &Self) -> Self {
         Self {
             method: self.method.or(other.method),
@@ -413,12 +413,12 @@ impl Method {
         }
     }
 
-    /// Whether it goes by the edge of a cell, or by a tolerance.
+    /// Returns whether it goes by the edge of a cell, or by a tolerance.
     pub(crate) const fn has_size(self) -> bool {
         matches!(self, Self::Cluster | Self::Simplify)
     }
 
-    /// Whether it goes by the share that stays.
+    /// Returns whether it goes by the share that stays.
     pub(crate) const fn has_share(self) -> bool {
         matches!(self, Self::Subset | Self::Decimate | Self::Collapse)
     }
@@ -526,7 +526,7 @@ impl FromStr for Strategy {
     }
 }
 
-/// A setting that none of these kinds has a use for.
+/// Returns a setting that none of these kinds has a use for.
 fn unused_setting(
     what: &'static str,
     expected: &'static str,

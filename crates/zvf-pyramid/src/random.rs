@@ -11,6 +11,8 @@
 //! The library behind the reference does not promise this stream for ever. The vectors below say whether
 //! it still is the same; one that differs means that the reference changed, not that data is damaged.
 
+use zvf_format::num::{saturating_usize, to_u64};
+
 /// Numbers from one seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random {
@@ -20,7 +22,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// The stream of `seed`.
+    /// Returns the stream of `seed`.
     pub(crate) fn new(seed: u128) -> Self {
         let [a, b, c, d] = expand_seed(seed);
         let initial = (u128::from(a) << 64) | u128::from(b);
@@ -52,7 +54,7 @@ impl Random {
         low_half(both)
     }
 
-    /// A number from 0 to `max`, both possible, each as likely.
+    /// Returns a number from 0 to `max`, both possible, each as likely.
     pub(crate) fn up_to(&mut self, max: u64) -> u64 {
         match u32::try_from(max) {
             Ok(0) => 0,
@@ -64,10 +66,10 @@ impl Random {
     }
 
     fn up_to_small(&mut self, max: u32) -> u32 {
-        let count = max.wrapping_add(1);
-        let least = (u32::MAX ^ max).checked_rem(count).unwrap_or(0); // all ones less `max`
+        let count = max + 1; // `max` is less than all ones
+        let least = (u32::MAX - max) % count;
         loop {
-            let wide = u64::from(self.next_u32()).wrapping_mul(count.into());
+            let wide = u64::from(self.next_u32()) * u64::from(count);
             if low_half(wide) >= least {
                 return low_half(wide >> 32);
             }
@@ -75,18 +77,23 @@ impl Random {
     }
 
     fn up_to_large(&mut self, max: u64) -> u64 {
-        let count = max.wrapping_add(1);
-        let least = (u64::MAX ^ max).checked_rem(count).unwrap_or(0);
+        let count = max + 1;
+        let least = (u64::MAX - max) % count;
         loop {
-            let wide = u128::from(self.next_u64()).wrapping_mul(count.into());
+            let wide = u128::from(self.next_u64()) * u128::from(count);
             if low_u64(wide) >= least {
                 return low_u64(wide >> 64);
             }
         }
     }
 
-    /// `k` of the numbers below `n`, ascending; all of them where `k` is not less.
-    pub(crate) fn choose(&mut self, n: u64, k: u64) -> Vec<u64> {
+    /// Returns a number from 0 to `max`, as [`up_to`](Self::up_to).
+    fn index_up_to(&mut self, max: usize) -> usize {
+        saturating_usize(self.up_to(to_u64(max))) // fits, as `max` does
+    }
+
+    /// Returns `k` of the numbers below `n`, ascending; all of them where `k` is not less.
+    pub(crate) fn choose(&mut self, n: usize, k: usize) -> Vec<usize> {
         if k >= n {
             return (0..n).collect();
         }
@@ -99,23 +106,21 @@ impl Random {
         chosen
     }
 
-    fn choose_by_shuffle(&mut self, n: u64, k: u64) -> Vec<u64> {
-        let mut all: Vec<u64> = (0..n).collect();
-        let start = n.saturating_sub(k);
+    /// Returns `k` of the `n` numbers, where `k` is less.
+    fn choose_by_shuffle(&mut self, n: usize, k: usize) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..n).collect();
+        let start = n - k;
         for i in (start.max(1)..n).rev() {
-            let chosen = self.up_to(i);
-            all.swap(
-                zvf_format::num::saturating_usize(i),
-                zvf_format::num::saturating_usize(chosen),
-            );
+            all.swap(i, self.index_up_to(i));
         }
-        all.split_off(zvf_format::num::saturating_usize(start))
+        all.split_off(start)
     }
 
-    fn choose_by_floyd(&mut self, n: u64, k: u64) -> Vec<u64> {
+    /// Returns `k` of the `n` numbers, where `k` is less.
+    fn choose_by_floyd(&mut self, n: usize, k: usize) -> Vec<usize> {
         let mut taken = std::collections::HashSet::new();
-        for j in n.saturating_sub(k)..n {
-            let drawn = self.up_to(j);
+        for j in n - k..n {
+            let drawn = self.index_up_to(j);
             if !taken.insert(drawn) {
                 taken.insert(j);
             }
@@ -124,29 +129,22 @@ impl Random {
     }
 }
 
-/// A seed as four words of the generator.
+/// Returns a seed as four words of the generator.
 fn expand_seed(seed: u128) -> [u64; 4] {
     let words: [u32; 4] = [0, 32, 64, 96].map(|shift| low_half(low_u64(seed >> shift)));
     let mut mixing = Hash { state: 0x43b0_d7e5, factor: 0x931e_8875 };
     let mut pool = words.map(|word| mixing.mix(word));
     for source in 0..4_usize {
         for target in (0..4_usize).filter(|target| *target != source) {
-            let from = pool.get(source).copied().unwrap_or(0);
-            let hashed = mixing.mix(from);
-            if let Some(to) = pool.get_mut(target) {
-                *to = mix_words(*to, hashed);
-            }
+            let hashed = mixing.mix(pool[source]);
+            pool[target] = mix_words(pool[target], hashed);
         }
     }
     let mut out = Hash { state: 0x8b51_f9dd, factor: 0x58f3_8ded };
-    let mut word = 0_usize..;
-    let mut next = || {
-        let at = word.next().unwrap_or(0) % 4;
-        u64::from(out.mix(pool.get(at).copied().unwrap_or(0)))
-    };
-    [(); 4].map(|()| {
-        let low = next();
-        low | (next() << 32)
+    let [a, b, c, d] = pool;
+    [[a, b], [c, d], [a, b], [c, d]].map(|[low, high]| {
+        let low = u64::from(out.mix(low));
+        low | u64::from(out.mix(high)) << 32
     })
 }
 
@@ -180,7 +178,7 @@ const fn low_half(wide: u64) -> u32 {
     wide as u32
 }
 
-/// The highest six bits.
+/// Returns the highest six bits.
 #[expect(clippy::as_conversions, reason = "six bits fit")]
 const fn rotation(state: u128) -> u32 {
     (state >> 122) as u32
@@ -188,8 +186,8 @@ const fn rotation(state: u128) -> u32 {
 
 const PCG_MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
 /// More than so many are shuffled, when more than one in [`SHUFFLE_MAX_RATIO`] of them is wanted.
-const SHUFFLE_MIN_COUNT: u64 = 10_000;
-const SHUFFLE_MAX_RATIO: u64 = 50;
+const SHUFFLE_MIN_COUNT: usize = 10_000;
+const SHUFFLE_MAX_RATIO: usize = 50;
 
 #[cfg(test)]
 mod tests {
@@ -198,7 +196,7 @@ mod tests {
     #[test]
     fn choices_are_those_of_the_reference() {
         #[rustfmt::skip]
-        let table: [(u64, u64, u128, &[u64]); 5] = [
+        let table: [(usize, usize, u128, &[usize]); 5] = [
             (10, 3, 0, &[5, 6, 9]),
             (3, 1, 42, &[0]),
             (200, 100, 7, &[0, 1, 5, 6, 8, 14, 15, 16]),
@@ -207,7 +205,7 @@ mod tests {
         ];
         for (n, k, seed, expected) in table {
             let chosen = Random::new(seed).choose(n, k);
-            assert_eq!(chosen.len() as u64, k, "{n} {k} {seed}");
+            assert_eq!(chosen.len(), k, "{n} {k} {seed}");
             assert_eq!(chosen[..expected.len()], *expected, "{n} {k} {seed}");
             assert!(chosen.is_sorted_by(|a, b| a < b) && chosen[chosen.len() - 1] < n);
         }

@@ -117,10 +117,10 @@ pub struct LevelReport {
 }
 
 impl LevelReport {
-    /// Of the kinds that a level has: one, as a rule.
+    /// Returns the report of the kinds that a level has: one, as a rule.
     pub(crate) fn from_kinds(level: u32, mut kinds: Vec<(Kind, Self)>) -> Self {
         if kinds.len() < 2 {
-            return kinds.pop().map(|(_, report)| report).unwrap_or_default();
+            return kinds.pop().map(|(_, report)| report).unwrap_or_default(); // there is one
         }
         let sum =
             |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();
@@ -150,13 +150,13 @@ impl fmt::Display for LevelReport {
 }
 
 impl LevelReport {
-    /// What there is of each kind, the first one first.
+    /// Returns what there is of each kind, the first one first.
     pub(crate) fn per_kind(&self) -> impl Iterator<Item = &Self> {
         let single = self.kinds.is_empty().then_some(self);
         single.into_iter().chain(self.kinds.iter().map(|(_, report)| report))
     }
 
-    /// How large it is.
+    /// Returns how large it is.
     pub(crate) const fn size(&self) -> Size {
         Size { vertices: self.vertices, bytes: self.bytes }
     }

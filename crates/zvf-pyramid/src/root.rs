@@ -15,7 +15,7 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// That of `store`, without levels above the first and their metadata.
+    /// Returns that of `store`, without levels above the first and their metadata.
     pub(crate) fn from_store(store: &Store) -> Self {
         let mut document = store.root().clone();
         let block = &mut document.zarr_vectors;
@@ -36,7 +36,7 @@ impl Root {
         Self { document, levels: vec![0] }
     }
 
-    /// How large the bins of level 0 are.
+    /// Returns how large the bins of level 0 are.
     pub(crate) fn base_bin(&self) -> &[f64] {
         self.document.zarr_vectors.base_bin_shape()
     }
@@ -101,7 +101,7 @@ impl Root {
         }
     }
 
-    /// The document as it is so far.
+    /// Returns the document as it is so far.
     pub(crate) fn finish(mut self) -> Document {
         let nodes = self.levels.iter();
         let nodes = nodes.map(|level| json!({"type": "zv:level", "name": level.to_string()}));

@@ -1,15 +1,15 @@
-//! Numbers of the rows of a batch, in 32 bits.
+//! Numbers of the rows of a batch, in 32 bits; and places of vertices, each the number of a chunk and that of a row in it.
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_u32, usize_from_u32};
 
 use crate::PyramidError;
 
 /// No cluster, no vertex.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The number of a row of a batch, of which there are fewer than 2^32: [`check_rows`] refuses more.
+/// Returns the number of a row of a batch, of which there are fewer than 2^32: [`check_rows`] refuses more.
 pub(crate) const fn row_number(at: usize) -> u32 {
-    saturating_u32_from_usize(at)
+    index_u32(at)
 }
 
 /// Refuses so many rows that not all have numbers of 32 bits, the last of which stands for none.
@@ -20,3 +20,16 @@ pub(crate) fn check_rows(rows: usize) -> Result<(), PyramidError> {
     let expected = "fewer than 2^32: give objects to vertices, or use the methods of points";
     Err(PyramidError::unsupported("vertices that are coarsened at once", expected, rows))
 }
+
+/// Returns the number of the chunk, the upper half of a place.
+pub(crate) const fn chunk_of_place(place: u64) -> u32 {
+    saturating_u32(place >> 32) // fits
+}
+
+/// Returns the row in the chunk, the lower half of a place.
+pub(crate) const fn row_of_place(place: u64) -> u32 {
+    saturating_u32(place & ROW_MASK) // fits
+}
+
+/// The bits of a place that are the row.
+const ROW_MASK: u64 = 0xffff_ffff;

@@ -50,7 +50,7 @@ impl Aggregation {
         (Self::Drop, "drop"),
     ];
 
-    /// The rule for an attribute without a stated rule: values stay values that there are, unless they
+    /// Returns the rule for an attribute without a stated rule: values stay values that there are, unless they
     /// are floats and vertices are merged.
     pub(crate) fn default_for(field: &Field, merged: bool) -> Self {
         match field.column.dtype().kind {

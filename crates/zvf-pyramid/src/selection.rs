@@ -30,7 +30,7 @@ impl Objects {
         self.choose_with_bins((reader, levels), kind, step, choice, &bin).await
     }
 
-    /// The same of several levels, with bins of this size.
+    /// Keeps the same share of several levels, with bins of this size.
     pub(crate) async fn choose_with_bins(
         &mut self,
         (reader, levels): (&Reader, &[LevelReader]),
@@ -54,8 +54,10 @@ impl Objects {
             Strategy::Coverage => choose::choose_by_coverage(&measured().await?, k, bin),
             Strategy::Thinning => choose::choose_one_per_bin(&measured().await?, bin),
             Strategy::Groups => {
-                let groups = groups::read_groups(levels).await?.into_iter();
-                let groups: Vec<_> = groups.map(|(_, members)| ids_of(members)).collect();
+                let groups = groups::read_groups(levels).await?;
+                let kept = [self.kept_ids()];
+                let groups: Vec<_> =
+                    groups.iter().map(|(_, members)| ids_of(members, &kept)).collect();
                 choose::choose_by_group(self.kept_ids(), &groups, step.sparsity, seed)
             }
         };
@@ -63,7 +65,7 @@ impl Objects {
         Ok(())
     }
 
-    /// The objects that are kept so far, with what `strategy` chooses them by.
+    /// Returns the objects that are kept so far, with what `strategy` chooses them by.
     async fn measure(
         &self,
         reader: &Reader,

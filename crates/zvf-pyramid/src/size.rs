@@ -12,7 +12,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Both together. Counts that a damaged store states may not fit; then the plan has the largest number.
+    /// Returns both together. Counts that a damaged store states may not fit; then the plan has the largest number.
     pub(crate) const fn combine(self, other: Self) -> Self {
         Self {
             vertices: self.vertices.saturating_add(other.vertices),
@@ -21,8 +21,11 @@ impl Size {
     }
 }
 
-/// How many bytes lie below `path`: those of a level, or of a kind beside its own.
+/// Returns how many bytes lie below `path`: those of a level, or of a kind beside its own.
 pub(crate) async fn count_stored_bytes(store: &Store, path: &str) -> Result<u64, PyramidError> {
     let objects = store.nodes().objects(path).await?;
-    Ok(objects.iter().map(|(_, bytes)| *bytes).sum())
+    let sum = objects.iter().try_fold(0_u64, |sum, (_, bytes)| sum.checked_add(*bytes));
+    sum.ok_or_else(|| {
+        PyramidError::unsupported("bytes of what is stored", "fewer than 2^64", "more")
+    })
 }

@@ -90,7 +90,7 @@ pub(crate) enum Changed {
 }
 
 impl Changed {
-    /// What differs at level 0, in chunks of these sizes.
+    /// Returns what differs at level 0, in chunks of these sizes.
     pub(crate) fn from_stale(stale: &Stale, sizes: &[f64]) -> Self {
         let ranges = stale.boxes.iter().map(|[low, high]| chunks_of(low, high, sizes));
         match ranges.collect::<Option<Vec<_>>>() {
@@ -110,7 +110,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Whether a chunk is of it.
+    /// Returns whether a chunk is of it.
     pub(crate) fn has_chunk(&self, chunk: &[i64]) -> bool {
         self.ranges.iter().any(|[low, high]| {
             chunk
@@ -128,7 +128,8 @@ impl Part {
     }
 }
 
-/// The chunks that a box meets; none where it is no box of as many axes.
+/// Returns the chunks that a box meets; `None` where it is no box of as many axes. One that goes on behind all chunks that
+/// have numbers of 64 bits ends with the last of them.
 fn chunks_of(low: &[f64], high: &[f64], sizes: &[f64]) -> Option<[Vec<i64>; 2]> {
     let fits = low.len() == sizes.len() && high.len() == sizes.len();
     if !fits || low.iter().chain(high).any(|x| !x.is_finite()) {

@@ -2,11 +2,12 @@
 //!
 //! A pixel is a unit square, the first one from 0 to 1; a shape is drawn at the pixels whose centre it covers. The
 //! nearer of two things at a pixel stays; of two equally near ones the first. Lines are clipped and triangles bounded
-//! before pixels are touched, so geometry outside costs nothing. Positions that are not finite are not drawn.
+//! before pixels are touched, so geometry outside costs nothing. Positions that are not finite are not drawn. Pixels that
+//! have no number of 64 bits are far outside, like the last one that has.
 //!
 //! Projection is in `view`, the meaning of inks in `ink` and `picture`.
 
-use zvf_format::num::{f64_from_i64, nearest_f32, saturating_floor_i64, usize_from_u32};
+use zvf_format::num::{f64_from_i64, nearest_f32, saturating_floor_i64};
 
 use crate::ink::Ink;
 use crate::size::Size;
@@ -182,13 +183,13 @@ impl Canvas {
         (start <= end).then_some((start, end))
     }
 
+    /// Draws a thing at a pixel, unless a nearer one is there; outside the picture nothing.
     fn put(&mut self, x: i64, y: i64, near: f64, ink: Ink, shade: u8) {
         let (Ok(x), Ok(y)) = (u32::try_from(x), u32::try_from(y)) else { return };
         if x >= self.size.width || y >= self.size.height {
             return;
         }
-        let index =
-            usize_from_u32(y).saturating_mul(usize_from_u32(self.size.width)) + usize_from_u32(x);
+        let index = self.size.index(x, y);
         let near = nearest_f32(near);
         if let Some(pixel) = self.pixels.get_mut(index)
             && near > pixel.near
@@ -200,7 +201,7 @@ impl Canvas {
 
 /// Returns the pixels of a row that an interval meets.
 fn clamp_to_pixels(low: f64, high: f64, pixels: u32) -> Option<(i64, i64)> {
-    let last = i64::from(pixels).saturating_sub(1);
+    let last = i64::from(pixels) - 1;
     let (low, high) = (saturating_floor_i64(low).max(0), saturating_floor_i64(high).min(last));
     (low <= high).then_some((low, high))
 }

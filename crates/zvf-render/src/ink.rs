@@ -90,7 +90,8 @@ impl Inks {
         }
     }
 
-    /// Returns the ink of a vertex, as a corner of an element where it is one.
+    /// Returns the ink of a vertex, as a corner of an element where it is one. Where elements have inks, a vertex alone has
+    /// none.
     pub(crate) fn at(&self, vertex: usize, element: Option<usize>) -> Ink {
         let found = match self {
             Self::One(ink) => Some(ink),

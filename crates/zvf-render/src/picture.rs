@@ -3,11 +3,9 @@
 use std::io::{self, Write};
 
 use png::{BitDepth, ColorType, Compression, Encoder};
-use zvf_format::num::usize_from_u32;
 
 use crate::canvas::{Canvas, Pixel};
-use crate::colour::round_u8;
-use crate::colour::{ColourMap, Rgb, UNKNOWN, shaded};
+use crate::colour::{ColourMap, Rgb, UNKNOWN, round_u8, shaded};
 use crate::error::RenderError;
 use crate::ink::{Ink, Meaning};
 use crate::options::{Ground, Options};
@@ -55,9 +53,10 @@ impl Picture {
             Meaning::Colours => None,
             Meaning::Numbers => options.range.or_else(|| value_range(canvas)),
         };
+        // Without a range, no finite number is visible.
         let colours = Colours::new(options.map, meaning, range.unwrap_or_default());
         let transparent = options.ground == Ground::Transparent;
-        let mut bytes = Vec::with_capacity(canvas.size().area().saturating_mul(4));
+        let mut bytes = Vec::with_capacity(canvas.size().area() * 4);
         for pixel in canvas.pixels() {
             let colour = match (is_drawn(pixel), options.ground) {
                 (true, _) => shaded(colours.resolve(pixel.ink), pixel.shade),
@@ -115,10 +114,8 @@ impl Picture {
         if column >= self.size.width || row >= self.size.height {
             return None;
         }
-        let index = usize_from_u32(row).saturating_mul(usize_from_u32(self.size.width))
-            + usize_from_u32(column);
         let stride = if self.transparent { 4 } else { 3 };
-        match *self.bytes.get(index.saturating_mul(stride)..)? {
+        match *self.bytes.get(self.size.index(column, row) * stride..)? {
             [red, green, blue, opaque, ..] if self.transparent => Some([red, green, blue, opaque]),
             [red, green, blue, ..] => Some([red, green, blue, u8::MAX]),
             _ => None,

@@ -18,7 +18,7 @@ use crate::error::RenderError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    pub(crate) width: u32, // both 1 to MOST
+    pub(crate) width: u32, // both 1 to `MAX_PIXELS`
     pub(crate) height: u32,
 }
 
@@ -49,9 +49,14 @@ impl Size {
         self.height
     }
 
-    /// Returns the number of pixels.
-    pub(crate) fn area(self) -> usize {
-        usize_from_u32(self.width).saturating_mul(usize_from_u32(self.height))
+    /// Returns the number of pixels, at most 2^28.
+    pub(crate) const fn area(self) -> usize {
+        usize_from_u32(self.width) * usize_from_u32(self.height)
+    }
+
+    /// Returns the index of a pixel of the picture, row by row from the top.
+    pub(crate) const fn index(self, column: u32, row: u32) -> usize {
+        usize_from_u32(row) * usize_from_u32(self.width) + usize_from_u32(column)
     }
 }
 

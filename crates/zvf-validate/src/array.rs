@@ -179,7 +179,7 @@ impl ChunkArray {
         Ok(())
     }
 
-    /// Cells that are stored and not listed: empty ones are as good as none.
+    /// Checks cells that are stored and not listed: empty ones are as good as none.
     async fn check_hidden(&self, run: &mut Validation, keys: &[ChunkKey]) -> Result<(), Stop> {
         for keys in keys.chunks(BATCH_CELLS) {
             for (key, cell) in keys.iter().zip(self.cells.raw_many(keys).await) {
@@ -213,7 +213,7 @@ impl ChunkArray {
     }
 }
 
-/// S20: chunks are named as those of all stores of this format.
+/// Checks S20: chunks are named as those of all stores of this format.
 pub(crate) fn encoding(run: &mut Validation, path: &str, doc: &ArrayDoc) {
     if !doc.chunk_key_encoding.is_usual() {
         let found = format!("names such as {}", example(doc.chunk_key_encoding));
@@ -222,7 +222,7 @@ pub(crate) fn encoding(run: &mut Validation, path: &str, doc: &ArrayDoc) {
     }
 }
 
-/// The index of the chunk that a file of this name is, under an encoding.
+/// Returns the index of the chunk that a file of this name is, under an encoding.
 fn chunk_index(name: &str, encoding: ChunkKeyEncoding) -> Option<Vec<u64>> {
     let numbers = |text: &str, separator: char| -> Option<Vec<u64>> {
         text.split(separator).map(|n| n.parse().ok()).collect()
@@ -251,7 +251,7 @@ const ENCODINGS: [ChunkKeyEncoding; 4] = [
     ChunkKeyEncoding::V2Slashes,
 ];
 
-/// S18: a folder with chunks or nodes in it, and no document; family C writes one for every node.
+/// Checks S18: a folder with chunks or nodes in it, and no document; family C writes one for every node.
 pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Result<(), Stop> {
     if run.store.family() != LayoutFamily::C {
         return Ok(());
@@ -268,7 +268,7 @@ pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Re
     Ok(())
 }
 
-/// Files next to the document of a group.
+/// Checks the files next to the document of a group.
 pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Result<(), Stop> {
     let names = match run.store.nodes().files(path).await {
         Ok(names) => names,
@@ -285,7 +285,7 @@ pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Resul
     Ok(())
 }
 
-/// What a writer leaves behind while it works is its own; anything else is a finding.
+/// Reports a file, unless a writer leaves it behind while it works.
 fn report_stray(run: &mut Validation, path: &str, expected: &str) {
     let name = path.rsplit('/').next().unwrap_or(path);
     if !name.starts_with(TEMPORARY) {
@@ -293,11 +293,12 @@ fn report_stray(run: &mut Validation, path: &str, expected: &str) {
     }
 }
 
-/// Every file of an array with its size, by its name below it; `None` where nothing can be listed.
+/// Returns every file of an array with its size, by its name below it; `None` where nothing can be listed.
 async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u64)>>, Stop> {
     match run.store.nodes().objects(path).await {
         Ok(objects) => {
             let below = path.len() + 1;
+            // Each key lies below the path.
             let name = |key: &str| key.get(below..).unwrap_or_default().to_owned();
             Ok(Some(objects.into_iter().map(|(key, size)| (name(key.as_str()), size)).collect()))
         }
@@ -332,7 +333,7 @@ impl Grid<'_> {
                 .all(|((index, extent), chunk)| *index < extent.div_ceil((*chunk).max(1)))
     }
 
-    /// The key of cell `index`.
+    /// Returns the key of cell `index`.
     fn key(&self, index: &[u64]) -> Option<ChunkKey> {
         let axes = index.iter().zip(self.origin);
         let components: Option<Vec<i64>> =
@@ -352,13 +353,13 @@ impl Grid<'_> {
     }
 }
 
-/// M18: the origin has a whole number for each axis.
+/// Checks M18: the origin has a whole number for each axis.
 fn origin(run: &mut Validation, path: &str, doc: &ArrayDoc) -> Option<Vec<i64>> {
     let rank = doc.shape.len();
     let Some(value) = doc.attributes.get("chunk_grid_origin") else { return Some(vec![0; rank]) };
-    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let origin: Option<Vec<i64>> = items.iter().map(as_integer).collect();
-    let origin = origin.filter(|origin| origin.len() == rank && value.is_array());
+    let items = value.as_array();
+    let origin = items.and_then(|items| items.iter().map(as_integer).collect::<Option<Vec<i64>>>());
+    let origin = origin.filter(|origin| origin.len() == rank);
     if origin.is_none() {
         let expected = format!("{rank} whole numbers");
         run.add(Finding::new(&M18, path).with_details("chunk_grid_origin", expected, value));
@@ -407,6 +408,7 @@ fn parse_recorded_keys(
         run.add(finding.with_details("nonempty_chunks", "keys in the order of their text", found));
     }
     let found = keys.len();
+    // Of a rank that no key can have, there are no keys.
     let table = KeyTable::new(grid.shape.len(), keys).unwrap_or_default();
     if table.len() < found {
         let twice = format!("{} keys twice", found - table.len());
@@ -415,7 +417,7 @@ fn parse_recorded_keys(
     table
 }
 
-/// A text of a document on one line, cut where it is long.
+/// Returns a text of a document on one line, cut where it is long.
 pub(crate) fn quote(text: &str) -> String {
     let cut: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     if cut.len() < text.len() { format!("{cut:?} and more") } else { format!("{cut:?}") }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{checked_usize, to_u64, usize_from_u32};
 use zvf_store::KeyTable;
 
 use crate::splitmix::{splitmix64, splitmix64_all};
@@ -22,7 +22,7 @@ use crate::splitmix::{splitmix64, splitmix64_all};
 /// The chunks of one level.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkTable {
-    keys: Option<Arc<KeyTable>>,
+    keys: Arc<KeyTable>,
     index: Index,
     rows: Vec<Option<u64>>,
     fragments: Vec<Option<u64>>,
@@ -75,12 +75,12 @@ enum Index {
 }
 
 impl ChunkTable {
-    /// The chunks `keys`; nothing is known of them.
+    /// Returns the chunks `keys`; nothing is known of them.
     pub(crate) fn new(keys: &Arc<KeyTable>) -> Self {
         let n = keys.len();
         Self {
-            index: dense(keys).unwrap_or_default(),
-            keys: Some(Arc::clone(keys)),
+            index: dense(keys).unwrap_or_default(), // else keys are searched
+            keys: Arc::clone(keys),
             rows: Vec::with_capacity(n),
             fragments: Vec::with_capacity(n),
             first_fragment: Vec::with_capacity(n),
@@ -90,33 +90,35 @@ impl ChunkTable {
         }
     }
 
-    /// Appends the counts of the next chunk.
+    /// Appends the counts of the next chunk. With opaque positions the rows are a claim: where all of them together do not
+    /// fit, they are not known.
     pub(crate) fn push(&mut self, rows: Option<u64>, fragments: Option<u64>) {
         self.first_fragment.push(self.total_fragments);
         self.first_row.push(self.total_rows);
-        self.total_fragments += fragments.unwrap_or(0); // unknown ones are not counted: see `is_whole`
-        // With opaque positions this is a claim.
-        self.total_rows = self.total_rows.saturating_add(rows.unwrap_or(0));
+        let rows = rows.filter(|rows| self.total_rows.checked_add(*rows).is_some());
+        // Unknown ones are not counted: see `is_whole`.
+        self.total_fragments += fragments.unwrap_or(0);
+        self.total_rows += rows.unwrap_or(0);
         self.rows.push(rows);
         self.fragments.push(fragments);
     }
 
     /// Returns the number of chunks.
     pub(crate) fn len(&self) -> usize {
-        self.keys.as_ref().map_or(0, |keys| keys.len())
+        self.keys.len()
     }
 
-    /// Key of chunk `place`.
+    /// Returns the key of chunk `place`.
     pub(crate) fn key(&self, place: usize) -> Option<ChunkKey> {
-        self.keys.as_ref()?.get(place)
+        self.keys.get(place)
     }
 
-    /// The place of the chunk with these components.
+    /// Returns the place of the chunk with these components.
     pub(crate) fn find(&self, components: &[i64]) -> Option<usize> {
         match &self.index {
             Index::Search => {
                 let key = ChunkKey::new(components).ok()?;
-                self.keys.as_ref()?.find(&key)
+                self.keys.find(&key)
             }
             Index::Dense { low, extent, places } => {
                 if components.len() != low.len() {
@@ -130,49 +132,49 @@ impl ChunkTable {
                     }
                     at = at.checked_mul(*extent)?.checked_add(step)?;
                 }
-                let place = *places.get(saturating_usize(at))?;
+                let place = *places.get(checked_usize(at)?)?;
                 (place != NO_PLACE).then(|| usize_from_u32(place))
             }
         }
     }
 
-    /// Rows of chunk `place`, where known.
+    /// Returns the rows of chunk `place`, where known.
     pub(crate) fn rows(&self, place: usize) -> Option<u64> {
         self.rows.get(place).copied().flatten()
     }
 
-    /// Fragments of chunk `place`, where known.
+    /// Returns the fragments of chunk `place`, where known.
     pub(crate) fn fragments(&self, place: usize) -> Option<u64> {
         self.fragments.get(place).copied().flatten()
     }
 
-    /// The number in the level of fragment `fragment` of chunk `place`.
+    /// Returns the number in the level of fragment `fragment` of chunk `place`.
     pub(crate) fn fragment(&self, place: usize, fragment: u64) -> Option<usize> {
-        Some(saturating_usize(self.first_fragment.get(place)?.checked_add(fragment)?))
+        checked_usize(self.first_fragment.get(place)?.checked_add(fragment)?)
     }
 
-    /// The number in the level of row `row` of chunk `place`.
+    /// Returns the number in the level of row `row` of chunk `place`.
     pub(crate) fn row(&self, place: usize, row: u64) -> Option<u64> {
         self.first_row.get(place)?.checked_add(row)
     }
 
-    /// The hash of row `row` of chunk `place`, as [`row_id`] of its key.
+    /// Returns the hash of row `row` of chunk `place`, as [`row_id`] of its key.
     pub(crate) fn end(&self, place: usize, row: u64) -> u64 {
         // Places are those of keys.
         row_id(self.hashes.get(place).copied().unwrap_or(0), row)
     }
 
-    /// The chunk and fragment that has this number in the level.
+    /// Returns the chunk and fragment that has this number in the level.
     pub(crate) fn locate(&self, fragment: usize) -> Option<(ChunkKey, u64)> {
         let number = to_u64(fragment);
         let place = self.first_fragment.partition_point(|first| *first <= number).checked_sub(1)?;
         Some((self.key(place)?, number.checked_sub(*self.first_fragment.get(place)?)?))
     }
 
-    /// The ends of all fragments of chunk `place`, where kept.
+    /// Returns the ends of all fragments of chunk `place`, where kept.
     pub(crate) fn fragment_ends(&self, place: usize) -> Option<&[Ends]> {
-        let start = saturating_usize(*self.first_fragment.get(place)?);
-        let count = saturating_usize(self.fragments(place)?);
+        let start = checked_usize(*self.first_fragment.get(place)?)?;
+        let count = checked_usize(self.fragments(place)?)?;
         self.ends.as_ref()?.get(start..)?.get(..count)
     }
 
@@ -186,12 +188,12 @@ impl ChunkTable {
         (found.is_range && row <= u64::from(found.last)).then_some(at)
     }
 
-    /// All rows that are known.
+    /// Returns all rows that are known.
     pub(crate) fn total_rows(&self) -> u64 {
         self.total_rows
     }
 
-    /// All fragments that are known.
+    /// Returns all fragments that are known.
     pub(crate) fn total_fragments(&self) -> u64 {
         self.total_fragments
     }
@@ -203,17 +205,17 @@ impl ChunkTable {
     }
 }
 
-/// The hash of a chunk.
+/// Returns the hash of a chunk.
 pub(crate) fn hash(components: &[i64]) -> u64 {
     splitmix64_all(components.iter().map(|component| component.cast_unsigned()))
 }
 
-/// The hash of a row of the chunk with the hash `chunk`.
+/// Returns the hash of a row of the chunk with the hash `chunk`.
 pub(crate) fn row_id(chunk: u64, row: u64) -> u64 {
     splitmix64(chunk ^ row)
 }
 
-/// An index without gaps, where it takes a few numbers for each key at most.
+/// Returns an index without gaps, where it takes a few numbers for each key at most.
 fn dense(keys: &KeyTable) -> Option<Index> {
     let mut rows = keys.rows();
     let mut low = rows.next()?.to_vec();
@@ -233,13 +235,13 @@ fn dense(keys: &KeyTable) -> Option<Index> {
     if volume > to_u64(keys.len()) * MAX_NUMBERS_PER_KEY + MIN_NUMBERS {
         return None;
     }
-    let mut places = vec![NO_PLACE; saturating_usize(volume)];
+    let mut places = vec![NO_PLACE; checked_usize(volume)?];
     for (place, row) in (0_u32..).zip(keys.rows()) {
         let at = row.iter().zip(&low).zip(&extent).fold(0_u64, |at, ((component, low), extent)| {
             let step = component.abs_diff(*low);
             at * extent + step
         });
-        *places.get_mut(saturating_usize(at))? = place;
+        *places.get_mut(checked_usize(at)?)? = place;
     }
     Some(Index::Dense { low, extent, places })
 }
@@ -281,5 +283,15 @@ mod tests {
             assert_eq!((key.components(), fragment), (&[distant, -7][..], 0));
             assert_eq!(chunks.locate(1).unwrap().0.components(), [-2, 0]);
         }
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_are_not_known() {
+        let mut chunks = table(&[&[0, 0], &[0, 1], &[0, 2]]);
+        for rows in [5, u64::MAX, 7] {
+            chunks.push(Some(rows), Some(1));
+        }
+        assert_eq!([0, 1, 2].map(|place| chunks.rows(place)), [Some(5), None, Some(7)]);
+        assert_eq!((chunks.total_rows(), chunks.is_whole()), (12, false));
     }
 }

@@ -56,7 +56,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding about `path`.
+    /// Returns a finding about `path`.
     pub(crate) fn new(rule: &'static Rule, path: impl fmt::Display) -> Self {
         Self {
             rule,
@@ -73,7 +73,7 @@ impl Finding {
         }
     }
 
-    /// What is wrong, what should be, and what is.
+    /// Adds what is wrong, what should be, and what is.
     pub(crate) fn with_details(
         mut self,
         subject: impl fmt::Display,
@@ -101,26 +101,26 @@ impl Finding {
         self
     }
 
-    /// A count that is `right` and says something else.
+    /// Adds a count that is `right` and says something else.
     pub(crate) fn counted(mut self, subject: &str, right: u64, found: u64) -> Self {
         self = self.with_details(subject, right, found);
         self.right = Some(right);
         self
     }
 
-    /// Milder than the rule says.
+    /// Makes the finding milder than the rule says.
     pub(crate) fn warning(mut self) -> Self {
         self.severity = self.severity.min(Severity::Warning);
         self
     }
 
-    /// Readable: only a strict reader minds.
+    /// Makes it a lint: only a strict reader minds.
     pub(crate) fn lint(mut self) -> Self {
         self.lint = true;
         self.warning()
     }
 
-    /// What the format layer found in bytes.
+    /// Returns what the format layer found in bytes.
     pub(crate) fn from_format(
         rule: &'static Rule,
         path: impl fmt::Display,
@@ -133,7 +133,7 @@ impl Finding {
         finding
     }
 
-    /// What the format layer found in a document.
+    /// Returns what the format layer found in a document.
     pub(crate) fn from_metadata(
         rule: &'static Rule,
         path: impl fmt::Display,
@@ -148,7 +148,7 @@ impl Finding {
         if *offset > 0 { finding.with_offset(*offset) } else { finding }
     }
 
-    /// What the store layer could not read, under the rule that fits best, or `rule`.
+    /// Returns what the store layer could not read, under the rule that fits best, or `rule`.
     pub(crate) fn from_store(
         rule: &'static Rule,
         path: impl fmt::Display,
@@ -231,19 +231,19 @@ impl TryFrom<FindingRecord> for Finding {
     }
 }
 
-/// The rule that a record names.
+/// Returns the rule that a record names.
 pub(crate) fn rule(id: &str) -> Result<&'static Rule, String> {
     Rule::find(id).ok_or_else(|| format!("a rule of this build is expected, not {id:?}"))
 }
 
-/// The severity that a record names.
+/// Returns the severity that a record names.
 pub(crate) fn severity(name: &str) -> Result<Severity, String> {
     let severities = [Severity::Note, Severity::Warning, Severity::Error];
     let found = severities.into_iter().find(|severity| severity.name() == name);
     found.ok_or_else(|| format!("a severity is expected, not {name:?}"))
 }
 
-/// What would have been right, where the error itself does not say.
+/// Returns what would have been right, where the error itself does not say.
 fn expected_text(class: Class) -> &'static str {
     if class == Class::NotFound {
         "an object"
@@ -275,7 +275,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Whether a fault is one of what is stored, and so a finding; the others are of who stores it.
+/// Returns whether a fault is one of what is stored, and so a finding; the others are of who stores it.
 pub(crate) fn is_content(error: &StoreError) -> bool {
     let class = error.class();
     class.is_damage() || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)

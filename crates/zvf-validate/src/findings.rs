@@ -36,7 +36,7 @@ impl Findings {
         }
     }
 
-    /// A list with the same settings.
+    /// Returns a list with the same settings.
     pub(crate) fn new_empty(&self) -> Self {
         Self::new(self.max_kept, self.strict)
     }
@@ -101,7 +101,7 @@ impl Findings {
         unknown
     }
 
-    /// Those of the rules that `is_requested` lets through, worst first; the counts; and the notes.
+    /// Returns those of the rules that `is_requested` lets through, worst first; the counts; and the notes.
     pub(crate) fn into_summary(self, is_requested: impl Fn(&Rule) -> bool) -> FindingSummary {
         let max_kept = self.max_kept;
         let (mut findings, mut notes) = (Vec::new(), Vec::new());

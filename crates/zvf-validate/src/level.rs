@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zvf_format::num::saturating_usize;
+use zvf_format::num::checked_usize;
 use zvf_metadata::{GeometryType, Token};
 use zvf_store::LevelNode;
 
@@ -51,7 +51,7 @@ pub(crate) struct FamilyWidth {
 #[derive(Debug, Default)]
 pub(crate) struct Linked {
     /// For each fragment, how many links name its first row as a child; empty when not counted.
-    pub(crate) parents: Vec<u8>,
+    pub(crate) parents: Vec<u32>,
     /// For each chunk, the sum of the links found from it, less those expected; empty when not counted.
     pub(crate) bridges: Vec<u64>,
     /// Links between levels, by the level they lead to.
@@ -88,7 +88,7 @@ impl ObjectIndexState {
     /// Returns the id of row `row`, if it is known.
     pub(crate) fn id(&self, row: u64) -> Option<i64> {
         match &self.ids {
-            Some(ids) => ids.get(saturating_usize(row)).copied(),
+            Some(ids) => ids.get(checked_usize(row)?).copied(),
             None if self.has_ids => None,
             None => i64::try_from(row).ok(),
         }

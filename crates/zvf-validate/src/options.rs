@@ -59,7 +59,7 @@ impl Options {
         self.sample.as_ref().is_none_or(|sample| sample.takes(splitmix64(row)))
     }
 
-    /// Rows of a level for which a bit each is kept: as much memory as fragments take.
+    /// Returns the number of rows of a level for which a bit each is kept: as much memory as fragments take.
     pub(crate) const fn kept_rows(&self) -> u64 {
         // A limit: the largest is none.
         self.max_kept_items.saturating_mul(ROWS_PER_KEPT)
@@ -99,19 +99,19 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The share `share`, chosen by `seed`; `None` when it is not above 0 and at most 1.
+    /// Returns the share `share`, chosen by `seed`; `None` when it is not above 0 and at most 1.
     #[must_use]
     pub fn new(share: f64, seed: u64) -> Option<Self> {
         (share > 0.0 && share <= 1.0).then_some(Self { share, seed })
     }
 
-    /// The share of what there is.
+    /// Returns the share of what there is.
     #[must_use]
     pub const fn share(&self) -> f64 {
         self.share
     }
 
-    /// The seed of the sample.
+    /// Returns the seed of the sample.
     #[must_use]
     pub const fn seed(&self) -> u64 {
         self.seed

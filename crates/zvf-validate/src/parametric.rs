@@ -12,7 +12,7 @@ use crate::rules::structure::S18;
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// C39: types, and arrays of one length.
+/// Checks C39: types, and arrays of one length.
 pub(crate) async fn check(run: &mut Validation) -> Result<(), Stop> {
     let types = match run.store.nodes().group(GROUP).await {
         Ok(Some(group)) => ParametricTypes::parse(group.attributes),
@@ -34,7 +34,7 @@ pub(crate) async fn check(run: &mut Validation) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Every row begins with a type that is registered; how many rows there are.
+/// Checks that every row begins with a type that is registered; returns how many rows there are.
 async fn check_objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option<u64>, Stop> {
     let path = format!("{GROUP}/objects");
     let array = match run.store.nodes().dense(&path).await {
@@ -78,7 +78,7 @@ async fn check_objects(run: &mut Validation, types: &ParametricTypes) -> Result<
     Ok(Some(array.len()))
 }
 
-/// A name for each object, where there are names; in the older families they are one text.
+/// Checks that there is a name for each object, where there are names; in the older families they are one text.
 async fn check_names(run: &mut Validation, objects: u64) -> Result<(), Stop> {
     let path = format!("{GROUP}/names");
     if matches!(run.store.family(), LayoutFamily::A | LayoutFamily::B0) {
@@ -110,7 +110,7 @@ async fn check_names(run: &mut Validation, objects: u64) -> Result<(), Stop> {
     }
 }
 
-/// The names of the older families: one text, with newlines between.
+/// Checks the names of the older families: one text, with newlines between.
 async fn joined_names(run: &mut Validation, path: &str, objects: u64) -> Result<(), Stop> {
     let path = format!("{path}/data");
     let text = match run.store.nodes().dense(&path).await {

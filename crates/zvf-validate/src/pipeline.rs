@@ -91,7 +91,7 @@ where
     }
 }
 
-/// The cells `keys` of each of `arrays`, and how many bytes they hold together.
+/// Returns the cells `keys` of each of `arrays`, and how many bytes they hold together.
 pub(crate) async fn read(
     arrays: &[&Cells],
     keys: &[ChunkKey],

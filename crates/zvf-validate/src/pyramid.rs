@@ -133,6 +133,7 @@ fn check_additions(run: &mut Validation, levels: &[&LevelState]) {
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| l.node.meta().is_additive()) {
         let mut later = HashSet::new();
         for other in levels.iter().skip(at + 1) {
+            // Ids that are not known show nothing.
             later.extend(object_ids(other).unwrap_or_default());
             if !other.node.meta().is_additive() {
                 break;

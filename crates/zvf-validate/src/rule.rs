@@ -31,7 +31,7 @@ impl Depth {
     pub const ALL: &'static [Self] =
         &[Self::Structure, Self::Metadata, Self::Consistency, Self::Geometry, Self::Pyramid];
 
-    /// Its number, 1 to 5.
+    /// Returns its number, 1 to 5.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -43,7 +43,7 @@ impl Depth {
         }
     }
 
-    /// The level of this number.
+    /// Returns the level of this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|level| level.number() == number)
@@ -93,7 +93,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Its name, as reports print it.
+    /// Returns its name, as reports print it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -172,7 +172,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The level that the letter of an id stands for.
+/// Returns the level that the letter of an id stands for.
 const fn parse_depth(id: &str) -> Depth {
     match id.as_bytes().first() {
         Some(b'S') => Depth::Structure,

@@ -65,7 +65,7 @@ pub async fn validate(
 }
 
 impl Validation {
-    /// Does it, for all that was found.
+    /// Runs it, and returns all that was found.
     pub(crate) async fn into_report(mut self) -> Result<Report, StoreError> {
         let complete = match self.run_checks().await {
             Ok(()) => true,
@@ -85,7 +85,7 @@ impl Validation {
         })
     }
 
-    /// Does it, for what is recorded on the way; false when it was stopped.
+    /// Runs it for what is recorded on the way; returns false when it was stopped.
     pub(crate) async fn into_records(mut self) -> Result<bool, StoreError> {
         match self.run_checks().await {
             Ok(()) => Ok(true),

@@ -49,7 +49,7 @@ pub(crate) async fn check_root(run: &mut Validation) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Every level that opens, with its arrays.
+/// Returns every level that opens, with its arrays.
 pub(crate) async fn open_levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop> {
     let numbers = match run.store.list_levels().await {
         Ok(numbers) => numbers,
@@ -149,7 +149,7 @@ async fn open_arrays(run: &mut Validation, level: &mut LevelState) -> Result<(),
     Ok(())
 }
 
-/// S20: the arrays of a level that are not over its grid.
+/// Checks S20: the arrays of a level that are not over its grid.
 async fn check_standalone(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let mut paths = vec![level.path("groups")];
     for group in ["object_index", "object_attributes", "group_attributes"] {
@@ -170,7 +170,7 @@ async fn check_standalone(run: &mut Validation, level: &LevelState) -> Result<()
     Ok(())
 }
 
-/// The arrays below a group of attributes.
+/// Returns the arrays below a group of attributes.
 async fn open_columns(
     run: &mut Validation,
     level: &LevelState,
@@ -187,7 +187,7 @@ async fn open_columns(
     Ok(columns)
 }
 
-/// S16, S18, S19: the groups between `link_attributes` and its arrays.
+/// Checks S16, S18, S19: the groups between `link_attributes` and its arrays.
 async fn link_values(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let path = level.path("link_attributes");
     if !level.has_node("link_attributes") {
@@ -204,7 +204,7 @@ async fn link_values(run: &mut Validation, level: &LevelState) -> Result<(), Sto
     Ok(())
 }
 
-/// S9, S13, S14: families of links, by the names of their groups.
+/// Checks S9, S13, S14: families of links, by the names of their groups.
 async fn links(run: &mut Validation, level: &LevelState, children: &[String]) -> Result<(), Stop> {
     let mut gaps = Vec::new();
     for group in ["links", "cross_chunk_links"] {
@@ -235,7 +235,7 @@ async fn links(run: &mut Validation, level: &LevelState, children: &[String]) ->
     Ok(())
 }
 
-/// S16, S18, S19: a folder is an array, a group with its document, or in the older families a group.
+/// Checks S16, S18, S19: a folder is an array, a group with its document, or in the older families a group.
 async fn check_folder(run: &mut Validation, path: &str) -> Result<(), Stop> {
     match run.store.nodes().node(path).await {
         Err(error) => run.add_store_error(&S18, path, &error),
@@ -255,7 +255,7 @@ async fn check_folder(run: &mut Validation, path: &str) -> Result<(), Stop> {
     }
 }
 
-/// The nodes of a level; where nothing can be listed, those of the known ones that are there.
+/// Returns the nodes of a level; where nothing can be listed, those of the known ones that are there.
 async fn names_of_level(run: &mut Validation, path: &str) -> Result<Vec<String>, Stop> {
     let listing = match run.store.nodes().children(path).await {
         Ok(listing) => listing,

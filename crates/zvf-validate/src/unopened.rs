@@ -78,9 +78,9 @@ pub fn unopened(error: StoreError, options: &Options) -> Result<Report, StoreErr
     })
 }
 
-/// The rule that keeps the store from opening.
+/// Returns the rule that keeps the store from opening.
 fn rule(error: &StoreError) -> &'static Rule {
-    let subject = error.subject().unwrap_or_default();
+    let subject = error.subject().unwrap_or_default(); // what has no subject is about none of these
     let subject = subject.strip_prefix("attributes.").unwrap_or(subject);
     if error.class() == Class::NotFound {
         return &S1;

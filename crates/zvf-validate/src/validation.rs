@@ -26,7 +26,7 @@ pub(crate) struct Validation {
 }
 
 impl Validation {
-    /// The part of a validation of `store` that is `work`.
+    /// Returns the part of a validation of `store` that is `work`.
     pub(crate) fn new(store: &Store, options: &Options, observer: &Observer, work: Work) -> Self {
         Self {
             store: store.clone(),
@@ -58,7 +58,7 @@ impl Validation {
         self.found.skip(finding.with_details(what, format!("at most {max_kept}"), found));
     }
 
-    /// The names below `path`; where they cannot be listed, those that are known, and that is reported for `rule`.
+    /// Returns the names below `path`; where they cannot be listed, those that are known, and that is reported for `rule`.
     pub(crate) async fn names(
         &mut self,
         rule: &'static Rule,
@@ -80,7 +80,7 @@ impl Validation {
         self.found.skip(Finding::new(rule, path).with_details("names", "a listing", "none"));
     }
 
-    /// A finding of what the store could not read under `path`; what is no finding is a stop.
+    /// Adds a finding of what the store could not read under `path`; what is no finding is a stop.
     pub(crate) fn add_store_error(
         &mut self,
         rule: &'static Rule,

@@ -5,21 +5,22 @@
 //! order in which they were there; objects are numbered by their ids, as always.
 
 use futures_util::StreamExt as _;
-use zvf_format::num::{f64_from_u64, saturating_usize, to_u64};
+use zvf_format::num::to_u64;
 use zvf_metadata::{LevelDoc as Document, Refinement, Token};
-use zvf_model::{Batch, Kind, LevelReader, ObjectId};
+use zvf_model::{Kind, LevelReader, ObjectId};
 use zvf_query::{Order, Query, Reader};
 use zvf_write::{LevelWriter, Outside, WriteOptions};
 
 use super::shares::Share;
 use super::source_levels;
 use crate::PyramidError;
-use crate::batches::select_rows;
-use crate::blocks::vertices_in;
+use crate::batches::{count_elements, select_rows};
+use crate::blocks::{objects_at_once, vertices_in};
 use crate::carry::{NO_LEVEL, Objects};
 use crate::groups;
 use crate::level_build::KindBuild;
 use crate::report::LevelReport;
+use crate::rows::check_rows;
 
 /// What a level has of its own, being written.
 pub(super) struct IncrementWriter<'a> {
@@ -75,7 +76,7 @@ impl IncrementWriter<'_> {
         Ok((report, document))
     }
 
-    /// Points, as they are stored, those of this level picked.
+    /// Writes points as they are stored, those of this level picked.
     async fn write_points(
         &self,
         writer: &mut LevelWriter,
@@ -87,6 +88,7 @@ impl IncrementWriter<'_> {
             let mut batches = self.reader.stream(complete_query(level, query, objects.is_some()));
             while let Some(batch) = batches.next().await {
                 let batch = batch?;
+                check_rows(batch.len())?;
                 let rows = self.share.rows(&batch, number);
                 number += to_u64(batch.len());
                 if !rows.is_empty() {
@@ -97,7 +99,7 @@ impl IncrementWriter<'_> {
         Ok(0)
     }
 
-    /// Chains, object by object.
+    /// Writes chains object by object.
     async fn write_chains(
         &self,
         writer: &mut LevelWriter,
@@ -117,7 +119,7 @@ impl IncrementWriter<'_> {
         Ok(0)
     }
 
-    /// Graphs, skeletons and meshes, some objects at a time: what joins vertices lies in one object.
+    /// Writes graphs, skeletons and meshes, some objects at a time: what joins vertices lies in one object.
     async fn write_objects(
         &self,
         writer: &mut LevelWriter,
@@ -129,12 +131,7 @@ impl IncrementWriter<'_> {
         for ((at, level), vertices) in
             (0..NO_LEVEL).zip(self.levels).zip(ladder.vertices_of_levels())
         {
-            let mean =
-                f64_from_u64(*vertices) / f64_from_u64(to_u64(objects.count_at_level(at).max(1)));
-            let batch_len = saturating_usize(zvf_format::num::round_half_up_u64(
-                f64_from_u64(room) / mean.max(1.0),
-            ))
-            .max(1);
+            let batch_len = objects_at_once(room, *vertices, objects.count_at_level(at));
             for ids in objects.kept_ids_of_level(at).chunks(batch_len) {
                 let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
                 let batch = self.reader.run(&complete_query(level, query, true)).await?.batch;
@@ -148,7 +145,7 @@ impl IncrementWriter<'_> {
         Ok(elements)
     }
 
-    /// What the level says of itself: of the full one, what it states of the data stays.
+    /// Describes the level: of the full one, what it states of the data stays.
     fn describe(&self, level: &mut Document) {
         if self.kind_build.step.level > 0 {
             self.kind_build.describe(level, None, self.kind_build.plain_recipe());
@@ -172,10 +169,6 @@ impl IncrementWriter<'_> {
 fn complete_query(level: &LevelReader, query: Query, owners: bool) -> Query {
     let query = query.at_level(level.level()).increment_only().uncached();
     if owners { query.with_owners() } else { query }
-}
-
-fn count_elements(batch: &Batch) -> u64 {
-    batch.elements().map_or(0, |elements| to_u64(elements.len()))
 }
 
 /// Objects that are asked for at once, where they come one after the other.

@@ -20,7 +20,7 @@ pub(crate) mod settings;
 mod shares;
 mod source_levels;
 
-use zvf_format::num::saturating_usize;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Capability, Root as RootDocument};
 use zvf_model::{LevelId, LevelReader};
 use zvf_query::Reader;
@@ -90,7 +90,7 @@ async fn spread_levels(
     }
     let (mut reports, mut counted) = (Vec::new(), (0_u64, 0_u64));
     for step in steps {
-        let Some(share) = shares.at(saturating_usize(step.level.into())) else { break };
+        let Some(share) = shares.at(step.level) else { break };
         let rules = Rules { named: Vec::new(), weight: names.weight.clone() };
         let error = (ladder.method == Method::Keep).then_some(0.0);
         let kind_build = KindBuild {
@@ -110,7 +110,7 @@ async fn spread_levels(
             reader: &reader,
             levels: &full,
             share,
-            adds: saturating_usize(step.level.into()) + 1 < steps.len(),
+            adds: usize_from_u32(step.level) + 1 < steps.len(),
         };
         let taken = match checkpoint {
             Some(checkpoint) => checkpoint.take(build, step.level, (&[ladder.kind], false)).await?,
@@ -162,7 +162,7 @@ async fn spread_levels(
     Ok((reports, root.finish()))
 }
 
-/// The steps of a ladder behind one for level 0, which is written again.
+/// Returns the steps of a ladder behind one for level 0, which is written again.
 fn with_level_0(ladder: &KindLadder) -> Vec<Step> {
     let mut steps = vec![ladder.first()];
     steps.extend(ladder.steps());

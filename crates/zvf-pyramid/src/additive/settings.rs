@@ -6,7 +6,7 @@ use zvf_model::{Kind, LevelReader};
 use super::source_levels;
 use crate::{Method, Options, PyramidError};
 
-/// The settings for levels that add to each other, with their method.
+/// Returns the settings for levels that add to each other, with their method.
 pub(crate) async fn resolve_settings(
     options: &Options,
     levels: &[LevelReader],

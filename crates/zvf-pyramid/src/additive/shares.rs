@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::Reader;
 
@@ -45,7 +45,7 @@ pub(super) struct PointSample<'a> {
 }
 
 impl Shares {
-    /// What the levels have, and the levels that there are: no more than have something that others have
+    /// Returns what the levels have, and the levels that there are: no more than have something that others have
     /// not.
     pub(super) async fn assign(
         reader: &Reader,
@@ -84,19 +84,16 @@ impl Shares {
         }
     }
 
-    pub(super) fn at(&self, level: usize) -> Option<Share<'_>> {
+    pub(super) fn at(&self, level: u32) -> Option<Share<'_>> {
         match self {
-            Self::Objects(objects) => objects.get(level).map(Share::Objects),
-            Self::Points(sampling) => Some(Share::Points(PointSample {
-                sampling,
-                level: saturating_u32_from_usize(level),
-            })),
+            Self::Objects(objects) => objects.get(usize_from_u32(level)).map(Share::Objects),
+            Self::Points(sampling) => Some(Share::Points(PointSample { sampling, level })),
         }
     }
 }
 
 impl Share<'_> {
-    /// The rows of a batch that are at this level; the first has the running number `first`.
+    /// Returns the rows of a batch that are at this level; the first has the running number `first`.
     pub(super) fn rows(&self, batch: &Batch, first: u64) -> Vec<u32> {
         let owner = |row: u32| {
             batch.vertex_objects().and_then(|o| o.get(usize_from_u32(row)).copied().flatten())
@@ -120,7 +117,7 @@ impl PointSampling {
         let options = ladder.options();
         let (seed, keep) = (options.seed, options.share(Method::Subset));
         loop {
-            let levels = saturating_u32_from_usize(steps.len().saturating_sub(1));
+            let levels = index_u32(steps.len() - 1); // the first step is that of level 0
             let sampling = Self { seed, keep, levels };
             if levels == 0 || sampling.reaches_all_levels(ladder.vertices()) {
                 return sampling;
@@ -129,7 +126,7 @@ impl PointSampling {
         }
     }
 
-    /// Whether each level has some of so many points.
+    /// Returns whether each level has some of so many points.
     fn reaches_all_levels(&self, points: u64) -> bool {
         let mut empty: HashSet<u32> = (0..=self.levels).collect();
         for number in 0..points {
@@ -141,14 +138,14 @@ impl PointSampling {
         empty.is_empty()
     }
 
-    /// The coarsest level that shows a point.
+    /// Returns the coarsest level that shows a point.
     fn level_of(&self, number: u64) -> u32 {
         let shown = |level: &u32| points::is_in_subset(number, self.keep, self.seed, *level);
-        saturating_u32_from_usize((1..=self.levels).take_while(shown).count())
+        (1..=self.levels).take_while(shown).last().unwrap_or(0) // level 0 shows all
     }
 }
 
-/// The objects of each level, chosen as for levels that are read alone.
+/// Returns the objects of each level, chosen as for levels that are read alone.
 async fn choose_objects(
     reader: &Reader,
     levels: &[LevelReader],

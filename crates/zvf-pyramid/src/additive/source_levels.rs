@@ -68,12 +68,12 @@ pub(super) fn check_single_kind(levels: &[LevelReader], kind: Kind) -> Result<()
     Ok(())
 }
 
-/// The error for a store without levels.
+/// Returns the error for a store without levels.
 pub(super) fn missing_levels() -> PyramidError {
     PyramidError::unsupported("levels of the store", "one or more", "none")
 }
 
-/// How many edges or faces are stored; `None` where they follow from the order of vertices.
+/// Returns how many edges or faces are stored; `None` where they follow from the order of vertices.
 pub(super) async fn count_links_of_levels(
     levels: &[LevelReader],
     kind: Kind,
@@ -94,7 +94,7 @@ pub(super) async fn count_links_of_levels(
     Ok(Some(all))
 }
 
-/// The level whose links say how all of them are stored: the first that has some.
+/// Returns the level whose links say how all of them are stored: the first that has some.
 pub(super) async fn find_linked_level(
     levels: &[LevelReader],
 ) -> Result<Option<&LevelReader>, PyramidError> {
@@ -119,7 +119,7 @@ async fn count_links(family: &LinkFamily) -> Result<u64, PyramidError> {
     Ok(count)
 }
 
-/// Whether every edge is stored, those included that follow from the order of vertices.
+/// Returns whether every edge is stored, those included that follow from the order of vertices.
 pub(super) fn is_explicit(level: &LevelReader) -> bool {
     level.links_convention().known_word() == Some(LinksConvention::Explicit)
 }

@@ -1,6 +1,6 @@
 //! Chains and skeletons: so many objects at a time, since a chain or a tree lies in one object.
 
-use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_usize, to_u64};
+use zvf_format::num::round_half_up_u64;
 use zvf_model::LevelReader;
 use zvf_query::{Order, Query, Reader};
 
@@ -16,7 +16,7 @@ use crate::shape::largest_error::LargestError;
 use crate::{Method, PyramidError};
 
 impl KindBuild<'_> {
-    /// Chains, some objects at a time.
+    /// Makes chains, some objects at a time.
     pub(super) async fn chains(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -31,6 +31,7 @@ impl KindBuild<'_> {
         let kept_ids = objects.kept_ids();
         let at_once = self.chains_at_once(kept_ids.len());
         let mut found = LargestError::default();
+        // The product is only compared.
         if kept_ids.len() > at_once.saturating_mul(REGROUPED_BATCHES)
             && let Some(mut chains) = self.regroup(reader, below, objects).await?
         {
@@ -51,7 +52,7 @@ impl KindBuild<'_> {
         Ok(found)
     }
 
-    /// The chains of these objects, thinned; and the places of the vertices they are made of.
+    /// Returns the chains of these objects, thinned; and the places of the vertices they are made of.
     pub(super) async fn thin_chains(
         &self,
         reader: &Reader,
@@ -64,7 +65,7 @@ impl KindBuild<'_> {
         Ok((chain::simplify_chains(&batch, self.thinning(), &self.rules)?, places))
     }
 
-    /// How the vertices of chains are dropped.
+    /// Returns how the vertices of chains are dropped.
     fn thinning(&self) -> ChainThinning {
         match self.step.method {
             Method::Simplify => ChainThinning::Within(self.step.size.unwrap_or(0.0)),
@@ -77,12 +78,12 @@ impl KindBuild<'_> {
         }
     }
 
-    /// How many chains are made together, of so many.
+    /// Returns how many chains are made together, of so many.
     pub(super) fn chains_at_once(&self, objects: usize) -> usize {
         self.objects_at_once(objects).div_ceil(CHAIN_BATCH_DIVISOR)
     }
 
-    /// Skeletons whose objects share vertices, some objects at a time: a tree lies in one object.
+    /// Makes skeletons whose objects share vertices, some objects at a time: a tree lies in one object.
     pub(super) async fn trees(
         &self,
         reader: &Reader,
@@ -105,11 +106,10 @@ impl KindBuild<'_> {
         Ok((error, elements))
     }
 
-    /// How many objects fit in memory together, by their mean size.
+    /// Returns how many objects fit in memory together, by their mean size.
     fn objects_at_once(&self, objects: usize) -> usize {
-        let rows = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
-        let mean = f64_from_u64(self.step.below) / f64_from_u64(to_u64(objects.max(1)));
-        saturating_usize(round_half_up_u64(f64_from_u64(rows) / mean.max(1.0))).max(1)
+        let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
+        blocks::objects_at_once(room, self.step.below, objects)
     }
 }
 

@@ -112,10 +112,10 @@ async fn attempt(
         return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
     };
     let reader = Reader::new(first.source.clone());
-    let (mut sources, mut renumbered) = (Vec::new(), 0);
+    let (mut sources, mut kept) = (Vec::new(), 0_usize);
     for kind_build in all {
-        let source = kind_build.open_source(&reader, renumbered).await?;
-        renumbered = source.objects.as_ref().map_or(renumbered, Objects::next_id);
+        let source = kind_build.open_source(&reader, kept).await?;
+        kept += source.objects.as_ref().map_or(0, Objects::kept_count);
         sources.push(source);
     }
     let options = first.ladder.options();
@@ -150,8 +150,7 @@ async fn attempt(
         if let Some(((kind_build, source), result)) = found {
             let recipe = kind_build.recipe(result.error, Some(&result.made));
             kind_build.describe(level, source.objects.as_ref(), recipe);
-            let rows = result.stored_chunks().map_or(0, |stored| stored.rows);
-            level.vertex_count = level.vertex_count.saturating_add_unsigned(rows);
+            level.vertex_count += saturating_i64(result.stored_rows()); // fits: see `find_stored`
         }
         documents.push(level.clone());
     };
@@ -169,7 +168,7 @@ async fn attempt(
         let kind_report = LevelReport {
             level: kind_build.step.level,
             vertices: written.map_or(report.vertices, |(_, written)| written.vertices)
-                + result.stored_chunks().map_or(0, |stored| stored.rows),
+                + result.stored_rows(),
             objects: source.objects.as_ref().map_or(0, |objects| to_u64(objects.kept_count())),
             elements: result.made.elements,
             error: result.error,
@@ -185,6 +184,11 @@ impl KindResult {
     /// Returns the chunks that stay as they are stored.
     fn stored_chunks(&self) -> Option<&RetainedChunks> {
         self.partial_rebuild.as_ref().ok().and_then(|rebuild| rebuild.stored.as_ref())
+    }
+
+    /// Returns the number of their vertices.
+    fn stored_rows(&self) -> u64 {
+        self.stored_chunks().map_or(0, |stored| stored.rows)
     }
 }
 
@@ -202,12 +206,12 @@ async fn retain(build: &Build, level: u32, results: &[KindResult]) -> Result<boo
     Ok(true)
 }
 
-/// Whether a codec of level 0 is one of its levels too: those that lay out a cell have their place in every array.
+/// Returns whether a codec of level 0 is one of its levels too: those that lay out a cell have their place in every array.
 const fn is_kept(codec: &CodecKind) -> bool {
     !matches!(codec, CodecKind::VlenBytes | CodecKind::Transpose { .. })
 }
 
-/// The schema of level 0, with the chunks of this one.
+/// Returns the schema of level 0, with the chunks of this one.
 async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema, PyramidError> {
     let [(first, source), others @ ..] = kind_sources else {
         return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
@@ -222,7 +226,7 @@ async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema
 
 impl KindBuild<'_> {
     /// Opens the source; objects that are numbered anew begin at `first`.
-    async fn open_source(&self, reader: &Reader, first: i64) -> Result<KindSource, PyramidError> {
+    async fn open_source(&self, reader: &Reader, first: usize) -> Result<KindSource, PyramidError> {
         let kind = self.ladder.kind;
         let below = reader.level_of_kind(self.finer_level(), kind).await?;
         let options = self.ladder.options();
@@ -362,11 +366,12 @@ impl KindBuild<'_> {
         }
     }
 
+    /// Returns the level that this one is made of: level 0 is not made of another.
     fn finer_level(&self) -> LevelId {
-        LevelId(self.step.level.saturating_sub(1))
+        LevelId(self.step.level - 1)
     }
 
-    /// The schema of level 0 with this kind alone, the chunks of this level, and links stored as those of
+    /// Returns the schema of level 0 with this kind alone, the chunks of this level, and links stored as those of
     /// `linked`.
     pub(crate) async fn schema(
         &self,
@@ -409,7 +414,7 @@ impl KindBuild<'_> {
         self.meaning(schema, linked).await
     }
 
-    /// The schema with what the links of this kind mean.
+    /// Returns the schema with what the links of this kind mean.
     async fn meaning(
         &self,
         schema: Schema,
@@ -444,7 +449,7 @@ impl KindBuild<'_> {
         if objects.is_some() { query.with_owners() } else { query }
     }
 
-    /// A coarser batch, in which the rows that are `fixed` are what they were.
+    /// Returns a coarser batch, in which the rows that are `fixed` are what they were.
     async fn coarsen_batch(
         &self,
         batch: Batch,
@@ -460,7 +465,7 @@ impl KindBuild<'_> {
         offload(move |stop| shape_settings.coarsen(batch, &fixed, stop)).await
     }
 
-    /// The method of this step; `directed` edges are only the same when they go the same way.
+    /// Returns the method of this step; `directed` edges are only the same when they go the same way.
     fn shape_settings(&self, directed: bool) -> ShapeSettings {
         ShapeSettings {
             method: self.step.method,
@@ -472,7 +477,7 @@ impl KindBuild<'_> {
         }
     }
 
-    /// Without attributes of edges that are not stored: those that the order of vertices implies.
+    /// Removes attributes of edges that are not stored: those that the order of vertices implies.
     pub(crate) fn plain_links(&self, batch: Batch) -> Result<Batch, PyramidError> {
         match batch.elements() {
             Some(elements) if self.ladder.kind == Kind::Skeleton && !self.explicit => {
@@ -486,7 +491,7 @@ impl KindBuild<'_> {
     /// Fills in the document of the level.
     pub(crate) fn describe(&self, level: &mut Document, objects: Option<&Objects>, recipe: Json) {
         let root = &self.source.root().zarr_vectors;
-        level.parent_level = Some(i64::from(self.step.level).saturating_sub(1));
+        level.parent_level = Some(i64::from(self.step.level) - 1);
         level.object_sparsity = 1.0 / self.step.sparsity;
         level.coarsening_method = self.step.method.to_string();
         if self.step.chunk != root.chunk_shape {

@@ -33,8 +33,8 @@ use crate::{PyramidError, blocks, disjoint_objects};
 type Groups = Vec<Vec<i64>>;
 
 impl KindBuild<'_> {
-    /// The objects that are kept in groups that fit in memory, where each can be made by itself. Of links only those
-    /// near one of `changed` are looked at, where that is given.
+    /// Returns the objects that are kept in groups that fit in memory, where each can be made by itself. Of links only
+    /// those near one of `changed` are looked at, where that is given.
     async fn group_objects(
         &self,
         below: &LevelReader,
@@ -47,22 +47,22 @@ impl KindBuild<'_> {
         };
         let kind = self.ladder.kind;
         let room = blocks::vertices_in(self.ladder.options().working_bytes(), kind);
-        let (mut groups, mut taken): (Groups, _) = (Vec::new(), 0);
+        let (mut groups, mut taken): (Groups, u64) = (Vec::new(), 0);
         for id in objects.kept_ids() {
             // One without vertices has no size.
-            let size = sizes.get(id).map_or(0, |size| *size);
+            let size = sizes.get(id).copied().unwrap_or(0);
             // A tree is made as a whole, however large it is.
             if size > room && kind != Kind::Skeleton {
                 return refuse("an object has more vertices than fit in memory");
             }
-            match groups.last_mut().filter(|_| taken + size <= room) {
+            taken = size.saturating_add(taken); // compared with the room
+            match groups.last_mut().filter(|_| taken <= room) {
                 Some(group) => group.push(*id),
                 None => {
                     groups.push(vec![*id]);
-                    taken = 0;
+                    taken = size;
                 }
             }
-            taken += size;
         }
         Ok(Ok(groups))
     }
@@ -152,7 +152,7 @@ impl KindBuild<'_> {
         })
     }
 
-    /// These objects of the level below, each made coarser; and the places of the vertices they are made of.
+    /// Returns these objects of the level below, each made coarser; and the places of the vertices they are made of.
     async fn coarse_objects(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -181,7 +181,7 @@ struct Places {
     rows: usize,
 }
 
-/// The largest error of some objects, where it is larger than that of others.
+/// Returns the largest error of some objects, where it is larger than that of others.
 fn max_error_of(made: &[CoarseObject], others: LargestError) -> LargestError {
     let larger = |farthest: LargestError, object: &CoarseObject| {
         farthest.max(object.made.error, Some(ErrorLocation::Object(object.id)))
@@ -189,7 +189,7 @@ fn max_error_of(made: &[CoarseObject], others: LargestError) -> LargestError {
     made.iter().fold(others, larger)
 }
 
-/// Objects one after the other; none where they have other columns.
+/// Returns objects one after the other; none where they have other columns.
 fn join(objects: &[CoarseObject]) -> Result<Option<Batch>, PyramidError> {
     join_objects(&objects.iter().map(|object| &object.made.batch).collect::<Vec<_>>())
 }

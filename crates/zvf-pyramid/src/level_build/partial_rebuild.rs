@@ -35,7 +35,7 @@ use crate::batches::{join_chains, order_fields, select_kept, select_rows};
 use crate::carry::{Objects, find_unbroken_ids, present_ids};
 use crate::columns::Points;
 use crate::links::LineageWriter;
-use crate::rows::row_number;
+use crate::rows::{check_rows, row_number};
 use crate::shape::Coarsened;
 use crate::shape::largest_error::{ErrorLocation, LargestError};
 use crate::shape::lattice::Lattice;
@@ -99,7 +99,7 @@ pub(super) fn refuse<T>(why: &'static str) -> Result<Attempt<T>, PyramidError> {
 }
 
 impl KindBuild<'_> {
-    /// The level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
+    /// Returns the level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
     /// asked.
     pub(super) async fn find_previous_kind(
         &self,
@@ -133,6 +133,7 @@ impl KindBuild<'_> {
         let Some(level) = level.of_kind(kind).await? else {
             return refuse("the level lacks the kind");
         };
+        // Without one, the level was made in another way.
         let recipe = level.node().meta().extras.get(RECIPE).cloned().unwrap_or_default();
         if !self.is_same_recipe(&recipe) || level.chunk_shape().sizes() != self.step.chunk {
             return refuse("the level was made in another way");
@@ -146,13 +147,13 @@ impl KindBuild<'_> {
         Ok(Ok(PreviousKind { reader: previous.reader, level, part, farthest, retains }))
     }
 
-    /// A question to the level as it stands.
+    /// Returns a question to the level as it stands.
     pub(super) fn earlier_query(&self, query: Query, objects: Option<&Objects>) -> Query {
         let query = query.at_level(LevelId(self.step.level)).of_kind(self.ladder.kind).uncached();
         if objects.is_some() { query.with_owners() } else { query }
     }
 
-    /// Points again, by the chunks of the level that hold any that changed.
+    /// Makes points again, by the chunks of the level that hold any that changed.
     pub(super) async fn refresh_points(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -180,8 +181,9 @@ impl KindBuild<'_> {
         let mut found = LargestError::default();
         let query = self.complete_query(Query::all(), objects).order(Order::Storage);
         for chunk in &dirty {
-            let low: Vec<i64> = chunk.iter().map(|at| at * scale).collect();
-            let high = low.iter().map(|at| at + scale - 1).collect();
+            // Chunks that have no numbers of 64 bits are not there.
+            let low: Vec<i64> = chunk.iter().map(|at| at.saturating_mul(scale)).collect();
+            let high = low.iter().map(|at| at.saturating_add(scale - 1)).collect();
             let region = blocks::chunks_between(&[low, high], shape.sizes())?;
             let query = query.clone().in_region(region).mode(Mode::Cells);
             let mut batches = reader.stream(query);
@@ -235,6 +237,11 @@ impl KindBuild<'_> {
             let Some(rest) = rows.checked_sub(count?) else { return Ok(None) };
             rows = rest;
         }
+        // The rows that a damaged document states may not fit beside those that are made.
+        let all = rows.checked_add(self.step.below);
+        if all.is_none_or(|all| i64::try_from(all).is_err()) {
+            return Ok(None);
+        }
         Ok(Some(RetainedChunks { chunks: to_u64(stay.len()), rows }))
     }
 
@@ -251,6 +258,7 @@ impl KindBuild<'_> {
         let shape = previous_kind.level.chunk_shape();
         while let Some(batch) = batches.next().await {
             let batch = batch?;
+            check_rows(batch.len())?;
             let points = Points::from_column(batch.positions());
             let mut rows = Vec::new();
             for row in 0..batch.len() {
@@ -264,7 +272,7 @@ impl KindBuild<'_> {
         Ok(())
     }
 
-    /// Whether the level keeps the same objects as before, but for those that changed, where all are kept.
+    /// Returns whether the level keeps the same objects as before, but for those that changed, where all are kept.
     async fn keeps_same_objects(
         &self,
         objects: &Objects,
@@ -277,7 +285,7 @@ impl KindBuild<'_> {
         Ok(old.symmetric_difference(&new).all(may_differ))
     }
 
-    /// Chains again, by the objects that changed.
+    /// Makes chains again, by the objects that changed.
     pub(super) async fn refresh_chains(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -322,7 +330,7 @@ impl KindBuild<'_> {
         })
     }
 
-    /// The attributes of vertices in the order in which levels get them.
+    /// Returns the attributes of vertices in the order in which levels get them.
     pub(super) async fn ordered_field_names(
         &self,
         below: &LevelReader,
@@ -334,7 +342,8 @@ impl KindBuild<'_> {
     }
 }
 
-/// The chunks of a level, so many times as large as those of the one below, that are of a part and have vertices there.
+/// Returns the chunks of a level, so many times as large as those of the one below, that are of a part and have vertices
+/// there.
 async fn chunks_of(
     below: &LevelReader,
     part: &Part,
@@ -351,7 +360,7 @@ fn coarse_chunk(key: &ChunkKey, scale: i64) -> Vec<i64> {
 }
 
 impl PreviousKind<'_> {
-    /// Which of the `stored` objects stay as they are, and what of the level differs: the objects that are kept and
+    /// Returns which of the `stored` objects stay as they are, and what of the level differs: the objects that are kept and
     /// do not stay are made again.
     pub(super) fn split(
         &self,
@@ -364,7 +373,7 @@ impl PreviousKind<'_> {
         (stored, part)
     }
 
-    /// The largest error of the level, of which `found` is that of what was made again; `stays` says whether
+    /// Returns the largest error of the level, of which `found` is that of what was made again; `stays` says whether
     /// the place that had it is not of that.
     pub(super) fn largest(
         &self,

@@ -16,7 +16,7 @@ use crate::shape::Coarsened;
 use crate::{Method, PyramidError};
 
 impl KindBuild<'_> {
-    /// The level as a whole, or block by block.
+    /// Makes the level as a whole, or block by block.
     pub(super) async fn make_by_blocks(
         &self,
         reader: &Reader,
@@ -75,7 +75,7 @@ impl KindBuild<'_> {
         let query = Query::all().in_region(blocks.region(number)?).with_places();
         let batch = reader.run(&self.complete_query(query, objects)).await?.batch;
         let (batch, places) = split_off_places(select_kept(&batch, objects)?)?;
-        let owners = blocks.owners(&places);
+        let owners = blocks.owners(&places)?;
         let fixed = blocks::find_fixed(&batch, &owners, number);
         let made = self.coarsen_batch(batch, &fixed, directed).await?;
         Ok(Block { number, made, places, owners, fixed })

@@ -7,7 +7,8 @@ use crate::shape::largest_error::LargestError;
 use crate::stale::Unit;
 
 impl KindBuild<'_> {
-    /// How the level was made, so that it can be made again; without what was found meanwhile where nothing was made.
+    /// Returns how the level was made, so that it can be made again; without what was found meanwhile where nothing was
+    /// made.
     pub(super) fn recipe(&self, error: Option<f64>, made: Option<&CoarseningSummary>) -> Json {
         let options = self.ladder.options();
         let rules =
@@ -36,9 +37,10 @@ impl KindBuild<'_> {
         recipe
     }
 
-    /// Whether a level with this recipe is made as this one will be.
+    /// Returns whether a level with this recipe is made as this one will be.
     pub(super) fn is_same_recipe(&self, recipe: &Json) -> bool {
         let plain = |recipe: &Json| {
+            // What is no object says nothing.
             let mut recipe = recipe.as_object().cloned().unwrap_or_default();
             for found in ["geometric_error", FARTHEST, UNIT] {
                 recipe.remove(found);
@@ -48,18 +50,18 @@ impl KindBuild<'_> {
         plain(recipe) == plain(&self.recipe(None, None))
     }
 
-    /// The recipe of a level of which nothing was made coarser.
+    /// Returns the recipe of a level of which nothing was made coarser.
     pub(crate) fn plain_recipe(&self) -> Json {
         self.recipe(self.error, None)
     }
 }
 
-/// The largest error of a level and its place, as the recipe has them.
+/// Returns the largest error of a level and its place, as the recipe has them.
 pub(super) fn largest_error_of(recipe: &Json) -> Option<LargestError> {
     recipe.get(FARTHEST).and_then(LargestError::from_json)
 }
 
-/// Whether objects with edges or faces were made each by itself, as the recipe has it.
+/// Returns whether objects with edges or faces were made each by itself, as the recipe has it.
 pub(super) fn is_by_objects(recipe: &Json) -> bool {
     recipe.get(UNIT).is_some()
 }

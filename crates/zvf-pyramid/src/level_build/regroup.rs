@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use futures_util::StreamExt as _;
 use zvf_format::fragment::Fragment;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, ColumnBuilder, LevelReader, ObjectId, Parts};
 use zvf_query::{Order, Query, Reader};
 use zvf_write::{Block, BlockSorter, Blocks, PairReader, Pairs, SpillFolder, WriteError};
@@ -24,6 +24,7 @@ use super::KindBuild;
 use crate::PyramidError;
 use crate::batches::{has_same_columns, split_off_places};
 use crate::carry::Objects;
+use crate::rows::{check_rows, chunk_of_place, row_of_place};
 
 /// Chains in the order of their ids.
 pub(super) struct Regrouped {
@@ -68,7 +69,7 @@ impl KindBuild<'_> {
                 return Ok(None);
             }
             let mut start = 0;
-            for places in places.chunk_by(|a, b| a >> 32 == b >> 32) {
+            for places in places.chunk_by(|a, b| chunk_of_place(*a) == chunk_of_place(*b)) {
                 let rows = start..start + places.len();
                 start = rows.end;
                 let rows = ChunkRows { batch: &batch, rows, places };
@@ -82,8 +83,8 @@ impl KindBuild<'_> {
     }
 }
 
-/// The fragments that the chains that are kept consist of: chunk and fragment, chain and place in it. Chains go by their
-/// place among those that are kept. `None` where a manifest names a chunk that is not there.
+/// Returns the fragments that the chains that are kept consist of: chunk and fragment, chain and place in it. Chains go by
+/// their place among those that are kept. `None` where a manifest names a chunk that is not there.
 async fn visits(
     below: &LevelReader,
     objects: &Objects,
@@ -91,7 +92,7 @@ async fn visits(
 ) -> Result<Option<Pairs>, PyramidError> {
     let Some(index) = below.objects().await? else { return Ok(None) };
     let table = below.chunks().await?;
-    let finder = table.finder(saturating_usize(index.slots()));
+    let finder = table.finder(saturating_usize(index.slots())); // about so many look-ups
     let (mut sorter, mut failed, mut all_there) = (folder.sorter(), None::<WriteError>, true);
     let mut row = 0;
     index
@@ -103,7 +104,7 @@ async fn visits(
                 let chunk = finder.find(chunk.components()).map(to_u64);
                 let fits = |n: &u64| u32::try_from(*n).is_ok();
                 let both = chunk.filter(fits).zip(Some(fragment).filter(fits));
-                let Some((chunk, fragment)) = both.filter(|_| fits(&place)) else {
+                let Some((chunk, fragment)) = both.filter(|_| fits(&chain) && fits(&place)) else {
                     all_there = false;
                     return Ok(());
                 };
@@ -128,9 +129,11 @@ async fn put_chunk(
     visits: &mut PairReader<'_>,
     sorter: &mut BlockSorter,
 ) -> Result<bool, PyramidError> {
-    let chunk = rows.places.first().map_or(0, |place| place >> 32);
+    let [first, ..] = rows.places else { return Ok(true) };
+    let chunk = chunk_of_place(*first);
     let keys = below.chunks().await?;
-    let Some(key) = keys.get(saturating_usize(chunk)) else { return Ok(false) };
+    let Some(key) = keys.get(usize_from_u32(chunk)) else { return Ok(false) };
+    let chunk = u64::from(chunk);
     let Some(Ok(fragments)) = below.fragments(&[key]).await.pop() else { return Ok(false) };
     let view = fragments.view()?;
     // A chunk before this one that chains name has no rows.
@@ -168,10 +171,11 @@ impl ChunkRows<'_> {
         Ok(true)
     }
 
-    /// Where so many rows of the chunk are in the batch, if all are there one after the other.
+    /// Returns where so many rows of the chunk are in the batch, if all are there one after the other.
     fn find(&self, first: u64, count: u64) -> Option<Range<usize>> {
-        let row = |place: u64| place & u64::from(u32::MAX);
+        let row = |place: u64| u64::from(row_of_place(place));
         let guess = first.checked_sub(row(*self.places.first()?))?;
+        // Numbers that do not fit are those of no place.
         let at = |n: u64| self.places.get(saturating_usize(n)).map(|place| row(*place));
         // Rows that fragments name in another order, or twice, are searched for.
         let from = match at(guess) {
@@ -198,7 +202,7 @@ impl Columns {
         std::iter::once(Some(batch.positions())).chain(fields)
     }
 
-    /// Bytes of a row.
+    /// Returns the bytes of a row.
     fn stride(&self) -> usize {
         let columns = self.batch_columns(&self.like).flatten().map(Column::stride);
         columns.sum::<usize>() + if self.has_places { 8 } else { 0 }
@@ -228,7 +232,8 @@ impl Columns {
 }
 
 impl Regrouped {
-    /// The next `max_chains` of the chains whose ids are `ids`, and the places of their vertices, where those are asked for.
+    /// Returns the next `max_chains` of the chains whose ids are `ids`, and the places of their vertices, where those are
+    /// asked for.
     pub(super) fn next(
         &mut self,
         ids: &[i64],
@@ -259,11 +264,11 @@ impl Regrouped {
                     break;
                 }
                 offsets.push(rows);
-                // Chains are numbered as ids are.
+                // Chains are numbered as ids are; one that has none is refused below.
                 objects.extend(ids.get(saturating_usize(chain)).copied().map(ObjectId));
                 last = Some(chain);
             }
-            let count = bytes.len().checked_div(stride).unwrap_or(0);
+            let count = bytes.len() / stride; // positions take bytes
             let mut rest = bytes.as_slice();
             for (builder, stride) in builders.iter_mut().zip(&strides) {
                 let (values, after) = rest.split_at_checked(stride * count).unwrap_or((rest, &[]));
@@ -276,6 +281,7 @@ impl Regrouped {
         if objects.is_empty() {
             return Ok(None);
         }
+        check_rows(rows)?;
         offsets.push(rows);
         let mut made = builders.into_iter().map(ColumnBuilder::finish);
         let like = &self.columns.like;

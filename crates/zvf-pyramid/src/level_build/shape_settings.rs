@@ -17,7 +17,7 @@ pub(super) struct ShapeSettings {
 }
 
 impl ShapeSettings {
-    /// A coarser batch, in which the rows that are `fixed` are what they were.
+    /// Returns a coarser batch, in which the rows that are `fixed` are what they were.
     pub(super) fn coarsen(
         &self,
         batch: zvf_model::Batch,

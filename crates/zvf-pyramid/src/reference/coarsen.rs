@@ -7,14 +7,14 @@
 
 use std::cmp::Ordering;
 use std::hash::Hasher;
+use std::ops::Range;
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{
-    f64_from_u64, nearest_f32, saturating_floor_i64, saturating_u32_from_usize, to_u64,
-    usize_from_u32,
+    f64_from_u64, index_u32, nearest_f32, saturating_floor_i64, to_u64, usize_from_u32,
 };
 
 use crate::PyramidError;
@@ -41,44 +41,50 @@ pub(super) struct ReferenceLevel {
 }
 
 impl ReferenceLevel {
-    /// How many axes there are.
+    /// Returns how many axes there are.
     pub(super) const fn axes(&self) -> usize {
         self.chunk.len()
     }
 
-    /// How many vertices.
+    /// Returns how many vertices there are.
     pub(super) fn rows(&self) -> usize {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// How many objects.
+    /// Returns how many objects there are.
     pub(super) const fn objects(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// The rows that object `row` refers to.
+    /// Returns the rows that object `row` refers to; none where there is no such object.
     pub(super) fn object(&self, row: usize) -> &[u32] {
-        let end = self.offsets.get(row + 1).copied().unwrap_or(0);
-        let start = self.offsets.get(row).copied().unwrap_or(end);
-        self.references.get(start..end).unwrap_or(&[])
+        match self.offsets.get(row..).and_then(<[usize]>::first_chunk::<2>) {
+            Some([start, end]) => &self.references[*start..*end],
+            None => &[],
+        }
     }
 
-    /// The same without its vertices and objects: how rows lie in chunks.
+    /// Returns the same without its vertices and objects: how rows lie in chunks.
     pub(super) fn without_contents(self) -> Self {
         let Self { keys, starts, bin, chunk, .. } = self;
         Self { keys, starts, bin, chunk, ..Self::default() }
     }
 
-    /// The chunk a row lies in, by its place, and the row in it.
+    /// Returns the rows of a chunk, by its place.
+    pub(super) fn rows_of_chunk(&self, chunk: usize) -> Range<usize> {
+        self.starts[chunk]..self.starts[chunk + 1]
+    }
+
+    /// Returns the chunk a row lies in, by its place, and the row in it.
     pub(super) fn locate(&self, row: u32) -> (usize, u64) {
         let row = usize_from_u32(row);
-        let chunk = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
-        let start = self.starts.get(chunk).copied().unwrap_or(0);
-        (chunk, to_u64(row.saturating_sub(start)))
+        // The first chunk starts at row 0.
+        let chunk = self.starts.partition_point(|start| *start <= row) - 1;
+        (chunk, to_u64(row - self.starts[chunk]))
     }
 }
 
-/// The level whose bins are `bin` and whose chunks are `chunk`, of the objects `kept_objects`; and for each row of
+/// Returns the level whose bins are `bin` and whose chunks are `chunk`, of the objects `kept_objects`; and for each row of
 /// `source` the row of its bin, [`NONE`] where no kept object is in that.
 pub(super) fn coarsen(
     source: &ReferenceLevel,
@@ -98,7 +104,7 @@ pub(super) fn coarsen(
     (level.bin, level.chunk) = (bin, chunk);
     if source.ids.is_none() {
         // Nothing says what was passed in which order: the level is one object of all its rows.
-        level.references = (0..saturating_u32_from_usize(level.rows())).collect();
+        level.references = (0..index_u32(level.rows())).collect();
         level.offsets = vec![0, level.references.len()];
         return Ok((level, coarse_rows));
     }
@@ -118,8 +124,7 @@ pub(super) fn coarsen(
 fn assign_bins(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     let axes = source.axes().max(1);
     let mut bin_of_row = vec![NONE; source.rows()];
-    let parts =
-        bin_of_row.par_chunks_mut(ROWS).zip(source.positions.par_chunks(ROWS.saturating_mul(axes)));
+    let parts = bin_of_row.par_chunks_mut(ROWS).zip(source.positions.par_chunks(ROWS * axes));
     let parts: Vec<Vec<Bin>> = parts
         .map(|(part, positions)| {
             let mut numbers = BinNumbers::default();
@@ -150,7 +155,7 @@ struct BinNumbers {
 impl BinNumbers {
     fn number(&mut self, bin: Bin) -> u32 {
         if self.bins.get(usize_from_u32(self.last)) != Some(&bin) {
-            let next = saturating_u32_from_usize(self.bins.len());
+            let next = index_u32(self.bins.len()); // no more than rows
             self.last = *self.numbers.entry(bin).or_insert(next);
             if self.last == next {
                 self.bins.push(bin);
@@ -177,17 +182,14 @@ impl Means {
         bins: Vec<Bin>,
     ) -> Self {
         let axes = source.axes();
-        let mut sums = vec![0.0; bins.len().saturating_mul(axes)];
+        let mut sums = vec![0.0; bins.len() * axes];
         let mut counts = vec![0_u64; bins.len()];
         for reference in kept_objects.iter().flat_map(|row| source.object(*row)) {
             let at = usize_from_u32(*reference);
-            let number = bin_of_row.get(at).map_or(usize::MAX, |number| usize_from_u32(*number));
-            let Some(count) = counts.get_mut(number) else { continue };
-            *count += 1;
-            let to = number.saturating_mul(axes);
-            let to = sums.get_mut(to..to + axes).unwrap_or_default();
-            let from = at.saturating_mul(axes);
-            let from = source.positions.get(from..from + axes).unwrap_or_default();
+            let number = usize_from_u32(bin_of_row[at]);
+            counts[number] += 1;
+            let to = &mut sums[number * axes..][..axes];
+            let from = &source.positions[at * axes..][..axes];
             to.iter_mut().zip(from).for_each(|(sum, x)| *sum += f64::from(*x));
         }
         Self { bins, sums, counts }
@@ -227,14 +229,12 @@ fn lay_out_means(
     let rows: Result<Vec<ChunkMean>, PyramidError> = occupied
         .map(|(number, count)| {
             let (mut at, mut wide) = ([0.0; AXES], [0.0; AXES]);
-            let from = number.saturating_mul(axes);
-            let sums = means.sums.get(from..from + axes).unwrap_or_default();
+            let sums = &means.sums[number * axes..][..axes];
             for ((at, wide), sum) in at.iter_mut().zip(&mut wide).zip(sums) {
                 *at = nearest_f32(sum / f64_from_u64(*count));
                 *wide = f64::from(*at);
             }
-            let bin = means.bins.get(number).copied().unwrap_or(Bin([0; AXES]));
-            Ok((shape.chunk_of(wide.get(..axes).unwrap_or_default())?, bin, number, at))
+            Ok((shape.chunk_of(&wide[..axes])?, means.bins[number], number, at))
         })
         .collect();
     let mut rows = rows?;
@@ -248,9 +248,7 @@ fn lay_out_means(
             level.starts.push(row);
         }
         level.positions.extend(at.iter().take(axes));
-        if let Some(to) = row_of.get_mut(*number) {
-            *to = saturating_u32_from_usize(row);
-        }
+        row_of[*number] = index_u32(row);
     }
     level.starts.push(rows.len());
     Ok((level, row_of))
@@ -261,7 +259,7 @@ fn lay_out_means(
 pub(super) struct Bin([i64; AXES]);
 
 impl Bin {
-    /// The bin of size `size` that `position` lies in.
+    /// Returns the bin of size `size` that `position` lies in.
     pub(super) fn containing(position: &[f32], size: &[f64]) -> Self {
         let mut bin = [0; AXES];
         for (to, (x, size)) in bin.iter_mut().zip(position.iter().zip(size)) {
@@ -270,7 +268,7 @@ impl Bin {
         Self(bin)
     }
 
-    /// What the order compares: the bytes as they lie in memory.
+    /// Returns what the order compares: the bytes as they lie in memory.
     fn in_memory(self) -> [u64; AXES] {
         self.0.map(|at| at.cast_unsigned().swap_bytes())
     }
@@ -330,7 +328,7 @@ mod tests {
         assert_eq!(bin.0[..4], [-1, 0, 1, 2]);
     }
 
-    /// Three polylines in chunks of 8 and bins of 2.
+    /// Returns three polylines in chunks of 8 and bins of 2.
     fn example() -> ReferenceLevel {
         let keys = [[0, 0], [1, 0], [1, 1]].map(|key| ChunkKey::new(&key).unwrap());
         #[rustfmt::skip]

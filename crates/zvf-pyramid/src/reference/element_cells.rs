@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
-use zvf_format::num::{saturating_u32_from_usize, to_u64};
+use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Object};
 use zvf_model::{Elements, Field};
@@ -17,6 +17,7 @@ use super::elements::SourceElements;
 use super::write::{Target, plan};
 use crate::PyramidError;
 use crate::columns::gather;
+use crate::rows::row_number;
 
 /// One record: the chunk that it is stored with, and the edge or face that it is.
 struct Placed {
@@ -56,7 +57,7 @@ pub(super) async fn write(
     describe(target, (level, &policy), elements, physical).await
 }
 
-/// Where each is stored; those within a chunk have an array also where there are none.
+/// Returns where each is stored; those within a chunk have an array also where there are none.
 fn segments(
     policy: &LinkPolicy,
     level: &ReferenceLevel,
@@ -69,14 +70,15 @@ fn segments(
     all.insert(offsets.to_string(), Segment { offsets, records: Vec::new() });
     for (number, element) in (0_u32..).zip(elements.iter()) {
         let located: Vec<(usize, u64)> =
-            element.iter().map(|row| level.locate(saturating_u32_from_usize(*row))).collect();
+            element.iter().map(|row| level.locate(row_number(*row))).collect();
         let ends = located.iter().filter_map(|(chunk, row)| {
             level.keys.get(*chunk).map(|chunk| Endpoint { chunk, row: *row })
         });
         let ends: Vec<Endpoint<'_>> = ends.collect();
         for placement in policy.place(&ends)? {
+            // The first end in this order is that of the chunk; an edge or face has ends.
             let lead = placement.order().order().first().map_or(0, |lead| usize::from(*lead));
-            let chunk = located.get(lead).map_or(0, |(chunk, _)| *chunk);
+            let (chunk, _) = located[lead];
             let offsets = placement.offsets();
             let segment = all.entry(offsets.to_string());
             let segment = segment.or_insert_with(|| Segment { offsets, records: Vec::new() });
@@ -91,7 +93,7 @@ fn segments(
 }
 
 impl Segment {
-    /// The records of each chunk that has some, with its key.
+    /// Returns the records of each chunk that has some, with its key.
     fn cells<'a>(
         &'a self,
         level: &'a ReferenceLevel,

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use zvf_format::key::Delta;
 use zvf_format::link::LinkStorage;
-use zvf_format::num::{saturating_u32_from_usize, saturating_usize, usize_from_u32};
+use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::{LinksConvention, Object};
 use zvf_model::{Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
@@ -19,6 +19,7 @@ use super::read::read_attributes;
 use crate::PyramidError;
 use crate::batches::split_off_places;
 use crate::columns::gather;
+use crate::rows::{chunk_of_place, row_number, row_of_place};
 use crate::shape::Rules;
 use crate::shape::contract::{UnionFind, map_elements};
 
@@ -67,7 +68,7 @@ impl SourceElements {
         Ok(Some(Self {
             kind,
             elements: level_elements,
-            at: (0..saturating_u32_from_usize(level.rows())).collect(),
+            at: (0..index_u32(level.rows())).collect(),
             alive: vec![true; level.objects()],
             offsets: level.offsets.clone(),
             references: level.references.clone(),
@@ -78,20 +79,20 @@ impl SourceElements {
         }))
     }
 
-    /// Whether the order of the ends means something.
+    /// Returns whether the order of the ends means something.
     pub(super) const fn is_directed(&self) -> bool {
         self.directed
     }
 
-    /// How often one is stored.
+    /// Returns how often one is stored.
     pub(super) const fn link_storage(&self) -> LinkStorage {
         self.stored
     }
 
-    /// The metadata of an attribute.
+    /// Returns the metadata of an attribute.
     pub(super) fn attributes_of(&self, name: &str) -> Object {
         let field = self.described.iter().find(|(field_name, _)| field_name == name);
-        field.map(|(_, attributes)| attributes.clone()).unwrap_or_default()
+        field.map(|(_, attributes)| attributes.clone()).unwrap_or_default() // each is described
     }
 
     /// Goes on to the next level, which has the objects `kept_objects` and rows of the last one in `parents`.
@@ -108,12 +109,12 @@ impl SourceElements {
         self.alive = alive;
     }
 
-    /// Those of the level that was gone on to, of its rows.
+    /// Returns those of the level that was gone on to, of its rows.
     pub(super) fn elements_at(&self, level: &ReferenceLevel) -> Result<Elements, PyramidError> {
         let mut row_map = vec![NONE; self.at.len()];
         let spans = self.offsets.iter().zip(self.offsets.iter().skip(1));
         for ((start, end), _) in spans.zip(&self.alive).filter(|(_, alive)| **alive) {
-            for row in self.references.get(*start..*end).unwrap_or_default() {
+            for row in &self.references[*start..*end] {
                 let row = usize_from_u32(*row);
                 if let (Some(to), Some(at)) = (row_map.get_mut(row), self.at.get(row)) {
                     *to = *at;
@@ -126,7 +127,7 @@ impl SourceElements {
         if trees { forest(&made, level.rows(), &self.roots(&row_map)) } else { Ok(made) }
     }
 
-    /// The rows of the level in which there are roots of level 0, in the order of that.
+    /// Returns the rows of the level in which there are roots of level 0, in the order of that.
     fn roots(&self, row_map: &[u32]) -> Vec<u32> {
         let mut rooted = vec![true; row_map.len()];
         for edge in self.elements.iter() {
@@ -139,20 +140,21 @@ impl SourceElements {
     }
 }
 
-/// The row of the level that row `row` of an answer is, by the places of all of its rows.
+/// Returns the row of the level that row `row` of an answer is, by the places of all of its rows.
 fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize, PyramidError> {
-    let place = places.get(row).copied().unwrap_or(u64::MAX);
-    let start = level.starts.get(saturating_usize(place >> 32));
-    let end = level.starts.get(saturating_usize(place >> 32).saturating_add(1));
-    let at = start.map(|start| start.saturating_add(saturating_usize(place & ROW_MASK)));
-    at.zip(end).filter(|(at, end)| at < end).map(|(at, _)| at).ok_or_else(|| {
+    let at = places.get(row).and_then(|place| {
+        let chunk = usize_from_u32(chunk_of_place(*place));
+        let at = level.starts.get(chunk)?.checked_add(usize_from_u32(row_of_place(*place)))?;
+        (at < *level.starts.get(chunk + 1)?).then_some(at)
+    });
+    at.ok_or_else(|| {
         let what = "the end of an edge or face";
         PyramidError::unsupported(what, "a vertex of the level", format!("row {row}"))
     })
 }
 
-/// The edges that make trees of `rows` vertices, each from a child to its parent; a tree has the first of `roots` that is in it
-/// as its root.
+/// Returns the edges that make trees of `rows` vertices, each from a child to its parent; a tree has the first of `roots`
+/// that is in it as its root.
 fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements, PyramidError> {
     let mut pieces = UnionFind::new(rows);
     let mut near: Vec<Vec<u32>> = vec![Vec::new(); rows];
@@ -166,7 +168,7 @@ fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements, Pyra
         tree_edges.push((number, [a, b]));
         for [from, to] in [[a, b], [b, a]] {
             if let Some(near) = near.get_mut(from) {
-                near.push(saturating_u32_from_usize(to));
+                near.push(row_number(to));
             }
         }
     }
@@ -183,12 +185,13 @@ fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements, Pyra
     Ok(made)
 }
 
-/// The parent of each vertex of trees, given its neighbours; breadth first from `roots`, then from what these do not reach.
+/// Returns the parent of each vertex of trees, given its neighbours; breadth first from `roots`, then from what these do
+/// not reach.
 fn parents_from(near: &[Vec<u32>], roots: &[u32]) -> Vec<u32> {
     let mut parents = vec![NONE; near.len()];
     let mut seen = vec![false; near.len()];
     let mut open = VecDeque::new();
-    for root in roots.iter().copied().chain(0..saturating_u32_from_usize(near.len())) {
+    for root in roots.iter().copied().chain(0..row_number(near.len())) {
         if seen.get_mut(usize_from_u32(root)).is_some_and(|seen| !std::mem::replace(seen, true)) {
             open.push_back(root);
         }
@@ -206,9 +209,6 @@ fn parents_from(near: &[Vec<u32>], roots: &[u32]) -> Vec<u32> {
     }
     parents
 }
-
-/// The bits of a place that are the row.
-const ROW_MASK: u64 = 0xffff_ffff;
 
 #[cfg(test)]
 mod tests {

@@ -65,7 +65,7 @@ impl FullContent {
             kind: reader.kinds().first().copied().unwrap_or(Kind::PointCloud),
             columns,
             elements: SourceElements::read(store, &reader, level).await?,
-            groups: groups::read_groups(of_store).await?,
+            groups: groups::read_level_groups(&reader).await?.unwrap_or_default(),
             group_fields: groups::fields(of_store).await?,
         })
     }
@@ -125,6 +125,7 @@ impl FullContent {
         level: &ReferenceLevel,
     ) -> Result<(), PyramidError> {
         let mut table = GroupTable::default();
+        // Without an index all is one object.
         let ids = level.ids.as_deref().unwrap_or_default();
         let gone = (0..).zip(ids).filter(|(row, _)| level.object(*row).is_empty());
         let gone: HashSet<i64> = gone.map(|(_, id)| *id).collect();
@@ -136,7 +137,7 @@ impl FullContent {
     }
 }
 
-/// The members of a group without those that are gone, of the objects `ids`.
+/// Returns the members of a group without those that are gone, of the objects `ids`.
 fn remove_members(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Members {
     let left = |id: &i64| !gone.contains(id);
     match members {
@@ -151,7 +152,7 @@ fn remove_members(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Member
     }
 }
 
-/// How often the objects `kept_objects` refer to each row of `source`.
+/// Returns how often the objects `kept_objects` refer to each row of `source`.
 pub(super) fn reference_counts(source: &ReferenceLevel, kept_objects: &[usize]) -> Vec<u64> {
     let mut counts = vec![0_u64; source.rows()];
     for row in kept_objects.iter().flat_map(|object| source.object(*object)) {

@@ -6,9 +6,7 @@ use rayon::prelude::*;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
-use zvf_format::num::{
-    saturating_i64, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
-};
+use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
 use zvf_format::ragged;
 use zvf_metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Root};
@@ -17,6 +15,7 @@ use zvf_store::{Build, CellSink};
 use super::coarsen::{NONE, ReferenceLevel};
 use super::write::plan as plan_of;
 use crate::PyramidError;
+use crate::links::offset_from;
 
 /// Composes the parents of each level into those some levels up.
 pub(super) fn compose_steps(steps: &[Vec<u32>]) -> Vec<u32> {
@@ -49,14 +48,14 @@ impl Pair<'_> {
         parents: &[u32],
         both: bool,
     ) -> Result<(), PyramidError> {
-        let gap = saturating_i64(to_u64(self.gap));
+        let gap = saturating_i64(to_u64(self.gap)); // levels are few
         let mut families = vec![LinkArrays::new(self, self.at, gap, (self.fine, self.coarse))?];
         if both {
             let at = self.at + self.gap;
             let levels = (self.coarse, self.fine);
-            families.push(LinkArrays::new(self, at, gap.saturating_neg(), levels)?);
+            families.push(LinkArrays::new(self, at, -gap, levels)?);
         }
-        let chunks: Vec<u32> = (0..saturating_u32_from_usize(self.fine.keys.len())).collect();
+        let chunks: Vec<u32> = (0..index_u32(self.fine.keys.len())).collect();
         let targets = |chunk: &u32| self.targets(parents, *chunk);
         let pairs: Vec<[u32; 2]> = chunks
             .par_iter()
@@ -86,21 +85,18 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// The links of a chunk of the finer level, by the chunk that they lead to: rows of both.
+    /// Returns the links of a chunk of the finer level, by the chunk that they lead to: rows of both.
     fn targets(&self, parents: &[u32], chunk: u32) -> BTreeMap<u32, Vec<[u32; 2]>> {
-        let start = self.fine.starts.get(usize_from_u32(chunk)).copied().unwrap_or(0);
-        let end = self.fine.starts.get(usize_from_u32(chunk) + 1).copied().unwrap_or(start);
         let mut targets: BTreeMap<u32, Vec<[u32; 2]>> = BTreeMap::new();
-        let parents = parents.get(start..end).unwrap_or_default();
+        let parents = &parents[self.fine.rows_of_chunk(usize_from_u32(chunk))];
         let mut linked = (0_u32..).zip(parents).filter(|(_, parent)| **parent != NONE).peekable();
         while let Some((_, first)) = linked.peek() {
-            let (target, row) = self.coarse.locate(**first);
-            let from = first.saturating_sub(saturating_u32_from_usize(saturating_usize(row)));
-            let end = self.coarse.starts.get(target + 1).copied().unwrap_or(0);
-            let rows = targets.entry(saturating_u32_from_usize(target)).or_default();
-            let near = |parent: &u32| *parent >= from && usize_from_u32(*parent) < end;
+            let (target, _) = self.coarse.locate(**first);
+            let span = self.coarse.rows_of_chunk(target);
+            let rows = targets.entry(index_u32(target)).or_default();
+            let near = |parent: &u32| span.contains(&usize_from_u32(*parent));
             while let Some((row, parent)) = linked.next_if(|(_, parent)| near(parent)) {
-                rows.push([row, parent.saturating_sub(from)]);
+                rows.push([row, parent - index_u32(span.start)]);
             }
         }
         targets
@@ -135,7 +131,7 @@ impl<'a> LinkArrays<'a> {
         Ok(Self { pair, levels, anchor, path: format!("{at}/links/{word}"), delta })
     }
 
-    /// The chunk of this family that links between these two are stored with, and how far the other is.
+    /// Returns the chunk of this family that links between these two are stored with, and how far the other is.
     fn cell(&self, [fine, coarse]: [u32; 2]) -> Result<Option<(ChunkKey, Vec<i64>)>, PyramidError> {
         let (from_level, to_level) = self.levels;
         let (from, to) = if self.delta > 0 { (fine, coarse) } else { (coarse, fine) };
@@ -145,11 +141,10 @@ impl<'a> LinkArrays<'a> {
             return Ok(None);
         };
         let anchor = self.anchor.map_chunk(from)?;
-        let apart = to.components().iter().zip(anchor.components());
-        Ok(Some((*from, apart.map(|(to, from)| to.saturating_sub(*from)).collect())))
+        Ok(Some((*from, offset_from(&anchor, to)?)))
     }
 
-    /// An array for each distance between two chunks that are linked.
+    /// Returns an array for each distance between two chunks that are linked.
     fn sinks(&self, build: &Build, pairs: &[[u32; 2]]) -> Result<Sinks, PyramidError> {
         let (from_level, rank) = (self.levels.0, self.levels.0.axes());
         let mut sinks = Sinks::new();

@@ -23,9 +23,7 @@ mod write;
 
 use async_recursion::async_recursion as boxed;
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_format::num::{
-    f64_from_u64, saturating_floor_i64, saturating_i64, saturating_usize, to_u64,
-};
+use zvf_format::num::{f64_from_u64, index_u32, saturating_usize, to_u64, trunc_u64};
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::{LevelId, LevelReader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
@@ -79,7 +77,7 @@ pub enum LevelContent {
 }
 
 impl Default for Reference {
-    /// No levels; links to the next level in both directions.
+    /// Asks for no levels, and for links to the next level in both directions.
     fn default() -> Self {
         let (factors, chunk_scales, kept) = (Vec::new(), Vec::new(), Vec::new());
         Self {
@@ -112,7 +110,7 @@ impl Reference {
         Ok(())
     }
 
-    /// The levels that vertices of a level are linked to, by how many levels up they are.
+    /// Returns the levels that vertices of a level are linked to, by how many levels up they are.
     fn gaps(&self) -> std::ops::RangeInclusive<usize> {
         let all = self.factors.len();
         let max_gap = usize::try_from(self.depth).unwrap_or(all).min(all);
@@ -174,7 +172,7 @@ async fn write_levels(
     let (mut reports, mut all, mut parents) = (Vec::new(), Vec::new(), Vec::new());
     let gaps = reference.gaps();
     for (at, (bins, objects)) in reference.factors.iter().enumerate() {
-        let number = zvf_format::num::saturating_u32_from_usize(at) + 1;
+        let number = index_u32(at) + 1;
         let scale = reference.chunk_scales.get(at).copied().unwrap_or(1);
         let kept_objects = match reference.kept.get(at) {
             Some(Some(rows)) => {
@@ -226,17 +224,13 @@ async fn write_levels(
     Ok((reports, root.finish()))
 }
 
-/// The rows of the objects that are kept, of `rows`, one of `factor` of them.
+/// Returns the rows of the objects that are kept, of `rows`, one of `factor` of them.
 fn kept_rows(rows: usize, factor: f64, seed: u128) -> Vec<usize> {
-    let n = to_u64(rows);
-    if factor <= 1.0 || n < 2 {
+    if factor <= 1.0 || rows < 2 {
         return (0..rows).collect();
     }
-    let k = saturating_floor_i64((f64_from_u64(n) * (1.0 / factor)).round_ties_even())
-        .max(1)
-        .min(saturating_i64(n));
-    let chosen = Random::new(seed).choose(n, k.unsigned_abs());
-    chosen.into_iter().map(saturating_usize).collect()
+    let k = trunc_u64((f64_from_u64(to_u64(rows)) * (1.0 / factor)).round_ties_even());
+    Random::new(seed).choose(rows, saturating_usize(k).max(1)) // of more, all are chosen
 }
 
 #[cfg(test)]

@@ -5,9 +5,7 @@ use std::ops::Range;
 
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{
-    nearest_f32, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
-};
+use zvf_format::num::{index_u32, nearest_f32, saturating_u32, usize_from_u32};
 use zvf_metadata::{Node, Object};
 use zvf_model::{ChunkFragments, Column, LevelId as Number, LevelReader, ObjectIndex};
 use zvf_store::{Caching, Store};
@@ -33,8 +31,7 @@ pub(super) async fn level(store: &Store) -> Result<ReferenceLevel, PyramidError>
     for keys in keys.chunks(READ_BATCH_CHUNKS) {
         for column in reader.positions(keys, Caching::Once).await {
             push(&mut level.positions, &column?);
-            let rows = level.positions.len().checked_div(axes.max(1)).unwrap_or(0);
-            level.starts.push(rows);
+            level.starts.push(level.positions.len() / axes.max(1));
         }
         for found in reader.fragments(keys).await {
             fragments.push(found?);
@@ -69,10 +66,10 @@ fn push(positions: &mut Vec<f32>, column: &Column) {
 struct Chunk<'a> {
     view: FragmentIndex<'a>,
     ranks: RankTable,
-    rows: Range<u64>,
+    rows: Range<u32>,
 }
 
-/// The fragments of each chunk.
+/// Returns the fragments of each chunk.
 fn chunks<'a>(
     level: &ReferenceLevel,
     fragments: &'a [ChunkFragments],
@@ -80,7 +77,8 @@ fn chunks<'a>(
     let spans = level.starts.iter().zip(level.starts.iter().skip(1));
     let chunk = |(chunk, (start, end)): (&'a ChunkFragments, (&usize, &usize))| {
         let view = chunk.view()?;
-        Ok(Chunk { view, ranks: RankTable::new(&view), rows: to_u64(*start)..to_u64(*end) })
+        let rows = index_u32(*start)..index_u32(*end);
+        Ok(Chunk { view, ranks: RankTable::new(&view), rows })
     };
     fragments.iter().zip(spans).map(chunk).collect()
 }
@@ -88,12 +86,10 @@ fn chunks<'a>(
 impl Chunk<'_> {
     /// Adds the rows of a fragment.
     fn push(&self, fragment: u64, to: &mut Vec<u32>) -> Result<(), zvf_model::ModelError> {
-        let count = self.rows.end.saturating_sub(self.rows.start);
+        let count = u64::from(self.rows.end - self.rows.start);
         if let Some(fragment) = self.ranks.get(&self.view, fragment) {
             let rows = fragment.rows_within(count)?.filter(|row| *row < count);
-            to.extend(
-                rows.map(|row| saturating_u32_from_usize(saturating_usize(self.rows.start + row))),
-            );
+            to.extend(rows.map(|row| self.rows.start + saturating_u32(row))); // below the count
         }
         Ok(())
     }
@@ -125,7 +121,7 @@ async fn read_indexed_objects(
     Ok(())
 }
 
-/// One object of all fragments, where there is no index.
+/// Makes one object of all fragments, where there is no index.
 fn add_single_object(
     level: &mut ReferenceLevel,
     fragments: &[ChunkFragments],

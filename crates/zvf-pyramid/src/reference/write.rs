@@ -4,16 +4,17 @@ use bytes::Bytes;
 use rayon::prelude::*;
 use serde_json::json;
 use zvf_format::fragment::FragmentIndexBuilder;
-use zvf_format::grid::{ChunkShape, Grid};
+use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::ManifestBuilder;
-use zvf_format::num::{saturating_i64, to_u64};
+use zvf_format::num::{saturating_i64, saturating_usize, to_u64};
 use zvf_metadata::arrays::{Fragments, ObjectIndex, Vertices};
 use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Object, Root};
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
 
 use super::coarsen::ReferenceLevel;
 use crate::PyramidError;
+use crate::levels::covered_chunks;
 
 /// The level that is written, and where.
 pub(super) struct Target<'a> {
@@ -49,14 +50,12 @@ pub(super) async fn level(
     let fragments = cells("vertex_fragments", fragments)?;
     let chunks: Vec<(usize, &ChunkKey)> = level.keys.iter().enumerate().collect();
     chunks.into_par_iter().try_for_each(|(at, key)| -> Result<(), PyramidError> {
-        let start = level.starts.get(at).copied().unwrap_or(0);
-        let end = level.starts.get(at + 1).copied().unwrap_or(start);
-        let span = start.saturating_mul(level.axes())..end.saturating_mul(level.axes());
-        let rows = level.positions.get(span).unwrap_or(&[]);
-        let bytes: Vec<u8> = rows.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let rows = level.rows_of_chunk(at);
+        let values = &level.positions[rows.start * level.axes()..rows.end * level.axes()];
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         vertices.put(key, bytes.into())?;
         let mut index = FragmentIndexBuilder::new();
-        for row in 0..to_u64(end.saturating_sub(start)) {
+        for row in 0..to_u64(rows.len()) {
             index.range(row, 1)?;
         }
         Ok(fragments.put(key, index.encode().into())?)
@@ -70,7 +69,7 @@ pub(super) async fn level(
         columns(target, source, kept_objects).await?;
         arrays.push("object_index".to_owned());
     }
-    let parent = number.saturating_sub(1);
+    let parent = number - 1; // levels count from 1 here
     let mut extras = Object::new();
     if more.is_some() {
         extras.insert(CONTENT.to_owned(), json!({"content": "full"}));
@@ -93,28 +92,20 @@ pub(super) async fn level(
     Ok(build.group(&number.to_string(), &document.to_group()).await?)
 }
 
-/// The chunk shape, where it is not that of the root.
+/// Returns the chunk shape, where it is not that of the root.
 fn chunk_shape_override(store: &Store, chunk: &[f64], rows: usize) -> Option<Vec<f64>> {
     let root = &store.root().zarr_vectors.chunk_shape;
     let differs = chunk.iter().zip(root).any(|(size, root)| (size - root).abs() >= NEAR);
     (differs && rows > 0).then(|| chunk.to_vec())
 }
 
-/// An array over the grid that the bounds of the store make of the chunks of `level`.
+/// Returns an array over the grid that the bounds of the store make of the chunks of `level`.
 pub(super) fn plan(
     root: &Root,
     level: &ReferenceLevel,
     attributes: Object,
 ) -> Result<CellPlan, PyramidError> {
-    let [low, high] = &root.zarr_vectors.bounds;
-    let grid = Grid::covering(low, high, &ChunkShape::new(&level.chunk)?)?;
-    let mut first = grid.origin().to_vec();
-    let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
-    let mut last: Vec<i64> = grid.origin().iter().zip(grid.shape()).map(last).collect();
-    for key in &level.keys {
-        first.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).min(*at));
-        last.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).max(*at));
-    }
+    let [first, last] = covered_chunks(root, &ChunkShape::new(&level.chunk)?, &level.keys)?;
     Ok(CellPlan { attributes, ..CellPlan::new(first, last) })
 }
 
@@ -167,16 +158,24 @@ async fn columns(
     for name in from.children("object_attributes").await?.names {
         let path = format!("object_attributes/{name}");
         let Some(array) = from.dense(&path).await? else { continue };
-        let columns = array.shape().get(1..).unwrap_or(&[]).iter().copied();
-        let columns = columns.reduce(u64::saturating_mul);
+        let columns = match array.shape() {
+            [] | [_] => None,
+            [_, columns @ ..] => {
+                let product = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
+                let (what, expected) = ("values of an attribute of objects", "fewer than 2^64");
+                let refused = || PyramidError::unsupported(what, expected, "more for each");
+                Some(product.ok_or_else(refused)?)
+            }
+        };
         let node = target.store.nodes().node(&format!("0/{path}")).await?;
         let fill = match node.as_deref() {
             Some(Node::Array(doc)) => doc.fill_value.clone(),
             _ => FillValue::int(0),
         };
-        let width = zvf_format::num::saturating_usize(columns.unwrap_or(1));
-        let absent = array.fill().repeat(width);
         let mut values = array.read_all().await?.to_vec();
+        // Of the rows that were read, not of the shape: without rows that may say anything.
+        let row_bytes = values.len() / saturating_usize(array.len()).max(1);
+        let absent: Vec<u8> = array.fill().iter().copied().cycle().take(row_bytes).collect();
         let mut kept_objects = kept_objects.iter().peekable();
         for (row, value) in values.chunks_exact_mut(absent.len().max(1)).enumerate() {
             let dropped = kept_objects.next_if(|object| **object == row).is_none();

@@ -4,7 +4,7 @@
 //! written in: that of the chunks they lie in. So siblings are ordered here by what they and all below them are.
 //! Where two are alike, either order gives the same bytes.
 
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Elements};
 
 use super::Coarsened;
@@ -12,8 +12,8 @@ use crate::PyramidError;
 use crate::columns::gather;
 use crate::rows::{NONE, row_number};
 
-/// The same trees with their vertices depth first and each edge at the place of its child. What is no tree stays as it
-/// is: the writer refuses it.
+/// Returns the same trees with their vertices depth first and each edge at the place of its child. What is no tree stays as
+/// it is: the writer refuses it.
 pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened, PyramidError> {
     let tree = Tree::new(&made.batch);
     let order = tree.depth_first(&tree.ranks(&made.batch));
@@ -22,8 +22,7 @@ pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened, PyramidErr
         .filter_map(|row| tree.edges.get(usize_from_u32(*row)).copied())
         .filter(|edge| *edge != NONE)
         .collect();
-    let all = made.batch.elements().map_or(0, Elements::len);
-    if order.len() != made.batch.len() || edges.len() != all {
+    if order.len() != made.batch.len() || to_u64(edges.len()) != made.elements() {
         return Ok(made);
     }
     let Coarsened { batch, vertex_map, error, at } = made;
@@ -67,6 +66,10 @@ impl Tree {
         let mut children = vec![Vec::new(); batch.len()];
         let pairs = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
         for (edge, [child, parent]) in (0_u32..).zip(pairs) {
+            // A second parent makes it no tree, and many would make the walk endless.
+            if edges.get(*child) != Some(&NONE) {
+                continue;
+            }
             if let (Some(to), Some(siblings)) = (edges.get_mut(*child), children.get_mut(*parent)) {
                 *to = edge;
                 siblings.push(row_number(*child));
@@ -80,7 +83,7 @@ impl Tree {
         self.children.get(usize_from_u32(row)).map_or(&[], Vec::as_slice)
     }
 
-    /// A number for each vertex, the same for those below which everything is alike; and larger for higher ones.
+    /// Returns a number for each vertex, the same for those below which everything is alike; and larger for higher ones.
     fn ranks(&self, batch: &Batch) -> Vec<u32> {
         let mut ranks = vec![0_u32; batch.len()];
         let mut next = 0_u32;
@@ -102,20 +105,20 @@ impl Tree {
                         *rank = next;
                     }
                 }
-                next = next.saturating_add(1); // one a vertex at most, of which there are fewer
+                next += 1; // one a vertex at most, of which there are fewer
             }
         }
         ranks
     }
 
-    /// The vertices by how far down the tree goes below them: tips first.
+    /// Returns the vertices by how far down the tree goes below them: tips first.
     fn levels(&self) -> Vec<Vec<u32>> {
         let mut heights = vec![0_usize; self.edges.len()];
         let mut levels: Vec<Vec<u32>> = Vec::new();
         for row in self.depth_first(&[]).into_iter().rev() {
             let below =
                 self.children(row).iter().filter_map(|child| heights.get(usize_from_u32(*child)));
-            let height = below.max().map_or(0, |height| height + 1);
+            let height = below.max().map_or(0, |height| height + 1); // a tip has nothing below
             if let Some(to) = heights.get_mut(usize_from_u32(row)) {
                 *to = height;
             }
@@ -129,7 +132,7 @@ impl Tree {
         levels
     }
 
-    /// The values of a vertex and of the edge to its parent.
+    /// Returns the values of a vertex and of the edge to its parent.
     fn content(&self, batch: &Batch, row: u32) -> Vec<u8> {
         let at = usize_from_u32(row);
         let mut bytes = batch.positions().row(at).to_vec();
@@ -144,7 +147,7 @@ impl Tree {
         bytes
     }
 
-    /// The vertices depth first, siblings and roots by their ranks, where there are some.
+    /// Returns the vertices depth first, siblings and roots by their ranks, where there are some.
     fn depth_first(&self, ranks: &[u32]) -> Vec<u32> {
         let rank = |row: &u32| ranks.get(usize_from_u32(*row)).copied();
         let mut open = self.roots.clone();

@@ -25,7 +25,7 @@ pub(crate) enum ChainThinning {
     Not,
 }
 
-/// The chains, thinned.
+/// Returns the chains, thinned.
 pub(crate) fn simplify_chains(
     batch: &Batch,
     thin: ChainThinning,
@@ -55,7 +55,7 @@ pub(crate) fn simplify_chains(
                 heads.push(head);
             }
             if let Some(to) = vertex_map.get_mut(row) {
-                *to = row_number(heads.len()).saturating_sub(1);
+                *to = row_number(heads.len() - 1); // the first of a chain always stays
             }
         }
         offsets.push(heads.len());
@@ -68,14 +68,14 @@ pub(crate) fn simplify_chains(
     Ok(Coarsened { batch, vertex_map, error: farthest.error, at: farthest.at })
 }
 
-/// Parts say whose vertices they are.
+/// Removes the owners: parts say whose vertices they are.
 fn drop_owners(batch: &Batch) -> Result<Batch, PyramidError> {
     let plain = Batch::new(batch.kind(), batch.positions().clone());
     Ok(batch.fields().iter().cloned().try_fold(plain, Batch::with_field)?)
 }
 
-/// The rows that stay of a chain (Douglas-Peucker), so that no other one lies farther than `tolerance` from the segment in
-/// its place; and how far the farthest one lies.
+/// Returns the rows that stay of a chain (Douglas-Peucker), so that no other one lies farther than `tolerance` from the
+/// segment in its place; and how far the farthest one lies.
 pub(super) fn douglas_peucker(
     at: &[f64],
     axes: usize,
@@ -114,10 +114,10 @@ pub(super) fn douglas_peucker(
     (rows.collect(), worst)
 }
 
-/// Each row whose place is a multiple of `stride`, and the last.
+/// Returns each row whose place is a multiple of `stride`, and the last.
 fn keep_every_nth(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) {
     let last = rows.len().saturating_sub(1);
-    let stride = saturating_usize(stride.max(1));
+    let stride = saturating_usize(stride.max(1)); // beyond the chain, only its ends stay
     let stays = |i: &usize| i.is_multiple_of(stride) || *i == last;
     let stay: Vec<usize> = (0..rows.len()).filter(stays).collect();
     let row = |i: usize| rows.get(i).copied().unwrap_or(NONE);

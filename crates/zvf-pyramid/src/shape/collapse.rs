@@ -10,10 +10,7 @@
 //!
 //! So holes and handles stay, and so does the number of pieces.
 
-use zvf_format::num::{
-    f64_from_u64, round_half_up_u64, saturating_u32_from_usize, saturating_usize, to_u64,
-    usize_from_u32,
-};
+use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Elements};
 
 use super::hausdorff::directed_hausdorff_bound;
@@ -24,9 +21,9 @@ use crate::PyramidError;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
 use crate::offload::Stop;
-use crate::rows::NONE;
+use crate::rows::{NONE, row_number};
 
-/// The mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
+/// Returns the mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
 /// stopped must not be used.
 pub(crate) fn collapse_edges(
     batch: &Batch,
@@ -41,6 +38,7 @@ pub(crate) fn collapse_edges(
     let middle = middle_of(&values, axes);
     let before = subtract_center(&values, &middle);
     let mut mesh = Mesh::new(before.clone(), &faces, fixed, owners_of(batch));
+    // Compared with the faces that are left.
     let target = saturating_usize(round_half_up_u64(f64_from_u64(to_u64(faces.len())) * keep));
     mesh.reduce(target, stop);
 
@@ -71,7 +69,7 @@ pub(crate) fn collapse_edges(
     Ok(Coarsened { batch: made, vertex_map, error, at: None })
 }
 
-/// The corners of the faces of a mesh.
+/// Returns the corners of the faces of a mesh.
 fn faces_of(batch: &Batch, axes: usize) -> Result<Vec<[u32; 3]>, PyramidError> {
     let triangles = batch.elements().is_none_or(|elements| elements.width() == 3);
     if !triangles || !(2..=3).contains(&axes) {
@@ -85,10 +83,10 @@ fn faces_of(batch: &Batch, axes: usize) -> Result<Vec<[u32; 3]>, PyramidError> {
         return Err(PyramidError::unsupported("mesh to collapse", expected, found));
     }
     let faces = rows.as_chunks::<3>().0.iter();
-    Ok(faces.map(|face| face.map(saturating_u32_from_usize)).collect())
+    Ok(faces.map(|face| face.map(row_number)).collect())
 }
 
-/// A number for each object, vertex by vertex.
+/// Returns a number for each object, vertex by vertex.
 fn owners_of(batch: &Batch) -> Vec<u32> {
     let mut numbers = Numbers::new();
     match batch.vertex_objects() {
@@ -108,7 +106,7 @@ fn subtract_center(values: &[f64], middle: &[f64]) -> Vec<[f64; 3]> {
     values.chunks_exact(middle.len().max(1)).map(center).collect()
 }
 
-/// The faces that are there, between the vertices that are.
+/// Returns the faces that are there, between the vertices that are.
 fn coarse_elements(
     mesh: &Mesh,
     elements: &Elements,
@@ -118,10 +116,7 @@ fn coarse_elements(
     let (mut rows, mut same, mut next) = (Vec::new(), Vec::new(), 0_u32);
     for face in mesh.faces() {
         if let Some(face) = face {
-            let corner = |v: &u32| {
-                number.get(usize_from_u32(*v)).copied().map_or(usize::MAX, usize_from_u32)
-            };
-            rows.extend(face.iter().map(corner));
+            rows.extend(face.map(|v| usize_from_u32(number[usize_from_u32(v)])));
             same.push(next);
             next += 1;
         } else {
@@ -136,7 +131,7 @@ fn coarse_elements(
     Ok(made)
 }
 
-/// How far the surface that was and that which is may lie from each other; `heads` says what each vertex became.
+/// Returns how far the surface that was and that which is may lie from each other; `heads` says what each vertex became.
 fn error(
     mesh: &Mesh,
     (before, faces): (&[[f64; 3]], &[[u32; 3]]),
@@ -145,7 +140,7 @@ fn error(
 ) -> f64 {
     let (mut coarse, mut number) = (Vec::new(), Vec::with_capacity(faces.len()));
     for face in mesh.faces() {
-        number.push(if face.is_some() { saturating_u32_from_usize(coarse.len()) } else { NONE });
+        number.push(if face.is_some() { row_number(coarse.len()) } else { NONE });
         coarse.extend(face);
     }
     let number_of = |at: u32| number.get(usize_from_u32(at)).copied().unwrap_or(NONE);
@@ -173,13 +168,13 @@ fn error(
     forward.max(backward)
 }
 
-/// How far rounding moved the farthest position.
+/// Returns how far rounding moved the farthest position.
 fn rounding(at: &[f64], stored: &[f64], axes: usize) -> f64 {
     let pairs = at.chunks_exact(axes).zip(stored.chunks_exact(axes));
     pairs.map(|(at, stored)| super::distance_sq(at, stored)).fold(0.0, f64::max).sqrt()
 }
 
-/// The middle of the box around all positions.
+/// Returns the middle of the box around all positions.
 fn middle_of(values: &[f64], axes: usize) -> Vec<f64> {
     let mut box_of = vec![(f64::INFINITY, f64::NEG_INFINITY); axes];
     for position in values.chunks_exact(axes.max(1)) {

@@ -17,7 +17,7 @@ use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
 use crate::rows::{NONE, row_number};
 
-/// The batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
+/// Returns the batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
 /// the same when they go the same way.
 pub(crate) fn contract_cells(
     batch: &Batch,
@@ -29,12 +29,12 @@ pub(crate) fn contract_cells(
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let owner = |row: usize| -> Option<ObjectId> { batch.vertex_objects()?.get(row).copied()? };
-    let home = |row: usize| (owner(row), cell_of(point(&at, axes, row_number(row)), cell));
+    let home = |row: usize| Some((owner(row), cell_of(point(&at, axes, row_number(row)), cell)?));
     let mut joined = UnionFind::new(batch.len());
     let elements = batch.elements();
     for [a, b] in elements.iter().flat_map(|elements| sides(elements)) {
         let fixed = [a, b].iter().any(|row| fixed.get(*row) == Some(&true));
-        if !fixed && home(a) == home(b) {
+        if !fixed && home(a).is_some_and(|home_of_a| home(b) == Some(home_of_a)) {
             joined.union(a, b);
         }
     }
@@ -54,7 +54,7 @@ pub(crate) fn contract_cells(
     Ok(Coarsened { batch: made, vertex_map, error, at: location })
 }
 
-/// The pairs of vertices that an element joins: its sides.
+/// Returns the pairs of vertices that an element joins: its sides.
 pub(crate) fn sides(elements: &Elements) -> impl Iterator<Item = [usize; 2]> {
     elements.rows().chunks_exact(elements.width()).flat_map(|element| {
         let next = element.iter().cycle().skip(1);
@@ -63,7 +63,8 @@ pub(crate) fn sides(elements: &Elements) -> impl Iterator<Item = [usize; 2]> {
     })
 }
 
-/// Elements between clusters: those with two ends in one, or with one in none, are gone, and of equals there is one.
+/// Returns elements between clusters: those with two ends in one, or with one in none, are gone, and of equals there is
+/// one.
 pub(crate) fn map_elements(
     elements: &Elements,
     vertex_map: &[u32],
@@ -97,10 +98,11 @@ pub(crate) fn map_elements(
     Ok(made)
 }
 
-/// Ends by which equals are known: of an edge in any order, of a face from its lowest on.
+/// Returns ends by which equals are known: of an edge in any order, of a face from its lowest on.
 fn canonical(ends: &[u32], ordered: bool) -> Vec<u32> {
     let mut ends = ends.to_vec();
     if ends.len() > 2 {
+        // There are ends.
         let lowest = ends.iter().enumerate().min_by_key(|(_, end)| **end).map_or(0, |(i, _)| i);
         ends.rotate_left(lowest);
     } else if !ordered {
@@ -119,7 +121,7 @@ impl UnionFind {
         Self { above: (0..row_number(rows)).collect() }
     }
 
-    /// One vertex of the piece that `row` is of, the same for all of it.
+    /// Returns one vertex of the piece that `row` is of, the same for all of it.
     pub(crate) fn find(&mut self, row: usize) -> usize {
         let mut at = row;
         loop {

@@ -23,9 +23,9 @@ use super::triangle::{Face, MeasuredTriangle, Triangle, bounds};
 use super::walk::{bound_nearby, find_triangle_below};
 use crate::offload::Stop;
 
-/// An upper bound on the directed Hausdorff distance from some triangles of `from` to `to`; 0 where one of them is nothing, and
-/// infinite where a corner is nowhere or so far off that its distance is no number. With each triangle stands one of
-/// `to` which may be near it: any will do. Once it is stopped it looks at nothing more.
+/// Returns an upper bound on the directed Hausdorff distance from some triangles of `from` to `to`; 0 where one of them is
+/// nothing, and infinite where a corner is nowhere or so far off that its distance is no number. With each triangle stands
+/// one of `to` which may be near it: any will do. Once it is stopped it looks at nothing more.
 pub(super) fn directed_hausdorff_bound(
     (from, some): (&Net<'_>, &[[u32; 2]]),
     to: &Net<'_>,
@@ -65,7 +65,7 @@ pub(super) fn directed_hausdorff_bound(
     max_sq.sqrt()
 }
 
-/// How far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
+/// Returns how far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
 /// floor, or how far some point of the triangle is, if that is more.
 fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
     let first = Piece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
@@ -111,7 +111,7 @@ impl BoundSearch<'_> {
         self.surface.triangles_near(&bounds(face.corners()), limit.sqrt(), near);
         let crowd = near.len();
         if piece.crowd == usize::MAX {
-            self.room += to_u64(crowd).saturating_mul(PAIRS_PER_TRIANGLE);
+            self.room += to_u64(crowd) * PAIRS_PER_TRIANGLE;
         }
         // Where halves have as many around them, halving leads nowhere.
         if crowd > MAX_NEAR_TRIANGLES && crowd < piece.crowd.saturating_sub(piece.crowd / 4) {
@@ -179,7 +179,7 @@ impl BoundSearch<'_> {
     }
 }
 
-/// How far a face is, squared, from a triangle to which all of it is no farther than `limit`: the distance to one
+/// Returns how far a face is, squared, from a triangle to which all of it is no farther than `limit`: the distance to one
 /// triangle is largest at a corner.
 fn distance_sq_to_one(face: &Face, triangles: &[MeasuredTriangle], limit: f64) -> Option<f64> {
     triangles
@@ -188,7 +188,7 @@ fn distance_sq_to_one(face: &Face, triangles: &[MeasuredTriangle], limit: f64) -
         .find(|distance_sq| *distance_sq <= limit)
 }
 
-/// How far what of a face lies over a triangle is from it, with all else put to `rest`; `None` where nothing
+/// Returns how far what of a face lies over a triangle is from it, with all else put to `rest`; `None` where nothing
 /// does, or is farther than `limit`.
 fn distance_sq_over(
     face: &Face,

@@ -18,7 +18,7 @@ pub(crate) enum ErrorLocation {
 }
 
 impl ErrorLocation {
-    /// The order of places: vertices by their coordinates, then objects by their ids.
+    /// Returns the order of places: vertices by their coordinates, then objects by their ids.
     fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Vertex(a), Self::Vertex(b)) => compare_points(a, b),
@@ -44,7 +44,7 @@ pub(crate) struct LargestError {
 }
 
 impl LargestError {
-    /// The larger of both; of the same, the one at the lower place.
+    /// Returns the larger of both; of the same, the one at the lower place.
     pub(crate) fn max(self, error: f64, at: Option<ErrorLocation>) -> Self {
         let lower = || match (&at, &self.at) {
             (Some(at), Some(current)) => at.order(current) == Ordering::Less,
@@ -57,7 +57,7 @@ impl LargestError {
         }
     }
 
-    /// Whether it is as large as another one, at the same place or a lower one.
+    /// Returns whether it is as large as another one, at the same place or a lower one.
     pub(crate) fn is_as_far_at_or_before(&self, other: &Self) -> bool {
         let (Some(location), Some(at)) = (&self.at, &other.at) else { return false };
         self.error.to_bits() == other.error.to_bits() && location.order(at) != Ordering::Greater
@@ -74,7 +74,7 @@ impl LargestError {
         }
     }
 
-    /// The same, read again; none where nothing is on record.
+    /// Returns the same, read again; none where nothing is on record.
     pub(crate) fn from_json(record: &Json) -> Option<Self> {
         let error = record.get("error")?.as_f64()?;
         let at = match (record.get("vertex"), record.get("object")) {

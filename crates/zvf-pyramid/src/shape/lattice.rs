@@ -9,7 +9,7 @@
 //!                              25    one to two chunks, 20
 //! ```
 
-use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_floor_i64};
+use zvf_format::num::{f64_from_i64, f64_from_u64, floor_i64, saturating_floor_i64};
 
 use crate::PyramidError;
 
@@ -31,58 +31,58 @@ struct GridAxis {
 }
 
 impl GridAxis {
-    fn new(chunk: f64, size: f64) -> Self {
+    /// Creates the axis for cells of at most `size`; `None` where a chunk has too many of them.
+    fn new(chunk: f64, size: f64) -> Option<Self> {
         let cells = chunk / size;
         if cells > 1.0 - ROUNDING_TOLERANCE {
-            return Self {
-                chunk,
-                chunks: 1,
-                cells: round_half_up_u64((cells - ROUNDING_TOLERANCE).ceil()).max(1),
-            };
+            let cells = floor_i64((cells - ROUNDING_TOLERANCE).ceil())?.max(1).unsigned_abs();
+            return Some(Self { chunk, chunks: 1, cells });
         }
         let chunks = saturating_floor_i64(size / chunk + ROUNDING_TOLERANCE).clamp(1, MAX_CHUNKS);
-        Self { chunk, chunks, cells: 1 }
+        Some(Self { chunk, chunks, cells: 1 })
     }
 
+    /// Returns the unit that `x` lies in. Positions that lie in no chunk, which no level takes, may share one.
     fn unit(&self, x: f64) -> i64 {
         saturating_floor_i64(x / self.chunk).div_euclid(self.chunks)
     }
 
-    /// Which cell of the unit `at` holds `x`: one of its own, whatever rounding says.
+    /// Returns which cell of the unit `at` holds `x`: one of its own, whatever rounding says.
     fn cell(&self, at: i64, x: f64) -> u64 {
         let width = self.chunk / f64_from_u64(self.cells);
-        let start = self.chunk * signed(at);
+        let start = self.chunk * f64_from_i64(at);
         let cell = u64::try_from(saturating_floor_i64((x - start) / width)).unwrap_or(0);
-        cell.min(self.cells.saturating_sub(1))
+        cell.min(self.cells - 1)
     }
 }
 
 impl Lattice {
-    /// Cells of at most `size` on a level with chunks of these sizes.
+    /// Returns cells of at most `size` on a level with chunks of these sizes.
     pub(crate) fn new(chunk: &[f64], size: f64) -> Result<Self, PyramidError> {
-        let axes: Vec<GridAxis> = chunk.iter().map(|chunk| GridAxis::new(*chunk, size)).collect();
-        let cells = axes.iter().try_fold(1_u64, |all, axis| all.checked_mul(axis.cells));
         let expected = "so much that a chunk has fewer than 2^64 cells";
-        let cells = cells.ok_or_else(|| PyramidError::setting("size", expected, size))?;
-        Ok(Self { axes, cells })
+        let refused = || PyramidError::setting("size", expected, size);
+        let axes = chunk.iter().map(|chunk| GridAxis::new(*chunk, size));
+        let axes: Vec<GridAxis> = axes.collect::<Option<_>>().ok_or_else(refused)?;
+        let cells = axes.iter().try_fold(1_u64, |all, axis| all.checked_mul(axis.cells));
+        Ok(Self { axes, cells: cells.ok_or_else(refused)? })
     }
 
-    /// How many chunks a unit covers on each axis.
+    /// Returns how many chunks a unit covers on each axis.
     pub(crate) fn chunks(&self) -> Vec<i64> {
         self.axes.iter().map(|axis| axis.chunks).collect()
     }
 
-    /// Whether a cell lies in one chunk.
+    /// Returns whether a cell lies in one chunk.
     pub(crate) fn is_within_chunks(&self) -> bool {
         self.axes.iter().all(|axis| axis.chunks == 1)
     }
 
-    /// How many cells a unit has.
+    /// Returns how many cells a unit has.
     pub(super) const fn cells(&self) -> u64 {
         self.cells
     }
 
-    /// The unit that a position lies in.
+    /// Returns the unit that a position lies in.
     pub(super) fn unit(&self, position: &[f64]) -> Unit {
         let mut unit = [0; 8];
         let axes = self.axes.iter().zip(position);
@@ -90,19 +90,14 @@ impl Lattice {
         unit
     }
 
-    /// The cell of this unit that a position in it lies in.
+    /// Returns the cell of this unit that a position in it lies in.
     pub(super) fn cell(&self, unit: &Unit, position: &[f64]) -> u64 {
         let axes = self.axes.iter().zip(unit).zip(position);
         axes.fold(0, |cell: u64, ((axis, at), x)| {
             let axis_cell = if axis.cells == 1 { 0 } else { axis.cell(*at, *x) };
-            cell.saturating_mul(axis.cells).saturating_add(axis_cell)
+            cell * axis.cells + axis_cell // below the number of cells
         })
     }
-}
-
-fn signed(n: i64) -> f64 {
-    let size = f64_from_u64(n.unsigned_abs());
-    if n < 0 { -size } else { size }
 }
 
 /// What rounding may add to a whole number of cells or chunks.
@@ -129,11 +124,12 @@ mod tests {
         ] {
             assert_eq!(
                 GridAxis::new(10.0, size),
-                GridAxis { chunk: 10.0, chunks, cells },
+                Some(GridAxis { chunk: 10.0, chunks, cells }),
                 "{size}"
             );
         }
         assert!(Lattice::new(&[1.0; 3], 1e-9).is_err());
+        assert!(Lattice::new(&[1.0], 1e-19).is_err() && Lattice::new(&[1.0], 1e-18).is_ok());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::quadric::{Quadric, cross, dot, subtract, unit};
 use super::queue::Queue;
 use super::triangle::midpoint;
 use crate::offload::Stop;
-use crate::rows::NONE;
+use crate::rows::{NONE, row_number};
 
 /// What is known around an edge: memory that is used again.
 #[derive(Default)]
@@ -135,29 +135,22 @@ impl Mesh {
         self.at.get(usize_from_u32(vertex)).copied().unwrap_or([0.0; 3])
     }
 
-    /// Where the vertices are.
+    /// Returns where the vertices are.
     pub(super) fn points(&self) -> &[[f64; 3]] {
         &self.at
     }
 
-    /// The corners of each face, where it is there.
+    /// Returns the corners of each face, where it is there.
     pub(super) fn faces(&self) -> impl Iterator<Item = Option<[u32; 3]>> {
         self.faces.iter().map(Face::live_corners)
     }
 
-    /// The vertex that each one became.
+    /// Returns the vertex that each one became.
     pub(super) fn heads(&self) -> Vec<u32> {
-        let mut heads = self.into.clone();
-        for row in 0..heads.len() {
-            let head = (0_u32..).nth(row).map_or(NONE, |row| self.head(row));
-            if let Some(to) = heads.get_mut(row) {
-                *to = head;
-            }
-        }
-        heads
+        (0..row_number(self.into.len())).map(|row| self.head(row)).collect()
     }
 
-    /// A face around a vertex that is there.
+    /// Returns a face around a vertex that is there.
     pub(super) fn face_at(&self, vertex: u32) -> Option<u32> {
         self.faces_of(vertex).next().map(|(corner, _)| corner / 3)
     }
@@ -167,7 +160,7 @@ impl Mesh {
         cross(subtract(self.point(b), a), subtract(self.point(c), a))
     }
 
-    /// The vertex that `row` became.
+    /// Returns the vertex that `row` became.
     fn head(&self, row: u32) -> u32 {
         let mut row = row;
         loop {
@@ -182,7 +175,7 @@ impl Mesh {
         flags.get(usize_from_u32(vertex)).copied().unwrap_or(false)
     }
 
-    /// The faces of a vertex that are there.
+    /// Returns the faces of a vertex that are there.
     fn faces_of(&self, vertex: u32) -> impl Iterator<Item = IncidentFace> {
         let mut next = self.first.get(usize_from_u32(vertex)).copied().unwrap_or(NONE);
         let all = std::iter::from_fn(move || {
@@ -194,10 +187,9 @@ impl Mesh {
         all.filter_map(|(corner, face)| Some((corner, face.live_corners()?)))
     }
 
-    /// Where the edge would collapse to, and at what cost.
+    /// Returns where the edge would collapse to, and at what cost.
     fn cheapest_position(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
-        let quadric =
-            |vertex| self.quadrics.get(usize_from_u32(vertex)).copied().unwrap_or_default();
+        let quadric = |vertex| self.quadrics[usize_from_u32(vertex)];
         let both = quadric(a).add(&quadric(b));
         let (from, to) = (self.point(a), self.point(b));
         let held = |vertex| Self::is(&self.fixed, vertex);
@@ -231,7 +223,7 @@ impl Mesh {
         if self.owners.get(usize_from_u32(a)) != self.owners.get(usize_from_u32(b)) {
             return;
         }
-        let stamp = |vertex| self.stamps.get(usize_from_u32(vertex)).copied().unwrap_or(0);
+        let stamp = |vertex| self.stamps[usize_from_u32(vertex)];
         if let Some((cost, _)) = self.cheapest_position(a, b) {
             self.queue.push((cost.to_bits(), a, b, stamp(a), stamp(b)));
         }
@@ -245,7 +237,7 @@ impl Mesh {
             let Some((_, a, b, ..)) = self.queue.pop(&self.stamps) else { break };
             let Some((_, at)) = self.cheapest_position(a, b) else { continue };
             if self.may_collapse(a, b, at, &mut scratch) {
-                left = left.saturating_sub(self.collapse(a, b, at, &mut scratch));
+                left -= self.collapse(a, b, at, &mut scratch);
             }
         }
         // Only collapsing needs these.
@@ -297,7 +289,7 @@ impl Mesh {
         self.keeps_turned((a, b), at, ring_a) && self.keeps_turned((b, a), at, ring_b)
     }
 
-    /// Whether the faces of `moved` that stay look where they looked.
+    /// Returns whether the faces of `moved` that stay look where they looked.
     fn keeps_turned(
         &self,
         (moved, other): (u32, u32),
@@ -331,10 +323,9 @@ impl Mesh {
             }
         }
         self.join(a, ring_a, ring_b);
-        let quadric_b = self.quadrics.get(usize_from_u32(b)).copied().unwrap_or_default();
-        if let Some(quadric) = self.quadrics.get_mut(usize_from_u32(a)) {
-            *quadric = quadric.add(&quadric_b);
-        }
+        let quadric_b = self.quadrics[usize_from_u32(b)];
+        let quadric = &mut self.quadrics[usize_from_u32(a)];
+        *quadric = quadric.add(&quadric_b);
         if let Some(to) = self.at.get_mut(usize_from_u32(a)) {
             *to = at;
         }
@@ -379,7 +370,7 @@ impl Mesh {
 }
 
 impl Face {
-    /// Its corners, while it is there.
+    /// Returns its corners, while it is there.
     fn live_corners(&self) -> Option<[u32; 3]> {
         let [first, ..] = self.corners;
         (first != NONE).then_some(self.corners)
@@ -416,7 +407,7 @@ fn mark(flags: &mut [bool], vertex: u32) {
     }
 }
 
-/// Which vertices lie exactly where another one does, or are `fixed` anyway.
+/// Returns which vertices lie exactly where another one does, or are `fixed` anyway.
 fn seams(at: &[[f64; 3]], fixed: &[bool]) -> Vec<bool> {
     let bits = |at: &[f64; 3]| at.map(|x| (x + 0.0).to_bits());
     let mut counts: HashMap<[u64; 3], u32> = HashMap::with_capacity(at.len());

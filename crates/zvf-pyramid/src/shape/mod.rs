@@ -34,6 +34,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Elements, Field, ObjectId};
 
 use crate::PyramidError;
+use crate::batches::count_elements;
 use crate::clusters::{Clusters, weights};
 use crate::columns::counts;
 use crate::rows::row_number;
@@ -54,15 +55,15 @@ pub(crate) struct Coarsened {
 }
 
 impl Coarsened {
-    /// The batch as it is.
+    /// Returns the batch as it is.
     pub(crate) fn from_batch(batch: Batch) -> Self {
         let vertex_map = (0..row_number(batch.len())).collect();
         Self { batch, vertex_map, error: 0.0, at: None }
     }
 
-    /// How many edges or faces there are.
+    /// Returns how many edges or faces there are.
     pub(crate) fn elements(&self) -> u64 {
-        self.batch.elements().map_or(0, |elements| zvf_format::num::to_u64(elements.len()))
+        count_elements(&self.batch)
     }
 }
 
@@ -81,12 +82,12 @@ impl Rules {
         named.map_or_else(|| Aggregation::default_for(field, merged), |(_, rule)| *rule)
     }
 
-    /// What the vertices of `batch` stand for; one each where nothing says so.
+    /// Returns what the vertices of `batch` stand for; one each where nothing says so.
     pub(crate) fn weights(&self, batch: &Batch) -> Option<Vec<u64>> {
         weights(batch.field(&self.weight))
     }
 
-    /// The attributes of clusters of vertices; where they are merged, with how many each stands for.
+    /// Returns the attributes of clusters of vertices; where they are merged, with how many each stands for.
     fn vertex_fields(
         &self,
         batch: &Batch,
@@ -103,13 +104,13 @@ impl Rules {
             )?);
         }
         if merged || weights.is_some() {
-            let column = counts(&clusters.weights(weights.as_deref()))?;
+            let column = counts(&clusters.weights(weights.as_deref())?)?;
             fields.push(Field::new(self.weight.as_str(), column));
         }
         Ok(fields)
     }
 
-    /// The attributes of clusters of edges or faces.
+    /// Returns the attributes of clusters of edges or faces.
     fn element_fields(
         &self,
         elements: &Elements,
@@ -145,7 +146,7 @@ fn objects_of(objects: &[Option<ObjectId>], rows: &[u32]) -> Vec<Option<ObjectId
     rows.iter().map(|row| objects.get(usize_from_u32(*row)).copied().flatten()).collect()
 }
 
-/// The distance between two points, squared.
+/// Returns the distance between two points, squared.
 fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
@@ -163,7 +164,7 @@ impl<'a> Segment<'a> {
         Self { from, to, length: distance_sq(from, to) }
     }
 
-    /// How far a point lies from it, squared.
+    /// Returns how far a point lies from it, squared.
     fn distance_sq(&self, at: &[f64]) -> f64 {
         let ends = || self.from.iter().zip(self.to);
         let along: f64 = at.iter().zip(ends()).map(|(x, (a, b))| (x - a) * (b - a)).sum();
@@ -173,7 +174,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Row `row` of positions on so many axes.
+/// Returns row `row` of positions on so many axes.
 fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
     let start = usize_from_u32(row) * axes;
     at.get(start..start + axes).unwrap_or(&[])

@@ -1,10 +1,10 @@
 //! Triangles that share corners, and which of them lie side by side.
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::usize_from_u32;
 
 use super::quadric::{cross, subtract};
 use super::triangle::Triangle;
-use crate::rows::NONE;
+use crate::rows::{NONE, row_number};
 
 /// The sides of triangles by their lower ends.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// The sides of triangles between so many vertices.
+    /// Returns the sides of triangles between so many vertices.
     pub(super) fn new(faces: &[[u32; 3]], vertices: usize) -> Self {
         let mut starts = vec![0_u32; vertices + 2];
         let ordered = |from: u32, to: u32| (from.min(to), from.max(to));
@@ -56,7 +56,7 @@ impl Edges {
         }
     }
 
-    /// All edges, ascending: the lower end, the higher end, and with that the side of each triangle around.
+    /// Returns all edges, ascending: the lower end, the higher end, and with that the side of each triangle around.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &[[u32; 2]])> {
         let vertex_ends = self.starts.array_windows().map(|[start, end]| {
             self.ends.get(usize_from_u32(*start)..usize_from_u32(*end)).unwrap_or(&[])
@@ -100,18 +100,17 @@ impl<'a> Net<'a> {
         self.faces.len()
     }
 
-    /// The corners of a triangle.
+    /// Returns the corners of a triangle.
     pub(super) fn triangle(&self, face: u32) -> Option<Triangle> {
         let [a, b, c] = self.faces.get(usize_from_u32(face))?;
         let at = |row: &u32| self.at.get(usize_from_u32(*row)).copied();
         Some([at(a)?, at(b)?, at(c)?])
     }
 
-    /// The corners of all triangles.
+    /// Returns the corners of all triangles.
     pub(super) fn triangles(&self) -> impl Iterator<Item = Triangle> {
         let nowhere = [[f64::NAN; 3]; 3];
-        (0..saturating_u32_from_usize(self.len()))
-            .map(move |face| self.triangle(face).unwrap_or(nowhere))
+        (0..row_number(self.len())).map(move |face| self.triangle(face).unwrap_or(nowhere))
     }
 
     /// Returns the triangle across each side; [`NONE`] where there is none, or more than one.

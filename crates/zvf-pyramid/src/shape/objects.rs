@@ -27,7 +27,7 @@ pub(crate) fn coarsen_each(
     batch: &Batch,
     coarsen: impl Fn(Batch) -> Result<Coarsened, PyramidError> + Sync,
 ) -> Result<Vec<CoarseObject>, PyramidError> {
-    let owners = batch.vertex_objects().unwrap_or_default();
+    let owners = batch.vertex_objects().unwrap_or_default(); // without owners, all are of no object
     let objects = rows_by_object(owners.iter().copied());
     let mut number = vec![NONE; batch.len()];
     for (at, row) in objects.iter().flat_map(|(_, rows)| (0_u32..).zip(rows)) {
@@ -48,7 +48,7 @@ pub(crate) fn coarsen_each(
     objects.into_par_iter().map(coarsen_object).collect()
 }
 
-/// The numbers of rows object by object, ascending; of no object none.
+/// Returns the numbers of rows object by object, ascending; of no object none.
 fn rows_by_object(owners: impl Iterator<Item = Option<ObjectId>>) -> Vec<(i64, Vec<u32>)> {
     let mut all: Vec<(i64, u32)> =
         owners.zip(0_u32..).filter_map(|(owner, row)| Some((owner?.0, row))).collect();
@@ -58,7 +58,7 @@ fn rows_by_object(owners: impl Iterator<Item = Option<ObjectId>>) -> Vec<(i64, V
         .collect()
 }
 
-/// One object of a batch: these rows of it, which are numbered so among its own, and these elements.
+/// Returns one object of a batch: these rows of it, which are numbered so among its own, and these elements.
 fn part_of(
     batch: &Batch,
     (id, rows): (i64, &[u32]),
@@ -74,9 +74,9 @@ fn part_of(
     let width = elements.width();
     let ends = object_elements.iter().flat_map(|element| {
         let start = usize_from_u32(*element) * width;
-        elements.rows().get(start..start + width).unwrap_or_default()
+        &elements.rows()[start..start + width]
     });
-    let new = |row: &usize| number.get(*row).copied().map_or(usize::MAX, usize_from_u32);
+    let new = |row: &usize| usize_from_u32(number[*row]);
     let mut between = Elements::new(width, ends.map(new).collect())?;
     for field in elements.fields() {
         between = between.with_field(field.with_column(gather(&field.column, object_elements)))?;
@@ -84,7 +84,7 @@ fn part_of(
     Ok(part.with_elements(between)?)
 }
 
-/// For each of so many vertices of the batch they were in the one that stands for it, where the objects follow one
+/// Returns for each of so many vertices of the batch they were in the one that stands for it, where the objects follow one
 /// another.
 pub(crate) fn vertex_map(objects: &[CoarseObject], rows: usize) -> Vec<u32> {
     let (mut map, mut before) = (vec![NONE; rows], 0_u32);

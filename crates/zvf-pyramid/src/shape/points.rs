@@ -7,9 +7,7 @@ use std::hash::Hash;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use zvf_format::num::{
-    f64_from_u64, saturating_floor_i64, saturating_usize, to_u64, usize_from_u32,
-};
+use zvf_format::num::{f64_from_u64, floor_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, ObjectId};
 
 use super::largest_error::LargestError;
@@ -20,7 +18,7 @@ use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats, gather};
 use crate::rows::{NONE, row_number};
 
-/// One point for each object and cell. What lies in one cell must be in one batch.
+/// Returns one point for each object and cell. What lies in one cell must be in one batch.
 pub(crate) fn cluster_points(
     batch: &Batch,
     lattice: &Lattice,
@@ -42,7 +40,7 @@ pub(crate) fn cluster_points(
     })
 }
 
-/// The cluster of each row, and how many there are.
+/// Returns the cluster of each row, and how many there are.
 fn number_clusters(
     at: &[f64],
     axes: usize,
@@ -75,8 +73,9 @@ fn number_clusters(
             }
             None if lattice.cells()
                 <= to_u64(runs.iter().map(Range::len).sum::<usize>())
-                    .saturating_mul(MAX_TABLE_CELLS_PER_POINT) =>
+                    * MAX_TABLE_CELLS_PER_POINT =>
             {
+                // So few cells that they fit.
                 number_by_table(cells, saturating_usize(lattice.cells()))
             }
             None => number_by_first_use(cells),
@@ -87,7 +86,7 @@ fn number_clusters(
     for ((_, runs), (numbers, count)) in units.into_iter().zip(unit_numbers) {
         let mut numbers = numbers.into_iter();
         for rows in runs {
-            let to = cluster_of_row.get_mut(rows).unwrap_or_default();
+            let to = &mut cluster_of_row[rows];
             to.iter_mut().zip(&mut numbers).for_each(|(to, n)| *to = first + n);
         }
         first += count;
@@ -95,10 +94,10 @@ fn number_clusters(
     (cluster_of_row, usize_from_u32(first))
 }
 
-/// Rows that follow each other in one unit, of a block of rows.
+/// Returns rows that follow each other in one unit, of a block of rows.
 fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit, Range<usize>)> {
     let mut found: Vec<(Unit, Range<usize>)> = Vec::new();
-    for (row, position) in (number.saturating_mul(BLOCK_ROWS)..).zip(at.chunks_exact(axes)) {
+    for (row, position) in (number * BLOCK_ROWS..).zip(at.chunks_exact(axes)) {
         let (unit, end) = (lattice.unit(position), row + 1);
         match found.last_mut() {
             Some((last, rows)) if *last == unit => rows.end = end,
@@ -115,11 +114,11 @@ fn number_by_first_use<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>
     (key_numbers, row_number(numbers.len()))
 }
 
-/// The same for numbers below `count`, without a search.
+/// Returns the same for numbers below `count`, without a search.
 fn number_by_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, u32) {
     let (mut table, mut next) = (vec![NONE; count], 0_u32);
     let mut number = |key: u64| {
-        let Some(entry) = table.get_mut(saturating_usize(key)) else { return NONE };
+        let entry = &mut table[saturating_usize(key)];
         if *entry == NONE {
             *entry = next;
             next += 1;
@@ -130,14 +129,17 @@ fn number_by_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, 
     (key_numbers, next)
 }
 
-/// The cell of size `cell` that a position lies in; zeros behind the last axis.
-pub(super) fn cell_of(position: &[f64], cell: f64) -> [i64; 8] {
+/// Returns the cell of size `cell` that a position lies in, zeros behind the last axis; `None` where the cell has no number
+/// of 64 bits.
+pub(super) fn cell_of(position: &[f64], cell: f64) -> Option<[i64; 8]> {
     let mut key = [0; 8];
-    key.iter_mut().zip(position).for_each(|(to, x)| *to = saturating_floor_i64(x / cell));
-    key
+    for (to, x) in key.iter_mut().zip(position) {
+        *to = floor_i64(x / cell)?;
+    }
+    Some(key)
 }
 
-/// The rows of a batch that stay, of those that `is_kept` names; the first one has the running number `first`.
+/// Returns the rows of a batch that stay, of those that `is_kept` names; the first one has the running number `first`.
 /// What does not stay has nothing that stands for it.
 pub(crate) fn select_subset(
     batch: &Batch,
@@ -168,17 +170,17 @@ pub(crate) fn select_subset(
     Ok(Coarsened { batch: made, vertex_map, error: f64::INFINITY, at: None })
 }
 
-/// Whether the point with this running number stays at a level that keeps this share.
+/// Returns whether the point with this running number stays at a level that keeps this share.
 pub(crate) fn is_in_subset(number: u64, keep: f64, seed: u64, level: u32) -> bool {
     unit_fraction(seed ^ u64::from(level).rotate_right(16) ^ mix_bits(number)) < keep
 }
 
-/// A number from 0 to 1, 1 left out, that looks random.
+/// Returns a number from 0 to 1, 1 left out, that looks random.
 fn unit_fraction(bits: u64) -> f64 {
     f64_from_u64(mix_bits(bits) >> 11) / f64_from_u64(1 << 53)
 }
 
-/// Bits mixed, so that neighbours have nothing to do with each other.
+/// Returns bits mixed, so that neighbours have nothing to do with each other.
 const fn mix_bits(bits: u64) -> u64 {
     let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

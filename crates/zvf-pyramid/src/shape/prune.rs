@@ -12,7 +12,7 @@ use zvf_format::num::usize_from_u32;
 use super::{distance_sq, point};
 use crate::rows::{NONE, row_number};
 
-/// Whether each vertex is of a branch shorter than `length`, or of one that became so.
+/// Returns whether each vertex is of a branch shorter than `length`, or of one that became so.
 pub(super) fn find_short_branches(
     at: &[f64],
     axes: usize,
@@ -59,10 +59,10 @@ impl<'a> Tree<'a> {
     }
 
     fn children(&self, row: u32) -> u32 {
-        self.children.get(usize_from_u32(row)).copied().unwrap_or(0)
+        self.children[usize_from_u32(row)]
     }
 
-    /// The branch that ends at `tip`, from there up to below its fork, and how long it is with the step
+    /// Returns the branch that ends at `tip`, from there up to below its fork, and how long it is with the step
     /// to the fork; none where there is no fork above.
     fn branch(&self, tip: u32) -> Option<(f64, Vec<u32>)> {
         let (mut rows, mut row, mut long) = (vec![tip], tip, 0.0);
@@ -87,7 +87,7 @@ impl<'a> Tree<'a> {
         }
         let fork = rows.last().and_then(|row| self.parents.get(usize_from_u32(*row)));
         if let Some(count) = fork.and_then(|fork| self.children.get_mut(usize_from_u32(*fork))) {
-            *count = count.saturating_sub(1);
+            *count -= 1; // a fork has two or more
         }
     }
 }

@@ -9,7 +9,7 @@ pub(super) struct Quadric {
 }
 
 impl Quadric {
-    /// The plane through `at` with this normal, of length one.
+    /// Returns the plane through `at` with this normal, of length one.
     pub(super) fn plane(normal: [f64; 3], at: [f64; 3], weight: f64) -> Self {
         let [x, y, z] = normal;
         let offset = -dot(normal, at);
@@ -20,7 +20,7 @@ impl Quadric {
         }
     }
 
-    /// Both.
+    /// Returns the sum of both.
     pub(super) fn add(self, other: &Self) -> Self {
         let mut both = self;
         both.square.iter_mut().zip(other.square).for_each(|(to, s)| *to += s);
@@ -29,7 +29,7 @@ impl Quadric {
         both
     }
 
-    /// The sum at a point; never below zero.
+    /// Returns the sum at a point; never below zero.
     pub(super) fn at(&self, point: [f64; 3]) -> f64 {
         let [x, y, z] = point;
         let [xx, xy, xz, yy, yz, zz] = self.square;
@@ -38,7 +38,7 @@ impl Quadric {
         (square + 2.0 * dot(self.linear, point) + self.constant).max(0.0)
     }
 
-    /// The point where it is least, where there is one that the planes determine well.
+    /// Returns the point where it is least, where there is one that the planes determine well.
     pub(super) fn minimum(&self) -> Option<[f64; 3]> {
         let [xx, xy, xz, yy, yz, zz] = self.square;
         let cofactors = [yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy];
@@ -74,7 +74,7 @@ pub(super) fn subtract(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [x - u, y - v, z - w]
 }
 
-/// The same direction with length one; `None` without a direction.
+/// Returns the same direction with length one; `None` without a direction.
 pub(super) fn unit(a: [f64; 3]) -> Option<[f64; 3]> {
     let length = dot(a, a).sqrt();
     (length > 0.0).then(|| a.map(|x| x / length))

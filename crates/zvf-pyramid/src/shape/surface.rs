@@ -1,16 +1,13 @@
 //! A surface whose triangles are found by where they lie, with a grid.
 
 use rayon::prelude::*;
-use zvf_format::num::{
-    f64_from_u64, saturating_floor_i64, saturating_u32_from_usize, saturating_usize, to_u64,
-    usize_from_u32,
-};
+use zvf_format::num::{f64_from_u64, saturating_floor_i64, saturating_u32, to_u64, usize_from_u32};
 
 use super::net::Net;
 use super::triangle::{Face, MeasuredTriangle, Triangle, bounds, midpoint};
 use super::walk::find_triangle_below;
 
-/// A point of a triangle that is none of its corners: these may lie on the other surface where nothing else does.
+/// Returns a point of a triangle that is none of its corners: these may lie on the other surface where nothing else does.
 pub(super) fn center([a, b, c]: &Triangle) -> [f64; 3] {
     midpoint(*a, midpoint(*b, *c))
 }
@@ -49,7 +46,7 @@ impl<'a> Surface<'a> {
         surface
     }
 
-    /// How far the farthest center of a part of some triangles is, squared.
+    /// Returns how far the farthest center of a part of some triangles is, squared.
     pub(super) fn farthest_center(&self, from: &Net<'_>, some: &[[u32; 2]]) -> f64 {
         let farther = |max_sq: f64, [face, near]: &[u32; 2]| {
             let Some(point) = from.triangle(*face).map(|triangle| center(&triangle)) else {
@@ -104,17 +101,16 @@ impl<'a> Surface<'a> {
         }
     }
 
-    /// The number of a cell, which others may have too.
+    /// Returns the number of a cell, which others may have too.
     fn number(&self, [x, y, z]: [i64; 3]) -> u32 {
         let mixed =
             x.wrapping_mul(73_856_093) ^ y.wrapping_mul(19_349_663) ^ z.wrapping_mul(83_492_791);
-        let numbers = to_u64(self.starts.len().saturating_sub(2)).max(1);
-        saturating_u32_from_usize(saturating_usize(
-            mixed.unsigned_abs().rotate_right(7) & numbers.saturating_sub(1),
-        ))
+        // The numbers are a power of two, and two more starts than that.
+        let last = to_u64(self.starts.len() - 3);
+        saturating_u32(mixed.unsigned_abs().rotate_right(7) & last) // fits, as triangles do
     }
 
-    /// The triangles of a cell, and some others.
+    /// Returns the triangles of a cell, and some others.
     fn cell(&self, cell: [i64; 3]) -> &[u32] {
         let number = usize_from_u32(self.number(cell));
         let ends = self.starts.get(number).zip(self.starts.get(number + 1));
@@ -123,7 +119,7 @@ impl<'a> Surface<'a> {
         faces.unwrap_or(&[])
     }
 
-    /// The cells of a box and so much more.
+    /// Returns the cells of a box and so much more.
     fn span(&self, [low, high]: &[[f64; 3]; 2], more: f64) -> [[i64; 3]; 2] {
         [
             low.map(|x| saturating_floor_i64((x - more) * self.cells_in)),
@@ -170,7 +166,7 @@ impl<'a> Surface<'a> {
         });
     }
 
-    /// All triangles that may be so near to a box, hardly one twice, in the place of what is in `near`.
+    /// Puts all triangles that may be so near to a box, hardly one twice, in the place of what is in `near`.
     pub(super) fn triangles_near(
         &self,
         around: &[[f64; 3]; 2],
@@ -181,17 +177,17 @@ impl<'a> Surface<'a> {
         self.visit_near(around, radius, |triangle| near.push(MeasuredTriangle::new(triangle)));
     }
 
-    /// The distance that counts as 0, squared.
+    /// Returns the distance that counts as 0, squared.
     pub(super) fn zero_distance_sq(&self) -> f64 {
         (self.side * ZERO_TOLERANCE).powi(2)
     }
 
-    /// How far a point is from the nearest triangle, squared.
+    /// Returns how far a point is from the nearest triangle, squared.
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         self.distance_sq_within(point, self.side / 2.0)
     }
 
-    /// The same, first looked for so far off.
+    /// Returns the same, first looked for so far off.
     fn distance_sq_within(&self, point: [f64; 3], mut radius: f64) -> f64 {
         loop {
             let mut nearest = f64::INFINITY;
@@ -206,7 +202,7 @@ impl<'a> Surface<'a> {
         }
     }
 
-    /// How far a face is at most, by any one triangle, squared.
+    /// Returns how far a face is at most, by any one triangle, squared.
     pub(super) fn bound_from_any_triangle(&self, face: &Face) -> f64 {
         let bounds = bounds(face.corners());
         let mut radius = self.side;
@@ -224,8 +220,9 @@ impl<'a> Surface<'a> {
     }
 }
 
-/// How many cells there are.
+/// Returns how many cells there are.
 fn count([low, high]: &[[i64; 3]; 2]) -> u64 {
+    // Only compared.
     let sides = low.iter().zip(high).map(|(low, high)| high.abs_diff(*low).saturating_add(1));
     sides.fold(1, u64::saturating_mul)
 }

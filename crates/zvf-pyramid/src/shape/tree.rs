@@ -12,7 +12,7 @@ use crate::clusters::Clusters;
 use crate::columns::{floats, gather};
 use crate::rows::{NONE, row_number};
 
-/// The skeletons with fewer vertices between roots, forks and tips, and without branches at the ends that
+/// Returns the skeletons with fewer vertices between roots, forks and tips, and without branches at the ends that
 /// are shorter than `prune`.
 pub(crate) fn simplify_skeletons(
     batch: &Batch,
@@ -63,7 +63,9 @@ pub(crate) fn simplify_skeletons(
     }
     let heads: Vec<u32> =
         (0..).zip(&stays).filter(|(_, stay)| **stay).map(|(row, _)| row).collect();
-    let vertex_map = nearest_heads(&parents, &heads);
+    let Some(vertex_map) = nearest_heads(&parents, &heads) else {
+        return Err(PyramidError::unsupported("skeletons", "trees", "a ring of vertices"));
+    };
     let mut rows = Vec::new();
     for (cluster, head) in heads.iter().enumerate() {
         if let Some(above) = vertex_map.get(usize_from_u32(parent(*head))) {
@@ -83,7 +85,7 @@ pub(crate) fn simplify_skeletons(
     })
 }
 
-/// How far the farthest vertex that is `gone` is from the nearest above it that is not.
+/// Returns how far the farthest vertex that is `gone` is from the nearest above it that is not.
 fn directed_distance(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
     let is_gone = |row: u32| gone.get(usize_from_u32(row)) == Some(&true);
     let above = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
@@ -98,7 +100,7 @@ fn directed_distance(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) ->
     distances_sq.fold(0.0, f64::max).sqrt()
 }
 
-/// The parent of each vertex, where it has one. Edges go from a child to its parent.
+/// Returns the parent of each vertex, where it has one. Edges go from a child to its parent.
 fn parents(batch: &Batch) -> Vec<u32> {
     let mut parents = vec![NONE; batch.len()];
     let edges = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
@@ -110,8 +112,9 @@ fn parents(batch: &Batch) -> Vec<u32> {
     parents
 }
 
-/// Returns the nearest of `heads` at or above each vertex, by its index among them. Every root is a head.
-fn nearest_heads(parents: &[u32], heads: &[u32]) -> Vec<u32> {
+/// Returns the nearest of `heads` at or above each vertex, by its index among them; `None` where a vertex has no root. Every
+/// root is a head.
+fn nearest_heads(parents: &[u32], heads: &[u32]) -> Option<Vec<u32>> {
     let mut nearest = vec![NONE; parents.len()];
     for (cluster, head) in (0_u32..).zip(heads) {
         if let Some(to) = nearest.get_mut(usize_from_u32(*head)) {
@@ -122,6 +125,9 @@ fn nearest_heads(parents: &[u32], heads: &[u32]) -> Vec<u32> {
         let (mut way, mut row) = (Vec::new(), start);
         while nearest.get(row) == Some(&NONE) {
             way.push(row);
+            if way.len() > parents.len() {
+                return None; // on the way there is a vertex twice
+            }
             row = usize_from_u32(parents.get(row).copied().unwrap_or(NONE));
         }
         let found = nearest.get(row).copied().unwrap_or(NONE);
@@ -131,7 +137,7 @@ fn nearest_heads(parents: &[u32], heads: &[u32]) -> Vec<u32> {
             }
         }
     }
-    nearest
+    Some(nearest)
 }
 
 #[cfg(test)]
@@ -172,6 +178,17 @@ mod tests {
 
     #[test]
     fn removed_vertices_belong_to_the_nearest_kept_ancestor() {
-        assert_eq!(nearest_heads(&[NONE, 0, 1, 2, 3], &[0, 3]), [0, 0, 0, 1, 1]);
+        let nearest = nearest_heads(&[NONE, 0, 1, 2, 3], &[0, 3]).unwrap();
+        assert_eq!(nearest, [0, 0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn rings_are_refused() {
+        let positions = column(Dtype::FLOAT32, 2, &[0.0, 0.0, 1.0, 0.0, 0.0, 1.0]).unwrap();
+        let ring = Elements::new(2, vec![1, 0, 2, 1, 0, 2]).unwrap();
+        let batch = Batch::new(Kind::Skeleton, positions).with_elements(ring).unwrap();
+        let rules = Rules { named: Vec::new(), weight: "count".to_owned() };
+        let error = simplify_skeletons(&batch, 1.0, 0.0, &rules).unwrap_err();
+        assert_eq!(error.to_string(), "skeletons: expected trees, found a ring of vertices");
     }
 }

@@ -25,7 +25,7 @@ impl MeasuredTriangle {
         Self { corners: *corners, normal, size: dot(normal, normal), inward }
     }
 
-    /// How far a point is from it, squared.
+    /// Returns how far a point is from it, squared.
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         let [a, b, c] = self.corners;
         let over =
@@ -39,7 +39,7 @@ impl MeasuredTriangle {
             .min(segment_distance_sq(point, c, a))
     }
 
-    /// How far the farthest corner of a face is, squared; of what is above `limit_sq` no more than that.
+    /// Returns how far the farthest corner of a face is, squared; of what is above `limit_sq` no more than that.
     pub(super) fn farthest(&self, face: &Face, limit_sq: f64) -> f64 {
         let mut farthest = 0.0_f64;
         for corner in face.corners() {
@@ -52,7 +52,7 @@ impl MeasuredTriangle {
     }
 }
 
-/// How far a point is from a segment, squared.
+/// Returns how far a point is from a segment, squared.
 fn segment_distance_sq(point: [f64; 3], from: [f64; 3], to: [f64; 3]) -> f64 {
     let (along, to_point) = (subtract(to, from), subtract(point, from));
     let length = dot(along, along);
@@ -61,7 +61,7 @@ fn segment_distance_sq(point: [f64; 3], from: [f64; 3], to: [f64; 3]) -> f64 {
     dot(offset, offset)
 }
 
-/// How far a point is from a triangle, squared: from a point of that which is the nearest, but for rounding.
+/// Returns how far a point is from a triangle, squared: from a point of that which is the nearest, but for rounding.
 pub(super) fn nearest_sq([a, b, c]: &Triangle, point: [f64; 3]) -> f64 {
     let (ab, ac, ap) = (subtract(*b, *a), subtract(*c, *a), subtract(point, *a));
     let (d1, d2) = (dot(ab, ap), dot(ac, ap));
@@ -129,7 +129,7 @@ impl Face {
         self.len == 0
     }
 
-    /// Whether all of it lies on one side of a plane, or on it: on this one or the other one.
+    /// Returns whether all of it lies on one side of a plane, or on it: on this one or the other one.
     pub(super) fn side(&self, through: [f64; 3], normal: [f64; 3]) -> Option<bool> {
         let (mut in_front, mut behind) = (true, true);
         for corner in self.corners() {
@@ -139,7 +139,7 @@ impl Face {
         (in_front || behind).then_some(in_front)
     }
 
-    /// What lies on this side and on the other side of a plane through it; `None` with more corners than there
+    /// Returns what lies on this side and on the other side of a plane through it; `None` with more corners than there
     /// is room.
     fn cut(&self, through: [f64; 3], normal: [f64; 3]) -> Option<[Self; 2]> {
         let (mut front, mut behind) = (*self, Self::NOTHING);
@@ -201,7 +201,7 @@ impl Face {
         Some(over)
     }
 
-    /// Both halves, across the longest way between two corners, or between two of many corners; itself where
+    /// Returns both halves, across the longest way between two corners, or between two of many corners; itself where
     /// it has no size.
     pub(super) fn halves(&self) -> impl Iterator<Item = Self> + use<> {
         let pairs = self.corners().iter().flat_map(|a| self.corners().iter().map(move |b| (a, b)));
@@ -218,7 +218,7 @@ impl Face {
         parts.unwrap_or_else(|| self.fans()).into_iter().filter(|half| !half.is_nothing())
     }
 
-    /// Both sides of the line from the first corner to the middle one.
+    /// Returns both sides of the line from the first corner to the middle one.
     fn fans(&self) -> [Self; 2] {
         let middle = self.len / 2;
         let [mut first, mut second] = [Self::NOTHING; 2];
@@ -234,7 +234,7 @@ impl Face {
     }
 }
 
-/// The box around some points.
+/// Returns the box around some points.
 pub(super) fn bounds(points: &[[f64; 3]]) -> [[f64; 3]; 2] {
     let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
     for point in points {

@@ -22,7 +22,7 @@ pub(super) struct Part {
     from: u32, // what it was cut from lies over that
 }
 
-/// The triangle of a surface that lies under a point, on a way from `start`, or one that is near to it; and how far
+/// Returns the triangle of a surface that lies under a point, on a way from `start`, or one that is near to it; and how far
 /// that is, squared.
 pub(super) fn find_triangle_below(
     net: &Net<'_>,
@@ -46,8 +46,8 @@ pub(super) fn find_triangle_below(
     Some((face, nearest_sq(&net.triangle(face)?, point)))
 }
 
-/// How far a triangle may lie from a surface, squared, where that shows to be no farther than `limit`; what lies under
-/// it is looked for from `start` on. A part that is within `enough` is not cut. `open` is memory that is used again.
+/// Returns how far a triangle may lie from a surface, squared, where that shows to be no farther than `limit`; what lies
+/// under it is looked for from `start` on. A part that is within `enough` is not cut. `open` is memory that is used again.
 pub(super) fn bound_nearby(
     net: &Net<'_>,
     start: u32,
@@ -106,7 +106,8 @@ fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part
     Some(true)
 }
 
-/// How far the farthest corner of a face is from a triangle, squared; of what is above `limit_sq` no more than that.
+/// Returns how far the farthest corner of a face is from a triangle, squared; of what is above `limit_sq` no more than
+/// that.
 fn farthest(triangle: &Triangle, face: &Face, limit_sq: f64) -> f64 {
     let mut farthest = 0.0_f64;
     for corner in face.corners() {

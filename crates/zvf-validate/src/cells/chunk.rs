@@ -239,12 +239,10 @@ impl ChunkReport {
         let row = saturating_usize(positions.row_bytes());
         for (flat, fragment) in (0_u64..).zip(index.iter()) {
             let Fragment::Range { start, count } = fragment else { continue };
+            // Compared with the bytes.
             let from = saturating_usize(start).saturating_mul(row);
-            let Some(rows) = vertices
-                .get(from..from.saturating_add(saturating_usize(count).saturating_mul(row)))
-            else {
-                continue;
-            };
+            let end = from.saturating_add(saturating_usize(count).saturating_mul(row));
+            let Some(rows) = vertices.get(from..end) else { continue };
             if rows.is_empty() {
                 continue;
             }
@@ -259,14 +257,13 @@ impl ChunkReport {
                 *high = f64_from_i64(bin.saturating_add(1)) * size;
             }
             let axes = corner.len().min(MAX_AXES);
-            let (low, high) =
-                (low.get(..axes).unwrap_or_default(), high.get(..axes).unwrap_or_default());
+            let (low, high) = (&low[..axes], &high[..axes]);
             let tolerance = tolerance(low, high);
             if !positions.extent(rows).is_in(low, high, &tolerance)
                 && let Some((at, position)) =
                     positions.find_first_outside(rows, low, high, &tolerance)
             {
-                let at = to_u64(from).saturating_add(at);
+                let at = to_u64(from) + at;
                 let finding = Finding::new(&C7, &plan.vertices).in_cell(key).with_offset(at);
                 let expected = format!("bin {flat}, {low:?} to {high:?}");
                 self.found.add(finding.with_details("position", expected, format!("{position:?}")));
@@ -289,7 +286,7 @@ impl ChunkReport {
             return;
         }
         let Some(rows) = rows else { return };
-        let bytes = bytes.unwrap_or_default();
+        let bytes = bytes.unwrap_or_default(); // no cell has no bytes
         let (len, size) = (to_u64(bytes.len()), plan.dtype.size);
         if len == 0 && rows > 0 {
             let finding = Finding::new(&C22, &plan.path).in_cell(key);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::GeometryType;
 use zvf_store::{Cells, StoreError};
 
@@ -31,12 +31,12 @@ use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::parts::Stage;
 use crate::pipeline::{Cell, read, scan};
-use crate::rules::consistency::{C1, C5, C8, C22, C25, C27, C29, C31, C35};
+use crate::rules::consistency::{C1, C5, C8, C21, C22, C25, C27, C29, C31, C35};
 use crate::rules::geometry::{G6, G7, G8, G10};
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// Everything about the cells of one level.
+/// Checks everything about the cells of one level.
 pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
     let Some(plan) = Plan::new(run, level) else { return Ok(()) };
     let Some(vertices) = level.vertices.clone() else { return Ok(()) };
@@ -100,7 +100,7 @@ impl ChunkTotals {
         let total = to_u64(keys.len());
 
         let read_batch = async |range: Range<usize>| {
-            let keys = keys.get(range).unwrap_or_default();
+            let keys = &keys[range];
             let taken: Vec<ChunkKey> =
                 keys.iter().filter(|key| options.takes_cell(key)).copied().collect();
             let (cells, bytes) = read(&arrays, &taken).await?;
@@ -124,9 +124,9 @@ impl ChunkTotals {
             };
         let work = run.work.clone();
         let take_batch = |range: Range<usize>, reports: Vec<Option<ChunkReport>>| {
-            for (key, report) in keys.get(range.clone()).unwrap_or_default().iter().zip(reports) {
+            for (key, report) in keys[range.clone()].iter().zip(reports) {
                 match report {
-                    Some(report) => self.take(run, key, report),
+                    Some(report) => self.take(run, plan, key, report),
                     None => self.chunks.push(None, None),
                 }
             }
@@ -137,13 +137,19 @@ impl ChunkTotals {
     }
 
     /// Adds the report of a chunk.
-    fn take(&mut self, run: &mut Validation, key: &ChunkKey, report: ChunkReport) {
+    fn take(&mut self, run: &mut Validation, plan: &Plan, key: &ChunkKey, report: ChunkReport) {
         let chunks = &mut self.chunks;
-        let before = chunks.total_fragments();
+        let (fragments_before, rows_before) = (chunks.total_fragments(), chunks.total_rows());
         chunks.push(report.rows, report.fragments);
+        let rows = chunks.total_rows() - rows_before;
+        if let Some(claimed) = report.rows.filter(|claimed| *claimed != rows) {
+            let finding = Finding::new(&C21, &plan.fragments).in_cell(key);
+            run.add(finding.with_details("rows", "fewer than 2^64 in all chunks", claimed));
+        }
         let fits =
             run.fragments.saturating_add(chunks.total_fragments()) <= run.options.max_kept_items; // only compared
-        let n = zvf_format::num::saturating_usize(chunks.total_fragments() - before);
+        // Where they fit, they are few.
+        let n = saturating_usize(chunks.total_fragments() - fragments_before);
         append_or_drop(&mut chunks.ends, report.ends, n, fits);
         append_or_drop(&mut chunks.owners, report.owners, n, fits);
         self.extent = self.extent.union(&report.extent);
@@ -165,8 +171,8 @@ impl ChunkTotals {
         let checked = &mut run.checked;
         checked.cells += report.cells;
         checked.bytes += report.bytes;
-        // With opaque positions this is a claim.
-        checked.rows = checked.rows.saturating_add(report.rows.unwrap_or(0));
+        // With opaque positions this is a claim; one that does not fit is not counted.
+        checked.rows = checked.rows.checked_add(rows).unwrap_or(checked.rows);
         run.found.absorb(report.found);
     }
 
@@ -266,8 +272,8 @@ impl ChunkTotals {
         let tolerance = chunk::tolerance(low, high);
         if !self.extent.is_in(low, high, &tolerance) {
             let axes = low.len().min(self.extent.low.len());
-            let corner = |corner: &[f64]| format!("{:?}", corner.get(..axes).unwrap_or_default());
-            let found = format!("{} to {}", corner(&self.extent.low), corner(&self.extent.high));
+            let found =
+                format!("{:?} to {:?}", &self.extent.low[..axes], &self.extent.high[..axes]);
             let finding = Finding::new(&C31, &plan.vertices);
             run.add(finding.with_details("extent", format!("within {low:?} to {high:?}"), found));
         }
@@ -291,7 +297,7 @@ fn append_or_drop<T: Clone + Default>(
     }
 }
 
-/// The chunks of a batch, from its cells array by array.
+/// Returns the chunks of a batch, from its cells array by array.
 fn chunks(
     plan: &Plan,
     has_fragments: bool,
@@ -300,7 +306,7 @@ fn chunks(
     listed: impl Fn(&ChunkKey) -> bool,
 ) -> Vec<Chunk> {
     let mut arrays = cells.into_iter().map(Vec::into_iter).collect::<Vec<_>>().into_iter();
-    let mut vertices = arrays.next().unwrap_or_default();
+    let mut vertices = arrays.next().unwrap_or_default(); // the first array is always read
     let mut fragments = if has_fragments { arrays.next() } else { None };
     let columns = |n: usize, arrays: &mut std::vec::IntoIter<std::vec::IntoIter<Cell>>| {
         arrays.take(n).collect::<Vec<_>>()
@@ -320,7 +326,7 @@ fn chunks(
         .collect()
 }
 
-/// C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
+/// Checks C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
 async fn check_rowless_chunks(
     run: &mut Validation,
     level: &LevelState,
@@ -336,6 +342,7 @@ async fn check_rowless_chunks(
     if let Some(array) = &level.fragments {
         for keys in extra(array).chunks(BATCH_CELLS) {
             let (mut cells, _) = read(&[&array.cells], keys).await?;
+            // One array was read.
             for (key, cell) in keys.iter().zip(cells.pop().unwrap_or_default()) {
                 let empty = match &cell {
                     Ok(Some(blob)) => FragmentIndex::parse(blob).is_ok_and(|i| i.extent() == 0),
@@ -358,7 +365,7 @@ async fn check_rowless_chunks(
 /// Cells without rows that are read at once.
 const BATCH_CELLS: usize = 256;
 
-/// C27: a value for each leading index.
+/// Checks C27: a value for each leading index.
 fn check_attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkKey]) {
     let meta = level.node.meta();
     if meta.chunk_attribute_name.is_none() {
@@ -381,7 +388,7 @@ fn check_attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkK
 
 const FIRST_OF_C: [u32; 3] = [0, 9, 0];
 
-/// The column that holds the owner of each fragment, where it can be compared.
+/// Returns the column that holds the owner of each fragment, where it can be compared.
 pub(crate) fn owner_path(level: &LevelState) -> Option<String> {
     let columns: &[ChunkArray] = &level.fragment_columns;
     columns.iter().find(|array| array.path.ends_with("/object_id")).map(|array| array.path.clone())

@@ -113,7 +113,7 @@ impl Plan {
     }
 }
 
-/// M20, C30: how rows are stored.
+/// Checks M20, C30: how rows are stored.
 fn positions(
     run: &mut Validation,
     level: &mut LevelState,
@@ -152,7 +152,7 @@ fn bins(level: &LevelState, root: &zvf_metadata::Root, chunk: &[f64]) -> Option<
     Bins::new(&ChunkShape::new(chunk).ok()?, &bin).ok()
 }
 
-/// M20: what an attribute is.
+/// Checks M20: what an attribute is.
 fn plan(run: &mut Validation, array: &ChunkArray) -> Option<ColumnPlan> {
     let doc = Column::parse(array.cells.attributes().clone());
     let doc = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {

@@ -1,7 +1,7 @@
 //! Numbers in cells: the extent of positions, and codes of categories.
 //!
 //! A cell is gone through once, row by row, in the type it is stored in. Where a number is not finite, the
-//! extent is that of the others.
+//! extent is that of the others. Sizes that do not fit in memory are larger than any cell: it has no such row.
 
 use half::f16;
 use serde::{Deserialize, Serialize};
@@ -80,9 +80,9 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
-    /// Bytes of a row.
+    /// Returns the bytes of a row.
     pub(crate) fn row_bytes(&self) -> u64 {
-        self.dtype.size.saturating_mul(to_u64(self.axes)) // too large: more than any cell has
+        self.dtype.size.saturating_mul(to_u64(self.axes))
     }
 
     /// Returns the smallest box around the rows in `bytes`.
@@ -91,7 +91,7 @@ impl Positions {
         if quick.odd { self.compute_extent(bytes, true) } else { quick }
     }
 
-    /// The rows of which a number is not finite: how many, and where the first such number starts.
+    /// Returns the rows of which a number is not finite: how many, and where the first such number starts.
     pub(crate) fn count_non_finite(&self, bytes: &[u8]) -> Option<(u64, u64)> {
         let (row, size) =
             (saturating_usize(self.row_bytes()).max(1), saturating_usize(self.dtype.size).max(1));
@@ -109,7 +109,7 @@ impl Positions {
         first.map(|first| (count, first))
     }
 
-    /// The first row outside the box, with its position: where it starts.
+    /// Returns the first row outside the box, with its position: where it starts.
     pub(crate) fn find_first_outside(
         &self,
         bytes: &[u8],
@@ -161,8 +161,7 @@ fn walk<const N: usize>(
         3 => walk_rows::<N, 3>(bytes, careful, read),
         _ => {
             let mut all = Extent::EMPTY;
-            for row in bytes.chunks_exact(axes.saturating_mul(N).max(1)) {
-                // at most 8 axes
+            for row in bytes.chunks_exact((axes * N).max(1)) {
                 let numbers = row.as_chunks::<N>().0.iter().map(|n| read(*n));
                 let places = all.low.iter_mut().zip(&mut all.high);
                 for (n, (low, high)) in numbers.zip(places) {
@@ -201,7 +200,6 @@ fn walk_slowly(bytes: &[u8], dtype: Dtype, axes: usize, careful: bool) -> Extent
     let size = saturating_usize(dtype.size).max(1);
     let mut all = Extent::EMPTY;
     for row in bytes.chunks_exact(axes.saturating_mul(size).max(1)) {
-        // at most 8 axes
         let numbers = row.chunks_exact(size).map(|n| number(n, dtype).unwrap_or(f64::NAN));
         let places = all.low.iter_mut().zip(&mut all.high);
         for (n, (low, high)) in numbers.zip(places) {
@@ -243,7 +241,7 @@ pub(crate) fn number(bytes: &[u8], dtype: Dtype) -> Option<f64> {
     }
 }
 
-/// The first code that is neither a category nor the missing one: where it starts, and what it is.
+/// Returns the first code that is neither a category nor the missing one: where it starts, and what it is.
 pub(crate) fn bad_code(
     bytes: &[u8],
     dtype: Dtype,
@@ -264,7 +262,7 @@ pub(crate) fn bad_code(
     all.find_map(|(at, code)| code.filter(|code| !good(*code)).map(|code| (at, code)))
 }
 
-/// The bits of one item, the least significant byte first.
+/// Returns the bits of one item, the least significant byte first.
 fn bits(bytes: &[u8], dtype: Dtype) -> Option<u64> {
     let mut ordered = [0; 8];
     let item = bytes.get(..saturating_usize(dtype.size))?;

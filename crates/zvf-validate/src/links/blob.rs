@@ -26,7 +26,7 @@ use crate::rules::geometry::G6;
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// C16 to C18, G6: every record of the blobs of a family.
+/// Checks C16 to C18, G6: every record of the blobs of a family.
 pub(super) async fn check(
     run: &mut Validation,
     levels: &[LevelState],
@@ -87,7 +87,7 @@ struct Ends<'a> {
     uses: Uses,
 }
 
-/// Every record of one blob, of `record` bytes each.
+/// Checks every record of one blob, of `record` bytes each.
 async fn blob(
     run: &mut Validation,
     path: &str,
@@ -149,7 +149,7 @@ async fn blob(
     Ok(())
 }
 
-/// One record.
+/// Checks one record.
 fn check_record(
     run: &mut Validation,
     path: &str,
@@ -167,11 +167,11 @@ fn check_record(
     }
     let place = |end: usize| places.get(end).copied().flatten();
     let table = &ends.level.chunks;
-    if let Some(child) = ends.uses.child
-        && let (Some(chunk), Some((key, row))) = (place(child), link.get(child))
+    if ends.uses.child
+        && let (Some(chunk), Some((key, row))) = (place(0), link.first())
     {
         total.child(table, chunk, *row);
-        let parent = link.get(1_usize.saturating_sub(child)).filter(|(other, _)| other == key);
+        let parent = link.get(1).filter(|(other, _)| other == key);
         if let Some((_, parent)) =
             parent.filter(|(_, parent)| is_backward(table, chunk, *row, *parent))
         {
@@ -187,7 +187,7 @@ fn check_record(
     }
 }
 
-/// The place of the chunk of an end, when it is there and has the row.
+/// Returns the place of the chunk of an end, when it is there and has the row.
 fn fits(
     run: &mut Validation,
     path: &str,
@@ -214,7 +214,7 @@ fn fits(
     Some(place)
 }
 
-/// C20: a row of values for each record.
+/// Checks C20: a row of values for each record.
 async fn attributes(
     run: &mut Validation,
     level: &LevelState,

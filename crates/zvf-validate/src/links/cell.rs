@@ -127,7 +127,7 @@ impl LinkReport {
             (0, ends.iter().map(|end| end.and_then(|(table, place)| table.rows(place))).collect());
         let record = u64::from(checks.shape.size());
         // The records are the last bytes of the cell.
-        let first = self.bytes.saturating_sub(record.saturating_mul(to_u64(cell.len())));
+        let first = self.bytes - record * to_u64(cell.len());
         let item = u64::from(checks.shape.element().size());
         let perm = if checks.shape.has_perm() { item } else { 0 };
         for (at, link) in (0_u64..).zip(cell.records()) {
@@ -226,6 +226,7 @@ impl LinkReport {
     ) {
         let uses = checks.uses;
         let place = |at: usize| ends.get(at).copied().flatten();
+        // Each end has a chunk.
         let hash = |at: usize, row: u64| row_id(hashes.get(at).copied().unwrap_or(0), row);
         if self.copies.0 > 1 {
             // Hash the ends in input order, so that all copies have the same hash.
@@ -241,13 +242,13 @@ impl LinkReport {
                 "the same row at each",
             ));
         }
-        if let Some(child) = uses.child
-            && let Some((at, row)) = link.in_input_order().nth(child)
+        if uses.child
+            && let Some((at, row)) = link.in_input_order().next()
             && let Some((table, chunk)) = place(at)
         {
             self.children.extend(table.row(chunk, row));
             self.followed.extend(find_first_row(table, chunk, row));
-            let parent = link.in_input_order().nth(1_usize.saturating_sub(child));
+            let parent = link.in_input_order().nth(1);
             if let Some((_, parent)) =
                 parent.filter(|(at, _)| place(*at).map(|p| p.1) == Some(chunk))
                 && is_backward(table, chunk, row, parent)
@@ -360,12 +361,13 @@ impl LinkReport {
             ));
         }
         let mut is_grouped = vec![false; self.spans.len()];
+        // Where they are not kept, nothing is compared with them.
         let ends = checks.source_chunks.fragment_ends(place).unwrap_or_default();
         for (k, group) in index.iter().enumerate() {
             // The rows of a fragment that is no range are not kept.
             let inside = ends.get(k).filter(|ends| ends.is_range);
             for row in group_rows(&group) {
-                let at = saturating_usize(row);
+                let at = saturating_usize(row); // compared with the links
                 if let Some(flag) = is_grouped.get_mut(at).filter(|flag| !**flag) {
                     *flag = true;
                 } else {
@@ -398,11 +400,11 @@ impl LinkReport {
 /// Returns the number of distinct chunks, and the index of the first chunk among them in ascending order.
 fn copies(chunks: &[ChunkKey]) -> (usize, usize) {
     let mut sorted: Vec<&[i64]> = chunks.iter().map(ChunkKey::components).collect();
-    let first = sorted.first().copied().unwrap_or_default();
+    let first = sorted.first().copied();
     sorted.sort_unstable();
     sorted.dedup();
     // The first one is among them.
-    (sorted.len(), sorted.iter().position(|chunk| *chunk == first).unwrap_or(0))
+    (sorted.len(), sorted.iter().position(|chunk| Some(*chunk) == first).unwrap_or(0))
 }
 
 /// Returns whether a face has the same row at every corner.

@@ -5,12 +5,12 @@ use zvf_format::key::ChunkKey;
 use crate::chunks::{hash, row_id};
 use crate::splitmix::splitmix64_all;
 
-/// The hash of a row of a chunk.
+/// Returns the hash of a row of a chunk.
 pub(super) fn end(chunk: &ChunkKey, row: u64) -> u64 {
     row_id(hash(chunk.components()), row)
 }
 
-/// The hash of a link between levels, the same from both sides.
+/// Returns the hash of a link between levels, the same from both sides.
 pub(super) fn pair(mut ends: impl Iterator<Item = u64>, source_is_finer: bool) -> u64 {
     let (source, others) = (splitmix64_all(ends.next()), splitmix64_all(ends));
     splitmix64_all(if source_is_finer { [source, others] } else { [others, source] })

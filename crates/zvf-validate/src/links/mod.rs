@@ -89,7 +89,7 @@ async fn check_segment(
     let options = run.options.clone();
     let total_cells = to_u64(keys.len());
     let read_batch = async |range: Range<usize>| {
-        let keys = keys.get(range).unwrap_or_default();
+        let keys = &keys[range];
         let taken: Vec<ChunkKey> =
             keys.iter().filter(|key| options.takes_cell(key)).copied().collect();
         let (cells, bytes) = read(&arrays, &taken).await?;
@@ -112,7 +112,7 @@ async fn check_segment(
     scan((&work, Stage::Links, &checks.path), keys.len(), read_batch, check_batch, take_batch).await
 }
 
-/// C41: links within chunks, and no index of fragments over them.
+/// Checks C41: links within chunks, and no index of fragments over them.
 fn check_missing_fragments(
     run: &mut Validation,
     level: &LevelState,
@@ -194,7 +194,7 @@ fn find_uses(level: &LevelState, family: &LinkPolicy) -> Uses {
     // has a parent in each of them.
     let tree = !family.is_directed() && !level.node.meta().shared_fragments;
     Uses {
-        child: (skeleton && ends && tree).then_some(0),
+        child: skeleton && ends && tree,
         bridges: level.is_only(&along) && width == 2 && once && ends,
         faces: kinds.contains(&GeometryType::Mesh) && width >= 3,
         between: None,
@@ -204,7 +204,7 @@ fn find_uses(level: &LevelState, family: &LinkPolicy) -> Uses {
 /// Groups the cells of a batch by chunk.
 fn group_by_chunk(checks: &LinkChecks, keys: &[ChunkKey], cells: Vec<Vec<Cell>>) -> Vec<LinkChunk> {
     let mut arrays = cells.into_iter().map(Vec::into_iter).collect::<Vec<_>>().into_iter();
-    let mut rows = arrays.next().unwrap_or_default();
+    let mut rows = arrays.next().unwrap_or_default(); // the first array is always read
     let mut fragments = if checks.fragments.is_some() { arrays.next() } else { None };
     let mut attributes: Vec<_> = arrays.collect();
     let next = |cells: &mut std::vec::IntoIter<Cell>| cells.next().unwrap_or(Ok(None));

@@ -537,6 +537,7 @@ fn check_policy(
         report("sid_ndim", &rank, &found);
         return None;
     }
+    // A width that does not fit is refused like any other that is too large.
     let Ok(family) = LinkPolicy::new(saturating_usize(doc.link_width), rank) else {
         report("link_width", &"1 to 8", &doc.link_width);
         return None;

@@ -66,8 +66,8 @@ pub(crate) struct LinkChecks {
 /// What links are used for beyond their rows. Ends are in input order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
-    /// The links of skeletons: which end is the child.
-    pub(crate) child: Option<usize>,
+    /// The links of skeletons, from a child to its parent.
+    pub(crate) child: bool,
     /// The links of lines and polylines.
     pub(crate) bridges: bool,
     /// Faces.

@@ -30,7 +30,7 @@ pub(super) struct Total {
     complete: bool,
     /// Rows by the number of chunks of their ends, and by the index of the chunk of the copy.
     copies: BTreeMap<usize, BTreeMap<usize, (u64, u64)>>,
-    parents: Option<Vec<u8>>,
+    parents: Option<Vec<u32>>,
     /// Bitmap of the rows that are a child, and the number of repeated children.
     children: Option<Vec<u64>>,
     twice: u64,
@@ -43,7 +43,7 @@ pub(super) struct Total {
 
 /// The sums of a family that the level keeps.
 pub(super) struct FamilySums {
-    parents: Option<Vec<u8>>,
+    parents: Option<Vec<u32>>,
     bridges: Option<Vec<u64>>,
     cross_level: Option<CrossLevelLinks>,
 }
@@ -75,7 +75,8 @@ impl Total {
         path: &str,
         uses: Uses,
     ) {
-        if uses.child.is_some() && self.parents.is_none() && level.chunks.ends.is_some() {
+        if uses.child && self.parents.is_none() && level.chunks.ends.is_some() {
+            // As many as ends, which are kept.
             self.parents = Some(vec![0; saturating_usize(level.chunks.total_fragments())]);
             self.children = allocate_bitmap(run, level, &G6, path);
         }
@@ -158,7 +159,8 @@ impl Total {
 
     fn follow(&mut self, fragment: usize) {
         if let Some(parents) = self.parents.as_mut().and_then(|all| all.get_mut(fragment)) {
-            *parents += 1;
+            // A row with 2^32 parents is one with two all the same.
+            *parents = parents.saturating_add(1);
         }
     }
 
@@ -209,6 +211,7 @@ impl Total {
                 logical += copies.values().map(|(n, _)| n).sum::<u64>();
                 continue;
             }
+            // No copy is none.
             let (n, sum) = copies.get(&0).copied().unwrap_or_default();
             logical += n;
             let same = |lead: usize| copies.get(&lead).copied().unwrap_or_default() == (n, sum);
@@ -269,7 +272,7 @@ fn allocate_bitmap(
         run.too_many(rule, path, "rows", max_rows, rows);
         return None;
     }
-    Some(vec![0; saturating_usize(rows.div_ceil(WORD_BITS))])
+    Some(vec![0; saturating_usize(rows.div_ceil(WORD_BITS))]) // at most what is kept
 }
 
 /// Sets the bit of `row`; returns false if it was set before.
@@ -294,5 +297,24 @@ mod tests {
         assert!(set_bit(&mut all, 65) && !set_bit(&mut all, 65) && set_bit(&mut all, 1));
         assert_eq!(all, [2, 2]);
         assert!(set_bit(&mut all, 128), "past the end there is nothing to say");
+    }
+
+    #[test]
+    fn counts_any_number_of_parents() {
+        let mut total = Total {
+            delta: Delta::SAME,
+            physical: None,
+            complete: false,
+            copies: BTreeMap::new(),
+            parents: Some(vec![0]),
+            children: None,
+            twice: 0,
+            bridges: None,
+            sum: 0,
+            links: 0,
+            sources: None,
+        };
+        (0..300).for_each(|_| total.follow(0));
+        assert_eq!(total.parents, Some(vec![300]));
     }
 }

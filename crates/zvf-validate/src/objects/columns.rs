@@ -13,7 +13,7 @@ use crate::validation::Validation;
 use zvf_format::Class;
 use zvf_metadata::validate_attribute_name;
 
-/// C23, C2, M19: every array below `group`, for `rows` rows.
+/// Checks C23, C2, M19: every array below `group`, for `rows` rows.
 pub(crate) async fn check(
     run: &mut Validation,
     level: &LevelState,

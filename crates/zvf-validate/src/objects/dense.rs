@@ -31,7 +31,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The arrays of a level, where they are there and of the right form; what is wrong with them is reported.
+    /// Returns the arrays of a level, where they are there and of the right form; what is wrong with them is reported.
     pub(super) async fn open(
         run: &mut Validation,
         level: &LevelState,
@@ -49,12 +49,12 @@ impl Table {
         !matches!(run.store.nodes().node(&level.path(SPANS)).await, Ok(None))
     }
 
-    /// Rows of the index.
+    /// Returns the number of rows of the index.
     pub(super) fn len(&self) -> u64 {
         self.spans.len()
     }
 
-    /// Its path below the root.
+    /// Returns its path below the root.
     pub(super) fn path(&self) -> String {
         self.spans.path().to_string()
     }
@@ -82,7 +82,7 @@ impl Table {
         Some(start..end)
     }
 
-    /// The rows that any of `spans` names, near ones together, ascending.
+    /// Returns the rows that any of `spans` names, near ones together, ascending.
     async fn pieces(
         &self,
         spans: impl Iterator<Item = &Range<u64>>,
@@ -92,8 +92,8 @@ impl Table {
         let mut joined: Vec<Range<u64>> = Vec::new();
         for span in spans {
             match joined.last_mut() {
+                // The sum is only compared.
                 Some(last) if span.start <= last.end.saturating_add(MAX_GAP_ROWS) => {
-                    // only compared
                     last.end = last.end.max(span.end);
                 }
                 _ => joined.push(span.clone()),
@@ -110,17 +110,17 @@ impl Table {
         let after = pieces.partition_point(|(start, _)| *start <= span.start);
         let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
         let cut = piece.and_then(|(start, bytes)| {
-            let at =
-                |row: u64| saturating_usize(row.saturating_sub(*start).saturating_mul(self.stride));
+            // Compared with the bytes: a span without rows may lie anywhere behind the piece.
+            let at = |row: u64| saturating_usize((row - start).saturating_mul(self.stride));
             let range = at(span.start)..at(span.end);
             (range.end <= bytes.len()).then(|| bytes.slice(range))
         });
-        // Each span lies in a piece that was read.
+        // Each span that has rows lies in a piece that was read.
         cut.unwrap_or_default()
     }
 }
 
-/// C24: one of the arrays, of two axes of numbers.
+/// Checks C24: one of the arrays, of two axes of numbers.
 async fn array(
     run: &mut Validation,
     level: &LevelState,
@@ -147,7 +147,7 @@ async fn array(
     Ok(None)
 }
 
-/// Bytes of a row in memory besides its references.
+/// Returns the bytes of a row in memory besides its references.
 pub(super) fn weight(entry: &Entry) -> u64 {
     match entry {
         Entry::Blob(bytes) | Entry::Blocks(bytes) => to_u64(bytes.len()),

@@ -13,7 +13,7 @@ use crate::rules::structure::S17;
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// C26, C38: the groups of a level, and their attributes.
+/// Checks C26, C38: the groups of a level, and their attributes.
 pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let path = level.path("groups");
     let rows = match level.node.rows("groups").await {
@@ -86,7 +86,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
     Ok(())
 }
 
-/// The ids of all objects in order, where they are a column and kept.
+/// Returns the ids of all objects in order, where they are a column and kept.
 pub(crate) fn sorted_ids(level: &LevelState) -> Option<Vec<i64>> {
     let mut ids = level.objects.ids.as_ref()?.to_vec();
     ids.sort_unstable();

@@ -120,7 +120,7 @@ pub(crate) async fn open(
     Ok(Some(Index { doc, manifests, rows, sid_ndim, has_ids }))
 }
 
-/// C24, M21, S17: the manifests, where the arrays that are there say they are.
+/// Checks C24, M21, S17: the manifests, where the arrays that are there say they are.
 async fn manifests(
     run: &mut Validation,
     level: &LevelState,
@@ -165,7 +165,7 @@ async fn manifests(
     }
 }
 
-/// C24: ids are unique, as many as rows, and in order where that is declared.
+/// Checks C24: ids are unique, as many as rows, and in order where that is declared.
 pub(crate) async fn ids(
     run: &mut Validation,
     level: &mut LevelState,
@@ -231,7 +231,7 @@ pub(crate) async fn ids(
     if index.doc.object_ids_sorted == Some(true)
         && let Some(row) = descends
     {
-        let finding = Finding::new(&C24, &path).in_row(row).with_offset(row.saturating_mul(8));
+        let finding = Finding::new(&C24, &path).in_row(row).with_offset(row * 8);
         run.add(finding.with_details(
             "object_ids_sorted",
             "ids that ascend",
@@ -241,13 +241,15 @@ pub(crate) async fn ids(
     if descends.is_some() && keeps {
         let mut sorted = all.clone();
         sorted.sort_unstable();
-        let pair = sorted.windows(2).find(|pair| pair.first() == pair.last());
-        let id = pair.and_then(|pair| pair.first().copied());
-        let row = |id: i64| all.iter().rposition(|other| *other == id).map_or(0, to_u64);
-        twice = twice.or(id.map(|id| (row(id), id)));
+        let pair = sorted.array_windows::<2>().find(|[a, b]| a == b);
+        let found = pair.and_then(|[id, _]| {
+            let row = all.iter().rposition(|other| other == id)?;
+            Some((to_u64(row), *id))
+        });
+        twice = twice.or(found);
     }
     if let Some((row, id)) = twice {
-        let finding = Finding::new(&C24, &path).in_row(row).with_offset(row.saturating_mul(8));
+        let finding = Finding::new(&C24, &path).in_row(row).with_offset(row * 8);
         run.add(finding.with_details("id", "one that no other row has", id));
     }
     level.objects.ids = keeps.then(|| Arc::from(all));

@@ -29,7 +29,7 @@ pub(crate) struct ManifestChecks {
     pub(crate) sid_ndim: u64,
     pub(crate) chunks: Arc<ChunkTable>,
     /// How many parents each fragment has; empty when not counted.
-    pub(crate) parents: Vec<u8>,
+    pub(crate) parents: Vec<u32>,
     /// Whether objects are lines of two rows.
     pub(crate) lines: bool,
     /// Whether the hashes of the links that should join fragments are summed.
@@ -163,7 +163,7 @@ impl RowsReport {
             self.count_present(checks, row);
         }
         let (mut sums, mut last) = (Sums { is_complete: true, ..Sums::default() }, None);
-        let components = saturating_usize(checks.sid_ndim);
+        let components = saturating_usize(checks.sid_ndim); // the rank of keys, at most 8
         let stride = (components + 1) * 8;
         let mut at = 0_u64;
         for reference in blocks.chunks_exact(stride) {
@@ -238,9 +238,8 @@ impl RowsReport {
             return;
         }
         let ends = checks.chunks.fragment_ends(place);
-        let base = checks.chunks.fragment(place, 0);
         for fragment in fragments {
-            let number = base.and_then(|base| base.checked_add(saturating_usize(fragment)));
+            let number = checks.chunks.fragment(place, fragment);
             if let Some(number) = number.filter(|_| checks.claims) {
                 self.claims.push((number, row));
             }
@@ -254,6 +253,7 @@ impl RowsReport {
             if row_ends.count > 0 {
                 sums.fragments += 1;
                 let parents = number.and_then(|number| checks.parents.get(number));
+                // Where none are counted, the sum is not used.
                 sums.parents += parents.map_or(0, |parents| u64::from(*parents));
                 self.add_bridge(checks, *last, PreviousFragment { chunk: place, ends: row_ends });
                 *last = Some(PreviousFragment { chunk: place, ends: row_ends });

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{checked_usize, saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::GeometryType;
 use zvf_store::StoreError;
 
@@ -31,7 +31,7 @@ use crate::findings::Findings;
 use crate::level::LevelState;
 use crate::parts::Stage;
 use crate::pipeline::scan;
-use crate::rules::consistency::{C2, C24, C25, C29};
+use crate::rules::consistency::{C2, C9, C24, C25, C29};
 use crate::rules::geometry::G7;
 use crate::rules::pyramid::P11;
 use crate::stop::Stop;
@@ -44,7 +44,7 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
         if level.objects.present_rows.is_some() {
             reserve_rows(run, level, &index);
         }
-        ManifestTotals::new(run, level).check(run, level, &index).await?;
+        ManifestTotals::new(run, level, &index).check(run, level, &index).await?;
     }
     if !run.work.is_reported() {
         return Ok(());
@@ -85,15 +85,22 @@ struct ManifestTotals {
 }
 
 impl ManifestTotals {
-    fn new(run: &Validation, level: &mut LevelState) -> Self {
+    fn new(run: &mut Validation, level: &mut LevelState, index: &Index) -> Self {
         let fragments = level.chunks.total_fragments();
         let is_enabled = run.options.takes_all() && run.options.wants_any(&[&C25, &C29]);
-        let owners = is_enabled && level.chunks.is_kept;
+        let mut owners = is_enabled && level.chunks.is_kept;
+        let max_rows = u64::from(SEVERAL) - 1; // the numbers between "none" and "several"
+        if owners && index.rows > max_rows {
+            owners = false;
+            for rule in [&C25, &C29] {
+                run.too_many(rule, &index.manifests.path(), "objects", max_rows, index.rows);
+            }
+        }
         let bridges = std::mem::take(&mut level.linked.bridges);
         Self {
             present: 0,
             present_rows: Vec::new(),
-            owners: owners.then(|| vec![0; saturating_usize(fragments)]),
+            owners: owners.then(|| vec![0; saturating_usize(fragments)]), // these are kept
             bridges: (!bridges.is_empty() && run.options.takes_all()).then_some(bridges),
             shared: None,
         }
@@ -105,6 +112,13 @@ impl ManifestTotals {
         level: &mut LevelState,
         index: &Index,
     ) -> Result<(), Stop> {
+        let total = index.rows;
+        let Some(count) = checked_usize(total) else {
+            let path = index.manifests.path();
+            run.too_many(&C9, &path, "objects", to_u64(usize::MAX), total);
+            level.objects.present_rows = None;
+            return Ok(());
+        };
         // A line inside one bin has one row.
         let shared = level.node.meta().shared_fragments;
         let checks = Arc::new(ManifestChecks {
@@ -147,7 +161,7 @@ impl ManifestTotals {
                 BatchReport::Unread(found)
             }
         };
-        let (mut unread, total) = (false, index.rows);
+        let mut unread = false;
         let work = run.work.clone();
         let take_batch = |range: Range<usize>, batch: BatchReport| {
             match batch {
@@ -163,7 +177,7 @@ impl ManifestTotals {
             run.step(&checks.path, to_u64(range.end), total)
         };
         let place = (&work, Stage::Objects, checks.path.as_str());
-        scan(place, saturating_usize(total), read_batch, check_batch, take_batch).await?;
+        scan(place, count, read_batch, check_batch, take_batch).await?;
         run.checked.objects += total;
         if unread {
             level.objects.present_rows = None;
@@ -182,8 +196,7 @@ impl ManifestTotals {
         if let Some(owners) = &mut self.owners {
             for (fragment, row) in report.claims {
                 let Some(owner) = owners.get_mut(fragment) else { continue };
-                // Row 2^32 and later count as several.
-                let row = zvf_format::num::saturating_u32(row.saturating_add(1));
+                let row = saturating_u32(row.saturating_add(1)); // fits: see `new`
                 if *owner == 0 || *owner == row {
                     *owner = row;
                 } else {
@@ -248,10 +261,9 @@ impl ManifestTotals {
                 0 => NO_OWNER,
                 SEVERAL => SHARED_OWNER,
                 row => {
-                    let row = usize_from_u32(row - 1);
-                    let by_column =
-                        level.objects.ids.as_ref().and_then(|ids| ids.get(row).copied());
-                    by_column.unwrap_or_else(|| i64::try_from(row).unwrap_or(i64::MAX)) // fits
+                    let ids = level.objects.ids.as_ref();
+                    let by_column = ids.and_then(|ids| ids.get(usize_from_u32(row - 1)).copied());
+                    by_column.unwrap_or(i64::from(row) - 1)
                 }
             }
         };
@@ -266,7 +278,7 @@ impl ManifestTotals {
         let Some((fragment, (owner, stated))) = bad.next() else { return };
         let more = bad.count();
         if let Some((key, n)) = level.chunks.locate(fragment) {
-            let finding = Finding::new(&C29, path).in_cell(&key).with_offset(n.saturating_mul(8));
+            let finding = Finding::new(&C29, path).in_cell(&key).with_offset(n * 8);
             let found = format!("{stated}, and {more} more that differ");
             run.add(finding.with_details(format!("owner of fragment {n}"), id(*owner), found));
         }

@@ -25,7 +25,7 @@ impl Stage {
     /// All of them, in order.
     pub const ALL: &'static [Self] = &[Self::Cells, Self::Links, Self::Objects];
 
-    /// Its name, as plans have it.
+    /// Returns its name, as plans have it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
