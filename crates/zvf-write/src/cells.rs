@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
-use zvf_format::num::{i64s_to_le, to_u64};
+use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
 use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, Object};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
@@ -291,11 +291,11 @@ impl Arrays {
             put(sink, encoding.cell(values))?;
         }
         for ((sink, encoding), values) in self.of_fragments.iter().zip(fields) {
-            let stride = to_u64(values.len()).checked_div(total).unwrap_or(0);
+            // The rows are in memory, and so are as many values of each; without rows there are no groups.
+            let stride = values.len() / saturating_usize(total).max(1);
             let firsts = groups.iter().flat_map(|group| {
-                let start = zvf_format::num::saturating_usize(group.start * stride);
-                let end = start + zvf_format::num::saturating_usize(stride);
-                values.get(start..end).unwrap_or(&[])
+                let start = saturating_usize(group.start) * stride;
+                &values[start..start + stride]
             });
             put(sink, encoding.cell(firsts.copied().collect()))?;
         }
@@ -327,6 +327,7 @@ fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> 
     let mut groups = groups.iter().peekable();
     let mut row = 0_u64;
     for bin in 0..bins {
+        // A bin without rows has no group.
         let count = groups.next_if(|group| group.group == bin).map_or(0, |group| group.count);
         index.range(row, count)?;
         row += count;

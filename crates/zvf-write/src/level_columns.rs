@@ -3,13 +3,12 @@
 //! Not here: one attribute (`columns`), and where columns are stored (`cells`).
 
 use serde::{Deserialize, Serialize};
-use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::{Column, ColumnBuilder};
 
 use crate::WriteError;
 use crate::cells::Layout;
-use crate::columns::{Attribute, AttributeRecord};
+use crate::columns::{Attribute, AttributeRecord, row_bytes};
 
 /// What the first batch says of all.
 #[derive(Debug)]
@@ -28,8 +27,10 @@ impl Columns {
         let attributes = |records: &[AttributeRecord]| {
             records.iter().map(Attribute::from_record).collect::<Result<_, WriteError>>()
         };
+        let positions = record.positions.parse::<Dtype>()?;
+        Column::empty(positions, width)?; // a row fits in memory
         Ok(Self {
-            positions: record.positions.parse::<Dtype>()?,
+            positions,
             width,
             vertex: attributes(&record.vertex)?,
             fragment: attributes(&record.fragment)?,
@@ -54,11 +55,10 @@ impl Columns {
 
     /// Bytes of one position.
     pub(crate) fn positions_stride(&self) -> usize {
-        // Too large: more than any memory.
-        saturating_usize(self.positions.size).saturating_mul(usize_from_u32(self.width))
+        row_bytes(self.positions, self.width)
     }
 
-    /// Bytes of a row of all columns, as it is kept.
+    /// Returns the bytes of a row of all columns, as it is kept. A row that is too large is never there.
     pub(crate) fn stride(&self) -> usize {
         self.attributes()
             .map(Attribute::stride)

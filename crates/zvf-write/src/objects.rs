@@ -170,7 +170,7 @@ pub(crate) fn common_type<'a>(
             }
         };
     }
-    Ok(found.unwrap_or((Dtype::FLOAT32, 1)))
+    Ok(found.unwrap_or((Dtype::FLOAT32, 1))) // there is a column
 }
 
 /// The array of an attribute of so many objects, with its unit and its description.
@@ -209,7 +209,7 @@ pub(crate) fn put_values(to: &mut [u8], from: &[u8], width: usize) {
 
 /// So many values that mean "none".
 pub(crate) fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
-    let size = saturating_usize(dtype.size);
+    let size = saturating_usize(dtype.size); // of a column
     let value: Vec<u8> = match (dtype.kind, size) {
         (DtypeKind::Float, 2) => half::f16::NAN.to_le_bytes().to_vec(),
         (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),

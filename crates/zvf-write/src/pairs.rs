@@ -261,8 +261,7 @@ impl PairReader<'_> {
                 if std::mem::replace(&mut self.begun, true) {
                     merge.advance()?;
                 }
-                let second = |record: &[u8]| number_u64(record.get(8..).unwrap_or(&[]));
-                merge.head().map(|record| (number_u64(record), second(record)))
+                merge.head().map(|record| (number_u64(record), number_u64(&record[8..])))
             }
         };
         Ok(())

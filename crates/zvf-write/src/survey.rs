@@ -215,7 +215,7 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = self.chunk.sizes().first().copied().unwrap_or(0.0);
+        let side = self.chunk.sizes()[0];
         let (held, cell) = (self.held.round(), (self.cell / 1000.0).round());
         write!(f, "chunks of {side}: about {held} vertices and {cell} KB each, ")?;
         write!(f, "at most {} of them", self.chunks)?;
@@ -224,7 +224,7 @@ impl fmt::Display for Plan {
         }
         match &self.shard {
             Some(cells) => {
-                let cells = cells.first().copied().unwrap_or(1);
+                let cells = cells[0];
                 write!(
                     f,
                     "; {cells} cells on each axis in one object, as small ones cost more to "

@@ -111,8 +111,7 @@ impl Ingest {
 }
 
 fn sum_of_positions(run: &RoutedBatch) -> u64 {
-    let stride = run.positions.stride();
-    sum(run.positions.bytes().get(..run.rows.len() * stride).unwrap_or(&[]), stride)
+    sum(run.positions.bytes(), run.positions.stride())
 }
 
 /// The ids and attributes of objects, sorted.

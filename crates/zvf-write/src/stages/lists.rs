@@ -85,12 +85,10 @@ impl MergedLists {
         for source in sources {
             let (mut numbers, mut next) = (Vec::new(), 0);
             source.for_each_span(table.rank(), |key, span| {
-                let number = table.find_from(next, key);
-                if let Some(rows) = self.rows.get_mut(usize_from_u32(number)) {
-                    *rows += u64::from(span.rows);
-                }
+                let number = table.find_from(next, key)?;
+                self.rows[usize_from_u32(number)] += u64::from(span.rows);
                 numbers.push(number);
-                next = number.saturating_add(1); // that of a key that is not there is the largest
+                next = number + 1;
                 Ok(())
             })?;
             self.entries += to_u64(numbers.len());

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use rayon::prelude::*;
-use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 
 use super::file::{Output, WrittenFile, open, temporary_path};
 use super::step_output::{StepOutput, Target, file};
@@ -33,8 +33,8 @@ impl ExternalSorter {
     pub(crate) fn new(path: PathBuf, width: usize, memory: u64, stop: &StopFlag) -> Self {
         let width = width.max(1);
         // Beside each record there is its number while they are sorted.
-        let records = saturating_usize(memory).checked_div(width + 4).unwrap_or(0);
-        let max_bytes = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width);
+        let records = saturating_usize(memory) / (width + 4);
+        let max_bytes = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width); // a limit
         let mut sorter = Self::in_memory(width, stop);
         (sorter.path, sorter.max_bytes) = (Some(path), max_bytes);
         sorter
@@ -54,7 +54,7 @@ impl ExternalSorter {
         } else if self.held.len() >= self.max_bytes {
             self.spill()?;
         } else if self.held.len() == self.held.capacity() {
-            let room = self.max_bytes.saturating_sub(self.held.len());
+            let room = self.max_bytes - self.held.len();
             self.held.reserve_exact(self.held.len().min(room));
         }
         for part in parts {
@@ -144,10 +144,9 @@ fn sort_records(mut records: Vec<u8>, width: usize) -> Vec<u8> {
 fn in_order(records: &[u8], width: usize) -> impl Iterator<Item = &[u8]> {
     let record = move |number: usize| {
         let start = number * width;
-        records.get(start..start + width).unwrap_or(&[])
+        &records[start..start + width]
     };
-    let count = saturating_u32_from_usize(records.len().checked_div(width).unwrap_or(0));
-    let mut order: Vec<u32> = (0..count).collect();
+    let mut order: Vec<u32> = (0..index_u32(records.len() / width)).collect();
     let place = usize_from_u32;
     order.par_sort_unstable_by(|a, b| record(place(*a)).cmp(record(place(*b))));
     order.into_iter().map(move |number| record(place(number)))
@@ -214,8 +213,7 @@ impl KWayMerge {
 
     /// The smallest record that is left.
     pub(crate) fn head(&self) -> Option<&[u8]> {
-        let first = self.heap.first()?;
-        self.sources.get(first.source).map(Source::head)
+        self.heap.first().map(|first| self.sources[first.source].head())
     }
 
     /// The number at the front of it.
@@ -227,11 +225,8 @@ impl KWayMerge {
     pub(crate) fn advance(&mut self) -> Result<(), WriteError> {
         self.stop.check()?;
         let Some(first) = self.heap.first_mut() else { return Ok(()) };
-        let next = match self.sources.get_mut(first.source) {
-            Some(source) => source.advance()?.then(|| prefix(source.head())),
-            None => None,
-        };
-        match next {
+        let source = &mut self.sources[first.source];
+        match source.advance()?.then(|| prefix(source.head())) {
             Some(prefix) => first.prefix = prefix,
             None => drop(self.heap.swap_remove(0)),
         }
@@ -264,7 +259,7 @@ impl KWayMerge {
         if a.prefix != b.prefix || self.width <= PREFIX {
             return a < b;
         }
-        let record = |head: &Head| self.sources.get(head.source).map(Source::head);
+        let record = |head: &Head| self.sources[head.source].head();
         (record(a), a.source) < (record(b), b.source)
     }
 }
@@ -287,8 +282,8 @@ impl Source {
     fn open(stored: &StepOutput, width: usize, lowest: &[u8]) -> Result<(Self, bool), WriteError> {
         match stored {
             StepOutput::Held(bytes) => {
-                let count = bytes.len().checked_div(width).unwrap_or(0);
-                let record = |at: usize| bytes.get(at * width..(at + 1) * width).unwrap_or(&[]);
+                let count = bytes.len() / width;
+                let record = |at: usize| &bytes[at * width..(at + 1) * width];
                 let (mut from, mut to) = (0, if lowest.is_empty() { 0 } else { count });
                 while from < to {
                     let middle = from.midpoint(to);
@@ -307,7 +302,7 @@ impl Source {
     fn open_file(path: &Path, width: usize, lowest: &[u8]) -> Result<Self, WriteError> {
         let mut file = open(path)?;
         let bytes = file.metadata().map_err(WriteError::Scratch)?.len();
-        let (mut from, mut to) = (0, bytes.checked_div(to_u64(width)).unwrap_or(0));
+        let (mut from, mut to) = (0, bytes / to_u64(width));
         let mut head = vec![0; width];
         if !lowest.is_empty() {
             while from < to {
@@ -330,7 +325,7 @@ impl Source {
     /// The record that is next.
     fn head(&self) -> &[u8] {
         match self {
-            Self::Held(bytes, at, width) => bytes.get(*at..*at + *width).unwrap_or(&[]),
+            Self::Held(bytes, at, width) => &bytes[*at..*at + *width],
             Self::File { head, .. } => head,
         }
     }
@@ -370,7 +365,8 @@ pub(crate) fn ascending_u64(n: u64) -> [u8; 8] {
 
 /// The count of such bytes at the front of a record.
 pub(crate) fn number_u64(record: &[u8]) -> u64 {
-    let mut bytes = record.first_chunk().copied().unwrap_or([0; 8]); // records are as long
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&record[..8]);
     bytes.reverse();
     u64::from_le_bytes(bytes)
 }
@@ -384,8 +380,8 @@ pub(crate) fn ascending_u32(n: u32) -> [u8; 4] {
 
 /// The number of such bytes at `at` of a record.
 pub(crate) fn number_u32(record: &[u8], at: usize) -> u32 {
-    let bytes = record.get(at..).and_then(|rest| rest.first_chunk());
-    let mut bytes = bytes.copied().unwrap_or([0; 4]); // records are as long
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&record[at..at + 4]);
     bytes.reverse();
     u32::from_le_bytes(bytes)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::file::{Output, WrittenFile, open};
+use super::file::{Output, WrittenFile, append_to_name, open};
 use crate::WriteError;
 use crate::stop::StopFlag;
 
@@ -86,12 +86,9 @@ impl Sequence {
     }
 }
 
-/// The file of a step with this suffix.
+/// Returns the file of a step with this suffix.
 pub(super) fn file(stem: &Path, suffix: &str) -> PathBuf {
-    let mut name = stem.file_name().unwrap_or_default().to_owned();
-    name.push(".");
-    name.push(suffix);
-    stem.with_file_name(name)
+    append_to_name(stem, &format!(".{suffix}"))
 }
 
 const BUFFER: usize = 1 << 16;

@@ -49,7 +49,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use object_store::ObjectStore;
-use zvf_metadata::Ome;
 use zvf_model::{Batch, Column, Field, ObjectId};
 use zvf_store::Build;
 
@@ -61,7 +60,7 @@ use crate::stages::{
     self, CellsOutput, CellsRecord, JoinedLinks, LinksRecord, MergedSlices, Part, SliceData,
     Stages, StepOutput, Target,
 };
-use crate::{Report, Schema, WriteError, WriteOptions};
+use crate::{Report, Schema, WriteError, WriteOptions, writer};
 
 /// The tasks of one plan.
 ///
@@ -327,13 +326,10 @@ impl Tasks {
             Err(WriteError::Lost { array, chunks }) => return Err(self.undone(&array, &chunks)?),
             finished => finished?,
         };
-        let folder = match &self.place {
+        let address = match &self.place {
             Place::Address(address) | Place::Backend(_, address) => address,
         };
-        let folder = folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let name = self.schema.name.clone();
-        let name = name.unwrap_or_else(|| Ome::store_name(folder).to_owned());
-        let mut root = crate::writer::root(&outcome, &name);
+        let mut root = writer::root(&outcome, &writer::store_name(&self.schema, address));
         if !self.options.compat {
             root = build.declare_attributes(&root);
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use zvf_format::num::saturating_u32_from_usize;
+use zvf_format::num::index_u32;
 use zvf_model::Kind;
 
 use super::folder::{PLAN, write_new};
@@ -121,11 +121,7 @@ impl TaskPlan {
     #[must_use]
     pub fn new(schema: &Schema, slices: Vec<SlicePlan>, shares: u32, input: Json) -> Self {
         let kind: Kind = schema.kind();
-        let joins = if kind.has_links() {
-            saturating_u32_from_usize(slices.len())
-        } else {
-            kind.is_chain().into()
-        };
+        let joins = if kind.has_links() { index_u32(slices.len()) } else { kind.is_chain().into() };
         Self { version: VERSION, joins, links: joins > 0, shares: shares.max(1), slices, input }
     }
 
@@ -133,7 +129,7 @@ impl TaskPlan {
     #[must_use]
     pub fn tasks(&self) -> Vec<Task> {
         let links = if self.links { self.shares } else { 0 };
-        let counts = [saturating_u32_from_usize(self.slices.len()), self.shares, self.joins, links];
+        let counts = [index_u32(self.slices.len()), self.shares, self.joins, links];
         let stages = Stage::ALL.iter().copied().zip(counts);
         stages.flat_map(|(stage, n)| (0..n).map(move |number| Task { stage, number })).collect()
     }

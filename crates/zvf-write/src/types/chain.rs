@@ -31,10 +31,9 @@ impl Chains {
         self.owners.resize(chunk_count, Vec::new());
         let mut groups = Vec::with_capacity(chunks.len());
         for part in parts {
-            let rows = chunks.get(part.rows).unwrap_or(&[]);
-            for run in rows.chunk_by(|a, b| a == b) {
-                let Some(chunk) = run.first().copied() else { continue };
-                let Some(owners) = self.owners.get_mut(usize_from_u32(chunk)) else { continue };
+            for run in chunks[part.rows].chunk_by(|a, b| a == b) {
+                let chunk = run[0];
+                let owners = &mut self.owners[usize_from_u32(chunk)];
                 let end = (part.object.0, chunk);
                 if self.ends.is_none_or(|[_, last]| last != end) {
                     owners.push(part.object.0);
