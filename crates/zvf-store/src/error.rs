@@ -432,9 +432,7 @@ impl From<Found> for Seen {
 impl From<&str> for Seen {
     fn from(text: &str) -> Self {
         match text.char_indices().nth(MAX_QUOTED_CHARS) {
-            Some((end, _)) => {
-                Self::Text([text.get(..end).unwrap_or_default(), "..."].concat().into())
-            }
+            Some((end, _)) => Self::Text([&text[..end], "..."].concat().into()),
             None => Self::Text(text.into()),
         }
     }

@@ -297,7 +297,7 @@ impl RangedFile {
 }
 
 fn part(whole: &Bytes, range: &Range<u64>) -> Result<Bytes, StoreError> {
-    empty(to_u64(whole.len()), range)?;
+    empty(to_u64(whole.len()), range)?; // inside
     Ok(whole.slice(saturating_usize(range.start)..saturating_usize(range.end)))
 }
 

@@ -144,6 +144,7 @@ impl LoneArray {
 
     fn to_c_order(&self, bytes: Bytes) -> Bytes {
         let Inner { doc, dtype, order, big_endian, .. } = &*self.0;
+        // Item and extents fit: the bytes are `chunk_bytes` long.
         let size = saturating_usize(dtype.size);
         let bytes = match order {
             None => bytes,

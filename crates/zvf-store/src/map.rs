@@ -180,7 +180,7 @@ impl MappedFile {
             let error = StoreError::refused(Class::Truncated, Op::Read, "size", expected, size);
             return Err(error.with_span(start, start.saturating_add(len))); // as far as one can say it
         };
-        let (start, end) = (saturating_usize(start), saturating_usize(end));
+        let (start, end) = (saturating_usize(start), saturating_usize(end)); // inside the map
         Ok(View { file: Arc::clone(&self.0), start, end })
     }
 }

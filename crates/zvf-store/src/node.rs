@@ -151,7 +151,7 @@ pub(crate) async fn dense(opened: &Opened, key: &Key) -> Result<Option<DenseArra
     let core = match shared.node(key).await?.as_deref() {
         None => return Ok(None),
         Some(Node::Array(doc)) => DenseCore::from_array(shared, key, doc)?,
-        Some(Node::Group(doc)) => DenseCore::from_group(key, doc)?,
+        Some(Node::Group(doc)) => DenseCore::from_group(shared, key, doc)?,
     };
     Ok(Some(DenseArray::new(shared, keep_first(&opened.dense, key, core))))
 }

@@ -115,8 +115,8 @@ pub(crate) fn refuse_writing(address: &str) -> StoreError {
 
 /// Refuses an address, as nobody knows its repository.
 pub(crate) fn refuse_unknown(address: &str) -> StoreError {
-    let scheme = address.split(':').next().unwrap_or_default();
-    let feature = scheme.split('+').next().unwrap_or_default();
+    let scheme = address.split_once(':').map_or(address, |(scheme, _)| scheme);
+    let feature = scheme.split_once('+').map_or(scheme, |(feature, _)| feature);
     let text = match feature {
         "icechunk" => format!(
             "scheme {scheme:?}: this build cannot read it; take one that was built with the feature \"icechunk\""

@@ -372,7 +372,7 @@ impl Core {
     fn write_shard(&self, shard: CompleteShard) -> Result<(), StoreError> {
         let key = self.object_key(&shard.index)?;
         let parts = shard.assemble()?;
-        let index = parts.last().map_or(0, |index| to_u64(index.len()));
+        let index = parts.last().map_or(0, |index| to_u64(index.len())); // it is there
         self.build.object(key, parts)?;
         let mut state = locked(&self.state);
         state.report.stored_bytes += index;

@@ -32,6 +32,7 @@ use super::upload::Uploads;
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
+use crate::layout::grid_origin;
 
 /// Compares the store in the folder `store`, whose root document is `root`, with itself; `is_known` holds for the nodes
 /// that have a document, and `stays` for arrays whose cells are elsewhere.
@@ -184,10 +185,7 @@ fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String
     else {
         return Ok(objects);
     };
-    let origin = match doc.attributes.get("chunk_grid_origin").and_then(|value| value.as_array()) {
-        Some(list) => list.iter().filter_map(serde_json::Value::as_i64).collect(),
-        None => vec![0; doc.rank()],
-    };
+    let origin = grid_origin(key, doc)?;
     for text in listed.iter() {
         let about = |error: zvf_format::FormatError| StoreError::from(error).with_key(key);
         let chunk = text.parse::<ChunkKey>().map_err(about)?;

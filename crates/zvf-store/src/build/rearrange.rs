@@ -30,7 +30,7 @@ use crate::codec::CodecPipeline;
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::layout::Cells;
+use crate::layout::{Cells, grid_origin};
 use crate::open::Store;
 
 /// What becomes of shards.
@@ -175,7 +175,7 @@ impl Rearrangement {
         let Some(cells) = store.cells_at(key).await? else { return Ok(()) };
         let recorded = doc.nonempty_chunks.is_some();
         let inner = self.codecs.is_none().then(|| inner_codecs(doc).to_vec());
-        let plan = self.plan(doc).map_err(|error| error.with_key(key))?;
+        let plan = self.plan(key, doc).map_err(|error| error.with_key(key))?;
         let sink = build.cells(key.as_str(), plan)?.copying(inner, doc.extras.clone())?;
         for keys in self.runs(&sink, doc, &cells).await? {
             for keys in keys.chunks(READ_BATCH_CELLS) {
@@ -212,15 +212,10 @@ impl Rearrangement {
     }
 
     /// What the array of `doc` will be.
-    fn plan(&self, doc: &ArrayDoc) -> Result<CellPlan, StoreError> {
-        let rank = doc.rank();
+    fn plan(&self, key: &Key, doc: &ArrayDoc) -> Result<CellPlan, StoreError> {
+        let (rank, low) = (doc.rank(), grid_origin(key, doc)?.into_vec());
         let mut attributes = doc.attributes.clone();
-        let origin = attributes.shift_remove("chunk_grid_origin");
-        let origin = origin.as_ref().and_then(|origin| origin.as_array());
-        let low: Vec<i64> = match origin {
-            Some(origin) => origin.iter().filter_map(|at| at.as_i64()).collect(),
-            None => vec![0; rank],
-        };
+        attributes.shift_remove("chunk_grid_origin");
         // Of no cells, the lowest: the array is left out before.
         let last = |(low, cells): (&i64, &u64)| low.checked_add_unsigned(cells.saturating_sub(1));
         let high = low.iter().zip(&doc.shape).map(last).collect::<Option<_>>();
@@ -239,7 +234,7 @@ impl Rearrangement {
             Arrange::Cells => None,
             Arrange::Shards(shape) => Some(fit_rank(shape, rank)?),
         };
-        let codecs = self.codecs.clone().unwrap_or_default();
+        let codecs = self.codecs.clone().unwrap_or_default(); // none: cells stay encoded as they are
         Ok(CellPlan { rank, low, high, attributes, codecs, shard })
     }
 

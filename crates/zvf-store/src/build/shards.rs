@@ -26,7 +26,7 @@ use crate::error::{Op, StoreError};
 #[derive(Debug)]
 pub(super) struct Shards {
     shape: Box<[u64]>, // cells per axis, none 0
-    cells: u64,        // their product
+    cells: u64,        // their product, at most `MAX_COPIED_CELLS`
     open: BTreeMap<Box<[u64]>, BTreeMap<u64, Held>>,
     closed: BTreeSet<Box<[u64]>>,
 }

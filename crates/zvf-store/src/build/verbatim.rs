@@ -130,6 +130,7 @@ impl VerbatimArray {
         let shape: Vec<usize> =
             self.doc.inner_chunk_shape().iter().map(|&extent| saturating_usize(extent)).collect();
         let width = saturating_usize(dtype.size);
+        // Extents and sizes that do not fit are of no chunk in memory.
         let expected_len = shape.iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
         if expected_len != Some(items.len()) {
             let expected = Expected::Exactly(to_u64(expected_len.unwrap_or(usize::MAX)).into()); // for the message

@@ -119,6 +119,7 @@ fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
 
 /// The axes of `order`, each of `rank` once; none when that changes nothing.
 fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>, StoreError> {
+    // A number that does not fit is no axis.
     let axes: Box<[usize]> = order.iter().map(|&axis| saturating_usize(axis)).collect();
     let mut sorted = axes.to_vec();
     sorted.sort_unstable();

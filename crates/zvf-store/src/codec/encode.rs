@@ -307,11 +307,11 @@ fn gzip(plain: &[u8], level: u32) -> Result<Bytes, StoreError> {
 }
 
 /// The parts in one piece.
-pub(crate) fn join(mut parts: Vec<Bytes>) -> Bytes {
-    if parts.len() == 1 {
-        return parts.pop().unwrap_or_default();
+pub(crate) fn join(parts: Vec<Bytes>) -> Bytes {
+    match <[Bytes; 1]>::try_from(parts) {
+        Ok([part]) => part,
+        Err(parts) => parts.concat().into(),
     }
-    Bytes::from(parts.concat())
 }
 
 /// How many bytes the parts have.

@@ -71,7 +71,7 @@ fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>
 /// the cap make that plausible.
 fn first_capacity(input: &[u8], cap: u64) -> usize {
     let plausible = input.len().saturating_mul(PLAUSIBLE_RATIO).saturating_add(MIN_BUFFER_BYTES);
-    let stated = zstd_safe::get_frame_content_size(input).ok().flatten().unwrap_or(0);
+    let stated = zstd_safe::get_frame_content_size(input).ok().flatten().unwrap_or(0); // not stated
     saturating_usize(stated).min(plausible).min(room(cap, 0))
 }
 

@@ -94,7 +94,7 @@ fn push_decimal(path: &mut String, number: u64) {
     if number >= 10 {
         push_decimal(path, number / 10);
     }
-    path.extend(char::from_digit(zvf_format::num::saturating_u32(number % 10), 10));
+    path.extend(char::from_digit(zvf_format::num::saturating_u32(number % 10), 10)); // one digit
 }
 
 /// Which rule `segment`, the `depth`th of its key, breaks.

@@ -10,6 +10,8 @@
 //! uncompressed array are read by range when few are wanted; everything else goes through the cache by
 //! chunk.
 //!
+//! What documents state of items, rows and chunks is compared with the caps before memory is taken for it; then it fits.
+//!
 //! Not here: what a value means, and which of them say "absent".
 
 use async_recursion::async_recursion as boxed;
@@ -109,6 +111,7 @@ impl DenseCore {
                     .with_key(key));
             }
         };
+        check_item(shared, key, dtype.size)?; // at least `width`
         let grid = Grid::new(doc.shape.as_slice().into(), doc.inner_chunk_shape(), width);
         let grid = grid.ok_or_else(|| bad_chunk_shape(key))?;
         let mut fill = fill_item(doc.fill_value.fill(), dtype);
@@ -148,7 +151,11 @@ impl DenseCore {
     }
 
     /// The array that families A and B0 keep in the group `doc` under `key`.
-    pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_group(
+        shared: &Shared,
+        key: &Key,
+        doc: &GroupDoc,
+    ) -> Result<Self, StoreError> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
         let is_links = key.name().is_some_and(|name| name.starts_with("links_"));
@@ -170,6 +177,7 @@ impl DenseCore {
         let masked = attributes.get("has_present_mask").and_then(serde_json::Value::as_bool);
         let mask = if masked == Some(true) { Some(key.child("present_mask")?) } else { None };
         let dtype = Dtype { big_endian: false, ..stored };
+        check_item(shared, key, dtype.size)?;
         // All rows are one chunk; an array without rows has a chunk all the same.
         let chunk: Vec<u64> = shape.iter().map(|&extent| extent.max(1)).collect();
         let grid = Grid::new(shape.into(), &chunk, dtype.size);
@@ -333,7 +341,7 @@ impl DenseArray {
         let Body::Flat { mask: Some(mask), .. } = &self.core.body else { return Ok(None) };
         let bytes = flat(&self.shared, mask.clone()).await?;
         let bytes = bytes.ok_or_else(|| StoreError::absent(mask, "has_present_mask is set"))?;
-        self.check_len(mask, bytes.len(), self.len())?;
+        self.check_len(mask, to_u64(bytes.len()), self.len())?;
         Ok(Some(bytes))
     }
 }
@@ -432,8 +440,8 @@ impl DenseArray {
             .with_key(&self.core.key)
     }
 
-    fn check_len(&self, key: &Key, found: usize, expected: u64) -> Result<(), StoreError> {
-        if to_u64(found) == expected {
+    fn check_len(&self, key: &Key, found: u64, expected: u64) -> Result<(), StoreError> {
+        if found == expected {
             return Ok(());
         }
         let (what, expected) = ("bytes", Expected::Exactly(expected.into()));
@@ -453,7 +461,7 @@ impl DenseArray {
             // More than 64 bits count is more than any file has.
             let expected =
                 count_bytes(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
-            self.check_len(data, bytes.len(), expected)?;
+            self.check_len(data, to_u64(bytes.len()), expected)?;
             Ok::<_, StoreError>(self.to_little_endian(bytes, *big_endian))
         });
         self.slice_rows(whole.await?, self.row_bytes()?, 0, range)
@@ -476,7 +484,8 @@ impl DenseArray {
             let (what, max) = ("bytes of a chunk", self.shared.chunk_cap());
             return Err(StoreError::limit(Op::Read, what, max, u64::MAX).with_key(&self.core.key));
         };
-        let held = chunk_bytes.saturating_mul(to_u64(touched.len())); // only compared
+        // Both are only compared.
+        let held = chunk_bytes.saturating_mul(to_u64(touched.len()));
         let few = bytes.saturating_mul(4) < held;
         let too_large = chunk_bytes > self.shared.chunk_cap();
         if (few || too_large) && self.is_read_by_range(chunked) {
@@ -557,8 +566,7 @@ impl DenseArray {
             };
             match (chunk, got) {
                 (Some(chunk), Some(got)) => {
-                    let total = saturating_usize(chunk.total(&got));
-                    self.check_len(&chunk.key, total, chunk_bytes)?;
+                    self.check_len(&chunk.key, chunk.total(&got), chunk_bytes)?;
                     out.extend_from_slice(&self.to_little_endian(got.bytes, chunked.big_endian));
                 }
                 (chunk, _) => {
@@ -607,7 +615,7 @@ impl DenseArray {
         chunk_bytes: u64,
     ) -> Result<Option<Bytes>, StoreError> {
         let Some((place, bytes)) = chunk? else { return Ok(None) };
-        self.check_len(&place.key, bytes.len(), chunk_bytes)?;
+        self.check_len(&place.key, to_u64(bytes.len()), chunk_bytes)?;
         let bytes = match &chunked.order {
             None => bytes,
             Some(order) => {
@@ -663,13 +671,14 @@ impl DenseArray {
         let mut out = fill_buffer(bytes, &self.core.fill);
         let mut rest = out.as_mut_slice();
         for (place, part) in places.into_iter().zip(&parts) {
+            // What does not fit is longer than the rest.
             let split = rest.split_at_mut_checked(saturating_usize(length(part)));
             let (target, after) = split.ok_or_else(|| self.missing_rows())?;
             rest = after;
             if let Some(place) = place? {
                 let short = || Self::short_chunk(&place, chunk_bytes);
                 if let Some(got) = answers.next().ok_or_else(short)?? {
-                    self.check_len(&place.key, saturating_usize(place.total(&got)), chunk_bytes)?;
+                    self.check_len(&place.key, place.total(&got), chunk_bytes)?;
                     let bytes = self.to_little_endian(got.bytes, chunked.big_endian);
                     if bytes.len() != target.len() {
                         return Err(short());
@@ -682,6 +691,15 @@ impl DenseArray {
         }
         Ok(out.into())
     }
+}
+
+/// Refuses items of more bytes than a chunk may have: of each array one item is held.
+fn check_item(shared: &Shared, key: &Key, size: u64) -> Result<(), StoreError> {
+    let cap = shared.chunk_cap();
+    if size <= cap {
+        return Ok(());
+    }
+    Err(StoreError::limit(Op::Parse, "bytes of an item", cap, size).with_key(key))
 }
 
 fn bad_chunk_shape(key: &Key) -> StoreError {

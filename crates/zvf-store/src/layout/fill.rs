@@ -3,7 +3,7 @@
 use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, Fill};
 
-/// The bytes of one item that is `fill`.
+/// Returns the bytes of one item that is `fill`, of a type whose size was compared with a cap.
 pub(crate) fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
     let size = saturating_usize(dtype.size);
     let mut item = match fill {

@@ -105,7 +105,7 @@ impl Grid {
                 (axes.as_slice(), AxisOverlap { from: 0, to: 0, count: 1, chunk: 1, target: 1 })
             }
         };
-        let width = saturating_usize(self.width);
+        let width = saturating_usize(self.width); // what does not fit is in neither buffer
         let len = run.count.checked_mul(width)?;
         let mut at = vec![0_usize; outer.len()];
         loop {

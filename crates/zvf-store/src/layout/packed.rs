@@ -17,7 +17,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::saturating_usize;
+use zvf_format::num::usize_from_u32;
 use zvf_format::{Class, Expected, Found};
 use zvf_tet::AxisSlice;
 use zvf_tet::pack::CellTable;
@@ -216,7 +216,7 @@ impl PackedDense {
                 ));
             }
             let id = array.values().id();
-            let dataset = pack.tet().datasets().get(saturating_usize(id.into()));
+            let dataset = pack.tet().datasets().get(usize_from_u32(id));
             dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))
         })?;
         let values = match found {
@@ -274,7 +274,7 @@ pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreE
 }
 
 fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
-    let dataset = pack.tet().datasets().get(saturating_usize(id.into()));
+    let dataset = pack.tet().datasets().get(usize_from_u32(id));
     let strip = dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))?;
     strip.ok_or_else(|| {
         let expected = Expected::Rule("one chunk, or several along the first axis");

@@ -160,7 +160,10 @@ impl Rows {
     pub async fn count(&self) -> Result<u64, StoreError> {
         match &self.core.body {
             Body::Chunked { len, .. } | Body::Packed { len, .. } => Ok(*len),
-            Body::Flat { .. } => Ok(to_u64(self.flat().await?.map_or(0, |flat| flat.starts.len()))),
+            Body::Flat { .. } => {
+                let flat = self.flat().await?; // it is there
+                Ok(to_u64(flat.map_or(0, |flat| flat.starts.len())))
+            }
         }
     }
 
@@ -357,8 +360,8 @@ fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
     // Each row has a length in front of it, as wide as its end: nothing here is larger than the chunk.
     let mut ends = Vec::with_capacity(rows.len().saturating_mul(END_BYTES));
     for payload in rows.iter() {
-        end = end.saturating_add(LENGTH_BYTES).saturating_add(payload.len());
         // A chunk is at most the cap of one, far below 2^32.
+        end = end.saturating_add(LENGTH_BYTES).saturating_add(payload.len());
         let end = u32::try_from(end).map_err(|_large| too_long(end))?;
         ends.extend_from_slice(&end.to_le_bytes());
     }
@@ -373,7 +376,7 @@ fn too_long(end: usize) -> FormatError {
     FormatError::new(Class::LimitExceeded, Part::VlenRows, "end of a row", 0, expected, end)
 }
 
-/// Row `place` of a chunk of `count` rows that has its table behind it.
+/// Returns row `place` of a chunk of `count` rows that has its table behind it. Numbers that do not fit are in no table.
 fn row(indexed: &Bytes, count: u64, place: u64) -> Option<Bytes> {
     let table = indexed.len().checked_sub(saturating_usize(count).checked_mul(END_BYTES)?)?;
     let end_of = |place: usize| {

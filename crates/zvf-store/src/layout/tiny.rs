@@ -267,7 +267,7 @@ impl Flat {
     /// The content, given what is stored, decoded.
     fn content(self, undone: Option<Bytes>) -> Result<Bytes, StoreError> {
         let Some(mut bytes) = undone else {
-            return Ok(vec![self.fill; saturating_usize(self.len)].into());
+            return Ok(vec![self.fill; saturating_usize(self.len)].into()); // at most the cap of a chunk
         };
         if to_u64(bytes.len()) != self.chunk {
             let (expected, found) =

@@ -17,7 +17,7 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_tet::pack::{Contents, Documents, PackedArray};
 
@@ -52,7 +52,7 @@ impl Pack {
         let documents = {
             let directory = tet.directory()?;
             let id = Contents::parse(&directory)?.documents().id();
-            tet.datasets().get(saturating_usize(id.into()))
+            tet.datasets().get(usize_from_u32(id))
         };
         let Some(dataset) = documents else {
             let expected = Expected::Rule("a dataset of the directory");
@@ -140,7 +140,7 @@ impl Pack {
     pub(crate) fn children(&self, prefix: &Key) -> Vec<Child> {
         let mut children: Vec<Child> = Vec::new();
         for (name, _) in self.entries_below(prefix) {
-            let first = name.split('/').next().unwrap_or_default();
+            let first = name.split_once('/').map_or(name, |(first, _)| first);
             if !first.is_empty() && children.last().is_none_or(|last| last.name != first) {
                 children.push(Child { name: first.to_owned(), is_dir: true });
             }

@@ -157,7 +157,7 @@ fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
         let found = end.min(held.end).saturating_sub(start.max(held.start)); // none where they lie apart
         return Err(StoreError::changed(Change::length(end - start, found)));
     }
-    let [from, to] = [start, end].map(|at| saturating_usize(at - held.start));
+    let [from, to] = [start, end].map(|at| saturating_usize(at - held.start)); // inside the bytes
     let bytes = share_buffer(&read.bytes, from..to);
     Ok(GetAnswer { bytes, size: read.size, version: read.version.clone() })
 }

@@ -28,7 +28,7 @@ pub(super) async fn selection(
     }
     let size = plan.selection().geometry().element().size();
     let whole = file.bytes().resident();
-    let mut out = vec![0; saturating_usize(len)];
+    let mut out = vec![0; saturating_usize(len)]; // at most `max_bytes`
     let (mut wave, mut held) = (Vec::new(), 0_u64);
     for touched in plan.tiles() {
         let touched = touched?;

@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use zvf_format::FormatError;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{index_u32, saturating_usize, to_u64};
 use zvf_tet as tet;
 use zvf_tet::{
     AxisSlice, Directory, Index, Lookup, MemoryBudget, Need, Places, Plan, Superblock, TensorDtype,
@@ -112,6 +112,7 @@ impl TetFile {
                 TetOpening::More(more) => need = more,
                 TetOpening::Ready(open) => {
                     let datasets = datasets(&open);
+                    // Both are places in the prefix, which was read.
                     let index_at = saturating_usize(open.superblock().chunk_index_offset());
                     let budget = open.index().memory_budget();
                     let end = saturating_usize(open.superblock().prefix_len()).min(prefix.len());
@@ -163,7 +164,7 @@ impl TetFile {
 
     /// The directory, parsed again.
     pub(crate) fn directory(&self) -> Result<Directory<'_>, StoreError> {
-        let count = u32::try_from(self.0.datasets.len()).unwrap_or(u32::MAX); // they are counted in 32 bits
+        let count = index_u32(self.0.datasets.len()); // the file counts them in 32 bits
         if count == 0 {
             return Ok(self.parsed()?.directory());
         }
@@ -261,6 +262,7 @@ impl TetFile {
     ) -> Result<Bytes, StoreError> {
         let lookup = self.lookup(dataset)?;
         let row = *lookup.row(coords)?;
+        // A chunk with a row has a tile.
         let tile = lookup.geometry().tile(coords).map_or(0, |tile| tile.byte_len());
         fetch::chunk(self, &row, tile, max_bytes).await
     }
@@ -358,6 +360,7 @@ fn datasets(file: &TetView<'_>) -> Vec<TetDataset> {
     let dataset = |dataset: tet::Dataset<'_>| {
         let geometry = dataset.geometry();
         let this = first_row;
+        // Of an impossible dataset none are counted: places that are wrong then are searched.
         let rows = geometry.as_ref().map_or(0, TileGeometry::tile_count);
         first_row = first_row.saturating_add(rows); // behind every index, where extents claim that much
         TetDataset {

@@ -435,6 +435,7 @@ impl Shared {
         let _ = pooled;
         #[cfg(unix)]
         let buffer_pool = if pooled { Some(&self.pool) } else { self.buffer_pool.as_ref() };
+        // Of lengths that do not fit there is no buffer.
         #[cfg(unix)]
         if let Some(mut spare) =
             buffer_pool.and_then(|buffer_pool| buffer_pool.take(saturating_usize(len)))

@@ -87,9 +87,8 @@ impl File {
 /// The bytes of `file` from `start`: `len` of them, or fewer when it ends.
 pub(super) fn read(mut file: &fs::File, start: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(zvf_format::num::saturating_usize(len))
-        .map_err(|_full| io::ErrorKind::OutOfMemory)?;
+    let room = zvf_format::num::saturating_usize(len); // more than there is: refused
+    bytes.try_reserve_exact(room).map_err(|_full| io::ErrorKind::OutOfMemory)?;
     file.seek(SeekFrom::Start(start))?;
     file.take(len).read_to_end(&mut bytes)?;
     Ok(bytes)

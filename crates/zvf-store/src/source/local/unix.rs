@@ -89,7 +89,7 @@ impl Dir {
 impl File {
     /// The bytes from `start`: `len` of them, or fewer when the file ends.
     pub(super) fn read(&self, start: u64, len: u64) -> io::Result<Vec<u8>> {
-        let (max_bytes, mut at) = (saturating_usize(len), start);
+        let (max_bytes, mut at) = (saturating_usize(len), start); // more than there is: refused below
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(max_bytes).map_err(|_full| io::ErrorKind::OutOfMemory)?;
         while bytes.len() < max_bytes {
