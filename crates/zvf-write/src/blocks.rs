@@ -83,7 +83,7 @@ impl Drop for Runs {
 }
 
 impl SpillFolder {
-    /// A new list of blocks of bytes.
+    /// Returns a new list of blocks of bytes.
     #[must_use]
     pub fn block_sorter(&self) -> BlockSorter {
         BlockSorter::new(self.clone())
@@ -173,7 +173,7 @@ fn write_block(out: &mut Output, block: Block<'_>) -> Result<(), WriteError> {
 }
 
 impl Blocks {
-    /// The next block and its numbers; those with the same numbers come as they were given.
+    /// Returns the next block and its numbers; those with the same numbers come as they were given.
     ///
     /// # Errors
     ///

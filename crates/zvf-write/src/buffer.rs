@@ -29,20 +29,20 @@ impl Buffer {
         (runs, by_chunk)
     }
 
-    /// About how many bytes it holds.
+    /// Returns about how many bytes it holds.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// The pieces of a chunk, in the order given.
+/// Returns the pieces of a chunk, in the order given.
 pub(crate) fn pieces<'a>(runs: &'a [RoutedBatch], places: &[(u32, u32)]) -> Vec<Piece<'a>> {
     let piece =
         |(run, segment): &(u32, u32)| runs[usize_from_u32(*run)].piece(usize_from_u32(*segment));
     places.iter().map(piece).collect()
 }
 
-/// For each chunk, which segments of which runs it is.
+/// Returns, for each chunk, which segments of which runs it is.
 fn index(runs: &[RoutedBatch], table: &ChunkTable) -> Vec<Vec<(u32, u32)>> {
     let mut by_chunk = vec![Vec::new(); table.len()];
     for (number, run) in runs.iter().enumerate() {

@@ -22,22 +22,22 @@ pub(crate) struct ChunkTable {
 }
 
 impl ChunkTable {
-    /// No chunks yet, of keys with `rank` components.
+    /// Returns a table without chunks, of keys with `rank` components.
     pub(crate) fn new(rank: usize) -> Self {
         Self { rank: rank.max(1), keys: Vec::new(), numbers: FxHashMap::default() }
     }
 
-    /// Components of a key.
+    /// Returns the number of components of a key.
     pub(crate) const fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many chunks there are.
+    /// Returns how many chunks there are.
     pub(crate) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The number of the chunk `key`.
+    /// Returns the number of the chunk `key`.
     pub(crate) fn number(&mut self, key: &[i64]) -> Result<u32, WriteError> {
         if let Some(number) = self.numbers.get(key) {
             return Ok(*number);
@@ -80,7 +80,7 @@ impl ChunkTable {
         Ok(ChunkKey::new(self.components(number))?)
     }
 
-    /// The lowest and the highest component on every axis, when there is a chunk.
+    /// Returns the lowest and the highest component on every axis, when there is a chunk.
     pub(crate) fn extent(&self) -> Option<[Vec<i64>; 2]> {
         let mut keys = self.keys.chunks_exact(self.rank);
         let first = keys.next()?;
@@ -94,7 +94,7 @@ impl ChunkTable {
         Some([low, high])
     }
 
-    /// The shard, halved until the cells of each take no more than `max_bytes` together; none where not even two
+    /// Returns the shard, halved until the cells of each take no more than `max_bytes` together; none where not even two
     /// cells do. Clusters put most rows in few shards, whatever the mean is.
     pub(crate) fn fitting_shard(
         &self,
@@ -119,13 +119,13 @@ impl ChunkTable {
         }
     }
 
-    /// The shard that a chunk lies in: on each axis, counted from `origin`.
+    /// Returns the shard that a chunk lies in: on each axis, counted from `origin`.
     fn shard_of(&self, number: u32, origin: &[i64], shard: &[u64]) -> Vec<u64> {
         let axes = self.components(number).iter().zip(origin).zip(shard);
         axes.map(|((at, from), cells)| at.abs_diff(*from) / cells).collect()
     }
 
-    /// The chunks in the order of writing: by shard, where cells are put in shards of this shape from
+    /// Returns the chunks in the order of writing: by shard, where cells are put in shards of this shape from
     /// `origin` on, then numerically.
     pub(crate) fn order(&self, origin: &[i64], shard: Option<&[u64]>) -> Order {
         let mut chunks: Vec<u32> = (0..index_u32(self.len())).collect();
@@ -148,7 +148,7 @@ impl ChunkTable {
 /// Chunks that are compared before a number is looked up.
 const NEAR_CHUNKS: u32 = 4;
 
-/// Where each number stands in a list of all numbers.
+/// Returns where each number stands in a list of all numbers.
 fn inverse(numbers: &[u32]) -> Vec<u32> {
     let mut places = vec![0; numbers.len()];
     for (at, number) in (0_u32..).zip(numbers) {

@@ -62,7 +62,7 @@ pub(crate) struct ColumnEncoding {
 }
 
 impl Attribute {
-    /// What the first batch says of a column, and the schema adds to it.
+    /// Returns what the first batch says of a column, and the schema adds to it.
     pub(crate) fn new(field: &Field, spec: Option<&AttributeSpec>, codes_text: bool) -> Self {
         let dtype = field.column.dtype();
         let or_declared = |given: &Option<Arc<str>>, declared: Option<&String>| {
@@ -84,7 +84,7 @@ impl Attribute {
         }
     }
 
-    /// What another process must know, with the texts so far; those that follow are coded anew.
+    /// Returns what another process must know, with the texts so far; those that follow are coded anew.
     pub(crate) fn record(&mut self) -> AttributeRecord {
         let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
         let categories = self.categories.as_ref();
@@ -100,7 +100,7 @@ impl Attribute {
         }
     }
 
-    /// The attribute that another process told of, without its texts.
+    /// Returns the attribute that another process told of, without its texts.
     pub(crate) fn from_record(record: &AttributeRecord) -> Result<Self, WriteError> {
         let text = |text: &Option<String>| text.as_deref().map(Arc::from);
         let categories = record.categories.as_ref();
@@ -126,7 +126,7 @@ impl Attribute {
         texts.iter().map(|text| merged.code(text.clone())).collect()
     }
 
-    /// Bytes of one row, as it is kept.
+    /// Returns the number of bytes of one row, as it is kept.
     pub(crate) fn stride(&self) -> usize {
         match self.texts {
             Some(_) => 4,
@@ -146,7 +146,7 @@ impl Attribute {
         Ok(Column::new(dtype, width, bytes)?)
     }
 
-    /// The column of this attribute in another batch, as it is kept until cells are written.
+    /// Returns the column of this attribute in another batch, as it is kept until cells are written.
     pub(crate) fn take(&mut self, kind: Kind, field: &Field) -> Result<Column, WriteError> {
         let column = &field.column;
         let unfit = |expected: &dyn ToString, found: &dyn ToString| {
@@ -173,7 +173,7 @@ impl Attribute {
         Ok(column.clone())
     }
 
-    /// How it is written, when all batches are there.
+    /// Returns how it is written, when all batches are there.
     pub(crate) fn encoding(&self) -> ColumnEncoding {
         if let Some(texts) = &self.texts {
             return texts.encoding();
@@ -234,7 +234,7 @@ impl Texts {
 }
 
 impl ColumnEncoding {
-    /// The bytes of a cell, given those that were kept.
+    /// Returns the bytes of a cell, given those that were kept.
     pub(crate) fn cell(&self, stored: Vec<u8>) -> Bytes {
         let Some(recode) = &self.recode else { return stored.into() };
         let size = saturating_usize(self.dtype.size); // codes have at most 4 bytes
@@ -249,7 +249,7 @@ impl ColumnEncoding {
     }
 }
 
-/// A value of JSON.
+/// Returns a value of JSON.
 fn value(json: &Json) -> Value {
     match json {
         Json::Bool(value) => Value::Bool(*value),
@@ -263,7 +263,7 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// A value as JSON.
+/// Returns a value as JSON.
 pub(crate) fn json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -275,7 +275,7 @@ pub(crate) fn json(value: &Value) -> Json {
     }
 }
 
-/// The values of a column in place of the codes: for arrays that cannot say what codes stand for.
+/// Returns the values of a column in place of the codes: for arrays that cannot say what codes stand for.
 pub(crate) fn decode_texts(field: &Field) -> Result<Column, WriteError> {
     let Some(categories) = &field.categories else { return Ok(field.column.clone()) };
     let texts: Vec<String> = categories.values().iter().map(ToString::to_string).collect();
@@ -294,7 +294,7 @@ pub(crate) fn decode_texts(field: &Field) -> Result<Column, WriteError> {
     Ok(Column::new(dtype, field.column.width(), bytes.into())?)
 }
 
-/// Text in UTF-32, cut or padded with zeros to `size` bytes.
+/// Returns text in UTF-32, cut or padded with zeros to `size` bytes.
 pub(crate) fn utf32(text: &str, size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
     bytes.resize(size, 0);

@@ -29,7 +29,7 @@ pub(crate) struct DracoPlan {
 }
 
 impl DracoPlan {
-    /// For chunks of shape `chunk` from `low` to `high`.
+    /// Returns how chunks of shape `chunk` from `low` to `high` are encoded.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl DracoPlan {
         Ok(Self { grid: Some(Quantization { origin, range, bits }), chunk })
     }
 
-    /// The stream of the positions of a chunk.
+    /// Returns the stream of the positions of a chunk.
     pub(crate) fn encode(&self, bytes: &[u8], key: &[i64]) -> Result<Vec<u8>, WriteError> {
         let positions: Vec<f32> =
             bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect();

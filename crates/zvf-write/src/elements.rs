@@ -78,17 +78,17 @@ impl Elements {
         Ok(())
     }
 
-    /// The attributes, one column each, as they are kept.
+    /// Returns the attributes, one column each, as they are kept.
     pub(crate) fn finish_columns(&mut self) -> Vec<Column> {
         std::mem::take(&mut self.columns).into_iter().map(ColumnBuilder::finish).collect()
     }
 
-    /// The vertices of all elements.
+    /// Returns the vertices of all elements.
     pub(crate) fn all_vertices(&self) -> &[u64] {
         &self.vertices
     }
 
-    /// The vertices of element `number`.
+    /// Returns the vertices of element `number`.
     pub(crate) fn vertices(&self, number: u32) -> &[u64] {
         let start = usize_from_u32(number) * self.width;
         &self.vertices[start..start + self.width]
@@ -127,7 +127,7 @@ pub(crate) fn take_columns(
     Ok(columns)
 }
 
-/// Running numbers of vertices in a column of integers.
+/// Returns running numbers of vertices in a column of integers.
 pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>, WriteError> {
     let width = usize_from_u32(rows.width());
     let places = (0..rows.len()).flat_map(|row| (0..width).map(move |c| (row, c)));

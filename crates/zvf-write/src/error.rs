@@ -179,13 +179,13 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// The kind of fault, by its stable name.
+    /// Returns the kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class
     }
 
-    /// A setting that makes no sense.
+    /// Returns the error for a setting that makes no sense.
     pub(crate) fn setting(
         what: &'static str,
         expected: impl Into<String>,
@@ -194,7 +194,7 @@ impl WriteError {
         Self::Setting { what, expected: expected.into(), found: found.to_string() }
     }
 
-    /// A batch that does not fit.
+    /// Returns the error for a batch that does not fit.
     pub(crate) fn unfit(
         kind: Kind,
         what: impl Into<String>,

@@ -10,7 +10,7 @@ use crate::level_columns::Columns;
 use crate::schema::Schema;
 use crate::{Outside, WriteError};
 
-/// The bounds that the store will say, given the corners of the box around its vertices.
+/// Returns the bounds that the store will say, given the corners of the box around its vertices.
 pub(crate) fn bounds(
     schema: &Schema,
     outside: Outside,
@@ -107,7 +107,7 @@ pub(crate) fn geometry_type(kind: Kind) -> Option<GeometryType> {
     words.find(|(_, spelling)| *spelling == kind.token()).map(|(word, _)| *word)
 }
 
-/// How links inside fragments are known.
+/// Returns how links inside fragments are known.
 pub(crate) const fn convention(kind: Kind, explicit: bool) -> LinksConvention {
     if matches!(kind, Kind::Skeleton) && !explicit {
         LinksConvention::ImplicitSequentialWithBranches

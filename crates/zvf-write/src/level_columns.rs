@@ -22,7 +22,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The columns that another process told of, without texts.
+    /// Returns the columns that another process told of, without texts.
     pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self, WriteError> {
         let attributes = |records: &[AttributeRecord]| {
             records.iter().map(Attribute::from_record).collect::<Result<_, WriteError>>()
@@ -38,13 +38,13 @@ impl Columns {
         })
     }
 
-    /// What cells are made of.
+    /// Returns what cells are made of.
     pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
         let Self { positions, vertex, fragment, .. } = self;
         (Layout { positions: *positions, vertex, fragment }, self.grouping)
     }
 
-    /// Attributes of vertices, then of fragments.
+    /// Returns attributes of vertices, then of fragments.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &Attribute> {
         self.vertex.iter().chain(&self.fragment)
     }
@@ -53,7 +53,7 @@ impl Columns {
         self.vertex.iter_mut().chain(&mut self.fragment)
     }
 
-    /// Bytes of one position.
+    /// Returns the number of bytes of one position.
     pub(crate) fn positions_stride(&self) -> usize {
         row_bytes(self.positions, self.width)
     }
@@ -65,12 +65,12 @@ impl Columns {
             .fold(self.positions_stride(), usize::saturating_add)
     }
 
-    /// Positions, given their bytes.
+    /// Returns positions, given their bytes.
     pub(crate) fn positions_column(&self, bytes: bytes::Bytes) -> Result<Column, WriteError> {
         Ok(Column::new(self.positions, self.width, bytes)?)
     }
 
-    /// The columns for another process, with the texts so far.
+    /// Returns the columns for another process, with the texts so far.
     pub(crate) fn record(&mut self) -> ColumnsRecord {
         ColumnsRecord {
             positions: self.positions.to_string(),
@@ -98,7 +98,7 @@ pub(crate) enum Grouping {
     Runs,
 }
 
-/// Empty builders of columns of the same types.
+/// Returns empty builders of columns of the same types.
 pub(crate) fn new_builders(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
     let empty = attributes.iter().map(|attribute| {
         let column: Column = attribute.empty()?;

@@ -40,7 +40,7 @@ impl ShapeTable {
     /// A centre and a radius.
     pub const SPHERE: u32 = 2;
 
-    /// No shapes, of the types that every reader knows.
+    /// Returns an empty list of shapes, of the types that every reader knows.
     #[must_use]
     pub fn new() -> Self {
         let types = BUILT_IN.iter().zip(0_i64..).map(|((name, coefficients), id)| ParametricType {
@@ -92,13 +92,13 @@ impl ShapeTable {
         Ok(())
     }
 
-    /// How many shapes there are.
+    /// Returns how many shapes there are.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.shapes.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.shapes.is_empty()

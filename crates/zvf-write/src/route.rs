@@ -42,7 +42,7 @@ pub(crate) fn route(
     axes(&floats(positions), leading, bins, by_bin, table)
 }
 
-/// All values of a column as floats, rounded where they are large integers.
+/// Returns all values of a column as floats, rounded where they are large integers.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f32>() {
         return values.iter().copied().map(f64::from).collect();
@@ -74,8 +74,8 @@ fn axes<T: NativeType + Into<f64> + Sync>(
     }
 }
 
-/// Keys of chunks are several times as large as positions: they are made for some rows at a time, in
-/// the same room, and turned into numbers there.
+/// Finds the chunk of each row. Keys of chunks are several times as large as positions: they are made for some rows at a
+/// time, in the same room, and turned into numbers there.
 fn assign<T: NativeType + Into<f64> + Sync, const D: usize>(
     values: &[T],
     leading: &[i64],
@@ -158,7 +158,7 @@ fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Resul
     Ok(())
 }
 
-/// The rows in the order of their chunks, and where each chunk's are. Rows of a chunk stay in the
+/// Returns the rows in the order of their chunks, and where each chunk's are. Rows of a chunk stay in the
 /// order in which `order` has them.
 pub(crate) fn counting_sort(
     numbers: &[u32],
@@ -190,7 +190,7 @@ pub(crate) fn counting_sort(
     (rows, segments)
 }
 
-/// The same for few rows in one of many chunks.
+/// Returns the same for few rows in one of many chunks.
 fn sparsely(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<Segment>) {
     let chunk_of = |row: &u32| numbers[usize_from_u32(*row)];
     let mut rows: Vec<u32> = order.collect();
@@ -213,7 +213,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// `None` when there are too many to number.
+    /// Returns `None` when there are too many to number.
     fn from_chunks(chunks: &[i64], rank: usize) -> Option<Self> {
         let first = chunks.get(..rank)?;
         let ends = || (first.to_vec(), first.to_vec());

@@ -48,7 +48,7 @@ impl Numbers {
 }
 
 impl RoutedBatch {
-    /// About how many bytes of memory it holds.
+    /// Returns about how many bytes of memory it holds.
     pub(crate) fn bytes(&self) -> u64 {
         let columns = self.fields.iter().chain([&self.positions]).map(|c| to_u64(c.bytes().len()));
         let beside = to_u64(self.groups.len()) * 8;
@@ -57,7 +57,7 @@ impl RoutedBatch {
         beside + rows + segments + columns.sum::<u64>()
     }
 
-    /// The piece of it that one of its segments is.
+    /// Returns the piece of it that one of its segments is.
     pub(crate) fn piece(&self, segment: usize) -> Piece<'_> {
         let Segment { start, count, .. } = self.segments[segment];
         let start = usize_from_u32(start);
@@ -154,7 +154,7 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
     rows
 }
 
-/// The running number of the first row of each group, where rows stay in the order given.
+/// Returns the running number of the first row of each group, where rows stay in the order given.
 pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> {
     let (mut pieces, mut before) = (pieces.iter().peekable(), 0_u64);
     let firsts = groups.iter().filter_map(|group| {
@@ -167,7 +167,7 @@ pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> 
     firsts.collect()
 }
 
-/// The columns of a chunk in the order given, as they are put aside: positions, then each field.
+/// Returns the columns of a chunk in the order given, as they are put aside: positions, then each field.
 pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> Vec<Vec<u8>> {
     let mut columns = vec![column(pieces.iter().map(|p| (&p.run.positions, p.rows)))];
     let fields = pieces.first().map_or(0, |piece| piece.run.fields.len()); // no rows, no columns
@@ -176,17 +176,17 @@ pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> Vec<Vec<u8>> {
     columns
 }
 
-/// The group of each row of a chunk, in the order given.
+/// Returns the group of each row of a chunk, in the order given.
 pub(crate) fn groups_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
     pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.group(*row)))
 }
 
-/// The running number of each row of a chunk, in the order given.
+/// Returns the running number of each row of a chunk, in the order given.
 pub(crate) fn numbers_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
     pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.run.numbers.get(*row)))
 }
 
-/// The groups of all rows in order, and whether the rows are in that order already.
+/// Returns the groups of all rows in order, and whether the rows are in that order already.
 fn groups_of(pieces: &[Piece<'_>]) -> (Vec<Group>, bool) {
     let count = pieces.iter().map(|piece| piece.rows.len()).sum::<usize>();
     if count > 0 && pieces.iter().all(|piece| piece.run.groups.is_empty()) {
@@ -261,7 +261,7 @@ fn gather_fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>
     }
 }
 
-/// The rows of `column` that `keep` names.
+/// Returns the rows of `column` that `keep` names.
 pub(crate) fn select_rows(col: &Column, keep: &[u32]) -> Result<Column, zvf_model::BadColumn> {
     let bytes = column([(col, keep)].into_iter());
     Column::new(col.dtype(), col.width(), bytes.into())

@@ -93,12 +93,12 @@ impl Ingest {
         }
     }
 
-    /// The folder of what was put aside, which is there as long as somebody holds it.
+    /// Returns the folder of what was put aside, which is there as long as somebody holds it.
     pub(crate) fn scratch(&self) -> Arc<Scratch> {
         Arc::clone(&self.scratch)
     }
 
-    /// The flag of the caller that ends work.
+    /// Returns the flag of the caller that ends work.
     pub(crate) fn stop_flag(&self) -> StopFlag {
         self.options.stop_flag()
     }
@@ -245,7 +245,7 @@ impl Ingest {
         Ok(grouping)
     }
 
-    /// The columns of a batch, its objects and its parts.
+    /// Returns the columns of a batch, its objects and its parts.
     fn take(
         &mut self,
         batch: &Batch,
@@ -296,7 +296,7 @@ impl Ingest {
         Ok(taken)
     }
 
-    /// The bin of the attribute that each row is in, where chunks are binned by one.
+    /// Returns the bin of the attribute that each row is in, where chunks are binned by one.
     fn leading(&self, batch: &Batch) -> Result<Vec<i64>, WriteError> {
         let Some((name, values)) = &self.schema.by_attribute else { return Ok(Vec::new()) };
         let kind = self.schema.kind;
@@ -318,7 +318,7 @@ impl Ingest {
         (0..batch.len()).into_par_iter().map(bin).collect()
     }
 
-    /// The chains of a batch.
+    /// Returns the chains of a batch.
     fn parts(&mut self, batch: &Batch) -> Result<Vec<Part>, WriteError> {
         let kind = self.schema.kind;
         let parts: Vec<Part> = match batch.vertex_objects() {
@@ -356,7 +356,7 @@ impl Ingest {
         Ok(parts)
     }
 
-    /// The object of each vertex, and the order of a skeleton's.
+    /// Finds the object of each vertex, and the order of a skeleton's.
     fn assign_objects(&mut self, batch: &Batch, taken: &mut IngestBatch) -> Result<(), WriteError> {
         let (kind, rows) = (self.schema.kind, batch.len());
         let edges = batch.elements().map_or(&[][..], |elements| elements.rows());

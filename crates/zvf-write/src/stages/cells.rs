@@ -77,7 +77,7 @@ pub(crate) struct CellsOutput {
 }
 
 impl CellsOutput {
-    /// In files whose names begin so.
+    /// Returns what a step left in files whose names begin so.
     pub(crate) fn in_files(stem: &Path) -> Self {
         let stored = |suffix| StepOutput::in_file(stem, suffix);
         let places = Places::Sorted(stored("places"));

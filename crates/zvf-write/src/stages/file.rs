@@ -51,12 +51,12 @@ impl Output {
         Ok(Self { path, fresh, file, bytes: 0, crc32c: 0, stop: stop.clone() })
     }
 
-    /// Where it will be.
+    /// Returns where it will be.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many bytes were written.
+    /// Returns how many bytes were written.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -107,7 +107,7 @@ impl WrittenFile {
     }
 }
 
-/// A name for a file that shall become `path`, and that nobody else gives to one. Processes on many
+/// Returns a name for a file that shall become `path`, and that nobody else gives to one. Processes on many
 /// machines, or in many containers, often have the same number: it is random.
 pub(crate) fn temporary_path(path: &Path) -> PathBuf {
     static PROCESS: OnceLock<u64> = OnceLock::new();
@@ -123,7 +123,7 @@ pub(super) fn append_to_name(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A file of another step, with an error that says which.
+/// Opens a file of another step, with an error that says which.
 pub(crate) fn open(path: &Path) -> Result<File, WriteError> {
     File::open(path).map_err(|error| {
         let message = format!("{}: {error}", path.display());

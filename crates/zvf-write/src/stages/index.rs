@@ -54,7 +54,7 @@ impl From<StepOutput> for Ids {
 }
 
 impl Ids {
-    /// The ids of all objects: of those with fragments, and of those that were only spoken of.
+    /// Returns the ids of all objects: of those with fragments, and of those that were only spoken of.
     pub(crate) fn gather(
         merged: &MergedSlices,
         cells: &[&CellsOutput],
@@ -86,7 +86,7 @@ impl Ids {
         Ok(Self { stored, count, sparse, _folder: None })
     }
 
-    /// The same, which keep their scratch folder until they are dropped.
+    /// Returns the same, which keep their scratch folder until they are dropped.
     pub(crate) fn with_scratch(self, folder: Arc<Scratch>) -> Self {
         Self { _folder: Some(folder), ..self }
     }
@@ -251,7 +251,7 @@ async fn write_fields(
     Ok(())
 }
 
-/// One attribute of objects.
+/// Writes one attribute of objects.
 async fn write_field(
     merged: &MergedSlices,
     frame: &Frame<'_>,
@@ -303,7 +303,7 @@ async fn write_field(
     Ok(())
 }
 
-/// The type that holds the values of all slices: that of all, or the longest text.
+/// Returns the type that holds the values of all slices: that of all, or the longest text.
 fn common(
     merged: &MergedSlices,
     given: &[(StepOutput, &FieldRecord, Dtype)],

@@ -61,13 +61,13 @@ pub(crate) enum JoinedLinks {
 /// An end of an element: chunk and row.
 pub(crate) type End = (u32, u32);
 
-/// The family of links of the level.
+/// Returns the family of links of the level.
 pub(crate) fn links(merged: &MergedSlices) -> Result<Links, WriteError> {
     let schema = &merged.schema;
     Links::new(width(merged), merged.table.rank(), schema.directed, schema.links)
 }
 
-/// Ends of an element.
+/// Returns the number of ends of an element.
 pub(crate) fn width(merged: &MergedSlices) -> usize {
     match merged.width {
         0 if merged.schema.kind == Kind::Mesh => 3,
@@ -76,7 +76,7 @@ pub(crate) fn width(merged: &MergedSlices) -> usize {
     }
 }
 
-/// Bytes of a record of `NAME.links`.
+/// Returns the number of bytes of a record of `NAME.links`.
 pub(crate) fn record_width(merged: &MergedSlices) -> usize {
     let attributes = merged.element_attributes.iter().map(Attribute::stride);
     width(merged) * 8 + 12 + attributes.sum::<usize>()
@@ -298,7 +298,7 @@ fn find_storing_chunks(
     Ok(between)
 }
 
-/// The chunks that a link is stored with, each once.
+/// Returns the chunks that a link is stored with, each once.
 fn find_source_chunks(
     merged: &MergedSlices,
     family: &LinkPolicy,

@@ -129,7 +129,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// The step over these vertices.
+    /// Returns the step over these vertices.
     pub(crate) fn new(
         merged: &'a MergedSlices,
         frame: &Frame<'_>,
@@ -149,13 +149,13 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// The index of the links of each fragment.
+    /// Opens the index of the links of each fragment.
     pub(crate) fn index(&self, frame: &Frame<'_>) -> Result<CellSink, WriteError> {
         let fragments = Fragments::new("link_fragments", Vec::new()).to_attributes();
         frame.indexes("link_fragments", fragments)
     }
 
-    /// The arrays of one segment.
+    /// Opens the arrays of one segment.
     pub(crate) fn segment(
         &self,
         frame: &Frame<'_>,
@@ -178,7 +178,7 @@ impl<'a> Step<'a> {
         self.links.columns_of(frame, offsets, &self.merged.element_attributes, segment)
     }
 
-    /// What is said of the family.
+    /// Writes what is said of the family.
     pub(crate) async fn describe(
         &self,
         frame: &Frame<'_>,
@@ -188,7 +188,7 @@ impl<'a> Step<'a> {
         self.links.describe(frame, &self.merged.element_attributes, logical, physical).await
     }
 
-    /// How many links there are.
+    /// Returns how many links there are.
     fn count(&self, chunk_links: &ChunkLinks<'_>) -> usize {
         match chunk_links {
             ChunkLinks::Held(elements) => elements.len(),
@@ -377,7 +377,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// An index of spans that follow one another.
+/// Returns an index of spans that follow one another.
 fn spans(counts: &[u64]) -> Result<Vec<u8>, WriteError> {
     let mut index = FragmentIndexBuilder::new();
     let mut start = 0_u64;

@@ -76,7 +76,7 @@ pub(crate) struct LoadedChunk<'a> {
 }
 
 impl LoadedChunk<'_> {
-    /// Its pieces, in the order given.
+    /// Returns its pieces, in the order given.
     pub(crate) fn pieces(&self) -> Vec<Piece<'_>> {
         self.held.iter().copied().chain(self.read.iter().map(|run| run.piece(0))).collect()
     }
@@ -168,7 +168,7 @@ impl MergedSlices {
         Self { records_locations, ..self }
     }
 
-    /// Whether the locations of vertices are reported at the end.
+    /// Returns whether the locations of vertices are reported at the end.
     pub(crate) const fn records_locations(&self) -> bool {
         self.records_locations
     }
@@ -181,7 +181,7 @@ impl MergedSlices {
         }
     }
 
-    /// The arrays of the level, in a build.
+    /// Returns the arrays of the level, in a build.
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
         let Self { table, order, grid, schema, options, .. } = self;
         let stop = options.stop_flag();
@@ -189,7 +189,7 @@ impl MergedSlices {
             .with_geometry(self.geometry)
     }
 
-    /// The columns of vertices.
+    /// Returns the columns of vertices.
     pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
         match &self.columns {
             Some(columns) => columns.layout(),
@@ -201,7 +201,7 @@ impl MergedSlices {
         }
     }
 
-    /// Whether every edge of a skeleton is stored.
+    /// Returns whether every edge of a skeleton is stored.
     pub(crate) fn explicit(&self) -> bool {
         let attributes = !self.element_attributes.is_empty() && !self.options.compat;
         self.schema.explicit || (self.schema.kind == Kind::Skeleton && attributes)
@@ -222,7 +222,7 @@ impl MergedSlices {
         self.row_count(chunk).saturating_mul(row_bytes(self.columns.as_ref(), 1, (0, 0, 0)))
     }
 
-    /// The chunks of one of `shares`, as a range of places in the order of writing.
+    /// Returns the chunks of one of `shares`, as a range of places in the order of writing.
     pub(crate) fn share(&self, number: u32, shares: u32) -> Range<usize> {
         let total = u128::from(self.vertex_count());
         let cut = |number: u32| {
@@ -246,7 +246,7 @@ impl MergedSlices {
         start.unwrap_or(0)..end // 0 without chunks
     }
 
-    /// Whole shards of a share, a window at a time, each of about so many bytes; all at once where the rows are in
+    /// Returns whole shards of a share, a window at a time, each of about so many bytes; all at once where the rows are in
     /// memory already.
     pub(crate) fn windows(&self, share: Range<usize>, memory: u64) -> Vec<Range<usize>> {
         let memory = if self.held_slice().is_some() { u64::MAX } else { memory };
@@ -289,7 +289,7 @@ impl MergedSlices {
         Ok(window)
     }
 
-    /// The rows of a chunk of a window, in the order given, with groups that count over all slices.
+    /// Returns the rows of a chunk of a window, in the order given, with groups that count over all slices.
     pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<LoadedChunk<'_>, WriteError> {
         if let [Source::Held(source)] = self.sources.as_slice() {
             let (held, owners) = source.chunk(chunk);
@@ -372,7 +372,7 @@ impl MergedSlices {
         Ok((run, owners))
     }
 
-    /// The error for a step that left something else than another one needs.
+    /// Returns the error for a step that left something else than another one needs.
     pub(crate) fn damage_error(
         &self,
         task: &str,
@@ -442,7 +442,7 @@ fn without_texts(record: &ColumnsRecord) -> ColumnsRecord {
     bare
 }
 
-/// What elements are in all slices.
+/// Returns what elements are in all slices.
 fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>), WriteError> {
     if let [Slice { data: SliceData::Held(held), .. }] = slices {
         return Ok((held.elements.width, std::mem::take(&mut held.elements.attributes)));

@@ -27,7 +27,7 @@ pub(crate) enum Places {
 pub(crate) struct PlaceTable(Vec<AtomicU64>); // chunk, then row, 32 bits each
 
 impl PlaceTable {
-    /// Of so many vertices, none of which has a place yet.
+    /// Returns the places of so many vertices, none of which has a place yet.
     pub(crate) fn new(vertices: u64) -> Self {
         Self((0..vertices).map(|_| AtomicU64::new(u64::MAX)).collect())
     }
@@ -40,7 +40,7 @@ impl PlaceTable {
         }
     }
 
-    /// The chunk and the row of vertex `number`.
+    /// Returns the chunk and the row of vertex `number`.
     pub(crate) fn locate(&self, number: u64) -> Option<(u32, u32)> {
         let slot = usize::try_from(number).ok().and_then(|number| self.0.get(number))?;
         let place = slot.load(Ordering::Relaxed);
@@ -72,7 +72,7 @@ pub(crate) fn for_each_place(
 }
 
 impl Places {
-    /// The table, where they are in memory.
+    /// Returns the table, where they are in memory.
     pub(crate) const fn table(&self) -> Option<&PlaceTable> {
         match self {
             Self::Held(table) => Some(table),
@@ -80,7 +80,7 @@ impl Places {
         }
     }
 
-    /// The records, where they are sorted.
+    /// Returns the records, where they are sorted.
     pub(crate) const fn sorted_file(&self) -> Option<&StepOutput> {
         match self {
             Self::Held(_) => None,

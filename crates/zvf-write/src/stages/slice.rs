@@ -128,7 +128,7 @@ pub(crate) struct FieldRecord {
 }
 
 impl Slice {
-    /// What is sorted under this name; nothing without.
+    /// Returns what is sorted under this name; nothing without.
     pub(crate) fn sorted_file(&self, suffix: &str) -> StepOutput {
         match &self.data {
             SliceData::Held(held) => {
@@ -159,7 +159,8 @@ impl SideData {
         }
     }
 
-    /// Bytes of so many rows of a chunk, whose columns take `stride` bytes a row, and of so many runs.
+    /// Returns the number of bytes of so many rows of a chunk, whose columns take `stride` bytes a row, and of so many
+    /// runs.
     pub(crate) fn bytes(self, stride: usize, rows: u32, runs: u32) -> usize {
         let row = stride + 8 * (usize::from(self.groups) + usize::from(self.numbers));
         // More than any memory is not there to be read.
@@ -183,7 +184,7 @@ impl ChainRun {
         object.into_iter().chain(first).chain(self.rows.to_le_bytes())
     }
 
-    /// The runs that these bytes are.
+    /// Reads the runs that these bytes are.
     pub(crate) fn read_all(bytes: &[u8]) -> impl Iterator<Item = Self> {
         bytes.as_chunks::<RUN>().0.iter().map(|run| {
             let (words, rest) = run.as_chunks::<8>();
@@ -234,20 +235,20 @@ pub(crate) fn write_rows(
 }
 
 impl HeldRows {
-    /// The chunks that have rows, in numeric order.
+    /// Returns the chunks that have rows, in numeric order.
     pub(crate) fn chunks(&self) -> Vec<u32> {
         let mut chunks = self.table.order(&[], None).chunks;
         chunks.retain(|chunk| !self.by_chunk[usize_from_u32(*chunk)].is_empty());
         chunks
     }
 
-    /// The rows of a chunk, in the order given.
+    /// Returns the rows of a chunk, in the order given.
     pub(crate) fn pieces(&self, chunk: u32) -> Vec<Piece<'_>> {
         pieces(&self.runs, &self.by_chunk[usize_from_u32(chunk)])
     }
 }
 
-/// The runs of chains that the rows of a chunk are, whose groups are the places of their objects among `owners`.
+/// Returns the runs of chains that the rows of a chunk are, whose groups are the places of their objects among `owners`.
 fn chain_runs(pieces: &[Piece<'_>], owners: &[i64]) -> Result<Vec<ChainRun>, WriteError> {
     let mut runs: Vec<ChainRun> = Vec::with_capacity(owners.len());
     let mut last = None;
@@ -335,7 +336,7 @@ pub(crate) fn write_field(
     Ok((record, sorter.finish()?))
 }
 
-/// The sum of the hashes of rows of this many bytes, which is the same in any order.
+/// Returns the sum of the hashes of rows of this many bytes, which is the same in any order.
 pub(crate) fn sum(rows: &[u8], stride: usize) -> u64 {
     // Known lengths are read without a loop.
     match stride {
@@ -351,7 +352,7 @@ fn sum_of<const N: usize>(rows: &[u8]) -> u64 {
     rows.as_chunks::<N>().0.iter().map(|row| hash(row)).fold(0, u64::wrapping_add)
 }
 
-/// A hash of a row: words are mixed in one by one, so that it depends on each bit and on their order.
+/// Returns a hash of a row: words are mixed in one by one, so that it depends on each bit and on their order.
 #[inline]
 fn hash(row: &[u8]) -> u64 {
     let mix = |state: u64, word: u64| {

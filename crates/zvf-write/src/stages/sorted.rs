@@ -28,7 +28,7 @@ pub(crate) struct ExternalSorter {
 }
 
 impl ExternalSorter {
-    /// Records of `width` bytes for the file at `path`; about `memory` bytes are held. Once `stop` is
+    /// Returns a sorter of records of `width` bytes for the file at `path`; about `memory` bytes are held. Once `stop` is
     /// set, none is taken.
     pub(crate) fn new(path: PathBuf, width: usize, memory: u64, stop: &StopFlag) -> Self {
         let width = width.max(1);
@@ -40,7 +40,7 @@ impl ExternalSorter {
         sorter
     }
 
-    /// Records of `width` bytes that all stay in memory. Once `stop` is set, none is taken.
+    /// Returns a sorter of records of `width` bytes that all stay in memory. Once `stop` is set, none is taken.
     pub(crate) fn in_memory(width: usize, stop: &StopFlag) -> Self {
         let (width, stop) = (width.max(1), stop.clone());
         Self { path: None, width, max_bytes: usize::MAX, held: Vec::new(), runs: Vec::new(), stop }
@@ -63,7 +63,7 @@ impl ExternalSorter {
         Ok(())
     }
 
-    /// The records in order, and the record of the file that they are in.
+    /// Returns the records in order, and the record of the file that they are in.
     pub(crate) fn finish(mut self) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
         let Some(path) = self.path.clone() else {
             let held = std::mem::take(&mut self.held);
@@ -126,7 +126,7 @@ impl Drop for ExternalSorter {
     }
 }
 
-/// Records of this width in the order of their bytes. Those of common widths are sorted where they are.
+/// Sorts records of this width in the order of their bytes. Those of common widths are sorted where they are.
 fn sort_records(mut records: Vec<u8>, width: usize) -> Vec<u8> {
     match width {
         8 => records.as_chunks_mut::<8>().0.par_sort_unstable(),
@@ -140,7 +140,7 @@ fn sort_records(mut records: Vec<u8>, width: usize) -> Vec<u8> {
     records
 }
 
-/// Each record of this width, in the order of their bytes: as many as are held for a file, which 32 bits count.
+/// Returns each record of this width, in the order of their bytes: as many as are held for a file, which 32 bits count.
 fn in_order(records: &[u8], width: usize) -> impl Iterator<Item = &[u8]> {
     let record = move |number: usize| {
         let start = number * width;
@@ -180,7 +180,7 @@ enum Source {
 }
 
 impl KWayMerge {
-    /// All records of `width` bytes in these sources; none comes once `stop` is set.
+    /// Opens all records of `width` bytes in these sources; none comes once `stop` is set.
     pub(crate) fn open<'a>(
         stored: impl IntoIterator<Item = &'a StepOutput>,
         width: usize,
@@ -189,7 +189,7 @@ impl KWayMerge {
         Self::from(stored, width, &[], stop)
     }
 
-    /// Those that are not below `lowest`.
+    /// Returns those that are not below `lowest`.
     pub(crate) fn from<'a>(
         stored: impl IntoIterator<Item = &'a StepOutput>,
         width: usize,
@@ -211,12 +211,12 @@ impl KWayMerge {
         Ok(merge)
     }
 
-    /// The smallest record that is left.
+    /// Returns the smallest record that is left.
     pub(crate) fn head(&self) -> Option<&[u8]> {
         self.heap.first().map(|first| self.sources[first.source].head())
     }
 
-    /// The number at the front of it.
+    /// Returns the number at the front of it.
     pub(crate) fn head_number(&self) -> Option<i64> {
         self.head().map(number)
     }
@@ -254,7 +254,7 @@ impl KWayMerge {
         }
     }
 
-    /// Records that are the same come in the order of the sources.
+    /// Returns whether `a` comes first; records that are the same come in the order of the sources.
     fn is_less(&self, a: &Head, b: &Head) -> bool {
         if a.prefix != b.prefix || self.width <= PREFIX {
             return a < b;
@@ -264,7 +264,7 @@ impl KWayMerge {
     }
 }
 
-/// The first bytes of a record, as a number that sorts as they do.
+/// Returns the first bytes of a record, as a number that sorts as they do.
 fn prefix(record: &[u8]) -> u128 {
     let mut bytes = record.first_chunk().copied().unwrap_or([0; PREFIX]);
     if record.len() < PREFIX {
@@ -322,7 +322,7 @@ impl Source {
         Ok(Self::File { file: BufReader::with_capacity(BUFFER, file), head })
     }
 
-    /// The record that is next.
+    /// Returns the record that is next.
     fn head(&self) -> &[u8] {
         match self {
             Self::Held(bytes, at, width) => &bytes[*at..*at + *width],
@@ -346,24 +346,24 @@ impl Source {
     }
 }
 
-/// Eight bytes that sort as the numbers do.
+/// Returns eight bytes that sort as the numbers do.
 pub(crate) fn ascending(n: i64) -> [u8; 8] {
     ascending_u64(n.cast_unsigned() ^ (1 << 63))
 }
 
-/// The number of such bytes at the front of a record.
+/// Returns the number of such bytes at the front of a record.
 pub(crate) fn number(record: &[u8]) -> i64 {
     (number_u64(record) ^ (1 << 63)).cast_signed()
 }
 
-/// The same for counts.
+/// Returns the same for counts.
 pub(crate) fn ascending_u64(n: u64) -> [u8; 8] {
     let mut bytes = n.to_le_bytes();
     bytes.reverse();
     bytes
 }
 
-/// The count of such bytes at the front of a record.
+/// Returns the count of such bytes at the front of a record.
 pub(crate) fn number_u64(record: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&record[..8]);
@@ -371,14 +371,14 @@ pub(crate) fn number_u64(record: &[u8]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Four bytes that sort as the numbers do.
+/// Returns four bytes that sort as the numbers do.
 pub(crate) fn ascending_u32(n: u32) -> [u8; 4] {
     let mut bytes = n.to_le_bytes();
     bytes.reverse();
     bytes
 }
 
-/// The number of such bytes at `at` of a record.
+/// Returns the number of such bytes at `at` of a record.
 pub(crate) fn number_u32(record: &[u8], at: usize) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&record[at..at + 4]);

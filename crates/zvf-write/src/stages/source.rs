@@ -105,7 +105,7 @@ impl Source {
 }
 
 impl HeldSource {
-    /// The rows of a chunk of the level, in the order given, and the objects of its runs.
+    /// Returns the rows of a chunk of the level, in the order given, and the objects of its runs.
     pub(super) fn chunk(&self, number: u32) -> (Vec<Piece<'_>>, &[i64]) {
         let held_number = self.numbers[usize_from_u32(number)];
         (self.rows.pieces(held_number), self.rows.chains.owners(held_number))
@@ -113,7 +113,7 @@ impl HeldSource {
 }
 
 impl FileSource {
-    /// The rows of these chunks; `size` says how many bytes there are of each.
+    /// Reads the rows of these chunks; `size` says how many bytes there are of each.
     pub(super) fn read(
         &self,
         mut spans: Vec<(u32, Span)>,
@@ -175,17 +175,17 @@ fn read_at(file: &File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
     }
 }
 
-/// Bytes of an entry.
+/// Returns the number of bytes of an entry.
 const fn width(rank: usize) -> usize {
     rank * 8 + 16
 }
 
-/// The first words of an entry: its key.
+/// Returns the first words of an entry: its key.
 fn words(entry: &[u8], rank: usize) -> impl Iterator<Item = i64> {
     entry.as_chunks::<8>().0.iter().take(rank).map(|word| i64::from_le_bytes(*word))
 }
 
-/// The place that an entry says.
+/// Returns the place that an entry says.
 fn span(entry: &[u8], rank: usize) -> Span {
     let (words, _) = entry.as_chunks::<8>();
     let [start, counts] = [words[rank], words[rank + 1]].map(u64::from_le_bytes);

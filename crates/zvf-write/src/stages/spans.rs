@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::stages::slice::{Slice, SliceData};
 
-    /// A slice with these chunks of one axis, whose rows are two bytes each.
+    /// Returns a slice with these chunks of one axis, whose rows are two bytes each.
     fn slice(folder: &Path, number: usize, chunks: &[(i64, u32)]) -> Slice {
         let stem = folder.join(format!("slice-{number}"));
         let (mut list, mut rows) = (Vec::new(), Vec::new());

@@ -48,7 +48,7 @@ impl Target {
 }
 
 impl StepOutput {
-    /// What a step left under this name in files that begin with `stem`.
+    /// Returns what a step left under this name in files that begin with `stem`.
     pub(crate) fn in_file(stem: &Path, suffix: &str) -> Self {
         Self::File(file(stem, suffix))
     }
@@ -74,7 +74,7 @@ impl Sequence {
         }
     }
 
-    /// What was written, and the record of the file that it is in.
+    /// Returns what was written, and the record of the file that it is in.
     pub(crate) fn finish(self) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
         match self {
             Self::Held(held) => Ok((StepOutput::Held(held.into()), None)),

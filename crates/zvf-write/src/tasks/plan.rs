@@ -83,7 +83,7 @@ impl Stage {
     /// All of them, in order.
     pub const ALL: &'static [Self] = &[Self::Route, Self::Cells, Self::Join, Self::Links];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,7 +117,7 @@ impl fmt::Display for Task {
 }
 
 impl TaskPlan {
-    /// A plan for a store of this schema, with so many shares of the chunks.
+    /// Returns a plan for a store of this schema, with so many shares of the chunks.
     #[must_use]
     pub fn new(schema: &Schema, slices: Vec<SlicePlan>, shares: u32, input: Json) -> Self {
         let kind: Kind = schema.kind();
@@ -125,7 +125,7 @@ impl TaskPlan {
         Self { version: VERSION, joins, links: joins > 0, shares: shares.max(1), slices, input }
     }
 
-    /// Every task, in an order in which they can be done.
+    /// Returns every task, in an order in which they can be done.
     #[must_use]
     pub fn tasks(&self) -> Vec<Task> {
         let links = if self.links { self.shares } else { 0 };
@@ -156,7 +156,7 @@ impl TaskPlan {
         Ok(true)
     }
 
-    /// The plan in `folder`, when there is one.
+    /// Reads the plan in `folder`, when there is one.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl TaskPlan {
         Ok(Some(plan))
     }
 
-    /// Whether a process was killed while it removed the plan in `folder`. The next plan takes over nothing.
+    /// Returns whether a process was killed while it removed the plan in `folder`. The next plan takes over nothing.
     ///
     /// # Errors
     ///

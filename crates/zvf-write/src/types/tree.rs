@@ -110,7 +110,7 @@ pub(crate) fn check_once(rooted: &[i64]) -> Result<(), WriteError> {
     }
 }
 
-/// A skeleton's edges have two ends.
+/// Checks that a skeleton's edges have two ends.
 pub(crate) fn check_width(width: usize) -> Result<(), WriteError> {
     if width == 2 {
         return Ok(());
