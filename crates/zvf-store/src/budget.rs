@@ -42,7 +42,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// The limits that `options` name: what the cache leaves of the budget, and at least one request.
+    /// Returns the limits that `options` name: what the cache leaves of the budget, and at least one request.
     #[must_use]
     pub fn new(options: &OpenOptions) -> Self {
         let max_bytes = options.in_flight_bytes().min(MAX_BUDGET_BYTES);
@@ -64,7 +64,7 @@ impl Budget {
         Ok(Reservation { _permit: take(&self.bytes, units(bytes)).await })
     }
 
-    /// `bytes` more, if they may be held right now; nothing while others hold what is missing.
+    /// Reserves `bytes` more, if they may be held right now; nothing while others hold what is missing.
     ///
     /// # Errors
     ///
@@ -76,13 +76,13 @@ impl Budget {
         Ok(permit.map(|permit| Reservation { _permit: Some(permit) }))
     }
 
-    /// The largest single request.
+    /// Returns the largest single request.
     #[must_use]
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
-    /// Bytes that could be reserved right now without waiting.
+    /// Returns the number of bytes that could be reserved right now without waiting.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         (to_u64(self.bytes.available_permits()) * PERMIT_BYTES).min(self.max_bytes)
@@ -93,7 +93,7 @@ impl Budget {
         Reservation { _permit: take(&self.requests, 1).await }
     }
 
-    /// Whether `bytes` could ever be held.
+    /// Checks that `bytes` could ever be held.
     pub(crate) fn check(&self, bytes: u64) -> Result<(), StoreError> {
         if bytes > self.max_bytes {
             return Err(StoreError::limit(Op::Read, "bytes of one read", self.max_bytes, bytes));

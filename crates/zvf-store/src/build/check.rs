@@ -152,7 +152,7 @@ fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result
     Ok(())
 }
 
-/// What a level says is there.
+/// Checks that what a level says is there.
 #[cfg(feature = "local")]
 fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) }; // a group of another sort
@@ -164,7 +164,7 @@ fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<(), StoreErr
     Ok(())
 }
 
-/// The object of each chunk that an array lists.
+/// Checks that the object of each chunk that an array lists is there.
 #[cfg(feature = "local")]
 fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
     for (object, chunk) in listed_objects(key, doc)? {
@@ -177,8 +177,8 @@ fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), Store
     Ok(())
 }
 
-/// The objects in which the chunks are that an array lists, by their numbers, each with the first of its chunks; none
-/// where nothing is listed.
+/// Returns the objects in which the chunks are that an array lists, by their numbers, each with the first of its chunks;
+/// none where nothing is listed.
 fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String>, StoreError> {
     let mut objects = BTreeMap::new();
     let (Some(listed), ChunkKeyEncoding::Default) = (&doc.nonempty_chunks, doc.chunk_key_encoding)

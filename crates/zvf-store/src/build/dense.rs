@@ -47,7 +47,7 @@ pub struct DensePlan {
 }
 
 impl DensePlan {
-    /// One axis, one chunk, filled with nothing or zero, under Zstandard.
+    /// Returns the plan of one axis and one chunk, filled with nothing or zero, under Zstandard.
     #[must_use]
     pub fn new(dtype: Dtype) -> Self {
         let fill = match dtype.kind {
@@ -61,7 +61,7 @@ impl DensePlan {
         Self { dtype, columns, chunk_rows, fill, attributes, codecs: CodecPipeline::zstd(0) }
     }
 
-    /// Chunks of 65536 rows filled with `fill`: a column of objects.
+    /// Returns the plan of chunks of 65536 rows filled with `fill`: a column of objects.
     #[must_use]
     pub fn object_attribute(dtype: Dtype, columns: Option<u64>, fill: FillValue) -> Self {
         Self { columns, chunk_rows: Some(ATTRIBUTE_CHUNK_ROWS), fill, ..Self::new(dtype) }
@@ -145,7 +145,7 @@ impl DenseSink {
         })
     }
 
-    /// How many rows came.
+    /// Returns how many rows came.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.report.rows

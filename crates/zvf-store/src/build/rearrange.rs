@@ -89,7 +89,7 @@ pub struct Moved {
 }
 
 impl Rearrangement {
-    /// Whether a store can be rearranged at all: ask before something is begun.
+    /// Checks whether a store can be rearranged at all: ask before something is begun.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ impl Rearrangement {
         Ok(())
     }
 
-    /// What the array of `doc` will be.
+    /// Returns what the array of `doc` will be.
     fn plan(&self, key: &Key, doc: &ArrayDoc) -> Result<CellPlan, StoreError> {
         let (rank, low) = (doc.rank(), grid_origin(key, doc)?.into_vec());
         let mut attributes = doc.attributes.clone();
@@ -238,7 +238,7 @@ impl Rearrangement {
         Ok(CellPlan { rank, low, high, attributes, codecs, shard })
     }
 
-    /// The keys of the array in runs of which each fills a shard; without shards they follow those of the
+    /// Returns the keys of the array in runs of which each fills a shard; without shards they follow those of the
     /// source.
     async fn runs(
         &self,
@@ -289,7 +289,7 @@ impl Build {
     }
 }
 
-/// The node whose document `object` is.
+/// Returns the node whose document `object` is.
 fn document_node(object: &Key) -> Result<Option<Key>, StoreError> {
     match object.as_str().rsplit_once('/') {
         None if object.as_str() == DOCUMENT => Ok(Some(Key::root())),
@@ -298,7 +298,7 @@ fn document_node(object: &Key) -> Result<Option<Key>, StoreError> {
     }
 }
 
-/// Whether cells of this array are what is rearranged: it is one of those that lie over the chunk grid, each
+/// Returns whether cells of this array are what is rearranged: it is one of those that lie over the chunk grid, each
 /// cell of it encoded by itself.
 fn is_over_grid(key: &Key, doc: &ArrayDoc) -> bool {
     let path: Vec<&str> = key.segments().skip(1).collect();
@@ -317,7 +317,7 @@ fn is_over_grid(key: &Key, doc: &ArrayDoc) -> bool {
     (named || doc.nonempty_chunks.is_some()) && vlen && alone && some
 }
 
-/// The codecs of one cell.
+/// Returns the codecs of one cell.
 fn inner_codecs(doc: &ArrayDoc) -> &[CodecSpec] {
     doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs)
 }
@@ -336,7 +336,7 @@ fn fit_rank(shape: &[u64], rank: usize) -> Result<Vec<u64>, StoreError> {
     }
 }
 
-/// The text of a group document without the copies of other documents that a tool put into it; `None` when
+/// Returns the text of a group document without the copies of other documents that a tool put into it; `None` when
 /// there are none, or it is no such document.
 fn own_words(bytes: &[u8]) -> Option<String> {
     if !bytes.starts_with(b"{") {
@@ -347,7 +347,7 @@ fn own_words(bytes: &[u8]) -> Option<String> {
     Some(group.print())
 }
 
-/// Whether `key` lies in one of `arrays`.
+/// Returns whether `key` lies in one of `arrays`.
 fn lies_in(key: &Key, arrays: &BTreeSet<String>) -> bool {
     let slashes = key.as_str().match_indices('/');
     slashes.filter_map(|(at, _)| key.as_str().get(..at)).any(|above| arrays.contains(above))

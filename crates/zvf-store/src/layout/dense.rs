@@ -94,7 +94,7 @@ struct Chunked {
 }
 
 impl DenseCore {
-    /// The array of `doc` under `key`.
+    /// Returns the array of `doc` under `key`.
     pub(crate) fn from_array(
         shared: &Shared,
         key: &Key,
@@ -150,7 +150,7 @@ impl DenseCore {
         })
     }
 
-    /// The array that families A and B0 keep in the group `doc` under `key`.
+    /// Returns the array that families A and B0 keep in the group `doc` under `key`.
     pub(crate) fn from_group(
         shared: &Shared,
         key: &Key,
@@ -204,13 +204,13 @@ impl DenseArray {
         Self { shared: Arc::clone(shared), core }
     }
 
-    /// Its path below the root of the store.
+    /// Returns its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &Key {
         &self.core.key
     }
 
-    /// The attributes of its node.
+    /// Returns the attributes of its node.
     #[must_use]
     pub fn attributes(&self) -> &Object {
         &self.core.attributes
@@ -222,31 +222,31 @@ impl DenseArray {
         &self.core.grid.shape
     }
 
-    /// The type of an item as it is handed out: never big-endian.
+    /// Returns the type of an item as it is handed out: never big-endian.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.core.dtype
     }
 
-    /// Rows along the first axis; a `u64`, because they are not in memory.
+    /// Returns the number of rows along the first axis; a `u64`, because they are not in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.core.grid.rows()
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The item that stands for what was never stored.
+    /// Returns the item that stands for what was never stored.
     #[must_use]
     pub fn fill(&self) -> &[u8] {
         self.core.texts.as_deref().unwrap_or(&self.core.fill)
     }
 
-    /// All rows, back to back.
+    /// Reads all rows, back to back.
     ///
     /// # Errors
     ///
@@ -256,7 +256,7 @@ impl DenseArray {
         self.rows(0..self.len()).await
     }
 
-    /// The rows `range`, back to back.
+    /// Returns the rows `range`, back to back.
     ///
     /// # Errors
     ///
@@ -275,7 +275,7 @@ impl DenseArray {
             .map_err(|item| self.not_text(range.start, item))
     }
 
-    /// The rows `range` as they are stored, which are `bytes` bytes.
+    /// Returns the rows `range` as they are stored, which are `bytes` bytes.
     async fn stored_rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes, StoreError> {
         match &self.core.body {
             Body::Flat { .. } => self.flat_rows(range).await,
@@ -285,7 +285,7 @@ impl DenseArray {
         }
     }
 
-    /// The rows at `places`, back to back, in that order.
+    /// Returns the rows at `places`, back to back, in that order.
     ///
     /// # Errors
     ///
@@ -330,7 +330,7 @@ impl DenseArray {
         Ok(out.into())
     }
 
-    /// One byte for each row, zero where it is absent; `None` where no mask is kept and the fill value
+    /// Returns one byte for each row, zero where it is absent; `None` where no mask is kept and the fill value
     /// says it.
     ///
     /// # Errors
@@ -354,7 +354,7 @@ impl DenseArray {
         })
     }
 
-    /// How many bytes the rows `range` are, when they exist and may be held.
+    /// Returns how many bytes the rows `range` are, when they exist and may be held.
     fn check(&self, range: &Range<u64>) -> Result<u64, StoreError> {
         if range.end > self.core.grid.rows() {
             return Err(self.past_the_end(range.end));
@@ -376,12 +376,12 @@ impl DenseArray {
         self.check_total(stored)
     }
 
-    /// How many bytes are handed out for each that is stored.
+    /// Returns how many bytes are handed out for each that is stored.
     fn expansion(&self) -> u64 {
         if self.core.texts.is_some() { UTF32_BYTES } else { 1 }
     }
 
-    /// The fault of item `item` of the rows from `first`.
+    /// Returns the fault of item `item` of the rows from `first`.
     fn not_text(&self, first: u64, item: usize) -> StoreError {
         let mut extents = self.core.grid.shape.iter().skip(1);
         let row_items = extents.try_fold(1_u64, |items, extent| items.checked_mul(*extent));
@@ -413,7 +413,7 @@ impl DenseArray {
         }
     }
 
-    /// The `rows` in `bytes`, which are rows of `row` bytes from row `first` on.
+    /// Returns the `rows` in `bytes`, which are rows of `row` bytes from row `first` on.
     fn slice_rows(
         &self,
         bytes: &Bytes,
@@ -427,7 +427,7 @@ impl DenseArray {
         span.map(|(start, end)| bytes.slice(start..end)).ok_or_else(|| self.missing_rows())
     }
 
-    /// The fault of rows that do not hold what their shape says.
+    /// Returns the fault of rows that do not hold what their shape says.
     fn missing_rows(&self) -> StoreError {
         let (class, what) = (Class::CountMismatch, "bytes of rows");
         let (expected, found) = (Expected::Rule("all rows of the shape"), Found::Text("fewer"));
@@ -450,7 +450,7 @@ impl DenseArray {
             .with_key(key))
     }
 
-    /// Rows of the group form, all of which are read at once.
+    /// Returns rows of the group form, all of which are read at once.
     async fn flat_rows(&self, range: &Range<u64>) -> Result<Bytes, StoreError> {
         let Body::Flat { data, big_endian, content, .. } = &self.core.body else {
             return Ok(Bytes::new());
@@ -516,12 +516,12 @@ impl DenseArray {
         Ok(out.into())
     }
 
-    /// Whether rows are runs of bytes of what is stored, so that they can be read without their chunk.
+    /// Returns whether rows are runs of bytes of what is stored, so that they can be read without their chunk.
     fn is_read_by_range(&self, chunked: &Chunked) -> bool {
         self.core.grid.is_row_wise() && chunked.order.is_none() && chunked.array.chain.is_empty()
     }
 
-    /// The rows at `places`, each by its range: of large chunks that are stored as they are.
+    /// Returns the rows at `places`, each by its range: of large chunks that are stored as they are.
     async fn take_by_range(
         &self,
         chunked: &Chunked,
@@ -578,7 +578,7 @@ impl DenseArray {
         Ok(out.into())
     }
 
-    /// The fault of a chunk that is shorter than the `chunk_bytes` that its shape says.
+    /// Returns the fault of a chunk that is shorter than the `chunk_bytes` that its shape says.
     fn short_chunk(place: &Place, chunk_bytes: u64) -> StoreError {
         let (class, what) = (Class::CountMismatch, "bytes of a chunk");
         let expected = Expected::Exactly(chunk_bytes.into());
@@ -586,7 +586,7 @@ impl DenseArray {
         place.locate_error(StoreError::refused(class, Op::Decode, what, expected, found))
     }
 
-    /// What each of the chunks holds, little-endian and in C order, through the cache.
+    /// Returns what each of the chunks holds, little-endian and in C order, through the cache.
     async fn chunks(
         &self,
         chunked: &Chunked,
@@ -642,7 +642,7 @@ impl DenseArray {
         items.into()
     }
 
-    /// Few rows of chunks that are stored as they are.
+    /// Returns few rows of chunks that are stored as they are.
     async fn rows_by_range(
         &self,
         chunked: &Chunked,
@@ -708,7 +708,7 @@ fn bad_chunk_shape(key: &Key) -> StoreError {
     StoreError::refused(class, Op::Parse, what, expected, found).with_key(key)
 }
 
-/// The type that padded bytes are handed out as: as many characters as an item has bytes.
+/// Returns the type that padded bytes are handed out as: as many characters as an item has bytes.
 fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype, StoreError> {
     if *doc.fill_value.fill() == Fill::Other {
         let (what, expected) = ("fill_value of padded bytes", Expected::Rule("no text"));
@@ -739,7 +739,7 @@ fn widen_text(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
     Ok(out)
 }
 
-/// The shape that the attributes of a group of family A give.
+/// Returns the shape that the attributes of a group of family A give.
 fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     let number = |key| attributes.get(key).and_then(serde_json::Value::as_u64);
     if let Some(shape) = attributes.get("shape") {
