@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 
 use crate::error::{Op, StoreError};
 use crate::options::OpenOptions;
@@ -41,16 +42,14 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// The limits that `options` name: what the cache leaves of the budget, and at least one request.
+    /// Returns the limits that `options` name: what the cache leaves of the budget, and at least one request.
     #[must_use]
     pub fn new(options: &OpenOptions) -> Self {
         let max_bytes = options.in_flight_bytes().min(MAX_BUDGET_BYTES);
         let requests = options.requests_in_flight.clamp(1, Semaphore::MAX_PERMITS);
-        // At most what a semaphore holds.
-        let units = usize::try_from(units(max_bytes)).unwrap_or(Semaphore::MAX_PERMITS);
         Self {
             requests: Arc::new(Semaphore::new(requests)),
-            bytes: Arc::new(Semaphore::new(units)),
+            bytes: Arc::new(Semaphore::new(usize_from_u32(units(max_bytes)))),
             max_bytes,
         }
     }
@@ -65,7 +64,7 @@ impl Budget {
         Ok(Reservation { _permit: take(&self.bytes, units(bytes)).await })
     }
 
-    /// `bytes` more, if they may be held right now; nothing while others hold what is missing.
+    /// Reserves `bytes` more, if they may be held right now; nothing while others hold what is missing.
     ///
     /// # Errors
     ///
@@ -77,18 +76,16 @@ impl Budget {
         Ok(permit.map(|permit| Reservation { _permit: Some(permit) }))
     }
 
-    /// The largest single request.
+    /// Returns the largest single request.
     #[must_use]
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
-    /// Bytes that could be reserved right now without waiting.
+    /// Returns the number of bytes that could be reserved right now without waiting.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        zvf_format::num::to_u64(self.bytes.available_permits())
-            .saturating_mul(PERMIT_BYTES)
-            .min(self.max_bytes)
+        (to_u64(self.bytes.available_permits()) * PERMIT_BYTES).min(self.max_bytes)
     }
 
     /// Waits until one more request may be sent.
@@ -96,7 +93,7 @@ impl Budget {
         Reservation { _permit: take(&self.requests, 1).await }
     }
 
-    /// Whether `bytes` could ever be held.
+    /// Checks that `bytes` could ever be held.
     pub(crate) fn check(&self, bytes: u64) -> Result<(), StoreError> {
         if bytes > self.max_bytes {
             return Err(StoreError::limit(Op::Read, "bytes of one read", self.max_bytes, bytes));
@@ -117,8 +114,9 @@ async fn take(from: &Arc<Semaphore>, permits: u32) -> Option<OwnedSemaphorePermi
     Arc::clone(from).acquire_many_owned(permits).await.ok()
 }
 
+/// Returns the permits for `bytes`, which are no more than a budget can be: at most 2^28.
 fn units(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX) // below 2^28
+    saturating_u32(bytes.div_ceil(PERMIT_BYTES))
 }
 
 const PERMIT_BYTES: u64 = 1 << 10;

@@ -87,7 +87,7 @@ struct Entry {
 }
 
 impl Cache {
-    /// A cache of at most `max_bytes`; with 0 it keeps nothing, and still fetches nothing twice at once.
+    /// Returns a cache of at most `max_bytes`; with 0 it keeps nothing, and still fetches nothing twice at once.
     pub(crate) fn new(max_bytes: u64) -> Self {
         Self { max_bytes, state: Mutex::default() }
     }
@@ -139,7 +139,7 @@ impl Cache {
         *state = State { age, ..State::default() };
     }
 
-    /// Bytes charged now.
+    /// Returns the number of bytes charged now.
     pub(crate) fn bytes(&self) -> u64 {
         self.state().bytes
     }
@@ -303,7 +303,7 @@ impl State {
     }
 }
 
-/// What an entry is charged: its bytes, and about what the maps take for it.
+/// Returns what an entry is charged: its bytes, and about what the maps take for it.
 fn weight(bytes: Option<&Bytes>) -> u64 {
     to_u64(bytes.map_or(0, Bytes::len)) + ENTRY_OVERHEAD_BYTES
 }

@@ -125,7 +125,7 @@ impl Docs {
         }
     }
 
-    /// Whether every document that was read is still the same, in the same file: a folder that changes places
+    /// Returns whether every document that was read is still the same, in the same file: a folder that changes places
     /// with another may bring the same documents with other cells. A presence list that was not requested is not read
     /// for this while its file was not written to.
     pub(crate) async fn unchanged(&self, source: &Source) -> Result<bool, StoreError> {
@@ -192,7 +192,7 @@ impl Outline {
         Ok(Arc::clone(&self.load().await?.node))
     }
 
-    /// Whether no more than the outline was read, and the file is the one that it was read from, as it was.
+    /// Returns whether no more than the outline was read, and the file is the one that it was read from, as it was.
     async fn is_untouched(&self, source: &Source) -> Result<bool, StoreError> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(file) = file.filter(|_| self.whole.get().is_none()) else { return Ok(false) };
@@ -230,7 +230,7 @@ impl Outline {
     }
 }
 
-/// The document under `key`, or its outline where it is long.
+/// Returns the document under `key`, or its outline where it is long.
 async fn begin(source: &Source, key: &Key) -> Result<Doc, StoreError> {
     let document = document(key)?;
     let got = match source.begin(&document, LONG_BYTES, END_BYTES).await? {

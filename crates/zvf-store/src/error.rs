@@ -37,7 +37,7 @@ use crate::key::Key;
 pub struct StoreError(Box<Inner>);
 
 impl StoreError {
-    /// A value that is not what it must be: `what` names it, as the specification does.
+    /// Returns the error for a value that is not what it must be: `what` names it, as the specification does.
     #[must_use]
     pub fn refused(
         class: Class,
@@ -49,32 +49,32 @@ impl StoreError {
         Self::new(op, Fault::Refused { class, what, expected, found: found.into() })
     }
 
-    /// More than a cap allows.
+    /// Returns the error for more than a cap allows.
     #[must_use]
     pub fn limit(op: Op, what: &'static str, limit: u64, found: u64) -> Self {
         let (expected, found) = (Expected::AtMost(limit.into()), Found::from(found));
         Self::refused(Class::LimitExceeded, op, what, expected, found)
     }
 
-    /// Something that must be there is not: `because` names what promised it.
+    /// Returns the error for something that must be there and is not: `because` names what promised it.
     #[must_use]
     pub fn absent(key: &Key, because: &'static str) -> Self {
         Self::new(Op::Read, Fault::Absent { because }).with_key(key)
     }
 
-    /// A feature this build does not have: `what` is its kind, `name` the one that was met.
+    /// Returns the error for a feature this build does not have: `what` is its kind, `name` the one that was met.
     #[must_use]
     pub fn unsupported(op: Op, what: &'static str, name: impl Into<Seen>) -> Self {
         Self::new(op, Fault::Unsupported { what, name: name.into() })
     }
 
-    /// A fault in words: what, where, expected, found, and what to do.
+    /// Returns an error in words: what, where, expected, found, and what to do.
     #[must_use]
     pub fn in_words(class: Class, op: Op, text: impl Into<String>) -> Self {
         Self::new(op, Fault::Words { class, text: text.into() })
     }
 
-    /// A compressed stream that the codec `name` refused.
+    /// Returns the error for a compressed stream that the codec `name` refused.
     #[must_use]
     pub fn codec(
         class: Class,
@@ -84,38 +84,39 @@ impl StoreError {
         Self::new(Op::Decode, Fault::Codec { class, name, source: Box::new(source) })
     }
 
-    /// The operating system's answer.
+    /// Returns the error for the operating system's answer.
     #[must_use]
     pub fn io(op: Op, source: io::Error) -> Self {
         Self::new(op, Fault::Io { class: io_class(&source), error: source })
     }
 
-    /// What was written is visible, and whether it stays so is not known.
+    /// Returns the error for what was written and is visible, where it is not known whether it stays so.
     fn durability_unknown(source: io::Error) -> Self {
         Self::new(Op::Publish, Fault::Io { class: Class::CommitUnknown, error: source })
     }
 
-    /// What publishing in a directory of this machine refuses.
+    /// Returns the error for what publishing in a directory of this machine refuses.
     fn publish(class: Class, error: PublishError) -> Self {
         Self::new(Op::Publish, Fault::Publish { class, error })
     }
 
-    /// The same fault, of a request that may have been carried out.
+    /// Returns the same fault, of a request that may have been carried out.
     pub(crate) fn unknown(error: Self) -> Self {
         Self::new(Op::Publish, Fault::Unknown { source: Box::new(error) })
     }
 
-    /// The fault behind a request that may have been carried out, where nothing depends on whether it was.
+    /// Returns the fault behind a request that may have been carried out, where nothing depends on whether it was.
     pub(crate) fn into_cause(self) -> Self {
         if let Fault::Unknown { source } = self.fault() { Self::clone(source) } else { self }
     }
 
-    /// The object is not the one that was read before, or its bytes do not fit what was announced.
+    /// Returns the error for an object that is not the one that was read before, or whose bytes do not fit what was
+    /// announced.
     pub(crate) fn changed(change: Change) -> Self {
         Self::new(Op::Read, Fault::Changed { change })
     }
 
-    /// A backend's fault, classified by the layer that knows the backend.
+    /// Returns the error for a backend's fault, classified by the layer that knows the backend.
     pub(crate) fn backend(
         class: Class,
         op: Op,
@@ -125,7 +126,7 @@ impl StoreError {
         Self::new(op, Fault::Backend { class, answer, source: Some(source) })
     }
 
-    /// No answer within `after`.
+    /// Returns the error for no answer within `after`.
     pub(crate) fn timeout(op: Op, what: &'static str, after: Duration) -> Self {
         let answer = BackendAnswer::Nothing { what, after };
         Self::new(op, Fault::Backend { class: Class::Timeout, answer, source: None })
@@ -139,7 +140,7 @@ impl StoreError {
         Self(Box::new(Inner { op, key: None, span: None, fault: Arc::new(fault) }))
     }
 
-    /// The same fault, of the object under `key`, unless it already names one.
+    /// Returns the same fault, of the object under `key`, unless it already names one.
     #[must_use]
     pub fn with_key(mut self, key: &Key) -> Self {
         if self.0.key.is_none() && !key.is_root() {
@@ -148,7 +149,7 @@ impl StoreError {
         self
     }
 
-    /// The same fault, at bytes `start..end` of the object, unless it already names some.
+    /// Returns the same fault, at bytes `start..end` of the object, unless it already names some.
     #[must_use]
     pub fn with_span(mut self, start: u64, end: u64) -> Self {
         if self.0.span.is_none() {
@@ -157,31 +158,31 @@ impl StoreError {
         self
     }
 
-    /// The kind of fault.
+    /// Returns the kind of fault.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class
     }
 
-    /// What was being done.
+    /// Returns what was being done.
     #[must_use]
     pub fn op(&self) -> Op {
         self.0.op
     }
 
-    /// The object, relative to the root of the store.
+    /// Returns the object, relative to the root of the store.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_ref().map(Key::as_str)
     }
 
-    /// The bytes of the object that were being read, first and one past the last.
+    /// Returns the bytes of the object that were being read, first and one past the last.
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         self.0.span
     }
 
-    /// What the fault is about: a field, a path into a document, a count. None where there is no more to
+    /// Returns what the fault is about: a field, a path into a document, a count. None where there is no more to
     /// say than the key.
     #[must_use]
     pub fn subject(&self) -> Option<&str> {
@@ -200,31 +201,31 @@ impl StoreError {
         }
     }
 
-    /// What must be there, as a phrase, where that is known.
+    /// Returns what must be there, as a phrase, where that is known.
     #[must_use]
     pub fn expected(&self) -> Option<String> {
         self.diagnosis().expected.map(ToString::to_string)
     }
 
-    /// What is there instead, as a phrase, where that is known.
+    /// Returns what is there instead, as a phrase, where that is known.
     #[must_use]
     pub fn found(&self) -> Option<String> {
         self.diagnosis().found.map(ToString::to_string)
     }
 
-    /// What to do about it.
+    /// Returns what to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         self.diagnosis().hint
     }
 
-    /// Whether the same request may succeed later without anything being changed.
+    /// Returns whether the same request may succeed later without anything being changed.
     #[must_use]
     pub fn retryable(&self) -> bool {
         self.class().retryable()
     }
 
-    /// What the operating system answered, where that is the fault.
+    /// Returns what the operating system answered, where that is the fault.
     ///
     /// ```
     /// use std::io::ErrorKind;
@@ -238,13 +239,13 @@ impl StoreError {
         if let Fault::Io { error, .. } = self.fault() { Some(error) } else { None }
     }
 
-    /// The fault of a document, where that is what it is.
+    /// Returns the fault of a document, where that is what it is.
     #[must_use]
     pub fn metadata(&self) -> Option<&MetadataError> {
         if let Fault::Metadata(source) = self.fault() { Some(source) } else { None }
     }
 
-    /// The fault of the bytes, where the format layer found it.
+    /// Returns the fault of the bytes, where the format layer found it.
     #[must_use]
     pub fn format(&self) -> Option<&FormatError> {
         if let Fault::Format(source) = self.fault() { Some(source) } else { None }
@@ -290,7 +291,7 @@ impl From<PublishError> for StoreError {
     }
 }
 
-/// The class of a fault of publishing.
+/// Returns the class of a fault of publishing.
 fn publish_class(error: &PublishError) -> Class {
     if matches!(error, PublishError::Busy { .. } | PublishError::Changed { .. }) {
         Class::Conflict
@@ -355,7 +356,7 @@ impl fmt::Debug for StoreError {
 }
 
 impl Error for StoreError {
-    /// What caused it and says more than the message.
+    /// Returns what caused it and says more than the message.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self.io_error() {
             Some(error) if has_own_text(error) => Some(error),
@@ -390,7 +391,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Its name in a message.
+    /// Returns its name in a message.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -432,9 +433,7 @@ impl From<Found> for Seen {
 impl From<&str> for Seen {
     fn from(text: &str) -> Self {
         match text.char_indices().nth(MAX_QUOTED_CHARS) {
-            Some((end, _)) => {
-                Self::Text([text.get(..end).unwrap_or_default(), "..."].concat().into())
-            }
+            Some((end, _)) => Self::Text([&text[..end], "..."].concat().into()),
             None => Self::Text(text.into()),
         }
     }
@@ -472,7 +471,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// A reply of `found` bytes where `expected` were asked for.
+    /// Returns the change that shows in a reply of `found` bytes where `expected` were asked for.
     pub(crate) const fn length(expected: u64, found: u64) -> Self {
         Self::Length { expected: ByteCount(expected), found: ByteCount(found) }
     }
@@ -550,7 +549,7 @@ enum Fault {
     Changed { change: Change },
 }
 
-/// The class of an answer of the operating system.
+/// Returns the class of an answer of the operating system.
 fn io_class(error: &io::Error) -> Class {
     use io::ErrorKind as Kind;
     let kind = error.kind();
@@ -573,7 +572,7 @@ fn io_class(error: &io::Error) -> Class {
     }
 }
 
-/// What a document says wrongly; the class stands in front of it.
+/// Returns what a document says wrongly; the class stands in front of it.
 fn metadata_text(error: &MetadataError) -> String {
     let text = error.to_string();
     let class = format!("{} in ", error.class());
@@ -587,7 +586,7 @@ fn io_text(error: &io::Error) -> String {
     }
 }
 
-/// Whether an error has words besides its kind and its number.
+/// Returns whether an error has words besides its kind and its number.
 fn has_own_text(error: &io::Error) -> bool {
     error.raw_os_error().is_none() && error.to_string() != error.kind().to_string()
 }

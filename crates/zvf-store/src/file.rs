@@ -62,7 +62,7 @@ enum Body {
 }
 
 impl RangedFile {
-    /// Whether reads go through the interface of object stores, which may wait for a network.
+    /// Returns whether reads go through the interface of object stores, which may wait for a network.
     pub(crate) fn is_remote(&self) -> bool {
         match &self.0 {
             Body::Held(_) => false,
@@ -72,13 +72,13 @@ impl RangedFile {
         }
     }
 
-    /// A file that is in memory.
+    /// Returns a file that is in memory.
     #[must_use]
     pub const fn from_bytes(bytes: Bytes) -> Self {
         Self(Body::Held(bytes))
     }
 
-    /// A file that is mapped. After what was made of its bytes, ask [`check`](Self::check).
+    /// Returns a file that is mapped. After what was made of its bytes, ask [`check`](Self::check).
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl RangedFile {
         Ok(Self(Body::Mapped { file, whole }))
     }
 
-    /// The file at `address`: a path, or a URL of one of the backends that this build has.
+    /// Opens the file at `address`: a path, or a URL of one of the backends that this build has.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl RangedFile {
         }
     }
 
-    /// The file of this machine at `path`.
+    /// Opens the file of this machine at `path`.
     pub(crate) async fn open_path(
         path: &std::path::Path,
         options: &OpenOptions,
@@ -119,7 +119,7 @@ impl RangedFile {
         Self::begin(Source::with_buffer_pool(folder, &Budget::new(options))?, key).await
     }
 
-    /// The file that has the name by now; `None` when it is this one, which it is always for one in memory.
+    /// Returns the file that has the name by now; `None` when it is this one, which it is always for one in memory.
     pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>, StoreError> {
         match &self.0 {
             Body::Held(_) => Ok(None),
@@ -138,7 +138,7 @@ impl RangedFile {
         }
     }
 
-    /// The object at `path` of the caller's own backend.
+    /// Opens the object at `path` of the caller's own backend.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl RangedFile {
         Ok(Self(Body::Source { source, key, size, version, head, tail }))
     }
 
-    /// How many bytes it has; a `u64`, because it need not fit in memory.
+    /// Returns how many bytes it has; a `u64`, because it need not fit in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         match &self.0 {
@@ -191,13 +191,13 @@ impl RangedFile {
         }
     }
 
-    /// Whether it has none.
+    /// Returns whether it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of it where it lies, when that is in memory or in a map.
+    /// Returns all of it where it lies, when that is in memory or in a map.
     #[must_use]
     pub const fn resident(&self) -> Option<&Bytes> {
         match &self.0 {
@@ -208,7 +208,7 @@ impl RangedFile {
         }
     }
 
-    /// The bytes of each of `ranges`, in their order. What lies close together is read in one request.
+    /// Reads the bytes of each of `ranges`, in their order. What lies close together is read in one request.
     ///
     /// Each answer has its own fault: `Truncated` past the end of the file, `FileChanged` when it is not
     /// the file that was opened, otherwise what the backend says.
@@ -259,7 +259,7 @@ impl RangedFile {
         ranges.iter().map(answer).collect()
     }
 
-    /// The bytes of one range.
+    /// Reads the bytes of one range.
     ///
     /// # Errors
     ///
@@ -270,7 +270,7 @@ impl RangedFile {
         answer.unwrap_or_else(|| Err(past_the_end(0, 0)))
     }
 
-    /// Whether a mapped file is the one that was mapped, up to now. Nothing else can change behind bytes
+    /// Checks whether a mapped file is the one that was mapped, up to now. Nothing else can change behind bytes
     /// that were handed out.
     ///
     /// # Errors
@@ -284,7 +284,7 @@ impl RangedFile {
         Ok(())
     }
 
-    /// What was asked of the backend so far; nothing for what is in memory or mapped.
+    /// Returns what was asked of the backend so far; nothing for what is in memory or mapped.
     #[must_use]
     pub fn io_stats(&self) -> IoStats {
         match &self.0 {
@@ -297,11 +297,11 @@ impl RangedFile {
 }
 
 fn part(whole: &Bytes, range: &Range<u64>) -> Result<Bytes, StoreError> {
-    empty(to_u64(whole.len()), range)?;
+    empty(to_u64(whole.len()), range)?; // inside
     Ok(whole.slice(saturating_usize(range.start)..saturating_usize(range.end)))
 }
 
-/// Nothing, when `range` lies in a file of `size` bytes.
+/// Returns no bytes, when `range` lies in a file of `size` bytes.
 fn empty(size: u64, range: &Range<u64>) -> Result<Bytes, StoreError> {
     if range.start > range.end || range.end > size {
         return Err(past_the_end(size, range.end).with_span(range.start, range.end));

@@ -34,35 +34,35 @@ use std::sync::Arc;
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// The root of the store.
+    /// Returns the root of the store.
     #[must_use]
     pub fn root() -> Self {
         Self(Arc::from(""))
     }
 
-    /// Whether both are one and the same piece of memory: seen at once, unlike that they are equal.
+    /// Returns whether both are one and the same piece of memory: seen at once, unlike that they are equal.
     pub(crate) fn is_clone_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The segments, outermost first.
+    /// Returns the segments, outermost first.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|segment| !segment.is_empty())
     }
 
-    /// The last segment; `None` for the root.
+    /// Returns the last segment; `None` for the root.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.segments().last()
     }
 
-    /// Whether this is the root.
+    /// Returns whether this is the root.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The path, without a leading or trailing slash.
+    /// Returns the path, without a leading or trailing slash.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

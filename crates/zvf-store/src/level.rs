@@ -40,7 +40,7 @@ impl LevelNode {
         Self::at(opened, Key::root().child(&number.to_string())?, number).await
     }
 
-    /// The group at `key` as level `number`.
+    /// Returns the group at `key` as level `number`.
     async fn at(opened: &Arc<Opened>, key: Key, number: u32) -> Result<Self, StoreError> {
         let group = match opened.shared.node(&key).await?.as_deref() {
             Some(Node::Group(group)) => group.clone(),
@@ -57,32 +57,32 @@ impl LevelNode {
         Ok(Self { opened: Arc::clone(opened), key, number, meta: Arc::new(meta) })
     }
 
-    /// Its number; 0 is the full data.
+    /// Returns its number; 0 is the full data.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Its path below the root of the store.
+    /// Returns its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &Key {
         &self.key
     }
 
-    /// Its document.
+    /// Returns its document.
     #[must_use]
     pub fn meta(&self) -> &LevelDoc {
         &self.meta
     }
 
-    /// How many components its chunk keys have: one for each axis, and one more where keys have a leading
+    /// Returns how many components its chunk keys have: one for each axis, and one more where keys have a leading
     /// axis, as in levels that are binned by an attribute or chunked by group.
     #[must_use]
     pub fn key_rank(&self) -> usize {
         self.meta.key_rank(self.opened.shared.root.axes().len())
     }
 
-    /// The chunks of the array at `name`, such as `vertices`, `vertex_attributes/intensity` or
+    /// Returns the chunks of the array at `name`, such as `vertices`, `vertex_attributes/intensity` or
     /// `links/0/0.0.0`; `None` when there is no such array.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl LevelNode {
         node::cells(&self.opened, &self.child_key(name)?, self.key_rank()).await
     }
 
-    /// As [`cells`](Self::cells), of an array without which the level makes no sense.
+    /// Returns what [`cells`](Self::cells) does, of an array without which the level makes no sense.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl LevelNode {
         )
     }
 
-    /// The rows at `name`, such as `object_index` (its manifests) or `groups`; `None` when there is no
+    /// Returns the rows at `name`, such as `object_index` (its manifests) or `groups`; `None` when there is no
     /// such node.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl LevelNode {
         node::rows(&self.opened, &self.child_key(name)?).await
     }
 
-    /// The items at `name`, such as `object_attributes/mass` or `object_index/object_ids`; `None` when
+    /// Returns the items at `name`, such as `object_attributes/mass` or `object_index/object_ids`; `None` when
     /// there is no such node.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl LevelNode {
         node::dense(&self.opened, &self.child_key(name)?).await
     }
 
-    /// The document of the group at `name`; `None` when there is no such node. A group of the older
+    /// Returns the document of the group at `name`; `None` when there is no such node. A group of the older
     /// families that has children and no document is empty.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl LevelNode {
         node::group(&self.opened.shared, &self.child_key(name)?).await
     }
 
-    /// The names below the node at `name`, or of the level when it is empty; nothing when it is not there.
+    /// Returns the names below the node at `name`, or of the level when it is empty; nothing when it is not there.
     ///
     /// A backend that cannot list gives those that the root declares, and the answer says that it may be
     /// incomplete.
@@ -155,7 +155,7 @@ impl LevelNode {
         node::children(&self.opened.shared, &self.child_key(name)?).await
     }
 
-    /// The group `name` of this level, which holds one more geometry as a level does.
+    /// Returns the group `name` of this level, which holds one more geometry as a level does.
     ///
     /// # Errors
     ///

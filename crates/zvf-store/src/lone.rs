@@ -58,7 +58,7 @@ struct Inner {
 }
 
 impl LoneArray {
-    /// The array at `address`: a path or URL of the folder with its document.
+    /// Opens the array at `address`: a path or URL of the folder with its document.
     ///
     /// # Errors
     ///
@@ -102,25 +102,25 @@ impl LoneArray {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// The document.
+    /// Returns the document.
     #[must_use]
     pub fn document(&self) -> &ArrayDoc {
         &self.0.doc
     }
 
-    /// The type of an item as it is handed out: never big-endian.
+    /// Returns the type of an item as it is handed out: never big-endian.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.0.dtype
     }
 
-    /// The item that stands for what was never stored.
+    /// Returns the item that stands for what was never stored.
     #[must_use]
     pub fn fill(&self) -> &[u8] {
         &self.0.fill
     }
 
-    /// The items of the chunks at these indexes, inner chunks where there are shards; `None` for those that
+    /// Returns the items of the chunks at these indexes, inner chunks where there are shards; `None` for those that
     /// were never stored.
     ///
     /// # Errors
@@ -144,6 +144,7 @@ impl LoneArray {
 
     fn to_c_order(&self, bytes: Bytes) -> Bytes {
         let Inner { doc, dtype, order, big_endian, .. } = &*self.0;
+        // Item and extents fit: the bytes are `chunk_bytes` long.
         let size = saturating_usize(dtype.size);
         let bytes = match order {
             None => bytes,

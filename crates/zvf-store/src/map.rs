@@ -123,7 +123,7 @@ impl MappedFile {
         promise.map_as(file, Some(path))
     }
 
-    /// The file that has the name by now, mapped under the same promise; `None` when it is this one still,
+    /// Returns the file that has the name by now, mapped under the same promise; `None` when it is this one still,
     /// or the name is not known.
     pub(crate) fn reopen(&self) -> Result<Option<Reopened>, StoreError> {
         let Some(path) = &self.0.path else { return Ok(None) };
@@ -135,24 +135,24 @@ impl MappedFile {
         Ok(Some(mapped.map_or_else(|| Reopened::Unmapped(path.clone()), Reopened::Mapped)))
     }
 
-    /// How many bytes the file had when it was mapped; a `u64`, as positions in files are.
+    /// Returns how many bytes the file had when it was mapped; a `u64`, as positions in files are.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.0.stamp.size
     }
 
-    /// Whether the file was empty when it was mapped.
+    /// Returns whether the file was empty when it was mapped.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether this is still the file that was mapped.
+    /// Checks whether this is still the file that was mapped.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.0.check()
     }
 
-    /// A copy of `len` bytes from `start`, of the file as it was when it was mapped.
+    /// Reads a copy of `len` bytes from `start`, of the file as it was when it was mapped.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl MappedFile {
         Ok(bytes)
     }
 
-    /// The `len` bytes from `start`, where they lie. After use ask the view whether it is
+    /// Returns the `len` bytes from `start`, where they lie. After use ask the view whether it is
     /// [still valid](View::still_valid), and discard what came of it when it is not.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl MappedFile {
             let error = StoreError::refused(Class::Truncated, Op::Read, "size", expected, size);
             return Err(error.with_span(start, start.saturating_add(len))); // as far as one can say it
         };
-        let (start, end) = (saturating_usize(start), saturating_usize(end));
+        let (start, end) = (saturating_usize(start), saturating_usize(end)); // inside the map
         Ok(View { file: Arc::clone(&self.0), start, end })
     }
 }
@@ -203,7 +203,7 @@ pub(crate) enum Promise {
 }
 
 impl Promise {
-    /// The memory of a file; `None` when it must or can only be read.
+    /// Returns the memory of a file; `None` when it must or can only be read.
     pub(crate) fn map(self, file: File) -> Result<Option<MappedFile>, StoreError> {
         self.map_as(file, None)
     }
@@ -248,7 +248,7 @@ impl fmt::Debug for MappedFile {
 }
 
 impl Inner {
-    /// Whether this is still the file that was mapped.
+    /// Checks whether this is still the file that was mapped.
     fn check(&self) -> Result<(), StoreError> {
         let about = self.file.metadata().map_err(|error| StoreError::io(Op::Read, error))?;
         let hit = self.map.as_ref().and_then(|map| map.watch.as_ref()).is_some_and(Watch::was_hit);
@@ -267,7 +267,7 @@ pub struct View {
 }
 
 impl View {
-    /// Whether the file is the one that was mapped, up to now: what was read here is what was there.
+    /// Returns whether the file is the one that was mapped, up to now: what was read here is what was there.
     #[must_use]
     pub fn still_valid(&self) -> bool {
         self.file.check().is_ok()
@@ -430,7 +430,7 @@ pub(crate) mod tests {
         assert_eq!(file.read(0, 10).unwrap_err().class(), Class::FileChanged);
     }
 
-    /// A store of one cell that is large enough to be mapped.
+    /// Returns a store of one cell that is large enough to be mapped.
     fn large_store() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/three.zarrvectors");

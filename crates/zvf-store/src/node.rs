@@ -65,7 +65,7 @@ pub struct Entries {
     pub folders: Vec<String>,
 }
 
-/// The chunks of the array under `key`, whose keys have `rank` components in families A and B.
+/// Returns the chunks of the array under `key`, whose keys have `rank` components in families A and B.
 pub(crate) async fn cells(
     opened: &Opened,
     key: &Key,
@@ -105,7 +105,7 @@ pub(crate) async fn cells(
     Ok(Some(Cells::new(shared, keep_first(&opened.cells, key, core))))
 }
 
-/// The rows under `key`, or the manifests of the object index there.
+/// Returns the rows under `key`, or the manifests of the object index there.
 pub(crate) async fn rows(opened: &Opened, key: &Key) -> Result<Option<Rows>, StoreError> {
     let shared = &opened.shared;
     if let Some(core) = find_opened(&opened.rows, key) {
@@ -142,7 +142,7 @@ async fn manifests(
     }
 }
 
-/// The items under `key`.
+/// Returns the items under `key`.
 pub(crate) async fn dense(opened: &Opened, key: &Key) -> Result<Option<DenseArray>, StoreError> {
     let shared = &opened.shared;
     if let Some(core) = find_opened(&opened.dense, key) {
@@ -151,12 +151,12 @@ pub(crate) async fn dense(opened: &Opened, key: &Key) -> Result<Option<DenseArra
     let core = match shared.node(key).await?.as_deref() {
         None => return Ok(None),
         Some(Node::Array(doc)) => DenseCore::from_array(shared, key, doc)?,
-        Some(Node::Group(doc)) => DenseCore::from_group(key, doc)?,
+        Some(Node::Group(doc)) => DenseCore::from_group(shared, key, doc)?,
     };
     Ok(Some(DenseArray::new(shared, keep_first(&opened.dense, key, core))))
 }
 
-/// The document of the group under `key`; an empty one where families A and B leave it out.
+/// Returns the document of the group under `key`; an empty one where families A and B leave it out.
 pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>, StoreError> {
     match shared.node(key).await?.as_deref() {
         Some(Node::Group(doc)) => Ok(Some(doc.clone())),
@@ -166,7 +166,7 @@ pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>
     }
 }
 
-/// The names below `key`. Without a listing: the attributes that the root declares and that have a node.
+/// Returns the names below `key`. Without a listing: the attributes that the root declares and that have a node.
 pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, StoreError> {
     if shared.source.can_list() {
         // Chunks lie below arrays only: below a group, the same name is any name.
@@ -207,7 +207,7 @@ fn declared_attributes(shared: &Shared, key: &Key) -> BTreeSet<String> {
     declared.flat_map(|(_, attributes)| attributes.iter().map(|(name, _)| name.clone())).collect()
 }
 
-/// Whether families A and B have a group here that they wrote no document for.
+/// Returns whether families A and B have a group here that they wrote no document for.
 async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool, StoreError> {
     if shared.family == LayoutFamily::C || !shared.source.can_list() {
         return Ok(false);
@@ -215,7 +215,7 @@ async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool, StoreError> {
     Ok(shared.source.children(key).await?.iter().any(|child| child.is_dir))
 }
 
-/// Whether a group of family A keeps its rows in data and offsets. Those of parametric objects have no tag.
+/// Returns whether a group of family A keeps its rows in data and offsets. Those of parametric objects have no tag.
 fn is_flat(family: LayoutFamily, group: &GroupDoc) -> bool {
     match group.attributes.get("zv_array").and_then(serde_json::Value::as_str) {
         Some(tag) => matches!(tag, "object_index" | "groups"),
@@ -223,7 +223,7 @@ fn is_flat(family: LayoutFamily, group: &GroupDoc) -> bool {
     }
 }
 
-/// The components of the keys of 0.8's cross-chunk cells: those of every endpoint.
+/// Returns the number of components of the keys of 0.8's cross-chunk cells: those of every endpoint.
 fn endpoints_rank(key: &Key, attributes: &Object) -> Option<usize> {
     key.segments().find(|segment| segment.starts_with("cross_chunk_link"))?;
     let number = |key| usize::try_from(attributes.get(key)?.as_u64()?).ok();
@@ -234,7 +234,7 @@ fn find_opened<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key) -> Option<Arc
     opened.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
 }
 
-/// The first one to be opened under `key`.
+/// Returns the first one to be opened under `key`.
 fn keep_first<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key, core: T) -> Arc<T> {
     let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(opened.entry(key.clone()).or_insert_with(|| Arc::new(core)))

@@ -41,7 +41,7 @@ pub struct Nodes<'a> {
 }
 
 impl Store {
-    /// What lies in the store by its paths, for checking, copying and converting it.
+    /// Returns what lies in the store by its paths, for checking, copying and converting it.
     #[must_use]
     pub const fn nodes(&self) -> Nodes<'_> {
         Nodes { store: self }
@@ -49,7 +49,7 @@ impl Store {
 }
 
 impl<'a> Nodes<'a> {
-    /// The document of the group at `path`, such as `parametric` or `headers/swc`; `None` when there is
+    /// Returns the document of the group at `path`, such as `parametric` or `headers/swc`; `None` when there is
     /// none.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl<'a> Nodes<'a> {
         node::group(self.store.shared(), &Key::root().below(path)?).await
     }
 
-    /// The rows at `path`, such as `parametric/names`; `None` when there are none.
+    /// Returns the rows at `path`, such as `parametric/names`; `None` when there are none.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl<'a> Nodes<'a> {
         node::rows(self.store.opened(), &Key::root().below(path)?).await
     }
 
-    /// The items at `path`, such as `parametric/objects`; `None` when there are none.
+    /// Returns the items at `path`, such as `parametric/objects`; `None` when there are none.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl<'a> Nodes<'a> {
         node::dense(self.store.opened(), &Key::root().below(path)?).await
     }
 
-    /// The document of the node at `path`, array or group; an empty path is the root, `None` is no node.
+    /// Returns the document of the node at `path`, array or group; an empty path is the root, `None` is no node.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<'a> Nodes<'a> {
         self.store.shared().node(&parse_path(path)?).await
     }
 
-    /// Every stored object below `path` with its size, by key; an empty path is the whole store.
+    /// Returns every stored object below `path` with its size, by key; an empty path is the whole store.
     ///
     /// # Errors
     ///
@@ -105,7 +105,8 @@ impl<'a> Nodes<'a> {
         self.store.shared().source.list(&key).await
     }
 
-    /// Every stored object with its key, documents first, for copying the store as it is. Few are in memory at once.
+    /// Returns every stored object with its key, documents first, for copying the store as it is. Few are in memory at
+    /// once.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl<'a> Nodes<'a> {
         Ok(read.try_flatten().boxed())
     }
 
-    /// The chunks of the array at `path`, whatever it belongs to; `None` when there is no such array.
+    /// Returns the chunks of the array at `path`, whatever it belongs to; `None` when there is no such array.
     ///
     /// # Errors
     ///
@@ -134,7 +135,7 @@ impl<'a> Nodes<'a> {
         self.store.cells_at(&parse_path(path)?).await
     }
 
-    /// The documents of all nodes as they are stored, each with the key of its node, in the order of their
+    /// Returns the documents of all nodes as they are stored, each with the key of its node, in the order of their
     /// keys.
     ///
     /// # Errors
@@ -162,7 +163,7 @@ impl<'a> Nodes<'a> {
         Ok(read)
     }
 
-    /// The names below the node at `path`; an empty path is the root.
+    /// Returns the names below the node at `path`; an empty path is the root.
     ///
     /// # Errors
     ///
@@ -172,7 +173,7 @@ impl<'a> Nodes<'a> {
         node::children(self.store.shared(), &parse_path(path)?).await
     }
 
-    /// The names of the objects directly below the node at `path`, its document among them.
+    /// Returns the names of the objects directly below the node at `path`, its document among them.
     ///
     /// For checking the store: nothing but the document belongs here.
     ///
@@ -183,7 +184,7 @@ impl<'a> Nodes<'a> {
         Ok(self.entries(path).await?.files)
     }
 
-    /// The names of all that lies directly below `path`, objects and folders apart.
+    /// Returns the names of all that lies directly below `path`, objects and folders apart.
     ///
     /// # Errors
     ///
@@ -202,7 +203,7 @@ impl<'a> Nodes<'a> {
     }
 }
 
-/// The key of a path that may be empty.
+/// Returns the key of a path that may be empty.
 fn parse_path(path: &str) -> Result<Key, StoreError> {
     let root = Key::root();
     if path.is_empty() { Ok(root) } else { root.below(path) }

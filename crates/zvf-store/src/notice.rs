@@ -109,7 +109,7 @@ impl Notices {
         }
     }
 
-    /// All of them, in the order in which they came up.
+    /// Returns all of them, in the order in which they came up.
     pub(crate) fn all(&self) -> Vec<Notice> {
         self.lock().clone()
     }

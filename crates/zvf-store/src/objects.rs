@@ -56,7 +56,7 @@ impl fmt::Debug for Objects {
 pub struct SeenVersion(ObjectMeta);
 
 impl Objects {
-    /// The objects below `prefix` of `store`.
+    /// Returns the objects below `prefix` of `store`.
     #[must_use]
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &Path, options: &OpenOptions) -> Self {
         let backend = Backend::from_caller(store, prefix.clone(), options);
@@ -98,7 +98,7 @@ impl Objects {
         }
     }
 
-    /// Whether there is an object.
+    /// Returns whether there is an object.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Objects {
         Ok(self.remote.head(&Key::root().below(key)?).await?.is_some())
     }
 
-    /// The length of an object, and when it was last put; none where there is none.
+    /// Returns the length of an object, and when it was last put; none where there is none.
     ///
     /// # Errors
     ///
@@ -260,7 +260,7 @@ impl Objects {
         if keys.is_empty() { Ok(()) } else { self.remote.remove(&keys).await }
     }
 
-    /// Whether the backend refuses to create what is there. It is tried with an object under `key`, which stays.
+    /// Returns whether the backend refuses to create what is there. It is tried with an object under `key`, which stays.
     ///
     /// # Errors
     ///

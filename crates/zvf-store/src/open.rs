@@ -62,7 +62,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store at `address`: a path, or a URL of one of the backends that this build has.
+    /// Opens the store at `address`: a path, or a URL of one of the backends that this build has.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Store {
         }
     }
 
-    /// The store that is packed into `file`.
+    /// Opens the store that is packed into `file`.
     ///
     /// # Errors
     ///
@@ -99,13 +99,13 @@ impl Store {
         Self::begin(Source::Pack(pack), budget, options).await
     }
 
-    /// Whether the store is one file: a pack is read like a store, and has no objects of its own.
+    /// Returns whether the store is one file: a pack is read like a store, and has no objects of its own.
     #[must_use]
     pub fn is_packed(&self) -> bool {
         matches!(self.shared().source, Source::Pack(_))
     }
 
-    /// The file of this machine that `address` names, when it is that of a packed store, by its name.
+    /// Returns the file of this machine that `address` names, when it is that of a packed store, by its name.
     #[must_use]
     pub fn pack_at(address: &str) -> Option<std::path::PathBuf> {
         match Place::parse(address) {
@@ -117,7 +117,7 @@ impl Store {
         }
     }
 
-    /// Whether the files that are mapped are what they were when the handle first read them. Nothing else
+    /// Checks whether the files that are mapped are what they were when the handle first read them. Nothing else
     /// can change behind bytes that were handed out.
     ///
     /// # Errors
@@ -127,14 +127,14 @@ impl Store {
         self.shared().source.check()
     }
 
-    /// Whether reads go through the interface of object stores and may wait for a network: they take a
+    /// Returns whether reads go through the interface of object stores and may wait for a network: they take a
     /// tokio runtime. Reads of files of this machine return without waiting where there is none.
     #[must_use]
     pub fn is_remote(&self) -> bool {
         self.shared().source.is_remote()
     }
 
-    /// Whether a store at `address` is read over a network or from memory, which takes a tokio runtime;
+    /// Returns whether a store at `address` is read over a network or from memory, which takes a tokio runtime;
     /// a directory of this machine takes none.
     ///
     /// # Errors
@@ -144,13 +144,13 @@ impl Store {
         source::needs_runtime(address)
     }
 
-    /// The directory of this machine that the store was opened in.
+    /// Returns the directory of this machine that the store was opened in.
     #[cfg(feature = "local")]
     pub(crate) fn local_folder(&self) -> Option<&source::OpenedFolder> {
         if let Source::Local(local) = &self.shared().source { local.folder() } else { None }
     }
 
-    /// The backend that `address` names, and where on it the store lies, for callers that replace single objects;
+    /// Returns the backend that `address` names, and where on it the store lies, for callers that replace single objects;
     /// `None` for a directory of this machine. Nothing is sent yet, and nothing is sent again.
     ///
     /// ```
@@ -171,8 +171,8 @@ impl Store {
         source::backend(address, options)
     }
 
-    /// The backend that `address` names, for reading objects beside Zarr's own: as [`backend`](Self::backend), and plain
-    /// HTTP too. None for a directory.
+    /// Returns the backend that `address` names, for reading objects beside Zarr's own: as [`backend`](Self::backend), and
+    /// plain HTTP too. None for a directory.
     ///
     /// # Errors
     ///
@@ -184,8 +184,8 @@ impl Store {
         source::reading_backend(address, options)
     }
 
-    /// The repository of versions that `address` names, for reading an earlier one and for commits; none for any other
-    /// address. Nothing is looked at yet.
+    /// Returns the repository of versions that `address` names, for reading an earlier one and for commits; none for any
+    /// other address. Nothing is looked at yet.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ impl Store {
         source::versions(address, options)
     }
 
-    /// The store below `prefix` of the caller's own backend; in one file, when that ends in `.tet`.
+    /// Opens the store below `prefix` of the caller's own backend; in one file, when that ends in `.tet`.
     ///
     /// # Errors
     ///
@@ -307,31 +307,31 @@ impl Store {
             .with_key(&key))
     }
 
-    /// The root document.
+    /// Returns the root document.
     #[must_use]
     pub fn root(&self) -> &Root {
         &self.shared().root
     }
 
-    /// The root document as it is stored.
+    /// Returns the root document as it is stored.
     #[must_use]
     pub fn root_json(&self) -> Bytes {
         self.shared().docs.text(&Key::root()).unwrap_or_default() // opening read it
     }
 
-    /// The format version that the store says it is of.
+    /// Returns the format version that the store says it is of.
     #[must_use]
     pub fn version(&self) -> Version {
         self.shared().root.zarr_vectors.zv_version
     }
 
-    /// The layout family of that version.
+    /// Returns the layout family of that version.
     #[must_use]
     pub fn family(&self) -> LayoutFamily {
         self.shared().family
     }
 
-    /// The levels that the root document lists, ascending.
+    /// Returns the levels that the root document lists, ascending.
     #[must_use]
     pub fn level_numbers(&self) -> Vec<u32> {
         let datasets = self.shared().root.multiscale().map(|block| block.datasets.as_slice());
@@ -345,7 +345,7 @@ impl Store {
         numbers
     }
 
-    /// The levels that are stored, ascending, whether the root document lists them or not.
+    /// Returns the levels that are stored, ascending, whether the root document lists them or not.
     ///
     /// # Errors
     ///
@@ -364,7 +364,7 @@ impl Store {
         Ok(numbers)
     }
 
-    /// One level.
+    /// Returns one level.
     ///
     /// # Errors
     ///
@@ -374,20 +374,20 @@ impl Store {
         LevelNode::open(&self.opened, number).await
     }
 
-    /// Whether the backend lists names. Plain HTTP does not: [`Nodes::entries`](crate::Nodes::entries) and its like are
-    /// refused there.
+    /// Returns whether the backend lists names. Plain HTTP does not: [`Nodes::entries`](crate::Nodes::entries) and its like
+    /// are refused there.
     #[must_use]
     pub fn can_list(&self) -> bool {
         self.shared().source.can_list()
     }
 
-    /// What a reader should know and that is no error.
+    /// Returns what a reader should know and that is no error.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.shared().notices.all()
     }
 
-    /// The cells of the array at `key`; `None` when there is none.
+    /// Returns the cells of the array at `key`; `None` when there is none.
     pub(crate) async fn cells_at(&self, key: &Key) -> Result<Option<Cells>, StoreError> {
         node::cells(&self.opened, key, 0).await
     }
@@ -400,7 +400,7 @@ impl Store {
         &self.opened.shared
     }
 
-    /// Some objects as they are, in their order.
+    /// Returns some objects as they are, in their order.
     pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>, StoreError> {
         let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
         let answers = self.shared().source.read_many(&gets).await.into_iter().zip(keys);
@@ -411,13 +411,13 @@ impl Store {
         objects.collect()
     }
 
-    /// What was asked of the backend so far, by this handle and its clones.
+    /// Returns what was asked of the backend so far, by this handle and its clones.
     #[must_use]
     pub fn io_stats(&self) -> IoStats {
         self.shared().source.stats()
     }
 
-    /// Bytes of decoded chunks and rows that are kept now.
+    /// Returns the number of bytes of decoded chunks and rows that are kept now.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
         self.shared().cache.bytes()
@@ -428,7 +428,7 @@ impl Store {
         self.shared().cache.clear();
     }
 
-    /// The limits of this handle.
+    /// Returns the limits of this handle.
     #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.shared().budget
@@ -474,15 +474,15 @@ impl Store {
         Self::begin(source, shared.budget.clone(), options).await.map(Some)
     }
 
-    /// Whether another store lies at the address of this one by now, as far as that can be determined at once: for a
-    /// directory of this machine. What was read of this one stays true; what was not may be gone.
+    /// Returns whether another store lies at the address of this one by now, as far as that can be determined at once: for
+    /// a directory of this machine. What was read of this one stays true; what was not may be gone.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
         self.shared().source.is_replaced()
     }
 }
 
-/// The root document and the family of its version, or why the store cannot be used.
+/// Returns the root document and the family of its version, or why the store cannot be used.
 fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreError> {
     let document = crate::docs::document(&Key::root())?;
     match node.as_deref() {
@@ -504,12 +504,12 @@ fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreErro
     }
 }
 
-/// Whether a fault says that a document is bad, rather than that it could not be fetched.
+/// Returns whether a fault says that a document is bad, rather than that it could not be fetched.
 fn is_content_fault(error: &StoreError) -> bool {
     error.op() == Op::Parse
 }
 
-/// The number of a level, as its group is called.
+/// Returns the number of a level, as its group is called.
 fn level_number(name: &str) -> Option<u32> {
     let number: u32 = name.parse().ok()?;
     (number.to_string() == name).then_some(number)

@@ -45,7 +45,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// The same settings with one more storage option.
+    /// Returns the same settings with one more storage option.
     #[must_use]
     pub fn with_storage_option(
         mut self,
@@ -56,7 +56,7 @@ impl OpenOptions {
         self
     }
 
-    /// What `address` names, as the hook says.
+    /// Returns what `address` names, as the hook says.
     pub(crate) fn open_versions(&self, address: &str) -> Result<Arc<dyn Versions>, StoreError> {
         match &self.versions {
             Some(hook) => hook.0(address, self),
@@ -64,7 +64,7 @@ impl OpenOptions {
         }
     }
 
-    /// What one request, or all that are in progress, may weigh.
+    /// Returns what one request, or all that are in progress, may weigh.
     pub(crate) fn in_flight_bytes(&self) -> u64 {
         // Nothing where the cache may take all.
         self.budget_bytes.saturating_sub(self.cache_bytes)
@@ -122,7 +122,7 @@ impl fmt::Display for Retrying {
 pub struct RetryHook(Arc<dyn Fn(&Retrying) + Send + Sync>);
 
 impl RetryHook {
-    /// A hook that calls `callback`.
+    /// Returns a hook that calls `callback`.
     #[must_use]
     pub fn new(callback: impl Fn(&Retrying) + Send + Sync + 'static) -> Self {
         Self(Arc::new(callback))
@@ -159,7 +159,7 @@ type OpenVersions =
     dyn Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError> + Send + Sync;
 
 impl VersionsHook {
-    /// A hook that calls `open` with an address.
+    /// Returns a hook that calls `open` with an address.
     #[must_use]
     pub fn new(
         open: impl Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError>
@@ -243,51 +243,51 @@ impl Timeouts {
     /// The longest wait that is accepted anywhere: a year.
     pub const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-    /// How long opening a connection may take.
+    /// Returns how long opening a connection may take.
     #[must_use]
     pub const fn connect(&self) -> Duration {
         self.connect
     }
 
-    /// How long a reply may take to begin.
+    /// Returns how long a reply may take to begin.
     #[must_use]
     pub const fn first_byte(&self) -> Duration {
         self.first_byte
     }
 
-    /// How long the body of a reply, or an upload, may take; longer ones get a second more for every
+    /// Returns how long the body of a reply, or an upload, may take; longer ones get a second more for every
     /// [`min_bytes_per_second`](Self::min_bytes_per_second).
     #[must_use]
     pub const fn request(&self) -> Duration {
         self.request
     }
 
-    /// The slowest speed that is waited for.
+    /// Returns the slowest speed that is waited for.
     #[must_use]
     pub const fn min_bytes_per_second(&self) -> u64 {
         self.min_bytes_per_second.get()
     }
 
-    /// How often one request is sent, the first time included.
+    /// Returns how often one request is sent, the first time included.
     #[must_use]
     pub const fn max_tries(&self) -> u32 {
         self.max_tries.get()
     }
 
-    /// The longest pause between two tries, unless the store asks for a longer one.
+    /// Returns the longest pause between two tries, unless the store asks for a longer one.
     #[must_use]
     pub const fn max_pause(&self) -> Duration {
         self.max_pause
     }
 
-    /// How long all tries of one request may take together; long bodies get a second more for every
+    /// Returns how long all tries of one request may take together; long bodies get a second more for every
     /// [`min_bytes_per_second`](Self::min_bytes_per_second).
     #[must_use]
     pub const fn total(&self) -> Duration {
         self.total
     }
 
-    /// The same with another limit for opening a connection. `connect_timeout` of the environment and of the
+    /// Returns the same with another limit for opening a connection. `connect_timeout` of the environment and of the
     /// storage options, where one is given, goes before it.
     ///
     /// # Errors
@@ -297,7 +297,7 @@ impl Timeouts {
         Ok(Self { connect: check_wait("connect", connect)?, ..self })
     }
 
-    /// The same with another limit for the begin of a reply. One that is longer than [`total`](Self::total) is cut
+    /// Returns the same with another limit for the begin of a reply. One that is longer than [`total`](Self::total) is cut
     /// off by that.
     ///
     /// # Errors
@@ -307,7 +307,7 @@ impl Timeouts {
         Ok(Self { first_byte: check_wait("first_byte", first_byte)?, ..self })
     }
 
-    /// The same with another limit for the body of a reply and for an upload. One that is longer than
+    /// Returns the same with another limit for the body of a reply and for an upload. One that is longer than
     /// [`total`](Self::total) is cut off by that.
     ///
     /// # Errors
@@ -317,7 +317,7 @@ impl Timeouts {
         Ok(Self { request: check_wait("request", request)?, ..self })
     }
 
-    /// The same with another slowest speed.
+    /// Returns the same with another slowest speed.
     ///
     /// # Errors
     ///
@@ -329,7 +329,7 @@ impl Timeouts {
         }
     }
 
-    /// The same with another number of tries. 1 sends nothing again.
+    /// Returns the same with another number of tries. 1 sends nothing again.
     ///
     /// # Errors
     ///
@@ -341,7 +341,7 @@ impl Timeouts {
         }
     }
 
-    /// The same with another longest pause between tries. Zero asks again at once.
+    /// Returns the same with another longest pause between tries. Zero asks again at once.
     ///
     /// # Errors
     ///
@@ -354,7 +354,7 @@ impl Timeouts {
         Ok(Self { max_pause, ..self })
     }
 
-    /// The same with another limit for all tries.
+    /// Returns the same with another limit for all tries.
     ///
     /// # Errors
     ///
@@ -363,17 +363,17 @@ impl Timeouts {
         Ok(Self { total: check_wait("total", total)?, ..self })
     }
 
-    /// How long the body of a reply of `len` bytes may take.
+    /// Returns how long the body of a reply of `len` bytes may take.
     pub(crate) fn body(&self, len: u64) -> Duration {
         self.request + self.transfer(len)
     }
 
-    /// How long `len` bytes take at the slowest speed that is waited for.
+    /// Returns how long `len` bytes take at the slowest speed that is waited for.
     pub(crate) fn transfer(&self, len: u64) -> Duration {
         Duration::from_secs(len / self.min_bytes_per_second)
     }
 
-    /// The longest pause after try number `tried`, counted from 1.
+    /// Returns the longest pause after try number `tried`, counted from 1.
     pub(crate) fn pause(&self, tried: u32) -> Duration {
         // Thirty times doubled it is longer than any wait that is accepted.
         let doubled = FIRST_PAUSE * (1 << tried.saturating_sub(1).min(30));

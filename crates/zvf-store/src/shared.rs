@@ -33,28 +33,28 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// A number for one array, under which its chunks are cached.
+    /// Returns a number for one array, under which its chunks are cached.
     pub(crate) fn new_id(&self) -> u32 {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The document of the node under `key`.
+    /// Returns the document of the node under `key`.
     pub(crate) async fn node(&self, key: &Key) -> Result<Option<Arc<Node>>, StoreError> {
         self.docs.node(&self.source, key).await
     }
 
-    /// The same, or no more than its outline where it is long.
+    /// Returns the same, or no more than its outline where it is long.
     pub(crate) async fn outline(&self, key: &Key) -> Result<NodeOutline, StoreError> {
         self.docs.outline(&self.source, key).await
     }
 
-    /// The most that one chunk may hold, decoded. While a buffer grows there are two of it, so half of
+    /// Returns the most that one chunk may hold, decoded. While a buffer grows there are two of it, so half of
     /// what may be in flight.
     pub(crate) fn chunk_cap(&self) -> u64 {
         (self.budget.max_bytes() / 2).min(MAX_CHUNK_BYTES)
     }
 
-    /// How much may be decoded of chunks that may hold `chunk` bytes. Each thread has a buffer that grows
+    /// Returns how much may be decoded of chunks that may hold `chunk` bytes. Each thread has a buffer that grows
     /// beside those that are done.
     pub(crate) fn caps(&self, chunk: u64) -> Caps {
         let buffers = to_u64(rayon::current_num_threads()) * CHUNKS_PER_THREAD;
@@ -62,7 +62,7 @@ impl Shared {
         Caps { chunk, thread: share.max(MIN_SHARE_BYTES), batch: self.budget.max_bytes() }
     }
 
-    /// What is in each of `slots` of array `id`: from the cache, or from `fetch`, which answers for the
+    /// Returns what is in each of `slots` of array `id`: from the cache, or from `fetch`, which answers for the
     /// places in `slots` it is given.
     pub(crate) async fn through_cache<F: Future<Output = Vec<Answer>>>(
         &self,

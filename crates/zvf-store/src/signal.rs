@@ -92,7 +92,7 @@ impl Watch {
         Err(TableFull)
     }
 
-    /// Whether a page of the map had to be replaced.
+    /// Returns whether a page of the map had to be replaced.
     pub(crate) fn was_hit(&self) -> bool {
         self.0.hit.load(Ordering::Acquire)
     }
@@ -200,7 +200,7 @@ fn address_of(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_voi
     pointer.expose_provenance()
 }
 
-/// Where `errno` of this thread lies.
+/// Returns where `errno` of this thread lies.
 #[expect(unsafe_code, reason = "the C library tells by a function")]
 fn errno_place() -> *mut i32 {
     // SAFETY: the function takes nothing and always gives a valid location of this thread.

@@ -23,31 +23,31 @@ use crate::source::Backend;
 /// The place that an address names in a repository of versions. Nothing is looked at before it is asked.
 #[async_trait]
 pub trait Versions: fmt::Debug + Send + Sync {
-    /// Why nothing can be committed here, in words; none where something can.
+    /// Returns why nothing can be committed here, in words; none where something can.
     fn read_only(&self) -> Option<String>;
 
-    /// The id of the version that the address names now.
+    /// Returns the id of the version that the address names now.
     ///
     /// # Errors
     ///
     /// When there is no repository, or it has no such version; the error says which there are.
     async fn latest(&self) -> Result<String, StoreError>;
 
-    /// The objects of a version.
+    /// Opens the objects of a version.
     ///
     /// # Errors
     ///
     /// When there is no such version.
     async fn open(&self, version: &str) -> Result<Backend, StoreError>;
 
-    /// A version and those it came from, newest first.
+    /// Returns a version and those it came from, newest first.
     ///
     /// # Errors
     ///
     /// When there is no such version.
     async fn history(&self, version: &str) -> Result<Vec<CommittedVersion>, StoreError>;
 
-    /// The keys of the store that may differ between a version and one that came from it.
+    /// Returns the keys of the store that may differ between a version and one that came from it.
     ///
     /// # Errors
     ///
@@ -115,8 +115,8 @@ pub(crate) fn refuse_writing(address: &str) -> StoreError {
 
 /// Refuses an address, as nobody knows its repository.
 pub(crate) fn refuse_unknown(address: &str) -> StoreError {
-    let scheme = address.split(':').next().unwrap_or_default();
-    let feature = scheme.split('+').next().unwrap_or_default();
+    let scheme = address.split_once(':').map_or(address, |(scheme, _)| scheme);
+    let feature = scheme.split_once('+').map_or(scheme, |(feature, _)| feature);
     let text = match feature {
         "icechunk" => format!(
             "scheme {scheme:?}: this build cannot read it; take one that was built with the feature \"icechunk\""

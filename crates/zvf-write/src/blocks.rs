@@ -14,7 +14,7 @@ use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 
 use crate::WriteError;
 use crate::spill_folder::SpillFolder;
@@ -83,7 +83,7 @@ impl Drop for Runs {
 }
 
 impl SpillFolder {
-    /// A new list of blocks of bytes.
+    /// Returns a new list of blocks of bytes.
     #[must_use]
     pub fn block_sorter(&self) -> BlockSorter {
         BlockSorter::new(self.clone())
@@ -110,9 +110,9 @@ impl BlockSorter {
         if full > self.folder.memory().min(max) && !self.held.is_empty() {
             self.spill()?;
         }
-        // Neither is above `MAX_BLOCK`, which fits.
-        let fits = |n: usize| u32::try_from(n).unwrap_or(MAX_BLOCK);
-        self.held.push(BlockEntry { key, start: fits(self.bytes.len()), length: fits(length) });
+        // Neither is above `MAX_BLOCK`.
+        let (start, length) = (index_u32(self.bytes.len()), index_u32(length));
+        self.held.push(BlockEntry { key, start, length });
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         Ok(())
     }
@@ -161,8 +161,7 @@ impl BlockSorter {
 impl BlockEntry {
     fn block(self, bytes: &[u8]) -> Block<'_> {
         let start = usize_from_u32(self.start);
-        let bytes = bytes.get(start..start + usize_from_u32(self.length)).unwrap_or(&[]);
-        Block { key: self.key, bytes }
+        Block { key: self.key, bytes: &bytes[start..start + usize_from_u32(self.length)] }
     }
 }
 
@@ -174,7 +173,7 @@ fn write_block(out: &mut Output, block: Block<'_>) -> Result<(), WriteError> {
 }
 
 impl Blocks {
-    /// The next block and its numbers; those with the same numbers come as they were given.
+    /// Returns the next block and its numbers; those with the same numbers come as they were given.
     ///
     /// # Errors
     ///
@@ -219,8 +218,7 @@ impl Merge {
     }
 
     fn advance(&mut self, number: usize) -> Result<(), WriteError> {
-        let Some(run) = self.runs.get_mut(number) else { return Ok(()) };
-        if let Some(key) = run.read()? {
+        if let Some(key) = self.runs[number].read()? {
             self.heads.push(std::cmp::Reverse((key, number)));
         }
         Ok(())
@@ -232,7 +230,7 @@ impl Merge {
         }
         let Some(std::cmp::Reverse((key, number))) = self.heads.pop() else { return Ok(None) };
         self.last = Some(number);
-        Ok(self.runs.get(number).map(|run| Block { key, bytes: &run.block }))
+        Ok(Some(Block { key, bytes: &self.runs[number].block }))
     }
 }
 
@@ -243,14 +241,20 @@ impl RunReader {
 
     /// Reads the next block; gives its numbers, when there is one.
     fn read(&mut self) -> Result<Option<(u64, u64)>, WriteError> {
-        let mut front = [0; 24];
-        match self.file.read_exact(&mut front) {
+        let mut front = [[0; 8]; 3];
+        match self.file.read_exact(front.as_flattened_mut()) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
             Err(error) => return Err(WriteError::Scratch(error)),
         }
-        let mut words = front.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
-        let [a, b, length] = [(); 3].map(|()| words.next().unwrap_or(0)); // all three are there
+        let [a, b, length] = front.map(u64::from_le_bytes);
+        if length > u64::from(MAX_BLOCK) {
+            return Err(WriteError::Task {
+                task: "blocks in the scratch folder".to_owned(),
+                expected: format!("blocks of at most {MAX_BLOCK} bytes"),
+                found: length.to_string(),
+            });
+        }
         self.block.resize(saturating_usize(length), 0);
         self.file.read_exact(&mut self.block).map_err(WriteError::Scratch)?;
         Ok(Some((a, b)))

@@ -2,7 +2,7 @@
 //!
 //! Not here: what becomes of them (`stages`).
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::{index_u32, usize_from_u32};
 
 use crate::chunks::ChunkTable;
 use crate::run::{Piece, RoutedBatch};
@@ -29,28 +29,25 @@ impl Buffer {
         (runs, by_chunk)
     }
 
-    /// About how many bytes it holds.
+    /// Returns about how many bytes it holds.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// The pieces of a chunk, in the order given.
+/// Returns the pieces of a chunk, in the order given.
 pub(crate) fn pieces<'a>(runs: &'a [RoutedBatch], places: &[(u32, u32)]) -> Vec<Piece<'a>> {
-    let held = places.iter().filter_map(|(run, segment)| {
-        runs.get(usize_from_u32(*run)).map(|run| run.piece(usize_from_u32(*segment)))
-    });
-    held.collect()
+    let piece =
+        |(run, segment): &(u32, u32)| runs[usize_from_u32(*run)].piece(usize_from_u32(*segment));
+    places.iter().map(piece).collect()
 }
 
-/// For each chunk, which segments of which runs it is.
+/// Returns, for each chunk, which segments of which runs it is.
 fn index(runs: &[RoutedBatch], table: &ChunkTable) -> Vec<Vec<(u32, u32)>> {
     let mut by_chunk = vec![Vec::new(); table.len()];
     for (number, run) in runs.iter().enumerate() {
         for (at, segment) in run.segments.iter().enumerate() {
-            if let Some(places) = by_chunk.get_mut(usize_from_u32(segment.chunk)) {
-                places.push((saturating_u32_from_usize(number), saturating_u32_from_usize(at)));
-            }
+            by_chunk[usize_from_u32(segment.chunk)].push((index_u32(number), index_u32(at)));
         }
     }
     by_chunk

@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
-use zvf_format::num::{i64s_to_le, to_u64};
+use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
 use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, Object};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
@@ -40,7 +40,7 @@ pub(crate) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The arrays of level 0, with room for all chunks of `table` and for these bounds.
+    /// Returns the arrays of level 0, with room for all chunks of `table` and for these bounds.
     pub(crate) fn new(
         build: &'a Build,
         table: &'a ChunkTable,
@@ -71,12 +71,12 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The same arrays of another geometry.
+    /// Returns the same arrays of another geometry.
     pub(crate) fn with_geometry(self, geometry: GeometryPath) -> Self {
         Self { geometry, ..self }
     }
 
-    /// How vertices of this type become Draco streams, where they do.
+    /// Returns how vertices of this type become Draco streams, where they do.
     fn draco(&self, dtype: Dtype) -> Result<Option<DracoPlan>, WriteError> {
         let plan = |(draco, chunk): &(DracoPositions, Vec<f64>)| {
             DracoPlan::new(*draco, dtype, chunk, &self.low, &self.high)
@@ -84,27 +84,27 @@ impl<'a> Frame<'a> {
         self.draco.as_ref().map(plan).transpose()
     }
 
-    /// The path of an array or group of it.
+    /// Returns the path of an array or group of it.
     pub(crate) fn path(&self, name: &str) -> String {
         self.geometry.path(name)
     }
 
-    /// An array of cells.
+    /// Returns an array of cells.
     pub(crate) fn cells(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
         self.array(name, attributes, self.codecs.clone())
     }
 
-    /// An array of cells that are always read whole, and so can have a checksum.
+    /// Returns an array of cells that are always read whole, and so can have a checksum.
     pub(crate) fn indexes(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
         self.array(name, attributes, self.with_checksum(self.index_codecs.clone()))
     }
 
-    /// An array of cells that name vertices or objects.
+    /// Returns an array of cells that name vertices or objects.
     pub(crate) fn numbers(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
         self.array(name, attributes, self.index_codecs.clone())
     }
 
-    /// A chain for what is always read whole.
+    /// Returns a chain for what is always read whole.
     pub(crate) fn with_checksum(&self, codecs: CodecPipeline) -> CodecPipeline {
         if self.compat { codecs } else { codecs.with_crc32c() }
     }
@@ -158,7 +158,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The lowest and highest chunk that arrays must have room for.
+/// Returns the lowest and highest chunk that arrays must have room for.
 pub(crate) fn extent(
     table: &ChunkTable,
     bounds: &[Vec<f64>; 2],
@@ -291,11 +291,11 @@ impl Arrays {
             put(sink, encoding.cell(values))?;
         }
         for ((sink, encoding), values) in self.of_fragments.iter().zip(fields) {
-            let stride = to_u64(values.len()).checked_div(total).unwrap_or(0);
+            // The rows are in memory, and so are as many values of each; without rows there are no groups.
+            let stride = values.len() / saturating_usize(total).max(1);
             let firsts = groups.iter().flat_map(|group| {
-                let start = zvf_format::num::saturating_usize(group.start * stride);
-                let end = start + zvf_format::num::saturating_usize(stride);
-                values.get(start..end).unwrap_or(&[])
+                let start = saturating_usize(group.start) * stride;
+                &values[start..start + stride]
             });
             put(sink, encoding.cell(firsts.copied().collect()))?;
         }
@@ -307,7 +307,7 @@ impl Arrays {
         Ok((groups, bytes))
     }
 
-    /// The arrays, to be ended one by one.
+    /// Returns the arrays, to be ended one by one.
     pub(crate) fn into_sinks(self) -> Vec<CellSink> {
         let columns = self.attributes.into_iter().chain(self.of_fragments).map(|(sink, _)| sink);
         let fixed = [self.vertices, self.fragments].into_iter().chain(self.owners);
@@ -315,7 +315,7 @@ impl Arrays {
     }
 }
 
-/// The fragments of a chunk: one for each group, or one for each bin.
+/// Returns the fragments of a chunk: one for each group, or one for each bin.
 fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> {
     let mut index = FragmentIndexBuilder::new();
     let Meaning::Bins(bins) = meaning else {
@@ -327,6 +327,7 @@ fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> 
     let mut groups = groups.iter().peekable();
     let mut row = 0_u64;
     for bin in 0..bins {
+        // A bin without rows has no group.
         let count = groups.next_if(|group| group.group == bin).map_or(0, |group| group.count);
         index.range(row, count)?;
         row += count;
@@ -359,12 +360,12 @@ fn describe_column(
     }
 }
 
-/// The group of an object: numbers that sort as ids do.
+/// Returns the group of an object: numbers that sort as ids do.
 pub(crate) const fn group_of(object: i64) -> u64 {
     object.cast_unsigned() ^ (1 << 63)
 }
 
-/// The object of a group; that of vertices without an object is -1.
+/// Returns the object of a group; that of vertices without an object is -1.
 pub(crate) const fn object_of(group: u64) -> i64 {
     if group == UNOWNED { -1 } else { (group ^ (1 << 63)).cast_signed() }
 }

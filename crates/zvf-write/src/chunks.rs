@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 
 use crate::WriteError;
 
@@ -22,22 +22,22 @@ pub(crate) struct ChunkTable {
 }
 
 impl ChunkTable {
-    /// No chunks yet, of keys with `rank` components.
+    /// Returns a table without chunks, of keys with `rank` components.
     pub(crate) fn new(rank: usize) -> Self {
         Self { rank: rank.max(1), keys: Vec::new(), numbers: FxHashMap::default() }
     }
 
-    /// Components of a key.
+    /// Returns the number of components of a key.
     pub(crate) const fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many chunks there are.
+    /// Returns how many chunks there are.
     pub(crate) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The number of the chunk `key`.
+    /// Returns the number of the chunk `key`.
     pub(crate) fn number(&mut self, key: &[i64]) -> Result<u32, WriteError> {
         if let Some(number) = self.numbers.get(key) {
             return Ok(*number);
@@ -47,36 +47,40 @@ impl ChunkTable {
             let (what, max) = ("chunks of a level", u64::from(u32::MAX));
             return Err(WriteError::TooMuch { what, max, found: max + 1 });
         }
+        let number = index_u32(next);
         self.keys.extend_from_slice(key);
-        self.numbers.insert(key.into(), saturating_u32_from_usize(next));
-        Ok(saturating_u32_from_usize(next))
+        self.numbers.insert(key.into(), number);
+        Ok(number)
     }
 
-    /// The number of a chunk that is there; `u32::MAX` of any other.
-    pub(crate) fn find(&self, key: &[i64]) -> u32 {
-        self.numbers.get(key).copied().unwrap_or(u32::MAX)
+    /// Returns the number of a chunk, when it is there.
+    pub(crate) fn find(&self, key: &[i64]) -> Option<u32> {
+        self.numbers.get(key).copied()
     }
 
-    /// As [`find`](Self::find), faster where the number is `next` or a little above.
-    pub(crate) fn find_from(&self, next: u32, key: &[i64]) -> u32 {
-        let near = next..next.saturating_add(NEAR_CHUNKS); // numbers end there
-        near.into_iter()
+    /// Returns the number of a chunk that must be there; fast where it is `next` or a little above.
+    pub(crate) fn find_from(&self, next: u32, key: &[i64]) -> Result<u32, WriteError> {
+        (next..next.saturating_add(NEAR_CHUNKS)) // numbers end there
             .find(|number| self.components(*number) == key)
-            .unwrap_or_else(|| self.find(key))
+            .or_else(|| self.find(key))
+            .ok_or_else(|| WriteError::Task {
+                task: "lists of chunks".to_owned(),
+                expected: "only chunks of the merged lists".to_owned(),
+                found: format!("chunk {key:?}"),
+            })
     }
 
-    /// The components of chunk `number`.
+    /// Returns the components of chunk `number`; none of a chunk that is not there.
     pub(crate) fn components(&self, number: u32) -> &[i64] {
-        let start = usize_from_u32(number).saturating_mul(self.rank);
-        self.keys.get(start..start + self.rank).unwrap_or(&[])
+        self.keys.chunks_exact(self.rank).nth(usize_from_u32(number)).unwrap_or(&[])
     }
 
-    /// The key of chunk `number`.
+    /// Returns the key of chunk `number`.
     pub(crate) fn key(&self, number: u32) -> Result<ChunkKey, WriteError> {
         Ok(ChunkKey::new(self.components(number))?)
     }
 
-    /// The lowest and the highest component on every axis, when there is a chunk.
+    /// Returns the lowest and the highest component on every axis, when there is a chunk.
     pub(crate) fn extent(&self) -> Option<[Vec<i64>; 2]> {
         let mut keys = self.keys.chunks_exact(self.rank);
         let first = keys.next()?;
@@ -90,7 +94,7 @@ impl ChunkTable {
         Some([low, high])
     }
 
-    /// The shard, halved until the cells of each take no more than `max_bytes` together; none where not even two
+    /// Returns the shard, halved until the cells of each take no more than `max_bytes` together; none where not even two
     /// cells do. Clusters put most rows in few shards, whatever the mean is.
     pub(crate) fn fitting_shard(
         &self,
@@ -101,7 +105,7 @@ impl ChunkTable {
     ) -> Option<Vec<u64>> {
         loop {
             let mut held: HashMap<Vec<u64>, (u64, u64)> = HashMap::new();
-            for number in 0..saturating_u32_from_usize(self.len()) {
+            for number in 0..index_u32(self.len()) {
                 let (cells, sum) = held.entry(self.shard_of(number, origin, &shard)).or_default();
                 *cells += 1;
                 *sum = sum.saturating_add(bytes(number)); // too much is too much
@@ -115,32 +119,26 @@ impl ChunkTable {
         }
     }
 
-    /// The shard that a chunk lies in: on each axis, counted from `origin`.
+    /// Returns the shard that a chunk lies in: on each axis, counted from `origin`.
     fn shard_of(&self, number: u32, origin: &[i64], shard: &[u64]) -> Vec<u64> {
         let axes = self.components(number).iter().zip(origin).zip(shard);
-        let axes =
-            axes.map(|((at, from), cells)| at.abs_diff(*from).checked_div(*cells).unwrap_or(0));
-        axes.collect()
+        axes.map(|((at, from), cells)| at.abs_diff(*from) / cells).collect()
     }
 
-    /// The chunks in the order of writing: by shard, where cells are put in shards of this shape from
+    /// Returns the chunks in the order of writing: by shard, where cells are put in shards of this shape from
     /// `origin` on, then numerically.
     pub(crate) fn order(&self, origin: &[i64], shard: Option<&[u64]>) -> Order {
-        let mut chunks: Vec<u32> = (0..saturating_u32_from_usize(self.len())).collect();
-        let shard_of = |number: u32| self.shard_of(number, origin, shard.unwrap_or(&[]));
+        let mut chunks: Vec<u32> = (0..index_u32(self.len())).collect();
         chunks.sort_unstable_by(|a, b| self.components(*a).cmp(self.components(*b)));
-        if shard.is_none() {
+        let Some(shape) = shard else {
             let places = inverse(&chunks);
             return Order { shards: places.clone(), places, chunks };
-        }
+        };
+        let shard_of = |number: u32| self.shard_of(number, origin, shape);
         chunks.sort_by_cached_key(|number| shard_of(*number));
         let (mut shards, mut shard) = (vec![0; chunks.len()], 0_u32);
         for same in chunks.chunk_by(|a, b| shard_of(*a) == shard_of(*b)) {
-            for number in same {
-                if let Some(to) = shards.get_mut(usize_from_u32(*number)) {
-                    *to = shard;
-                }
-            }
+            same.iter().for_each(|number| shards[usize_from_u32(*number)] = shard);
             shard += 1;
         }
         Order { places: inverse(&chunks), shards, chunks }
@@ -150,13 +148,11 @@ impl ChunkTable {
 /// Chunks that are compared before a number is looked up.
 const NEAR_CHUNKS: u32 = 4;
 
-/// Where each number stands in a list of all numbers.
+/// Returns where each number stands in a list of all numbers.
 fn inverse(numbers: &[u32]) -> Vec<u32> {
     let mut places = vec![0; numbers.len()];
     for (at, number) in (0_u32..).zip(numbers) {
-        if let Some(to) = places.get_mut(usize_from_u32(*number)) {
-            *to = at;
-        }
+        places[usize_from_u32(*number)] = at;
     }
     places
 }
@@ -171,16 +167,15 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Where the chunk `number` stands in the order of writing.
+    /// Returns where the chunk `number` stands in the order of writing.
     pub(crate) fn place(&self, number: u32) -> u32 {
-        // A chunk that is not there comes last.
+        // A chunk that is not there comes last: what is put there is missed when links are counted.
         self.places.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 
-    /// The shard that chunk `number` lies in; one of its own without shards.
+    /// Returns the shard that chunk `number` lies in; one of its own without shards.
     pub(crate) fn shard(&self, number: u32) -> u32 {
-        // A chunk that is not there comes last.
-        self.shards.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
+        self.shards[usize_from_u32(number)]
     }
 }
 

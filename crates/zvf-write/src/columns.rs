@@ -12,12 +12,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::Dictionary;
 use zvf_metadata::{AttributeSpec, Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Kind, Value};
 
 use crate::WriteError;
+use crate::error::count_u32;
 
 /// What is known of one column.
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ pub(crate) struct ColumnEncoding {
 }
 
 impl Attribute {
-    /// What the first batch says of a column, and the schema adds to it.
+    /// Returns what the first batch says of a column, and the schema adds to it.
     pub(crate) fn new(field: &Field, spec: Option<&AttributeSpec>, codes_text: bool) -> Self {
         let dtype = field.column.dtype();
         let or_declared = |given: &Option<Arc<str>>, declared: Option<&String>| {
@@ -83,7 +84,7 @@ impl Attribute {
         }
     }
 
-    /// What another process must know, with the texts so far; those that follow are coded anew.
+    /// Returns what another process must know, with the texts so far; those that follow are coded anew.
     pub(crate) fn record(&mut self) -> AttributeRecord {
         let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
         let categories = self.categories.as_ref();
@@ -99,14 +100,16 @@ impl Attribute {
         }
     }
 
-    /// The attribute that another process told of, without its texts.
+    /// Returns the attribute that another process told of, without its texts.
     pub(crate) fn from_record(record: &AttributeRecord) -> Result<Self, WriteError> {
         let text = |text: &Option<String>| text.as_deref().map(Arc::from);
         let categories = record.categories.as_ref();
+        let (dtype, width) = (record.dtype.parse::<Dtype>()?, record.width);
+        Column::empty(dtype, width)?; // a row fits in memory
         Ok(Self {
             name: record.name.as_str().into(),
-            dtype: record.dtype.parse::<Dtype>()?,
-            width: record.width,
+            dtype,
+            width,
             categories: categories.map(|(values, missing)| {
                 Categories::new(values.iter().map(value).collect(), *missing)
             }),
@@ -118,17 +121,16 @@ impl Attribute {
     }
 
     /// Adds the texts of another process. Returns the code here of each.
-    pub(crate) fn merge_texts(&mut self, texts: &[String]) -> Vec<u32> {
+    pub(crate) fn merge_texts(&mut self, texts: &[String]) -> Result<Vec<u32>, WriteError> {
         let merged = self.texts.get_or_insert_default();
         texts.iter().map(|text| merged.code(text.clone())).collect()
     }
 
-    /// Bytes of one row, as it is kept.
+    /// Returns the number of bytes of one row, as it is kept.
     pub(crate) fn stride(&self) -> usize {
         match self.texts {
             Some(_) => 4,
-            None => zvf_format::num::saturating_usize(self.dtype.size)
-                .saturating_mul(usize_from_u32(self.width)),
+            None => row_bytes(self.dtype, self.width),
         }
     }
 
@@ -144,7 +146,7 @@ impl Attribute {
         Ok(Column::new(dtype, width, bytes)?)
     }
 
-    /// The column of this attribute in another batch, as it is kept until cells are written.
+    /// Returns the column of this attribute in another batch, as it is kept until cells are written.
     pub(crate) fn take(&mut self, kind: Kind, field: &Field) -> Result<Column, WriteError> {
         let column = &field.column;
         let unfit = |expected: &dyn ToString, found: &dyn ToString| {
@@ -171,7 +173,7 @@ impl Attribute {
         Ok(column.clone())
     }
 
-    /// How it is written, when all batches are there.
+    /// Returns how it is written, when all batches are there.
     pub(crate) fn encoding(&self) -> ColumnEncoding {
         if let Some(texts) = &self.texts {
             return texts.encoding();
@@ -186,9 +188,9 @@ impl Attribute {
 }
 
 impl Texts {
-    fn code(&mut self, text: String) -> u32 {
-        let next = saturating_u32_from_usize(self.codes.len());
-        *self.codes.entry(text).or_insert(next)
+    fn code(&mut self, text: String) -> Result<u32, WriteError> {
+        let next = count_u32("texts of an attribute", self.codes.len())?;
+        Ok(*self.codes.entry(text).or_insert(next))
     }
 
     /// Gives away the texts so far, by their codes.
@@ -202,7 +204,7 @@ impl Texts {
         let mut codes = Vec::with_capacity(column.len() * 4);
         for row in 0..column.len() {
             let Value::Text(text) = column.value(row, 0) else { continue };
-            let code = self.code(text);
+            let code = self.code(text)?;
             codes.extend_from_slice(&code.to_le_bytes());
         }
         Ok(Column::new(code_type(4), 1, codes.into())?)
@@ -214,9 +216,7 @@ impl Texts {
         texts.sort_unstable();
         let mut recode = vec![0; texts.len()];
         for (code, (_, provisional)) in (0_u32..).zip(&texts) {
-            if let Some(to) = recode.get_mut(usize_from_u32(*provisional)) {
-                *to = code;
-            }
+            recode[usize_from_u32(*provisional)] = code;
         }
         let size = match texts.len() {
             0..=255 => 1,
@@ -234,23 +234,22 @@ impl Texts {
 }
 
 impl ColumnEncoding {
-    /// The bytes of a cell, given those that were kept.
+    /// Returns the bytes of a cell, given those that were kept.
     pub(crate) fn cell(&self, stored: Vec<u8>) -> Bytes {
         let Some(recode) = &self.recode else { return stored.into() };
-        let size = usize::try_from(self.dtype.size).unwrap_or(4); // codes have at most 4 bytes
+        let size = saturating_usize(self.dtype.size); // codes have at most 4 bytes
         let (codes, _) = stored.as_chunks::<4>();
         let mut out = Vec::with_capacity(codes.len() * size);
         for code in codes {
             // Each was given by `Texts::code`.
-            let code =
-                recode.get(usize_from_u32(u32::from_le_bytes(*code))).copied().unwrap_or(u32::MAX);
+            let code = recode[usize_from_u32(u32::from_le_bytes(*code))];
             out.extend(code.to_le_bytes().iter().take(size));
         }
         out.into()
     }
 }
 
-/// A value of JSON.
+/// Returns a value of JSON.
 fn value(json: &Json) -> Value {
     match json {
         Json::Bool(value) => Value::Bool(*value),
@@ -264,7 +263,7 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// A value as JSON.
+/// Returns a value as JSON.
 pub(crate) fn json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -276,11 +275,11 @@ pub(crate) fn json(value: &Value) -> Json {
     }
 }
 
-/// The values of a column in place of the codes: for arrays that cannot say what codes stand for.
+/// Returns the values of a column in place of the codes: for arrays that cannot say what codes stand for.
 pub(crate) fn decode_texts(field: &Field) -> Result<Column, WriteError> {
     let Some(categories) = &field.categories else { return Ok(field.column.clone()) };
     let texts: Vec<String> = categories.values().iter().map(ToString::to_string).collect();
-    let units = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
+    let units = texts.iter().map(|text| text.chars().count()).fold(1, usize::max);
     let size = units * 4;
     let dtype = Dtype { kind: DtypeKind::Text, size: to_u64(size), big_endian: false };
     let (width, mut bytes) = (usize_from_u32(field.column.width()), Vec::new());
@@ -295,11 +294,16 @@ pub(crate) fn decode_texts(field: &Field) -> Result<Column, WriteError> {
     Ok(Column::new(dtype, field.column.width(), bytes.into())?)
 }
 
-/// Text in UTF-32, cut or padded with zeros to `size` bytes.
+/// Returns text in UTF-32, cut or padded with zeros to `size` bytes.
 pub(crate) fn utf32(text: &str, size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
     bytes.resize(size, 0);
     bytes
+}
+
+/// Returns the bytes of a row of a column of this type, which fits in memory as [`Column`] has checked.
+pub(crate) fn row_bytes(dtype: Dtype, width: u32) -> usize {
+    saturating_usize(dtype.size) * usize_from_u32(width)
 }
 
 const fn code_type(size: u64) -> Dtype {

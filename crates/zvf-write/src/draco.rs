@@ -4,6 +4,7 @@
 //! by rounding goes to the next place of the grid inside. Faces stay links, whose rows the order keeps.
 
 use zvf_draco::{Encoder, Quantization};
+use zvf_format::num::{ceil_f32, f64_from_i64, floor_f32};
 use zvf_metadata::Dtype;
 
 use crate::WriteError;
@@ -28,7 +29,7 @@ pub(crate) struct DracoPlan {
 }
 
 impl DracoPlan {
-    /// For chunks of shape `chunk` from `low` to `high`.
+    /// Returns how chunks of shape `chunk` from `low` to `high` are encoded.
     ///
     /// # Errors
     ///
@@ -53,16 +54,16 @@ impl DracoPlan {
         if !(1..=30).contains(&bits) {
             return Err(WriteError::setting("bits of Draco streams", "1 to 30", bits));
         }
-        let corner = |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * chunk[axis];
-        let origin = [0, 1, 2].map(|axis| round_down(corner(low[axis], axis)));
+        let corner = |n: i64, axis: usize| f64_from_i64(n) * chunk[axis];
+        let origin = [0, 1, 2].map(|axis| floor_f32(corner(low[axis], axis)));
         let sides = [0, 1, 2]
-            // A corner; far out, about.
+            // The largest number and the one after it are the same as floats.
             .map(|axis| corner(high[axis].saturating_add(1), axis) - f64::from(origin[axis]));
-        let range = round_up(sides.into_iter().fold(0.0, f64::max));
+        let range = ceil_f32(sides.into_iter().fold(0.0, f64::max));
         Ok(Self { grid: Some(Quantization { origin, range, bits }), chunk })
     }
 
-    /// The stream of the positions of a chunk.
+    /// Returns the stream of the positions of a chunk.
     pub(crate) fn encode(&self, bytes: &[u8], key: &[i64]) -> Result<Vec<u8>, WriteError> {
         let positions: Vec<f32> =
             bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect();
@@ -73,26 +74,13 @@ impl DracoPlan {
         if let Some(grid) = self.grid {
             encoder = encoder.with_quantization(grid).map_err(wrong)?;
             if let Ok(key) = <[i64; 3]>::try_from(key) {
-                let side =
-                    |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * self.chunk[axis];
+                let side = |n: i64, axis: usize| f64_from_i64(n) * self.chunk[axis];
                 let low = [0, 1, 2].map(|axis| side(key[axis], axis));
-                // A corner; far out, about.
+                // As in `new`.
                 let high = [0, 1, 2].map(|axis| side(key[axis].saturating_add(1), axis));
                 encoder = encoder.within(low, high);
             }
         }
         Ok(encoder.encode())
     }
-}
-
-/// The largest `float32` that is not above `x`.
-fn round_down(x: f64) -> f32 {
-    let near = zvf_format::num::nearest_f32(x);
-    if f64::from(near) > x { near.next_down() } else { near }
-}
-
-/// The smallest `float32` that is not below `x`.
-fn round_up(x: f64) -> f32 {
-    let near = zvf_format::num::nearest_f32(x);
-    if f64::from(near) < x { near.next_up() } else { near }
 }

@@ -22,9 +22,9 @@ pub(crate) struct Elements {
 }
 
 impl Elements {
-    /// The number of elements.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
-        self.vertices.len().checked_div(self.width).unwrap_or(0)
+        self.vertices.len().checked_div(self.width).unwrap_or(0) // none yet
     }
 
     /// Adds elements of `width` vertices, given by their running numbers.
@@ -47,7 +47,7 @@ impl Elements {
         if width != self.width {
             return Err(WriteError::unfit(kind, "an element", self.width, width));
         }
-        let count = vertices.len().checked_div(width).unwrap_or(0);
+        let count = vertices.len() / width;
         let max = u64::from(u32::MAX);
         let found = to_u64(self.len() + count);
         if found >= max {
@@ -62,8 +62,9 @@ impl Elements {
         Ok(())
     }
 
-    /// About how many bytes they take, with what they become at the end.
+    /// Returns about how many bytes they take, with what they become at the end.
     pub(crate) fn bytes(&self) -> u64 {
+        // An element that is too large is not held.
         let attributes = self.attributes.iter().map(|attribute| to_u64(attribute.stride()));
         let attributes = attributes.fold(ELEMENT, u64::saturating_add);
         let ends = to_u64(self.vertices.len()) * 16;
@@ -77,20 +78,20 @@ impl Elements {
         Ok(())
     }
 
-    /// The attributes, one column each, as they are kept.
+    /// Returns the attributes, one column each, as they are kept.
     pub(crate) fn finish_columns(&mut self) -> Vec<Column> {
         std::mem::take(&mut self.columns).into_iter().map(ColumnBuilder::finish).collect()
     }
 
-    /// The vertices of all elements.
+    /// Returns the vertices of all elements.
     pub(crate) fn all_vertices(&self) -> &[u64] {
         &self.vertices
     }
 
-    /// The vertices of element `number`.
+    /// Returns the vertices of element `number`.
     pub(crate) fn vertices(&self, number: u32) -> &[u64] {
         let start = usize_from_u32(number) * self.width;
-        self.vertices.get(start..start + self.width).unwrap_or(&[])
+        &self.vertices[start..start + self.width]
     }
 }
 
@@ -126,7 +127,7 @@ pub(crate) fn take_columns(
     Ok(columns)
 }
 
-/// Running numbers of vertices in a column of integers.
+/// Returns running numbers of vertices in a column of integers.
 pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>, WriteError> {
     let width = usize_from_u32(rows.width());
     let places = (0..rows.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
@@ -140,7 +141,8 @@ pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>, WriteError>
     places.map(|at| number(at).ok_or_else(|| unfit(at))).collect()
 }
 
-fn check_width(kind: Kind, width: usize) -> Result<(), WriteError> {
+/// Refuses elements of a width that the kind does not have.
+pub(crate) fn check_width(kind: Kind, width: usize) -> Result<(), WriteError> {
     let unfit = |expected: &str| Err(WriteError::unfit(kind, "an element", expected, width));
     if kind == Kind::Skeleton {
         return crate::types::tree::check_width(width);

@@ -7,6 +7,7 @@
 use std::io;
 
 use thiserror::Error;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Diagnose, Diagnosis, FormatError};
 use zvf_metadata::MetadataError;
 use zvf_model::{BadBatch, BadCode, BadColumn, Kind, ModelError, ObjectId};
@@ -178,13 +179,13 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// The kind of fault, by its stable name.
+    /// Returns the kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class
     }
 
-    /// A setting that makes no sense.
+    /// Returns the error for a setting that makes no sense.
     pub(crate) fn setting(
         what: &'static str,
         expected: impl Into<String>,
@@ -193,7 +194,7 @@ impl WriteError {
         Self::Setting { what, expected: expected.into(), found: found.to_string() }
     }
 
-    /// A batch that does not fit.
+    /// Returns the error for a batch that does not fit.
     pub(crate) fn unfit(
         kind: Kind,
         what: impl Into<String>,
@@ -237,7 +238,17 @@ impl Diagnose for WriteError {
     }
 }
 
-/// The class of what the operating system answered.
+/// Returns a count that is kept in 32 bits.
+///
+/// # Errors
+///
+/// `TooMuch` where it does not fit.
+pub(crate) fn count_u32(what: &'static str, count: usize) -> Result<u32, WriteError> {
+    let (max, found) = (u64::from(u32::MAX), to_u64(count));
+    u32::try_from(count).map_err(|_too_many| WriteError::TooMuch { what, max, found })
+}
+
+/// Returns the class of what the operating system answered.
 fn of_system(kind: io::ErrorKind) -> Class {
     let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
     if full.contains(&kind) {

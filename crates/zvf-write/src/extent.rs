@@ -15,7 +15,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Around nothing.
+    /// Returns the extent of no positions.
     pub(crate) fn new(axes: usize) -> Self {
         Self { low: vec![f64::INFINITY; axes], high: vec![f64::NEG_INFINITY; axes] }
     }
@@ -35,14 +35,14 @@ impl Extent {
         self.high.iter_mut().zip(high).for_each(|(to, x)| *to = to.max(x));
     }
 
-    /// Its corners, when there was a position.
+    /// Returns its corners, when there was a position.
     pub(crate) fn corners(&self) -> Option<[Vec<f64>; 2]> {
         let some = self.low.iter().chain(&self.high).all(|x| x.is_finite());
         some.then(|| [self.low.clone(), self.high.clone()])
     }
 }
 
-/// The corners of the box around two boxes.
+/// Returns the corners of the box around two boxes.
 pub(crate) fn union([mut low, mut high]: [Vec<f64>; 2], [l, h]: [Vec<f64>; 2]) -> [Vec<f64>; 2] {
     low.iter_mut().zip(l).for_each(|(to, x)| *to = to.min(x));
     high.iter_mut().zip(h).for_each(|(to, x)| *to = to.max(x));
@@ -97,7 +97,7 @@ fn test_rows<T: Copy + Into<f64> + Sync>(
     values.par_chunks_exact(axes).map(within).collect()
 }
 
-/// A number as the nearest one of a type.
+/// Returns a number as the nearest one of a type.
 fn round_to_type(x: f64, dtype: Dtype) -> f64 {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 2) => half::f16::from_f64(x).to_f64(),

@@ -17,27 +17,27 @@ pub(crate) struct GeometryPath {
 }
 
 impl GeometryPath {
-    /// The geometry of level `level`.
+    /// Returns the geometry of level `level`.
     pub(crate) const fn level(level: u32) -> Self {
         Self { level, extra_kind: None }
     }
 
-    /// Geometry of `kind` beside that of the level.
+    /// Returns geometry of `kind` beside that of the level.
     pub(crate) const fn for_extra_kind(level: u32, kind: Kind) -> Self {
         Self { level, extra_kind: Some(kind) }
     }
 
-    /// The number of the level.
+    /// Returns the number of the level.
     pub(crate) const fn number(self) -> u32 {
         self.level
     }
 
-    /// Whether it is a kind beside the level's own.
+    /// Returns whether it is a kind beside the level's own.
     pub(crate) const fn is_extra(self) -> bool {
         self.extra_kind.is_some()
     }
 
-    /// The path of an array or group of it.
+    /// Returns the path of an array or group of it.
     pub(crate) fn path(self, name: &str) -> String {
         format!("{self}/{name}")
     }

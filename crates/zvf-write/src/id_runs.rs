@@ -15,7 +15,7 @@ impl IdRuns {
         self.runs.is_empty()
     }
 
-    /// About how many bytes they take here, and as a sorted sequence.
+    /// Returns about how many bytes they take here, and as a sorted sequence.
     pub(crate) fn bytes(&self) -> u64 {
         to_u64(self.runs.len()) * 16 + self.count * 8
     }

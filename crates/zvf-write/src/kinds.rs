@@ -15,7 +15,7 @@
 //!
 //! Reading and writing one kind is in `ingest`, publishing in `writer`.
 
-use zvf_format::num::{saturating_i64, to_u64};
+use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
 use zvf_metadata::{GroupDoc, LevelDoc};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
@@ -24,6 +24,7 @@ use zvf_store::Build;
 use crate::extent::union;
 use crate::geometry_path::GeometryPath;
 use crate::ingest::Ingest;
+use crate::level::vertex_count;
 use crate::objects::Objects;
 use crate::stages::Outcome;
 use crate::stages::{Ids, KWayMerge, for_each_place};
@@ -42,7 +43,7 @@ pub(crate) struct Kinds {
 impl Kinds {
     pub(crate) fn new(schema: &Schema, options: &WriteOptions) -> Self {
         let several = to_u64(schema.extra_kinds.len()) + 1;
-        let memory = options.memory.checked_div(several).unwrap_or(options.memory);
+        let memory = options.memory / several;
         let options = WriteOptions { memory, ..options.clone() };
         let ingest = |kind| Ingest::new(schema.for_single_kind(kind), &options);
         Self {
@@ -117,7 +118,7 @@ impl Kinds {
             let kind = ingest.schema.kind;
             let geometry = GeometryPath::for_extra_kind(number, kind);
             let outcome = finish(ingest, build, geometry, &mut edit_level, &mut placed).await?;
-            index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)));
+            index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)?));
             if outcome.report.vertices > 0 {
                 let both = bounds.into_iter().chain([outcome.bounds]).reduce(union);
                 bounds = both;
@@ -279,13 +280,13 @@ fn check_apart(all: &[(Kind, Ids)], stop: &StopFlag) -> Result<(), WriteError> {
 }
 
 /// Returns the index entry of a kind beside the first.
-fn entry(kind: Kind, report: &Report) -> GeometryEntry {
-    GeometryEntry {
+fn entry(kind: Kind, report: &Report) -> Result<GeometryEntry, WriteError> {
+    Ok(GeometryEntry {
         array: format!("{kind}/vertices"),
-        vertex_count: saturating_i64(report.vertices),
+        vertex_count: vertex_count(report.vertices)?,
         group: Some(kind.token().to_owned()),
         ..GeometryEntry::default()
-    }
+    })
 }
 
 const fn kind_of(ingest: &Ingest) -> Kind {

@@ -1,6 +1,5 @@
 //! What a level and its root say of it: bounds, kind, convention of links, and the document of the level.
 
-use zvf_format::num::saturating_i64;
 use zvf_metadata::{GeometryType, LevelDoc, LinksConvention, Vocabulary};
 use zvf_model::Kind;
 use zvf_store::Build;
@@ -11,7 +10,7 @@ use crate::level_columns::Columns;
 use crate::schema::Schema;
 use crate::{Outside, WriteError};
 
-/// The bounds that the store will say, given the corners of the box around its vertices.
+/// Returns the bounds that the store will say, given the corners of the box around its vertices.
 pub(crate) fn bounds(
     schema: &Schema,
     outside: Outside,
@@ -53,7 +52,7 @@ impl LevelDescription<'_> {
         geometry: GeometryPath,
         edit_level: impl FnOnce(&mut LevelDoc),
     ) -> Result<(), WriteError> {
-        let mut level = LevelDoc { level: geometry.number().into(), ..self.level() };
+        let mut level = LevelDoc { level: geometry.number().into(), ..self.level()? };
         // The root has the convention of the first kind.
         let kind_convention =
             geometry.is_extra().then(|| convention(self.schema.kind, self.explicit).into());
@@ -62,10 +61,10 @@ impl LevelDescription<'_> {
         Ok(build.group(&geometry.to_string(), &level.to_group()).await?)
     }
 
-    /// Its document.
-    fn level(&self) -> LevelDoc {
+    /// Makes its document.
+    fn level(&self) -> Result<LevelDoc, WriteError> {
         let mut level = LevelDoc::new(0);
-        level.vertex_count = saturating_i64(self.vertices);
+        level.vertex_count = vertex_count(self.vertices)?;
         let attributes = self.columns.is_some_and(|columns| !columns.vertex.is_empty());
         let fragments = self.columns.is_some_and(|columns| !columns.fragment.is_empty());
         let families = [
@@ -85,17 +84,30 @@ impl LevelDescription<'_> {
             level.chunk_attribute_name = Some(name.clone());
             level.chunk_attribute_values = Some(values.iter().map(crate::columns::json).collect());
         }
-        level
+        Ok(level)
     }
 }
 
-/// The word of the format for a kind.
+/// Returns the number of vertices as documents state it.
+///
+/// # Errors
+///
+/// `TooMuch` above 2^63 - 1.
+pub(crate) fn vertex_count(vertices: u64) -> Result<i64, WriteError> {
+    i64::try_from(vertices).map_err(|_too_many| WriteError::TooMuch {
+        what: "vertices of a level",
+        max: i64::MAX.cast_unsigned(),
+        found: vertices,
+    })
+}
+
+/// Returns the word of the format for a kind.
 pub(crate) fn geometry_type(kind: Kind) -> Option<GeometryType> {
     let mut words = GeometryType::WORDS.iter();
     words.find(|(_, spelling)| *spelling == kind.token()).map(|(word, _)| *word)
 }
 
-/// How links inside fragments are known.
+/// Returns how links inside fragments are known.
 pub(crate) const fn convention(kind: Kind, explicit: bool) -> LinksConvention {
     if matches!(kind, Kind::Skeleton) && !explicit {
         LinksConvention::ImplicitSequentialWithBranches

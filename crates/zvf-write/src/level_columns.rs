@@ -3,13 +3,12 @@
 //! Not here: one attribute (`columns`), and where columns are stored (`cells`).
 
 use serde::{Deserialize, Serialize};
-use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::{Column, ColumnBuilder};
 
 use crate::WriteError;
 use crate::cells::Layout;
-use crate::columns::{Attribute, AttributeRecord};
+use crate::columns::{Attribute, AttributeRecord, row_bytes};
 
 /// What the first batch says of all.
 #[derive(Debug)]
@@ -23,13 +22,15 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The columns that another process told of, without texts.
+    /// Returns the columns that another process told of, without texts.
     pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self, WriteError> {
         let attributes = |records: &[AttributeRecord]| {
             records.iter().map(Attribute::from_record).collect::<Result<_, WriteError>>()
         };
+        let positions = record.positions.parse::<Dtype>()?;
+        Column::empty(positions, width)?; // a row fits in memory
         Ok(Self {
-            positions: record.positions.parse::<Dtype>()?,
+            positions,
             width,
             vertex: attributes(&record.vertex)?,
             fragment: attributes(&record.fragment)?,
@@ -37,13 +38,13 @@ impl Columns {
         })
     }
 
-    /// What cells are made of.
+    /// Returns what cells are made of.
     pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
         let Self { positions, vertex, fragment, .. } = self;
         (Layout { positions: *positions, vertex, fragment }, self.grouping)
     }
 
-    /// Attributes of vertices, then of fragments.
+    /// Returns attributes of vertices, then of fragments.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &Attribute> {
         self.vertex.iter().chain(&self.fragment)
     }
@@ -52,25 +53,24 @@ impl Columns {
         self.vertex.iter_mut().chain(&mut self.fragment)
     }
 
-    /// Bytes of one position.
+    /// Returns the number of bytes of one position.
     pub(crate) fn positions_stride(&self) -> usize {
-        // Too large: more than any memory.
-        saturating_usize(self.positions.size).saturating_mul(usize_from_u32(self.width))
+        row_bytes(self.positions, self.width)
     }
 
-    /// Bytes of a row of all columns, as it is kept.
+    /// Returns the bytes of a row of all columns, as it is kept. A row that is too large is never there.
     pub(crate) fn stride(&self) -> usize {
         self.attributes()
             .map(Attribute::stride)
             .fold(self.positions_stride(), usize::saturating_add)
     }
 
-    /// Positions, given their bytes.
+    /// Returns positions, given their bytes.
     pub(crate) fn positions_column(&self, bytes: bytes::Bytes) -> Result<Column, WriteError> {
         Ok(Column::new(self.positions, self.width, bytes)?)
     }
 
-    /// The columns for another process, with the texts so far.
+    /// Returns the columns for another process, with the texts so far.
     pub(crate) fn record(&mut self) -> ColumnsRecord {
         ColumnsRecord {
             positions: self.positions.to_string(),
@@ -98,7 +98,7 @@ pub(crate) enum Grouping {
     Runs,
 }
 
-/// Empty builders of columns of the same types.
+/// Returns empty builders of columns of the same types.
 pub(crate) fn new_builders(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
     let empty = attributes.iter().map(|attribute| {
         let column: Column = attribute.empty()?;

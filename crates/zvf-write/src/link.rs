@@ -25,7 +25,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Links of `width` ends in chunks of so many axes.
+    /// Returns links of `width` ends in chunks of so many axes.
     pub(crate) fn new(
         width: usize,
         rank: usize,
@@ -41,7 +41,7 @@ impl Links {
         Ok(Self { family })
     }
 
-    /// The family that they are.
+    /// Returns the family that they are.
     pub(crate) const fn family(&self) -> &LinkPolicy {
         &self.family
     }
@@ -75,7 +75,7 @@ impl Links {
         Ok(())
     }
 
-    /// The arrays of one segment.
+    /// Opens the arrays of one segment.
     pub(crate) fn segment(
         &self,
         frame: &Frame<'_>,
@@ -95,7 +95,7 @@ impl Links {
         Ok(segment)
     }
 
-    /// The arrays of what is said of the links of one segment.
+    /// Opens the arrays of what is said of the links of one segment.
     pub(crate) fn columns_of(
         &self,
         frame: &Frame<'_>,
@@ -139,12 +139,12 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// The arrays.
+    /// Returns the arrays.
     pub(crate) fn sinks(&self) -> impl Iterator<Item = &CellSink> {
         std::iter::once(&self.links).chain(self.columns.iter().map(|(sink, _)| sink))
     }
 
-    /// The arrays, to be ended one by one.
+    /// Returns the arrays, to be ended one by one.
     pub(crate) fn into_sinks(self) -> impl Iterator<Item = CellSink> {
         std::iter::once(self.links).chain(self.columns.into_iter().map(|(sink, _)| sink))
     }

@@ -38,7 +38,7 @@ impl Objects {
         (std::mem::take(&mut self.declared), std::mem::take(&mut self.fields))
     }
 
-    /// About how many bytes that is.
+    /// Returns about how many bytes that is.
     pub(crate) fn bytes(&self) -> u64 {
         let fields = self.fields.iter().map(|(_, field)| to_u64(field.column.bytes().len()));
         fields.fold(self.declared.bytes(), |all, bytes| all + bytes * 2)
@@ -49,12 +49,12 @@ impl Objects {
         !(self.declared.is_empty() && self.fields.is_empty() && self.groups.is_empty())
     }
 
-    /// These objects exist, with or without vertices.
+    /// Notes that these objects exist, with or without vertices.
     pub(crate) fn declare(&mut self, ids: impl Iterator<Item = i64>) {
         self.declared.extend(ids);
     }
 
-    /// Attributes of these objects.
+    /// Takes attributes of these objects.
     pub(crate) fn fields(
         &mut self,
         kind: Kind,
@@ -75,13 +75,13 @@ impl Objects {
         Ok(())
     }
 
-    /// A group, and the row it has.
+    /// Takes a group, and returns the row it has.
     pub(crate) fn group(&mut self, name: Option<String>, members: Members) -> u64 {
         self.groups.push((name, members));
         to_u64(self.groups.len()) - 1
     }
 
-    /// Attributes of groups, one row for each.
+    /// Takes attributes of groups, one row for each.
     pub(crate) fn group_field(&mut self, field: Field) {
         self.group_fields.push(field);
     }
@@ -146,7 +146,7 @@ impl Objects {
     }
 }
 
-/// The type that holds the values of all these columns: that of all, or the longest text.
+/// Returns the type that holds the values of all these columns: that of all, or the longest text.
 pub(crate) fn common_type<'a>(
     kind: Kind,
     fields: impl Iterator<Item = &'a Field>,
@@ -170,10 +170,10 @@ pub(crate) fn common_type<'a>(
             }
         };
     }
-    Ok(found.unwrap_or((Dtype::FLOAT32, 1)))
+    Ok(found.unwrap_or((Dtype::FLOAT32, 1))) // there is a column
 }
 
-/// The array of an attribute of so many objects, with its unit and its description.
+/// Returns the array of an attribute of so many objects, with its unit and its description.
 pub(crate) fn attribute_plan(
     name: &str,
     (dtype, width): (Dtype, u32),
@@ -207,9 +207,9 @@ pub(crate) fn put_values(to: &mut [u8], from: &[u8], width: usize) {
     }
 }
 
-/// So many values that mean "none".
+/// Returns so many values that mean "none".
 pub(crate) fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
-    let size = saturating_usize(dtype.size);
+    let size = saturating_usize(dtype.size); // of a column
     let value: Vec<u8> = match (dtype.kind, size) {
         (DtypeKind::Float, 2) => half::f16::NAN.to_le_bytes().to_vec(),
         (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
@@ -225,7 +225,7 @@ pub(crate) fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
     value.repeat(values)
 }
 
-/// The same as a fill value.
+/// Returns the same as a fill value.
 fn sentinel(dtype: Dtype) -> FillValue {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, _) => FillValue::float(f64::NAN),

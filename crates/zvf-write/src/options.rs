@@ -36,7 +36,7 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// What long loops check.
+    /// Returns what long loops check.
     pub(crate) fn stop_flag(&self) -> StopFlag {
         StopFlag::new(self.stop.clone())
     }

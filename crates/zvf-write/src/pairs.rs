@@ -45,7 +45,7 @@ struct PairFile {
 }
 
 impl SpillFolder {
-    /// A new list of pairs.
+    /// Returns a new list of pairs.
     #[must_use]
     pub fn sorter(&self) -> PairSorter {
         PairSorter { folder: self.clone(), held: Vec::new(), spilled: None, count: 0 }
@@ -136,13 +136,13 @@ impl Pairs {
         Ok(Self { storage: PairStorage::Saved(path.to_owned()), count })
     }
 
-    /// How many there are; a `u64`, because most are on the disk.
+    /// Returns how many there are; a `u64`, because most are on the disk.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.count
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
@@ -243,7 +243,7 @@ enum PairCursor<'a> {
 }
 
 impl PairReader<'_> {
-    /// The smallest pair that is left.
+    /// Returns the smallest pair that is left.
     #[must_use]
     pub const fn head(&self) -> Option<(u64, u64)> {
         self.head
@@ -261,8 +261,7 @@ impl PairReader<'_> {
                 if std::mem::replace(&mut self.begun, true) {
                     merge.advance()?;
                 }
-                let second = |record: &[u8]| number_u64(record.get(8..).unwrap_or(&[]));
-                merge.head().map(|record| (number_u64(record), second(record)))
+                merge.head().map(|record| (number_u64(record), number_u64(&record[8..])))
             }
         };
         Ok(())

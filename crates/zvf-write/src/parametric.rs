@@ -2,7 +2,7 @@
 //!
 //! They lie outside the levels, in `parametric`.
 
-use zvf_format::num::{f64_from_u64, saturating_u32_from_usize, to_u64};
+use zvf_format::num::{f64_from_u64, index_u32, to_u64};
 use zvf_metadata::arrays::{ParametricArray, ParametricType, ParametricTypes};
 use zvf_metadata::{Dtype, DtypeKind, GroupDoc};
 use zvf_store::{Build, DensePlan, RowPlan};
@@ -40,7 +40,7 @@ impl ShapeTable {
     /// A centre and a radius.
     pub const SPHERE: u32 = 2;
 
-    /// No shapes, of the types that every reader knows.
+    /// Returns an empty list of shapes, of the types that every reader knows.
     #[must_use]
     pub fn new() -> Self {
         let types = BUILT_IN.iter().zip(0_i64..).map(|((name, coefficients), id)| ParametricType {
@@ -55,7 +55,7 @@ impl ShapeTable {
 
     /// Adds a type and gives its number.
     pub fn add_type(&mut self, name: &str, coefficients: &[&str]) -> u32 {
-        let id = saturating_u32_from_usize(self.types.types.len());
+        let id = index_u32(self.types.types.len());
         self.types.types.push(ParametricType {
             id: id.into(),
             name: name.to_owned(),
@@ -92,13 +92,13 @@ impl ShapeTable {
         Ok(())
     }
 
-    /// How many shapes there are.
+    /// Returns how many shapes there are.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.shapes.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.shapes.is_empty()
@@ -108,14 +108,13 @@ impl ShapeTable {
     pub(crate) async fn write(&self, build: &Build) -> Result<(), WriteError> {
         let group = GroupDoc::new(self.types.to_attributes());
         build.group("parametric", &group).await?;
-        let longest = self.shapes.iter().map(|(.., c)| c.len()).max().unwrap_or(0);
+        let longest = self.shapes.iter().map(|(.., c)| c.len()).fold(0, usize::max);
         let width = longest + 1;
         let rows = to_u64(self.shapes.len());
-        let number = |n: u64| Some(n);
         let objects = ParametricArray {
             zv_array: Some("parametric_objects".to_owned()),
-            num_objects: number(rows),
-            max_row_length: number(to_u64(width)),
+            num_objects: Some(rows),
+            max_row_length: Some(to_u64(width)),
             dtype: Some("float64".to_owned()),
             ..ParametricArray::default()
         };
@@ -135,7 +134,7 @@ impl ShapeTable {
         sink.finish(|_| {}).await?;
         let names = ParametricArray {
             zv_array: Some("parametric_names".to_owned()),
-            num_objects: number(rows),
+            num_objects: Some(rows),
             ..ParametricArray::default()
         };
         let plan = RowPlan { attributes: names.to_attributes(), ..RowPlan::default() };

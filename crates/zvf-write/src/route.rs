@@ -9,7 +9,7 @@
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use zvf_format::grid::Bins;
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Column, NativeType};
 
 use crate::WriteError;
@@ -42,7 +42,7 @@ pub(crate) fn route(
     axes(&floats(positions), leading, bins, by_bin, table)
 }
 
-/// All values of a column as floats, rounded where they are large integers.
+/// Returns all values of a column as floats, rounded where they are large integers.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f32>() {
         return values.iter().copied().map(f64::from).collect();
@@ -74,8 +74,8 @@ fn axes<T: NativeType + Into<f64> + Sync>(
     }
 }
 
-/// Keys of chunks are several times as large as positions: they are made for some rows at a time, in
-/// the same room, and turned into numbers there.
+/// Finds the chunk of each row. Keys of chunks are several times as large as positions: they are made for some rows at a
+/// time, in the same room, and turned into numbers there.
 fn assign<T: NativeType + Into<f64> + Sync, const D: usize>(
     values: &[T],
     leading: &[i64],
@@ -90,7 +90,7 @@ fn assign<T: NativeType + Into<f64> + Sync, const D: usize>(
     let (mut leading, mut flat) =
         (leading.chunks(ROUTE_BATCH_ROWS), in_bins.chunks_mut(ROUTE_BATCH_ROWS));
     for rows in rows.chunks(ROUTE_BATCH_ROWS) {
-        let keys = keys.get_mut(..rows.len()).unwrap_or_default();
+        let keys = &mut keys[..rows.len()];
         let blocks = rows.par_chunks(BLOCK).zip(keys.par_chunks_mut(BLOCK));
         if let Some(flat) = flat.next() {
             let blocks = blocks.zip(flat.par_chunks_mut(BLOCK));
@@ -158,7 +158,7 @@ fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Resul
     Ok(())
 }
 
-/// The rows in the order of their chunks, and where each chunk's are. Rows of a chunk stay in the
+/// Returns the rows in the order of their chunks, and where each chunk's are. Rows of a chunk stay in the
 /// order in which `order` has them.
 pub(crate) fn counting_sort(
     numbers: &[u32],
@@ -170,9 +170,7 @@ pub(crate) fn counting_sort(
     }
     let mut counts = vec![0_u32; chunks];
     for number in numbers {
-        if let Some(count) = counts.get_mut(usize_from_u32(*number)) {
-            *count += 1;
-        }
+        counts[usize_from_u32(*number)] += 1;
     }
     let (mut segments, mut next) = (Vec::new(), 0_u32);
     for (chunk, count) in (0_u32..).zip(&mut counts) {
@@ -185,27 +183,21 @@ pub(crate) fn counting_sort(
     }
     let mut rows = vec![0; numbers.len()];
     for row in order {
-        let chunk =
-            numbers.get(usize_from_u32(row)).map_or(usize::MAX, |number| usize_from_u32(*number));
-        if let Some(at) = counts.get_mut(chunk) {
-            if let Some(to) = rows.get_mut(usize_from_u32(*at)) {
-                *to = row;
-            }
-            *at += 1;
-        }
+        let at = &mut counts[usize_from_u32(numbers[usize_from_u32(row)])];
+        rows[usize_from_u32(*at)] = row;
+        *at += 1;
     }
     (rows, segments)
 }
 
-/// The same for few rows in one of many chunks.
+/// Returns the same for few rows in one of many chunks.
 fn sparsely(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<Segment>) {
-    let chunk_of = |row: &u32| numbers.get(usize_from_u32(*row)).copied().unwrap_or(u32::MAX);
+    let chunk_of = |row: &u32| numbers[usize_from_u32(*row)];
     let mut rows: Vec<u32> = order.collect();
     rows.sort_by_key(chunk_of);
     let mut start = 0_u32;
     let segments = rows.chunk_by(|a, b| chunk_of(a) == chunk_of(b)).map(|rows| {
-        let chunk = rows.first().map_or(u32::MAX, chunk_of);
-        let segment = Segment { chunk, start, count: saturating_u32_from_usize(rows.len()) };
+        let segment = Segment { chunk: chunk_of(&rows[0]), start, count: index_u32(rows.len()) };
         start += segment.count;
         segment
     });
@@ -221,7 +213,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// `None` when there are too many to number.
+    /// Returns `None` when there are too many to number.
     fn from_chunks(chunks: &[i64], rank: usize) -> Option<Self> {
         let first = chunks.get(..rank)?;
         let ends = || (first.to_vec(), first.to_vec());
@@ -264,19 +256,14 @@ impl Lines {
         let rank = table.rank();
         let first = numbers.len();
         let lines = chunks.par_chunks_exact(rank);
-        numbers
-            // There are few cells.
-            .par_extend(lines.map(|key| u32::try_from(self.flat_index(key)).unwrap_or(u32::MAX)));
-        let new = numbers.get_mut(first..).unwrap_or_default();
-        for (number, key) in new.iter_mut().zip(chunks.chunks_exact(rank)) {
-            match cell_numbers.get_mut(usize_from_u32(*number)) {
-                Some(assigned) if *assigned != u32::MAX => *number = *assigned,
-                Some(assigned) => {
-                    *assigned = table.number(key)?;
-                    *number = *assigned;
-                }
-                None => *number = table.number(key)?,
+        // Each is a place in `cell_numbers`.
+        numbers.par_extend(lines.map(|key| saturating_u32(self.flat_index(key))));
+        for (number, key) in numbers[first..].iter_mut().zip(chunks.chunks_exact(rank)) {
+            let assigned = &mut cell_numbers[usize_from_u32(*number)];
+            if *assigned == u32::MAX {
+                *assigned = table.number(key)?;
             }
+            *number = *assigned;
         }
         Ok(())
     }
@@ -284,8 +271,8 @@ impl Lines {
     fn cell_numbers(&self, rows: usize) -> CellNumbers {
         let dense = to_u64(rows) * 4 + 1024;
         if self.cells <= dense {
-            let cells = zvf_format::num::saturating_usize(self.cells);
-            return CellNumbers::Dense(vec![u32::MAX; cells]);
+            // So few fit in memory.
+            return CellNumbers::Dense(vec![u32::MAX; saturating_usize(self.cells)]);
         }
         CellNumbers::Sparse(FxHashMap::default())
     }

@@ -34,7 +34,7 @@ pub(crate) struct RoutedBatch {
 pub(crate) enum Numbers {
     /// Row after row from this one.
     From(u64),
-    /// One for each row: whoever reads them from a file checks that.
+    /// One for each row, where they were spilled.
     Listed(Vec<u64>),
 }
 
@@ -48,7 +48,7 @@ impl Numbers {
 }
 
 impl RoutedBatch {
-    /// About how many bytes of memory it holds.
+    /// Returns about how many bytes of memory it holds.
     pub(crate) fn bytes(&self) -> u64 {
         let columns = self.fields.iter().chain([&self.positions]).map(|c| to_u64(c.bytes().len()));
         let beside = to_u64(self.groups.len()) * 8;
@@ -57,14 +57,11 @@ impl RoutedBatch {
         beside + rows + segments + columns.sum::<u64>()
     }
 
-    /// The piece of it that one of its segments is.
+    /// Returns the piece of it that one of its segments is.
     pub(crate) fn piece(&self, segment: usize) -> Piece<'_> {
-        let segment = self.segments.get(segment);
-        let rows = segment.and_then(|segment| {
-            let start = usize_from_u32(segment.start);
-            self.rows.get(start..start + usize_from_u32(segment.count))
-        });
-        Piece { run: self, rows: rows.unwrap_or(&[]) }
+        let Segment { start, count, .. } = self.segments[segment];
+        let start = usize_from_u32(start);
+        Piece { run: self, rows: &self.rows[start..start + usize_from_u32(count)] }
     }
 }
 
@@ -79,7 +76,8 @@ pub(crate) struct Piece<'a> {
 
 impl Piece<'_> {
     fn group(&self, row: u32) -> u64 {
-        self.run.groups.get(usize_from_u32(row)).copied().unwrap_or(0) // without groups all rows are in one
+        let groups = &self.run.groups;
+        if groups.is_empty() { 0 } else { groups[usize_from_u32(row)] }
     }
 }
 
@@ -115,9 +113,8 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
     let columns = first.run.fields.len();
     if sorted {
         rows.positions = column(pieces.iter().map(|p| (&p.run.positions, p.rows)));
-        rows.fields = (0..columns)
-            .map(|c| column(pieces.iter().filter_map(|p| Some((p.run.fields.get(c)?, p.rows)))))
-            .collect();
+        let field = |c: usize| column(pieces.iter().map(move |p| (&p.run.fields[c], p.rows)));
+        rows.fields = (0..columns).map(field).collect();
         if wants_numbers {
             let numbers =
                 pieces.iter().flat_map(|p| p.rows.iter().map(|row| p.run.numbers.get(*row)));
@@ -130,11 +127,11 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
         .flat_map(|(piece, at)| piece.rows.iter().map(move |row| (piece.group(*row), at, *row)))
         .collect();
     places.sort_by_key(|(group, ..)| *group);
-    let scattered = |get_column: &dyn Fn(&RoutedBatch) -> Option<&Column>| {
+    let scattered = |get_column: &dyn Fn(&RoutedBatch) -> &Column| {
         let mut out = Vec::new();
         for (_, piece, row) in &places {
-            let column = pieces.get(usize_from_u32(*piece)).and_then(|piece| get_column(piece.run));
-            out.extend_from_slice(column.map_or(&[], |column| column.row(usize_from_u32(*row))));
+            let column = get_column(pieces[usize_from_u32(*piece)].run);
+            out.extend_from_slice(column.row(usize_from_u32(*row)));
         }
         out
     };
@@ -145,19 +142,19 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
         let fields = only.run.fields.iter();
         rows.fields = fields.map(|f| column([(f, order.as_slice())].into_iter())).collect();
     } else {
-        rows.positions = scattered(&|run| Some(&run.positions));
-        rows.fields = (0..columns).map(|c| scattered(&|run| run.fields.get(c))).collect();
+        rows.positions = scattered(&|run| &run.positions);
+        rows.fields = (0..columns).map(|c| scattered(&|run| &run.fields[c])).collect();
     }
     if wants_numbers {
-        let numbers = places.iter().filter_map(|(_, piece, row)| {
-            pieces.get(usize_from_u32(*piece)).map(|piece| piece.run.numbers.get(*row))
-        });
-        rows.numbers = numbers.collect();
+        let number = |(_, piece, row): &(u64, u32, u32)| {
+            pieces[usize_from_u32(*piece)].run.numbers.get(*row)
+        };
+        rows.numbers = places.iter().map(number).collect();
     }
     rows
 }
 
-/// The running number of the first row of each group, where rows stay in the order given.
+/// Returns the running number of the first row of each group, where rows stay in the order given.
 pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> {
     let (mut pieces, mut before) = (pieces.iter().peekable(), 0_u64);
     let firsts = groups.iter().filter_map(|group| {
@@ -170,29 +167,26 @@ pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> 
     firsts.collect()
 }
 
-/// The columns of a chunk in the order given, as they are put aside: positions, then each field.
+/// Returns the columns of a chunk in the order given, as they are put aside: positions, then each field.
 pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> Vec<Vec<u8>> {
     let mut columns = vec![column(pieces.iter().map(|p| (&p.run.positions, p.rows)))];
-    let fields = pieces.first().map_or(0, |piece| piece.run.fields.len());
-    columns.extend(
-        (0..fields).map(|c| {
-            column(pieces.iter().filter_map(move |p| Some((p.run.fields.get(c)?, p.rows))))
-        }),
-    );
+    let fields = pieces.first().map_or(0, |piece| piece.run.fields.len()); // no rows, no columns
+    let field = |c: usize| column(pieces.iter().map(move |p| (&p.run.fields[c], p.rows)));
+    columns.extend((0..fields).map(field));
     columns
 }
 
-/// The group of each row of a chunk, in the order given.
+/// Returns the group of each row of a chunk, in the order given.
 pub(crate) fn groups_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
     pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.group(*row)))
 }
 
-/// The running number of each row of a chunk, in the order given.
+/// Returns the running number of each row of a chunk, in the order given.
 pub(crate) fn numbers_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
     pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.run.numbers.get(*row)))
 }
 
-/// The groups of all rows in order, and whether the rows are in that order already.
+/// Returns the groups of all rows in order, and whether the rows are in that order already.
 fn groups_of(pieces: &[Piece<'_>]) -> (Vec<Group>, bool) {
     let count = pieces.iter().map(|piece| piece.rows.len()).sum::<usize>();
     if count > 0 && pieces.iter().all(|piece| piece.run.groups.is_empty()) {
@@ -216,7 +210,7 @@ fn group_runs(groups: &[u64], sorted: bool) -> Vec<Group> {
     let mut start = 0_u64;
     let runs = groups.chunk_by(|a, b| a == b).map(|run| {
         let count = to_u64(run.len());
-        let group = Group { group: run.first().copied().unwrap_or(0), start, count };
+        let group = Group { group: run[0], start, count };
         start += count;
         group
     });
@@ -261,15 +255,13 @@ fn gather_fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>
     // Row by row into room that is there: pushing bytes one by one takes several times as long.
     let start = out.len();
     out.resize(start + rows.len() * N, 0);
-    let (room, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<N>();
+    let (room, _) = out[start..].as_chunks_mut::<N>();
     for (to, row) in room.iter_mut().zip(rows) {
-        if let Some(from) = all.get(usize_from_u32(*row)) {
-            *to = *from;
-        }
+        *to = all[usize_from_u32(*row)];
     }
 }
 
-/// The rows of `column` that `keep` names.
+/// Returns the rows of `column` that `keep` names.
 pub(crate) fn select_rows(col: &Column, keep: &[u32]) -> Result<Column, zvf_model::BadColumn> {
     let bytes = column([(col, keep)].into_iter());
     Column::new(col.dtype(), col.width(), bytes.into())
@@ -280,12 +272,12 @@ mod tests {
     use zvf_metadata::Dtype;
 
     use super::*;
-    use zvf_format::num::saturating_u32_from_usize;
+    use zvf_format::num::index_u32;
 
     fn run(values: &[u8], groups: &[u64], rows: &[u32], first: u64) -> RoutedBatch {
         let byte = "uint8".parse::<Dtype>().unwrap();
         let column = |bytes: Vec<u8>| Column::new(byte, 1, bytes.into()).unwrap();
-        let count = saturating_u32_from_usize(rows.len());
+        let count = index_u32(rows.len());
         RoutedBatch {
             positions: column(values.to_vec()),
             fields: vec![column(values.iter().map(|v| v + 100).collect())],

@@ -54,7 +54,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Geometry of `kind` on these axes, in chunks of this shape.
+    /// Returns the schema of geometry of `kind` on these axes, in chunks of this shape.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Schema {
         })
     }
 
-    /// The same with one more kind of geometry, in the same chunks. Everything else that a schema says is
+    /// Returns the same with one more kind of geometry, in the same chunks. Everything else that a schema says is
     /// said of all its kinds; a direction is one of graphs and meshes.
     ///
     /// The first kind is the one that every reader finds; others lie beside it. Faces are always the first:
@@ -124,7 +124,7 @@ impl Schema {
         Ok(self)
     }
 
-    /// The same with chunks divided into bins of this shape: what loose points are found by.
+    /// Returns the same with chunks divided into bins of this shape: what loose points are found by.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl Schema {
         Ok(Self { bins: Bins::new(self.bins.chunk_shape(), bin)?, binned: true, ..self })
     }
 
-    /// The same with declared bounds: the store says them, and vertices outside are refused, left out
+    /// Returns the same with declared bounds: the store says them, and vertices outside are refused, left out
     /// or let in, as [`Outside`](crate::Outside) says. Without, the bounds are those of the vertices.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ impl Schema {
         Ok(Self { bounds: Some(bounds), ..self })
     }
 
-    /// The same with a chunk for each value of the vertex attribute `name`, in the order of `values`:
+    /// Returns the same with a chunk for each value of the vertex attribute `name`, in the order of `values`:
     /// who asks for one value reads nothing of the others. The attribute is then not stored again.
     ///
     /// # Errors
@@ -170,45 +170,45 @@ impl Schema {
         Ok(Self { by_attribute: Some((name.to_owned(), values)), ..self })
     }
 
-    /// The same with links that have a direction: they are stored as given, and never turned round.
+    /// Returns the same with links that have a direction: they are stored as given, and never turned round.
     #[must_use]
     pub fn directed(self) -> Self {
         Self { directed: true, ..self }
     }
 
-    /// The same with every link that crosses chunks stored once, or in each chunk it touches.
+    /// Returns the same with every link that crosses chunks stored once, or in each chunk it touches.
     #[must_use]
     pub fn with_links(self, links: LinkStore) -> Self {
         Self { links, ..self }
     }
 
-    /// The same with every edge of a skeleton stored, instead of those that the order of the vertices
+    /// Returns the same with every edge of a skeleton stored, instead of those that the order of the vertices
     /// does not say. Edges that carry attributes need it. Graphs and meshes always are so, chains never.
     #[must_use]
     pub fn explicit(self) -> Self {
         Self { explicit: true, ..self }
     }
 
-    /// The same with cells coded so.
+    /// Returns the same with cells coded so.
     #[must_use]
     pub fn with_codecs(self, codecs: CodecPipeline) -> Self {
         Self { codecs, ..self }
     }
 
-    /// The same with the vertices of each chunk as a Draco stream, in their order.
+    /// Returns the same with the vertices of each chunk as a Draco stream, in their order.
     #[must_use]
     pub fn with_draco(self, positions: DracoPositions) -> Self {
         Self { draco: Some(positions), ..self }
     }
 
-    /// The same with fragments, their objects and links coded so, and not as vertices are: they are
+    /// Returns the same with fragments, their objects and links coded so, and not as vertices are: they are
     /// numbers that follow each other, of which little is left.
     #[must_use]
     pub fn with_index_codecs(self, codecs: CodecPipeline) -> Self {
         Self { index_codecs: Some(codecs), ..self }
     }
 
-    /// The same with this many cells on each axis of a chunk key in one object. A key has one component
+    /// Returns the same with this many cells on each axis of a chunk key in one object. A key has one component
     /// for each axis, and one in front where chunks are binned by an attribute.
     ///
     /// # Errors
@@ -226,8 +226,8 @@ impl Schema {
         Ok(Self { shard: Some(cells.to_vec()), ..self })
     }
 
-    /// Shards of fewer cells where those of one would take more than `bytes` while they are written: cells wait
-    /// in memory until their shard is whole.
+    /// Returns the same with shards of fewer cells where those of one would take more than `bytes` while they are written:
+    /// cells wait in memory until their shard is whole.
     ///
     /// Whoever builds one store in several processes gives all of them the same number.
     #[must_use]
@@ -235,20 +235,20 @@ impl Schema {
         Self { shard_bytes: Some(bytes), ..self }
     }
 
-    /// The same with a coordinate reference system, kept as it is.
+    /// Returns the same with a coordinate reference system, kept as it is.
     #[must_use]
     pub fn with_crs(self, crs: Json) -> Self {
         Self { crs: Some(crs), ..self }
     }
 
-    /// The same with what an application keeps in the root, under a name of its own.
+    /// Returns the same with what an application keeps in the root, under a name of its own.
     #[must_use]
     pub fn with_user_metadata(mut self, namespace: &str, value: Json) -> Self {
         self.user_metadata.insert(namespace.to_owned(), value);
         self
     }
 
-    /// The same with an attribute declared: its unit and description go to the root and, when it is
+    /// Returns the same with an attribute declared: its unit and description go to the root and, when it is
     /// written, to its array. `scope` is `vertex`, `object` or `link`.
     #[must_use]
     pub fn declare(mut self, scope: &str, name: &str, spec: AttributeSpec) -> Self {
@@ -260,36 +260,36 @@ impl Schema {
         self
     }
 
-    /// The same under this name; without, the store is called what its folder is.
+    /// Returns the same under this name; without, the store is called what its folder is.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    /// Every kind, the first one first.
+    /// Returns every kind, the first one first.
     pub fn kinds(&self) -> impl Iterator<Item = Kind> {
         std::iter::once(self.kind).chain(self.extra_kinds.iter().copied())
     }
 
-    /// What is written; the first kind, where there are several.
+    /// Returns what is written; the first kind, where there are several.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The axes.
+    /// Returns the axes.
     #[must_use]
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
 
-    /// The chunks, and the bins they are divided into.
+    /// Returns the chunks, and the bins they are divided into.
     #[must_use]
     pub const fn bins(&self) -> &Bins {
         &self.bins
     }
 
-    /// What is said of one of several kinds.
+    /// Returns what is said of one of several kinds.
     pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let mut alone = Self { kind, extra_kinds: Vec::new(), ..self.clone() };
         if !self.extra_kinds.is_empty() && !matches!(kind, Kind::Graph | Kind::Mesh) {
@@ -298,12 +298,12 @@ impl Schema {
         alone
     }
 
-    /// Components of a chunk key.
+    /// Returns the number of components of a chunk key.
     pub(crate) fn key_rank(&self) -> usize {
         self.axes.len() + usize::from(self.by_attribute.is_some())
     }
 
-    /// What is declared of an attribute.
+    /// Returns what is declared of an attribute.
     pub(crate) fn spec(&self, scope: &str, name: &str) -> Option<&AttributeSpec> {
         self.specs.find(scope, name)
     }

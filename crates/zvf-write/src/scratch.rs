@@ -28,13 +28,13 @@ struct Folder {
 }
 
 impl Scratch {
-    /// Below `parent`, or below the folder for temporary files.
+    /// Returns a folder that is made below `parent`, or below the folder for temporary files.
     pub(crate) fn new(parent: Option<PathBuf>) -> Self {
         let parent = parent.unwrap_or_else(std::env::temp_dir);
         Self { parent, folder: OnceLock::new() }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub(crate) fn folder(&self) -> Result<PathBuf, WriteError> {
         let folder = match self.folder.get() {
             Some(folder) => folder,
@@ -46,7 +46,7 @@ impl Scratch {
         Ok(folder.path.clone())
     }
 
-    /// What the names of some files in it begin with.
+    /// Returns what the names of some files in it begin with.
     pub(crate) fn stem(&self, what: &str, number: usize) -> Result<PathBuf, WriteError> {
         Ok(self.folder()?.join(format!("{what}-{number}")))
     }

@@ -35,19 +35,19 @@ pub struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// A folder below `parent`, or below that for temporary files, made when it is needed; for each of the
+    /// Returns a folder below `parent`, or below that for temporary files, made when it is needed; for each of the
     /// few lists of pairs that there are at a time about `memory` bytes are held.
     #[must_use]
     pub fn new(parent: Option<PathBuf>, memory: u64) -> Self {
         Self { scratch: Arc::new(Scratch::new(parent)), memory, next: Arc::default() }
     }
 
-    /// About how many bytes a list holds.
+    /// Returns about how many bytes a list holds.
     pub(crate) const fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// Where the next file of a list goes.
+    /// Returns where the next file of a list goes.
     pub(crate) fn next_path(&self, what: &str) -> Result<PathBuf, WriteError> {
         self.scratch.stem(what, self.next.fetch_add(1, Ordering::Relaxed))
     }

@@ -48,7 +48,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Nothing seen yet, of geometry with so many axes.
+    /// Returns a survey that has seen nothing yet, of geometry with so many axes.
     #[must_use]
     pub fn new(kind: Kind, axes: usize) -> Self {
         Self { kind, axes, extent: Extent::new(axes), vertices: 0, bytes: 0 }
@@ -73,20 +73,20 @@ impl Survey {
         Ok(())
     }
 
-    /// How many vertices were seen.
+    /// Returns how many vertices were seen.
     #[must_use]
     pub const fn vertices(&self) -> u64 {
         self.vertices
     }
 
-    /// The box around them; `None` when there were none, or one lies nowhere.
+    /// Returns the box around them; `None` when there were none, or one lies nowhere.
     #[must_use]
     pub fn bounds(&self) -> Option<Bounds> {
         let [low, high] = self.extent.corners()?;
         Bounds::new(&low, &high).ok()
     }
 
-    /// The layout in which a chunk holds about `bytes` of vertices and their attributes.
+    /// Returns the layout in which a chunk holds about `bytes` of vertices and their attributes.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Survey {
     }
 }
 
-/// The side of a cube of which `count` cover a box of these extents.
+/// Returns the side of a cube of which `count` cover a box of these extents.
 fn side(extents: &[f64], count: f64) -> f64 {
     let mut long: Vec<f64> = extents.iter().copied().filter(|extent| *extent > 0.0).collect();
     long.sort_by(f64::total_cmp);
@@ -140,7 +140,7 @@ fn side(extents: &[f64], count: f64) -> f64 {
     1.0
 }
 
-/// A number with two digits, not below `x`.
+/// Returns a number with two digits, not below `x`.
 fn round_to_nice(x: f64) -> f64 {
     if !(x.is_normal() && x > 0.0) {
         return 1.0;
@@ -151,7 +151,7 @@ fn round_to_nice(x: f64) -> f64 {
     if unit < 1.0 { digits / (1.0 / unit).round() } else { digits * unit.round() }
 }
 
-/// The largest power of two not above `x`, from 1 to `max`.
+/// Returns the largest power of two not above `x`, from 1 to `max`.
 fn floor_power_of_two(x: f64, max: f64) -> f64 {
     let mut power = 1.0;
     while power * 2.0 <= x.min(max) {
@@ -177,25 +177,25 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The shape of a chunk.
+    /// Returns the shape of a chunk.
     #[must_use]
     pub const fn chunk(&self) -> &ChunkShape {
         &self.chunk
     }
 
-    /// The cells of a shard on each axis, where cells are put together.
+    /// Returns the cells of a shard on each axis, where cells are put together.
     #[must_use]
     pub fn shard(&self) -> Option<&[u64]> {
         self.shard.as_deref()
     }
 
-    /// The same with one object for each cell.
+    /// Returns the same with one object for each cell.
     #[must_use]
     pub fn unsharded(self) -> Self {
         Self { shard: None, ..self }
     }
 
-    /// The schema that the layout is.
+    /// Returns the schema that the layout is.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = self.chunk.sizes().first().copied().unwrap_or(0.0);
+        let side = self.chunk.sizes()[0];
         let (held, cell) = (self.held.round(), (self.cell / 1000.0).round());
         write!(f, "chunks of {side}: about {held} vertices and {cell} KB each, ")?;
         write!(f, "at most {} of them", self.chunks)?;
@@ -224,7 +224,7 @@ impl fmt::Display for Plan {
         }
         match &self.shard {
             Some(cells) => {
-                let cells = cells.first().copied().unwrap_or(1);
+                let cells = cells[0];
                 write!(
                     f,
                     "; {cells} cells on each axis in one object, as small ones cost more to "

@@ -97,8 +97,7 @@ impl Writer {
     }
 
     fn from_build(build: Build, address: &str, schema: Schema, options: &WriteOptions) -> Self {
-        let folder = address.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let name = schema.name.clone().unwrap_or_else(|| Ome::store_name(folder).to_owned());
+        let name = store_name(&schema, address);
         let (kinds, compat) = (Kinds::new(&schema, options), options.compat);
         Self { build, kinds, shapes: None, headers: Vec::new(), name, compat }
     }
@@ -335,6 +334,13 @@ impl LevelWriter {
         let Writer { build, kinds, .. } = self.writer;
         Ok(kinds.finish(&build, self.level, edit_level, placed).await?.report)
     }
+}
+
+/// Returns the name of a store: that of the schema, or that of the folder that `address` ends with.
+pub(crate) fn store_name(schema: &Schema, address: &str) -> String {
+    let address = address.trim_end_matches('/');
+    let folder = address.rsplit_once('/').map_or(address, |(_, folder)| folder);
+    schema.name.clone().unwrap_or_else(|| Ome::store_name(folder).to_owned())
 }
 
 /// Returns the root document.

@@ -215,7 +215,7 @@ impl Build {
         Ok(())
     }
 
-    /// What was written and taken over so far, as a store with this root document. It is removed when the build
+    /// Returns what was written and taken over so far, as a store with this root document. It is removed when the build
     /// is published or dropped.
     ///
     /// # Errors
@@ -277,7 +277,7 @@ pub(super) fn unsupported_backend() -> StoreError {
     StoreError::refused(class, Op::Open, "store to build on", expected, "an object store")
 }
 
-/// Each of these documents, with what it says where it is that of an array.
+/// Returns each of these documents, with what it says where it is that of an array.
 #[cfg(feature = "local")]
 fn documents_in(
     store: &std::path::Path,

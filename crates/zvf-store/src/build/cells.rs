@@ -58,13 +58,13 @@ pub struct CellPlan {
 }
 
 impl CellPlan {
-    /// Cells as they are, one object each, with keys from `low` to `high`, both included.
+    /// Returns the plan of cells as they are, one object each, with keys from `low` to `high`, both included.
     #[must_use]
     pub fn new(low: Vec<i64>, high: Vec<i64>) -> Self {
         Self { rank: low.len(), low, high, ..Self::default() }
     }
 
-    /// Cells as they are, of `rank` components whose range shows in the end.
+    /// Returns the plan of cells as they are, of `rank` components whose range shows in the end.
     #[must_use]
     pub fn unbounded(rank: usize) -> Self {
         Self { rank, ..Self::default() }
@@ -175,7 +175,7 @@ impl CellSink {
         Ok(Self(Arc::new(Core { build, key, plan, inner, extras: Object::new(), state })))
     }
 
-    /// The same array with other keys in its document, and with cells that come encoded where `inner` says
+    /// Returns the same array with other keys in its document, and with cells that come encoded where `inner` says
     /// how they are.
     pub(super) fn copying(
         self,
@@ -194,7 +194,7 @@ impl CellSink {
         Ok(Self(Arc::new(core)))
     }
 
-    /// What was announced.
+    /// Returns what was announced.
     pub(super) fn plan(&self) -> &CellPlan {
         &self.0.plan
     }
@@ -205,7 +205,7 @@ impl CellSink {
         put.map_err(|error| error.with_key(&self.0.key))
     }
 
-    /// The path of the array.
+    /// Returns the path of the array.
     #[must_use]
     pub fn path(&self) -> &str {
         self.0.key.as_str()
@@ -223,7 +223,7 @@ impl CellSink {
         self.0.put(key, payload).map_err(|error| error.with_key(&self.0.key))
     }
 
-    /// The first cell of the shard that `key` lies in, by which its cells can be grouped; `key` itself
+    /// Returns the first cell of the shard that `key` lies in, by which its cells can be grouped; `key` itself
     /// without shards.
     ///
     /// # Errors
@@ -287,8 +287,8 @@ impl CellSink {
         Ok(())
     }
 
-    /// Which of the cells that another process wrote, as its [`finish_part`](Self::finish_part) said, lie in objects that
-    /// are not there. Before the array is finished.
+    /// Returns which of the cells that another process wrote, as its [`finish_part`](Self::finish_part) said, lie in
+    /// objects that are not there. Before the array is finished.
     ///
     /// # Errors
     ///
@@ -372,7 +372,7 @@ impl Core {
     fn write_shard(&self, shard: CompleteShard) -> Result<(), StoreError> {
         let key = self.object_key(&shard.index)?;
         let parts = shard.assemble()?;
-        let index = parts.last().map_or(0, |index| to_u64(index.len()));
+        let index = parts.last().map_or(0, |index| to_u64(index.len())); // it is there
         self.build.object(key, parts)?;
         let mut state = locked(&self.state);
         state.report.stored_bytes += index;
@@ -470,7 +470,7 @@ impl Core {
         Ok(doc)
     }
 
-    /// Where `key` lies, when the plan has room for it.
+    /// Returns where `key` lies, when the plan has room for it.
     fn index(&self, key: &ChunkKey) -> Result<ChunkPath, StoreError> {
         self.check_rank(key)?;
         let path = ChunkPath::from_key(key, &self.plan.low)?;
@@ -514,7 +514,7 @@ impl Core {
         Ok(missing)
     }
 
-    /// The object that holds the cell `key`.
+    /// Returns the object that holds the cell `key`.
     fn cell_object(&self, key: &str) -> Result<Key, StoreError> {
         let path = self.index(&key.parse::<ChunkKey>()?)?;
         let state = locked(&self.state);
@@ -522,7 +522,7 @@ impl Core {
         self.object_key(&shards.locate(path.index()).0)
     }
 
-    /// The object at `index`: of a cell, or of a shard.
+    /// Returns the object at `index`: of a cell, or of a shard.
     fn object_key(&self, index: &[u64]) -> Result<Key, StoreError> {
         let mut path = String::from("c");
         for index in index {

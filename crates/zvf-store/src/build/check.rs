@@ -32,6 +32,7 @@ use super::upload::Uploads;
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
+use crate::layout::grid_origin;
 
 /// Compares the store in the folder `store`, whose root document is `root`, with itself; `is_known` holds for the nodes
 /// that have a document, and `stays` for arrays whose cells are elsewhere.
@@ -151,7 +152,7 @@ fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result
     Ok(())
 }
 
-/// What a level says is there.
+/// Checks that what a level says is there.
 #[cfg(feature = "local")]
 fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) }; // a group of another sort
@@ -163,7 +164,7 @@ fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<(), StoreErr
     Ok(())
 }
 
-/// The object of each chunk that an array lists.
+/// Checks that the object of each chunk that an array lists is there.
 #[cfg(feature = "local")]
 fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
     for (object, chunk) in listed_objects(key, doc)? {
@@ -176,18 +177,15 @@ fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), Store
     Ok(())
 }
 
-/// The objects in which the chunks are that an array lists, by their numbers, each with the first of its chunks; none
-/// where nothing is listed.
+/// Returns the objects in which the chunks are that an array lists, by their numbers, each with the first of its chunks;
+/// none where nothing is listed.
 fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String>, StoreError> {
     let mut objects = BTreeMap::new();
     let (Some(listed), ChunkKeyEncoding::Default) = (&doc.nonempty_chunks, doc.chunk_key_encoding)
     else {
         return Ok(objects);
     };
-    let origin = match doc.attributes.get("chunk_grid_origin").and_then(|value| value.as_array()) {
-        Some(list) => list.iter().filter_map(serde_json::Value::as_i64).collect(),
-        None => vec![0; doc.rank()],
-    };
+    let origin = grid_origin(key, doc)?;
     for text in listed.iter() {
         let about = |error: zvf_format::FormatError| StoreError::from(error).with_key(key);
         let chunk = text.parse::<ChunkKey>().map_err(about)?;

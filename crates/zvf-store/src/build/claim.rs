@@ -191,12 +191,12 @@ impl Claim {
         Ok(is_inherited)
     }
 
-    /// Whether the prefix was taken over by another build, as far as is known without asking.
+    /// Returns whether the prefix was taken over by another build, as far as is known without asking.
     pub(crate) fn is_lost(&self) -> bool {
         self.state.is_lost.load(Ordering::Relaxed)
     }
 
-    /// Whether no other build can have judged this claim dead by its age.
+    /// Returns whether no other build can have judged this claim dead by its age.
     pub(crate) fn is_fresh(&self) -> bool {
         self.state.last_renewal().elapsed() < self.record.lease / 2
     }
@@ -224,7 +224,7 @@ impl Claim {
         Err(self.claim_lost())
     }
 
-    /// The error of a build whose prefix was taken over.
+    /// Returns the error of a build whose prefix was taken over.
     pub(crate) fn claim_lost(&self) -> StoreError {
         let expected = Expected::Rule("the one of this build");
         let (class, found) = (Class::Conflict, "another one, or none");
@@ -263,7 +263,7 @@ impl Claim {
         self.keep_claim();
     }
 
-    /// Whether a key below the prefix is one of the names of claims.
+    /// Returns whether a key below the prefix is one of the names of claims.
     pub(crate) fn is_name(name: &str) -> bool {
         name.strip_prefix(FOLDER).is_some_and(|rest| rest.starts_with('/'))
     }
@@ -278,7 +278,7 @@ impl Claim {
         Ok(bytes.map(|bytes| (Record::parse(&bytes), meta)))
     }
 
-    /// The claims under names of their own.
+    /// Returns the claims under names of their own.
     async fn list_claims(&self) -> Result<Vec<Key>, StoreError> {
         let folder = Key::root().child(FOLDER)?;
         let listed = self.remote.list_all(&folder).await?;
@@ -290,7 +290,7 @@ impl Claim {
         self.remote.put(&self.own_key, &[self.record.encode(beat)]).await
     }
 
-    /// Whether the build that wrote `found` is known to have ended.
+    /// Returns whether the build that wrote `found` is known to have ended.
     async fn is_dead(&self, found: &Record, meta: &ObjectMeta) -> Result<bool, StoreError> {
         if found.process.as_ref().is_some_and(Process::has_ended) {
             return Ok(true);
@@ -429,7 +429,7 @@ impl Record {
         serde_json::Value::Object(object).to_string().into()
     }
 
-    /// What `bytes` say; of what cannot be understood only the longest lease is known.
+    /// Returns what `bytes` say; of what cannot be understood only the longest lease is known.
     fn parse(bytes: &[u8]) -> Self {
         let value: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
         let text = |name: &str| value.get(name).and_then(serde_json::Value::as_str);
@@ -441,7 +441,7 @@ impl Record {
         }
     }
 
-    /// The error of a build that finds this claim under `key`.
+    /// Returns the error of a build that finds this claim under `key`.
     fn in_use(&self, key: &Key) -> StoreError {
         let rule = if self.lease > LEASE {
             "a prefix that no other build has: wait for it, or, if it is dead, remove all that lies \

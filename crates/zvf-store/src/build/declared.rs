@@ -64,7 +64,7 @@ impl Declared {
     }
 }
 
-/// The scope and the name of the attribute at `key`.
+/// Returns the scope and the name of the attribute at `key`.
 fn attribute(key: &Key) -> Option<(&'static str, &str)> {
     let mut segments = key.segments().skip_while(|segment| scope(segment).is_none());
     Some((scope(segments.next()?)?, segments.next()?))
@@ -79,7 +79,7 @@ fn scope(segment: &str) -> Option<&'static str> {
     }
 }
 
-/// The declaration of an attribute with these attributes of its array; none where its type is not stated.
+/// Returns the declaration of an attribute with these attributes of its array; none where its type is not stated.
 fn spec(attributes: &Object) -> Option<AttributeSpec> {
     let text = |key: &str| attributes.get(key).and_then(Value::as_str);
     let dtype = text("dtype").filter(|dtype| dtype.parse::<Dtype>().is_ok())?;

@@ -47,7 +47,7 @@ pub struct DensePlan {
 }
 
 impl DensePlan {
-    /// One axis, one chunk, filled with nothing or zero, under Zstandard.
+    /// Returns the plan of one axis and one chunk, filled with nothing or zero, under Zstandard.
     #[must_use]
     pub fn new(dtype: Dtype) -> Self {
         let fill = match dtype.kind {
@@ -61,7 +61,7 @@ impl DensePlan {
         Self { dtype, columns, chunk_rows, fill, attributes, codecs: CodecPipeline::zstd(0) }
     }
 
-    /// Chunks of 65536 rows filled with `fill`: a column of objects.
+    /// Returns the plan of chunks of 65536 rows filled with `fill`: a column of objects.
     #[must_use]
     pub fn object_attribute(dtype: Dtype, columns: Option<u64>, fill: FillValue) -> Self {
         Self { columns, chunk_rows: Some(ATTRIBUTE_CHUNK_ROWS), fill, ..Self::new(dtype) }
@@ -127,17 +127,17 @@ impl DenseSink {
     pub(super) fn begin(build: Build, key: Key, plan: DensePlan) -> Result<Self, StoreError> {
         let width = plan.dtype.size.checked_mul(plan.columns.unwrap_or(1));
         let chunk = width.and_then(|width| width.checked_mul(plan.chunk_rows.unwrap_or(1)));
-        if !matches!(chunk, Some(1..=MAX_CHUNK_BYTES)) {
+        let (Some(width), Some(1..=MAX_CHUNK_BYTES)) = (width, chunk) else {
             let (class, expected) = (Class::InvalidArgument, Expected::Rule("1 byte to 1 GiB"));
             let found = Found::from(chunk.unwrap_or(u64::MAX)); // for the message
             let error = StoreError::refused(class, Op::Open, "bytes of a chunk", expected, found);
             return Err(error.with_key(&key));
-        }
+        };
         Ok(Self {
             room: GrowingPermit::new(&build.0.room),
             build,
             key,
-            width: saturating_usize(width.unwrap_or(1)), // was checked above
+            width: saturating_usize(width), // at most 1 GiB
             fill: fill_item(plan.fill.fill(), plan.dtype),
             plan,
             chunk: Vec::new(),
@@ -145,7 +145,7 @@ impl DenseSink {
         })
     }
 
-    /// How many rows came.
+    /// Returns how many rows came.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.report.rows
@@ -218,7 +218,7 @@ impl DenseSink {
         Ok(self.report)
     }
 
-    /// Bytes of a full chunk, where there are several.
+    /// Returns the bytes of a full chunk, at most 1 GiB, where there are several.
     fn full_chunk_bytes(&self) -> Option<usize> {
         self.plan.chunk_rows.map(|rows| self.width * saturating_usize(rows))
     }

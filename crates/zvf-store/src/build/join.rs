@@ -106,7 +106,7 @@ impl Build {
         Ok(Self::at(Site::Remote(Box::new(uploads)), options, may_wait))
     }
 
-    /// Whether the store that was [joined](Self::join) has been published, by this process or by one that
+    /// Returns whether the store that was [joined](Self::join) has been published, by this process or by one that
     /// may be dead.
     ///
     /// # Errors

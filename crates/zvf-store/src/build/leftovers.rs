@@ -22,7 +22,7 @@ use crate::error::{Op, StoreError};
 use crate::source::Place;
 
 impl Build {
-    /// The folders that builds of a store at `address` left when they were killed. None below a URL.
+    /// Returns the folders that builds of a store at `address` left when they were killed. None below a URL.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -55,7 +55,7 @@ impl Build {
         list_leftovers(&Disk::default(), &path).map_err(|error| StoreError::io(Op::List, error))
     }
 
-    /// The work folder of a command, next to the store at `address`:
+    /// Returns the work folder of a command, next to the store at `address`:
     /// `.NAME.zvf-WORD`. Nowhere below a URL.
     ///
     /// ```
@@ -75,7 +75,7 @@ impl Build {
         Ok(hidden_sibling(&target, word))
     }
 
-    /// Whether the store at `address` is the one that was [joined](Self::join) in the folder `work`, which
+    /// Returns whether the store at `address` is the one that was [joined](Self::join) in the folder `work`, which
     /// then holds nothing that is needed. Below a URL that is not known without a request, and the answer is no.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Build {
         look.map_err(|error| StoreError::io(Op::Open, error))
     }
 
-    /// Whether a store at `address` was finished in the folder `work` and has gone since, from there and from
+    /// Returns whether a store at `address` was finished in the folder `work` and has gone since, from there and from
     /// `address`: what tasks left in `work` is of no use any more. Below a URL the answer is no.
     ///
     /// ```

@@ -15,7 +15,7 @@ use super::BuildOptions;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 
-/// How the store is published.
+/// Returns how the store is published.
 fn staging_options(options: &BuildOptions) -> StagingOptions {
     StagingOptions {
         replace: options.replace,
@@ -27,7 +27,7 @@ fn staging_options(options: &BuildOptions) -> StagingOptions {
     }
 }
 
-/// Scratch beside the store at `target`, after what dead builds left was removed.
+/// Makes scratch beside the store at `target`, after what dead builds left was removed.
 pub(super) fn begin(target: &Path, options: &BuildOptions) -> Result<StagingDir, StoreError> {
     let lock = match &options.lock {
         Some(lock) if lock.is_of(target) => lock.clone(),
@@ -118,7 +118,7 @@ pub(super) fn copy_documents(
     Ok(documents)
 }
 
-/// The keys of these paths.
+/// Returns the keys of these paths.
 pub(super) fn keys(paths: Vec<String>) -> Result<Vec<Key>, StoreError> {
     paths.iter().map(|path| Key::root().below(path)).collect()
 }
@@ -150,7 +150,8 @@ fn find_foreign(store: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(foreign)
 }
 
-/// Names that the files of a group have: documents of any version, and what an interrupted write left.
+/// Returns whether this is one of the names that the files of a group have: documents of any version, and what an
+/// interrupted write left.
 fn is_own_name(name: &str) -> bool {
     name == DOCUMENT
         || matches!(name, ".zattrs" | ".zgroup" | ".zmetadata")

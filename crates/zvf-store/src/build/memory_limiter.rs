@@ -77,7 +77,8 @@ impl MemoryLimiter {
         }
     }
 
-    /// [`acquire_blocking`](Self::acquire_blocking) for a task: its thread does other work until the bytes fit.
+    /// Does what [`acquire_blocking`](Self::acquire_blocking) does for a task: its thread does other work until the bytes
+    /// fit.
     pub(crate) async fn acquire(&self, bytes: u64) -> MemoryPermit {
         loop {
             let freed = self.0.freed_for_tasks.notified();
@@ -135,13 +136,13 @@ impl Shared {
 }
 
 impl State {
-    /// Whether `bytes` that are released by themselves have to wait for others that do.
+    /// Returns whether `bytes` that are released by themselves have to wait for others that do.
     const fn is_full(&self, bytes: u64, cap: u64) -> bool {
         self.leaving > 0 && self.held + bytes > cap
     }
 }
 
-/// Whether this thread may be one of several that a runtime's tasks run on.
+/// Returns whether this thread may be one of several that a runtime's tasks run on.
 #[cfg(not(target_arch = "wasm32"))]
 fn is_worker() -> bool {
     Handle::try_current()

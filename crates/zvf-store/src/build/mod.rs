@@ -274,8 +274,8 @@ impl Build {
         }))
     }
 
-    /// The lock of the store in a directory of this machine, for callers that read what they will replace: to be taken
-    /// before reading, and passed in [`BuildOptions::lock`]. `None` below a URL.
+    /// Returns the lock of the store in a directory of this machine, for callers that read what they will replace: to be
+    /// taken before reading, and passed in [`BuildOptions::lock`]. `None` below a URL.
     ///
     /// # Errors
     ///
@@ -308,7 +308,7 @@ impl Build {
         Ok(())
     }
 
-    /// An array over the chunk grid at `path`: cells in any order, from any thread.
+    /// Begins an array over the chunk grid at `path`: cells in any order, from any thread.
     ///
     /// # Errors
     ///
@@ -318,7 +318,7 @@ impl Build {
         CellSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
     }
 
-    /// A standalone array of rows of any length at `path`.
+    /// Begins a standalone array of rows of any length at `path`.
     ///
     /// # Errors
     ///
@@ -335,7 +335,7 @@ impl Build {
         Ok(RowSink::begin(self.clone(), key, plan))
     }
 
-    /// A standalone array of items of one size at `path`.
+    /// Begins a standalone array of items of one size at `path`.
     ///
     /// # Errors
     ///
@@ -345,7 +345,7 @@ impl Build {
         DenseSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
     }
 
-    /// The document of the group at `path`, as it is. The root's is written by
+    /// Writes the document of the group at `path`, as it is. The root's is written by
     /// [`publish`](Self::publish).
     ///
     /// # Errors
@@ -357,7 +357,7 @@ impl Build {
         self.object_later(document(&key)?, vec![doc.print().into()]).await
     }
 
-    /// The document of the group at `path` as it is given, not a byte changed.
+    /// Writes the document of the group at `path` as it is given, not a byte changed.
     ///
     /// # Errors
     ///
@@ -378,7 +378,7 @@ impl Build {
         self.claim(path, State::Group).map(drop)
     }
 
-    /// The array at `path` whose document is `text`, not a byte changed: its chunks are encoded as that
+    /// Begins the array at `path` whose document is `text`, not a byte changed: its chunks are encoded as that
     /// says. With an empty path it is all there is: the text is then for
     /// [`publish_text`](Self::publish_text) to write.
     ///
@@ -391,19 +391,19 @@ impl Build {
         VerbatimArray::begin(self.clone(), key.clone(), text).inspect_err(|_| self.release(&key))
     }
 
-    /// What a caller should know and that is no error.
+    /// Returns what a caller should know and that is no error.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.0.notices.all()
     }
 
-    /// Bytes that are held now: cells whose shard is not whole, and objects in flight.
+    /// Returns the number of bytes that are held now: cells whose shard is not whole, and objects in flight.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.0.room.held_bytes()
     }
 
-    /// The root document with a declaration of every attribute that was written or taken over so far:
+    /// Returns the root document with a declaration of every attribute that was written or taken over so far:
     /// readers that cannot list find attributes by these alone. What it declares already stays.
     ///
     /// ```
@@ -442,7 +442,7 @@ impl Build {
         self.publish_text(root.print()).await
     }
 
-    /// [`publish`](Self::publish) with a root document as it is.
+    /// Does what [`publish`](Self::publish) does, with a root document as it is.
     ///
     /// # Errors
     ///
@@ -523,7 +523,7 @@ impl Build {
         self.keep_fault(put)
     }
 
-    /// [`object`](Self::object) for a task, which waits for memory without blocking its thread.
+    /// Does what [`object`](Self::object) does for a task, which waits for memory without blocking its thread.
     async fn object_later(&self, key: Key, parts: Vec<Bytes>) -> Result<(), StoreError> {
         match &self.0.place {
             Site::Remote(uploads) => {
@@ -550,7 +550,7 @@ impl Build {
         Ok(())
     }
 
-    /// Whether other processes write some of its cells.
+    /// Returns whether other processes write some of its cells.
     pub(crate) fn is_shared(&self) -> bool {
         match &self.0.place {
             #[cfg(feature = "local")]
@@ -561,7 +561,7 @@ impl Build {
         }
     }
 
-    /// Which of these objects, that other processes wrote, are not there; `array` is above them all.
+    /// Returns which of these objects, that other processes wrote, are not there; `array` is above them all.
     pub(crate) async fn find_missing(
         &self,
         array: &Key,
@@ -614,7 +614,7 @@ impl Build {
         Ok(key)
     }
 
-    /// The nodes that this build has written or taken over.
+    /// Returns the nodes that this build has written or taken over.
     fn documented_nodes(&self) -> BTreeSet<Key> {
         locked(&self.0.nodes).keys().cloned().collect()
     }
@@ -681,7 +681,7 @@ fn cannot_replace() -> StoreError {
     StoreError::refused(class, Op::Open, "place", expected, "the old one")
 }
 
-/// The keys above `key`, the root left out, outermost first.
+/// Returns the keys above `key`, the root left out, outermost first.
 fn parents(key: &Key) -> Result<Vec<Key>, StoreError> {
     let mut above = Vec::new();
     let mut at = Key::root();

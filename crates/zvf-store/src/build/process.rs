@@ -20,14 +20,14 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// This one, where that can be found out.
+    /// Returns this process, where that can be found out.
     pub(super) fn current() -> Option<Self> {
         let number = std::process::id();
         let (start, _) = start(number)?;
         Some(Self { machine: machine()?, number, start })
     }
 
-    /// What [`to_string`](ToString::to_string) wrote.
+    /// Returns what [`to_string`](ToString::to_string) wrote.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let machine = u64::from_str_radix(parts.next()?, 16).ok()?;
@@ -36,7 +36,7 @@ impl Process {
         parts.next().is_none().then_some(Self { machine, number, start })
     }
 
-    /// Whether this was a process of this machine and is none any more. Of another machine nothing is known.
+    /// Returns whether this was a process of this machine and is none any more. Of another machine nothing is known.
     pub(super) fn has_ended(&self) -> bool {
         if machine() != Some(self.machine) {
             return false;
@@ -63,7 +63,7 @@ fn machine() -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// When a process started, and whether it runs: a zombie does not.
+/// Returns when a process started, and whether it runs: a zombie does not.
 fn start(number: u32) -> Option<(u64, bool)> {
     let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The name, in parentheses, may hold anything.

@@ -30,7 +30,7 @@ use crate::codec::CodecPipeline;
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::layout::Cells;
+use crate::layout::{Cells, grid_origin};
 use crate::open::Store;
 
 /// What becomes of shards.
@@ -89,7 +89,7 @@ pub struct Moved {
 }
 
 impl Rearrangement {
-    /// Whether a store can be rearranged at all: ask before something is begun.
+    /// Checks whether a store can be rearranged at all: ask before something is begun.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Rearrangement {
         let Some(cells) = store.cells_at(key).await? else { return Ok(()) };
         let recorded = doc.nonempty_chunks.is_some();
         let inner = self.codecs.is_none().then(|| inner_codecs(doc).to_vec());
-        let plan = self.plan(doc).map_err(|error| error.with_key(key))?;
+        let plan = self.plan(key, doc).map_err(|error| error.with_key(key))?;
         let sink = build.cells(key.as_str(), plan)?.copying(inner, doc.extras.clone())?;
         for keys in self.runs(&sink, doc, &cells).await? {
             for keys in keys.chunks(READ_BATCH_CELLS) {
@@ -211,16 +211,11 @@ impl Rearrangement {
         Ok(())
     }
 
-    /// What the array of `doc` will be.
-    fn plan(&self, doc: &ArrayDoc) -> Result<CellPlan, StoreError> {
-        let rank = doc.rank();
+    /// Returns what the array of `doc` will be.
+    fn plan(&self, key: &Key, doc: &ArrayDoc) -> Result<CellPlan, StoreError> {
+        let (rank, low) = (doc.rank(), grid_origin(key, doc)?.into_vec());
         let mut attributes = doc.attributes.clone();
-        let origin = attributes.shift_remove("chunk_grid_origin");
-        let origin = origin.as_ref().and_then(|origin| origin.as_array());
-        let low: Vec<i64> = match origin {
-            Some(origin) => origin.iter().filter_map(|at| at.as_i64()).collect(),
-            None => vec![0; rank],
-        };
+        attributes.shift_remove("chunk_grid_origin");
         // Of no cells, the lowest: the array is left out before.
         let last = |(low, cells): (&i64, &u64)| low.checked_add_unsigned(cells.saturating_sub(1));
         let high = low.iter().zip(&doc.shape).map(last).collect::<Option<_>>();
@@ -239,11 +234,11 @@ impl Rearrangement {
             Arrange::Cells => None,
             Arrange::Shards(shape) => Some(fit_rank(shape, rank)?),
         };
-        let codecs = self.codecs.clone().unwrap_or_default();
+        let codecs = self.codecs.clone().unwrap_or_default(); // none: cells stay encoded as they are
         Ok(CellPlan { rank, low, high, attributes, codecs, shard })
     }
 
-    /// The keys of the array in runs of which each fills a shard; without shards they follow those of the
+    /// Returns the keys of the array in runs of which each fills a shard; without shards they follow those of the
     /// source.
     async fn runs(
         &self,
@@ -294,7 +289,7 @@ impl Build {
     }
 }
 
-/// The node whose document `object` is.
+/// Returns the node whose document `object` is.
 fn document_node(object: &Key) -> Result<Option<Key>, StoreError> {
     match object.as_str().rsplit_once('/') {
         None if object.as_str() == DOCUMENT => Ok(Some(Key::root())),
@@ -303,7 +298,7 @@ fn document_node(object: &Key) -> Result<Option<Key>, StoreError> {
     }
 }
 
-/// Whether cells of this array are what is rearranged: it is one of those that lie over the chunk grid, each
+/// Returns whether cells of this array are what is rearranged: it is one of those that lie over the chunk grid, each
 /// cell of it encoded by itself.
 fn is_over_grid(key: &Key, doc: &ArrayDoc) -> bool {
     let path: Vec<&str> = key.segments().skip(1).collect();
@@ -322,7 +317,7 @@ fn is_over_grid(key: &Key, doc: &ArrayDoc) -> bool {
     (named || doc.nonempty_chunks.is_some()) && vlen && alone && some
 }
 
-/// The codecs of one cell.
+/// Returns the codecs of one cell.
 fn inner_codecs(doc: &ArrayDoc) -> &[CodecSpec] {
     doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs)
 }
@@ -341,7 +336,7 @@ fn fit_rank(shape: &[u64], rank: usize) -> Result<Vec<u64>, StoreError> {
     }
 }
 
-/// The text of a group document without the copies of other documents that a tool put into it; `None` when
+/// Returns the text of a group document without the copies of other documents that a tool put into it; `None` when
 /// there are none, or it is no such document.
 fn own_words(bytes: &[u8]) -> Option<String> {
     if !bytes.starts_with(b"{") {
@@ -352,7 +347,7 @@ fn own_words(bytes: &[u8]) -> Option<String> {
     Some(group.print())
 }
 
-/// Whether `key` lies in one of `arrays`.
+/// Returns whether `key` lies in one of `arrays`.
 fn lies_in(key: &Key, arrays: &BTreeSet<String>) -> bool {
     let slashes = key.as_str().match_indices('/');
     slashes.filter_map(|(at, _)| key.as_str().get(..at)).any(|above| arrays.contains(above))

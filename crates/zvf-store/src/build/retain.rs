@@ -94,7 +94,7 @@ impl Build {
 }
 
 impl Build {
-    /// The arrays that were written at a key and below.
+    /// Returns the arrays that were written at a key and below.
     fn arrays_at(&self, top: &Key) -> Vec<Key> {
         let nodes = locked(&self.0.nodes);
         let arrays = nodes.iter().filter(|(_, state)| matches!(state, State::Array(_)));
@@ -111,7 +111,7 @@ struct Joined {
 }
 
 impl Joined {
-    /// None where the array cannot get them.
+    /// Returns none where the array cannot get them.
     fn new(
         folder: &StagingDir,
         array: &Key,
@@ -151,7 +151,7 @@ impl Joined {
     }
 }
 
-/// The document of an array in a folder; none where there is no such array.
+/// Reads the document of an array in a folder; none where there is no such array.
 fn read(folder: &Path, array: &Key) -> Result<Option<ArrayDoc>, StoreError> {
     let key = crate::docs::document(array)?;
     let text = match fs::read(folder.join(key.as_str())) {

@@ -38,14 +38,14 @@ pub struct RowPlan {
 }
 
 impl Default for RowPlan {
-    /// One chunk under Zstandard: groups and names.
+    /// Returns the plan of one chunk under Zstandard: groups and names.
     fn default() -> Self {
         Self { chunk_rows: None, attributes: Object::new(), codecs: CodecPipeline::zstd(0) }
     }
 }
 
 impl RowPlan {
-    /// Chunks of 16384 rows under Zstandard: the manifests of objects.
+    /// Returns the plan of chunks of 16384 rows under Zstandard: the manifests of objects.
     #[must_use]
     pub fn manifests() -> Self {
         Self { chunk_rows: Some(MANIFEST_CHUNK_ROWS), ..Self::default() }
@@ -119,7 +119,7 @@ impl RowSink {
         }
     }
 
-    /// How many rows came.
+    /// Returns how many rows came.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.report.rows

@@ -26,7 +26,7 @@ use crate::error::{Op, StoreError};
 #[derive(Debug)]
 pub(super) struct Shards {
     shape: Box<[u64]>, // cells per axis, none 0
-    cells: u64,        // their product
+    cells: u64,        // their product, at most `MAX_COPIED_CELLS`
     open: BTreeMap<Box<[u64]>, BTreeMap<u64, Held>>,
     closed: BTreeSet<Box<[u64]>>,
 }
@@ -38,7 +38,7 @@ struct Held {
 }
 
 impl Shards {
-    /// Shards of this shape, in an array of `rank` axes.
+    /// Returns shards of this shape, in an array of `rank` axes.
     pub(super) fn new(shape: &[u64], rank: usize) -> Result<Self, StoreError> {
         Self::with_cap(shape, rank, MAX_SHARD_CELLS)
     }
@@ -59,7 +59,7 @@ impl Shards {
         Ok(Self { shape: shape.into(), cells, open, closed })
     }
 
-    /// The shard of the cell at `index`, and the place of the cell in it.
+    /// Returns the shard of the cell at `index`, and the place of the cell in it.
     pub(super) fn locate(&self, index: &[u64]) -> (Box<[u64]>, u64) {
         let axes = || index.iter().zip(&self.shape);
         let shard = axes().map(|(i, n)| i / n).collect();

@@ -126,12 +126,12 @@ impl Uploads {
         Ok(joined)
     }
 
-    /// Whether other processes build the same store.
+    /// Returns whether other processes build the same store.
     pub(crate) const fn is_shared(&self) -> bool {
         self.work.is_some()
     }
 
-    /// Whether the root document that one of the processes wanted to create is there.
+    /// Returns whether the root document that one of the processes wanted to create is there.
     pub(crate) async fn is_published(&self) -> Result<bool, StoreError> {
         let Some(work) = &self.work else { return Ok(self.shared.state().done) };
         let root = match std::fs::read(work.join(INTENT)) {
@@ -142,12 +142,12 @@ impl Uploads {
         Ok(found.is_some_and(|found| found == root))
     }
 
-    /// The object under `key`; `None` when there is none.
+    /// Reads the object under `key`; `None` when there is none.
     pub(super) async fn read(&self, key: &Key) -> Result<Option<Bytes>, StoreError> {
         self.remote.read(key).await
     }
 
-    /// Which of `objects`, all below `array`, are not there. A list that leaves one out is no proof: it is
+    /// Returns which of `objects`, all below `array`, are not there. A list that leaves one out is no proof: it is
     /// asked for by its name then.
     pub(crate) async fn find_missing(
         &self,
@@ -172,7 +172,7 @@ impl Uploads {
         Ok(objects)
     }
 
-    /// Whether a thread may wait for uploads without being the one that does them.
+    /// Returns whether a thread may wait for uploads without being the one that does them.
     pub(crate) fn may_wait(&self) -> bool {
         !matches!(self.runtime.runtime_flavor(), RuntimeFlavor::CurrentThread)
     }
@@ -188,7 +188,7 @@ impl Uploads {
         self.send(key, parts, permit)
     }
 
-    /// [`put`](Self::put) for a task, which waits for memory without blocking its thread.
+    /// Does what [`put`](Self::put) does for a task, which waits for memory without blocking its thread.
     pub(crate) async fn put_later(
         &self,
         key: Key,
@@ -365,7 +365,7 @@ fn prefix_in_use_error() -> StoreError {
     StoreError::refused(class, Op::Open, "store", expected, found)
 }
 
-/// Whether an object of a store can have this name: a document, or a chunk by its numbers.
+/// Returns whether an object of a store can have this name: a document, or a chunk by its numbers.
 fn is_of_a_store(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or(name);
     let is_number = |text: &str| {
@@ -384,15 +384,15 @@ fn store_exists_error() -> StoreError {
     StoreError::refused(class, Op::Open, "store", expected, "another one")
 }
 
-/// A name that no other build has.
+/// Returns a name that no other build has.
 fn new_id() -> String {
     // Each state is seeded anew by the system.
     let half = || RandomState::new().hash_one(std::process::id());
     format!("{:016x}{:016x}", half(), half())
 }
 
-/// The name that all processes with this folder have. Once one has it, it survives a loss of power: a claim by another
-/// name would be that of another build.
+/// Returns the name that all processes with this folder have. Once one has it, it survives a loss of power: a claim by
+/// another name would be that of another build.
 fn shared_id(disk: &Disk, work: &Path) -> std::io::Result<String> {
     let folder = KeyedFolder::new(disk.clone(), work.to_owned());
     loop {
@@ -421,7 +421,7 @@ impl Shared {
         }
     }
 
-    /// The hash of an object of this name and length.
+    /// Returns the hash of an object of this name and length.
     fn hash(&self, name: &str, len: u64) -> u64 {
         self.hasher.hash_one((name, len))
     }

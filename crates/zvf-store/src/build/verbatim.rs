@@ -110,7 +110,7 @@ impl VerbatimArray {
         Ok(Self { build, key, text, doc, coding, codecs, state })
     }
 
-    /// The document.
+    /// Returns the document.
     #[must_use]
     pub const fn document(&self) -> &ArrayDoc {
         &self.doc
@@ -130,6 +130,7 @@ impl VerbatimArray {
         let shape: Vec<usize> =
             self.doc.inner_chunk_shape().iter().map(|&extent| saturating_usize(extent)).collect();
         let width = saturating_usize(dtype.size);
+        // Extents and sizes that do not fit are of no chunk in memory.
         let expected_len = shape.iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
         if expected_len != Some(items.len()) {
             let expected = Expected::Exactly(to_u64(expected_len.unwrap_or(usize::MAX)).into()); // for the message
@@ -171,7 +172,7 @@ impl VerbatimArray {
         self.put(index, parts)
     }
 
-    /// So many rows without bytes, framed. A chunk shape is a claim: what it takes is bounded.
+    /// Returns so many rows without bytes, framed. A chunk shape is a claim: what it takes is bounded.
     fn empty_rows(&self, count: u64) -> Result<Option<Bytes>, StoreError> {
         if count > MAX_EMPTY_ROWS {
             let expected = Expected::AtMost(MAX_EMPTY_ROWS.into());
@@ -257,7 +258,7 @@ impl VerbatimArray {
     }
 }
 
-/// Little-endian items in the byte order of the document.
+/// Returns little-endian items in the byte order of the document.
 fn swap_bytes(items: Bytes, dtype: Dtype, big_endian: bool) -> Bytes {
     let unit = if dtype.kind == DtypeKind::Text { 4 } else { saturating_usize(dtype.size) };
     if !big_endian || unit < 2 {

@@ -35,7 +35,8 @@ pub(crate) struct Caps {
 }
 
 impl Caps {
-    /// For a chunk whose length is known exactly, so that there is nothing to guess and nothing to share.
+    /// Returns the limits for a chunk whose length is known exactly, so that there is nothing to guess and nothing to
+    /// share.
     pub(crate) const fn exactly(chunk: u64) -> Self {
         Self { chunk, thread: chunk, batch: u64::MAX }
     }
@@ -50,7 +51,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// What ordinary data of this length holds at most.
+    /// Returns what ordinary data of this length holds at most.
     fn max_ordinary_bytes(&self) -> u64 {
         // Saturates above every cap.
         let max = to_u64(self.stored.len())
@@ -59,7 +60,7 @@ impl Job {
         max.min(self.caps.chunk)
     }
 
-    /// As much of it as several threads may make at once.
+    /// Returns as much of it as several threads may make at once.
     fn max_first_bytes(&self) -> u64 {
         self.max_ordinary_bytes().min(self.caps.thread)
     }
@@ -69,7 +70,7 @@ impl Job {
     }
 }
 
-/// What each of `jobs` held, in their order.
+/// Returns what each of `jobs` held, in their order.
 pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> {
     let compressed = jobs.iter().filter(|job| !job.chain.is_empty());
     let work = compressed.map(|job| to_u64(job.stored.len())).sum::<u64>();
@@ -101,7 +102,7 @@ pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>
     undone
 }
 
-/// What those of `jobs` at `places` held, one after the other, under one allowance.
+/// Returns what those of `jobs` at `places` held, one after the other, under one allowance.
 fn decode_late(
     jobs: &[Job],
     places: &[usize],
@@ -125,7 +126,7 @@ fn decode_late(
     undone
 }
 
-/// `run` for each of `items`, in their order; `work` says how many compressed bytes they go through.
+/// Calls `run` for each of `items`, in their order; `work` says how many compressed bytes they go through.
 pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
     items: Vec<I>,
     work: u64,
@@ -192,7 +193,7 @@ impl<I, T, F: Fn(I, &mut Scratch) -> T> Queue<I, F> {
     }
 }
 
-/// What the threads made, by place.
+/// Returns what the threads made, by place.
 fn in_order<T>(parts: Vec<Vec<(usize, T)>>) -> Vec<T> {
     let mut all: Vec<(usize, T)> = parts.into_iter().flatten().collect();
     all.sort_unstable_by_key(|(place, _)| *place);
@@ -204,7 +205,7 @@ fn run_here<I, T>(items: Vec<I>, run: impl Fn(I, &mut Scratch) -> T) -> Vec<T> {
     items.into_iter().map(|item| run(item, &mut scratch)).collect()
 }
 
-/// The fault of a chunk that has no answer.
+/// Returns the fault of a chunk that has no answer.
 pub(crate) fn cancelled_error() -> StoreError {
     let (expected, found) = (Expected::Rule("a chunk of the batch"), Found::Text("none"));
     StoreError::refused(Class::Cancelled, Op::Decode, "batch", expected, found)

@@ -15,14 +15,14 @@ use zvf_format::{Class, Expected};
 
 use crate::error::{Op, StoreError};
 
-/// All of `chunk`, decoded. A chunk that is shorter than it says is a fault of the chunk, not of who asks.
+/// Returns all of `chunk`, decoded. A chunk that is shorter than it says is a fault of the chunk, not of who asks.
 pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>, StoreError> {
     let decoded =
         Chunk::parse(chunk).and_then(|chunk| decoder.decode_all(chunk.layout(), &chunk.stored()));
     decoded.map_err(to_store_error)
 }
 
-/// How many bytes of a chunk tell where its blocks are, given its first [`HEADER_BYTES`] bytes.
+/// Returns how many bytes of a chunk tell where its blocks are, given its first [`HEADER_BYTES`] bytes.
 pub(crate) fn header_len(front: &[u8]) -> Result<u64, StoreError> {
     parse_header(front).map(|header| Layout::front_len(&header)).map_err(to_store_error)
 }
@@ -35,22 +35,22 @@ impl Blocks {
     /// Bytes of a chunk that are always its header.
     pub(crate) const HEADER_BYTES: u64 = 16;
 
-    /// From the front of a chunk, as long as [`header_len`] says.
+    /// Parses the front of a chunk, as long as [`header_len`] says.
     pub(crate) fn parse(front: &[u8]) -> Result<Self, StoreError> {
         Layout::parse(front).map(Self).map_err(to_store_error)
     }
 
-    /// Bytes of the chunk, decoded.
+    /// Returns the number of bytes of the chunk, decoded.
     pub(crate) fn decoded_len(&self) -> u64 {
         self.0.decoded_len()
     }
 
-    /// Bytes of one block, decoded; never 0.
+    /// Returns the number of bytes of one block, decoded; never 0.
     pub(crate) fn block_len(&self) -> u64 {
         u64::from(self.0.header().blocksize()).max(1)
     }
 
-    /// The bytes of the chunk that any of `ranges` needs, ascending and apart.
+    /// Returns the bytes of the chunk that any of `ranges` needs, ascending and apart.
     pub(crate) fn spans(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let mut spans: Vec<Range<u64>> =
             self.runs(ranges).into_iter().flat_map(|run| self.0.spans_needed(run)).collect();
@@ -65,7 +65,7 @@ impl Blocks {
         apart
     }
 
-    /// The decoded bytes of each of `ranges`, when `parts` holds the [`spans`](Self::spans) they need. Each
+    /// Returns the decoded bytes of each of `ranges`, when `parts` holds the [`spans`](Self::spans) they need. Each
     /// block is decoded once.
     pub(crate) fn decode(
         &self,
@@ -96,7 +96,7 @@ impl Blocks {
         ranges.iter().map(found).collect()
     }
 
-    /// The ranges, ascending, with those that share a block joined.
+    /// Returns the ranges, ascending, with those that share a block joined.
     fn runs(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let block = |at: u64| at.checked_div(self.block_len());
         let mut order: Vec<&Range<u64>> = ranges.iter().filter(|range| !range.is_empty()).collect();

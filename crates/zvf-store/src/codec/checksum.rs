@@ -3,7 +3,7 @@
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 
-/// How many bytes of `stored` are the payload, once the checksum behind it was verified.
+/// Returns how many bytes of `stored` are the payload, once the checksum behind it was verified.
 pub(crate) fn verify_checksum(stored: &[u8]) -> Result<usize, FormatError> {
     let at = to_u64(stored.len().saturating_sub(CHECKSUM_BYTES)); // of less than a sum, from its first byte
     let Some((payload, sum)) = stored.split_last_chunk::<CHECKSUM_BYTES>() else {

@@ -41,7 +41,7 @@ pub(crate) struct IndexCoding {
 }
 
 impl Coding {
-    /// How the array of `doc` is encoded.
+    /// Returns how the array of `doc` is encoded.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ pub(super) fn step(codec: &CodecSpec) -> Result<Step, StoreError> {
     }
 }
 
-/// A codec beyond the common ones.
+/// Returns a codec beyond the common ones.
 #[cfg(feature = "more-codecs")]
 fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
     super::more::More::from_spec(codec)
@@ -96,7 +96,7 @@ fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
         .ok_or_else(|| misplaced_codec_error(codec))
 }
 
-/// A codec beyond the common ones: none, without the feature `more-codecs`.
+/// Returns a codec beyond the common ones: none, without the feature `more-codecs`.
 #[cfg(not(feature = "more-codecs"))]
 fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
     Err(misplaced_codec_error(codec))
@@ -117,8 +117,9 @@ fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
     Ok(IndexCoding { at_start: sharding.index_at_start, checksum })
 }
 
-/// The axes of `order`, each of `rank` once; none when that changes nothing.
+/// Returns the axes of `order`, each of `rank` once; none when that changes nothing.
 fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>, StoreError> {
+    // A number that does not fit is no axis.
     let axes: Box<[usize]> = order.iter().map(|&axis| saturating_usize(axis)).collect();
     let mut sorted = axes.to_vec();
     sorted.sort_unstable();

@@ -49,31 +49,31 @@ enum Step {
 }
 
 impl CodecPipeline {
-    /// The payload as it is: parts of it can be read by range.
+    /// Returns the chain that leaves the payload as it is: parts of it can be read by range.
     #[must_use]
     pub const fn none() -> Self {
         Self { steps: Vec::new() }
     }
 
-    /// Zstandard at `level`; 0 is the library's own choice, as the reference has it.
+    /// Returns the chain of Zstandard at `level`; 0 is the library's own choice, as the reference has it.
     #[must_use]
     pub fn zstd(level: i32) -> Self {
         Self { steps: vec![Step::Zstd { level, checksum: false }] }
     }
 
-    /// Gzip at `level`, 0 to 9; nothing is encoded with another.
+    /// Returns the chain of Gzip at `level`, 0 to 9; nothing is encoded with another.
     #[must_use]
     pub fn gzip(level: u32) -> Self {
         Self { steps: vec![Step::Gzip { level }] }
     }
 
-    /// One Blosc 1 chunk, of which blocks can be read without the rest.
+    /// Returns the chain to one Blosc 1 chunk, of which blocks can be read without the rest.
     #[must_use]
     pub fn blosc(settings: BloscSettings) -> Self {
         Self { steps: vec![Step::Blosc(settings)] }
     }
 
-    /// The same chain with a CRC-32C around it, unless there is one already.
+    /// Returns the same chain with a CRC-32C around it, unless there is one already.
     #[must_use]
     pub fn with_crc32c(mut self) -> Self {
         if self.steps.last() != Some(&Step::Crc32c) {
@@ -82,7 +82,7 @@ impl CodecPipeline {
         self
     }
 
-    /// The chain that `codecs` of an array document are, without the codec from items to bytes.
+    /// Returns the chain that `codecs` of an array document are, without the codec from items to bytes.
     ///
     /// # Errors
     ///
@@ -92,13 +92,13 @@ impl CodecPipeline {
         codecs.iter().map(Step::from_spec).collect::<Result<_, _>>().map(|steps| Self { steps })
     }
 
-    /// The chain as an array document has it, after the codec from items to bytes.
+    /// Returns the chain as an array document has it, after the codec from items to bytes.
     #[must_use]
     pub fn metadata(&self) -> Vec<CodecSpec> {
         self.steps.iter().map(Step::metadata).collect()
     }
 
-    /// What is stored of the bytes `plain`.
+    /// Returns what is stored of the bytes `plain`.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl CodecPipeline {
         self.encode(vec![plain], &mut Encoder::default()).map(join)
     }
 
-    /// What `stored` was before the chain was applied, when that is at most `cap` bytes.
+    /// Returns what `stored` was before the chain was applied, when that is at most `cap` bytes.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl CodecPipeline {
         chain.decode(stored, cap, &mut Scratch::default())
     }
 
-    /// What is stored of a chunk of these parts, as parts again; `scratch` is kept between chunks.
+    /// Returns what is stored of a chunk of these parts, as parts again; `scratch` is kept between chunks.
     pub(crate) fn encode(
         &self,
         parts: Vec<Bytes>,
@@ -188,7 +188,7 @@ impl Step {
         }
     }
 
-    /// What undoes it.
+    /// Returns what undoes it.
     const fn reverse(&self) -> super::Step {
         match self {
             Self::Blosc(_) => super::Step::Blosc,
@@ -241,7 +241,7 @@ impl Step {
     }
 }
 
-/// What a document says of Blosc, when that can be written; a block size of 0 leaves the choice to us.
+/// Returns what a document says of Blosc, when that can be written; a block size of 0 leaves the choice to us.
 fn settings(blosc: &Blosc) -> Option<BloscSettings> {
     let default = BloscSettings::default();
     let block_size = blosc.blocksize.filter(|size| *size > 0);
@@ -270,7 +270,7 @@ impl fmt::Debug for Encoder {
 }
 
 impl Encoder {
-    /// Nothing is written in a browser.
+    /// Refuses: nothing is written in a browser.
     #[cfg(target_arch = "wasm32")]
     fn zstd(&self, _plain: &[u8], _level: i32, _checksum: bool) -> Result<Bytes, StoreError> {
         let expected = Expected::Rule("a codec that this build writes");
@@ -306,15 +306,15 @@ fn gzip(plain: &[u8], level: u32) -> Result<Bytes, StoreError> {
     encoder.finish().map(Bytes::from).map_err(|error| StoreError::io(Op::Encode, error))
 }
 
-/// The parts in one piece.
-pub(crate) fn join(mut parts: Vec<Bytes>) -> Bytes {
-    if parts.len() == 1 {
-        return parts.pop().unwrap_or_default();
+/// Returns the parts in one piece.
+pub(crate) fn join(parts: Vec<Bytes>) -> Bytes {
+    match <[Bytes; 1]>::try_from(parts) {
+        Ok([part]) => part,
+        Err(parts) => parts.concat().into(),
     }
-    Bytes::from(parts.concat())
 }
 
-/// How many bytes the parts have.
+/// Returns how many bytes the parts have.
 pub(crate) fn len(parts: &[Bytes]) -> u64 {
     parts.iter().map(|part| to_u64(part.len())).sum()
 }

@@ -8,7 +8,7 @@ use zvf_format::{Class, Expected, FormatError, Part};
 
 use super::within_cap;
 
-/// All of `input`, decoded, when that is at most `cap` bytes.
+/// Returns all of `input`, decoded, when that is at most `cap` bytes.
 pub(crate) fn decode(input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
     let (mut stream, mut decoded) = (MultiGzDecoder::new(input), Vec::new());
     loop {

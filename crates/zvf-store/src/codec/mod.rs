@@ -78,17 +78,17 @@ pub(crate) enum Step {
 }
 
 impl Chain {
-    /// The chain of `steps`, first the one that a writer took first.
+    /// Returns the chain of `steps`, first the one that a writer took first.
     pub(crate) fn new(steps: Vec<Step>) -> Self {
         Self { steps }
     }
 
-    /// Whether what is stored is what the chunk holds.
+    /// Returns whether what is stored is what the chunk holds.
     pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// What a part costs.
+    /// Returns what a part costs.
     pub(crate) fn partial(&self) -> Partial {
         match self.steps.as_slice() {
             [] => Partial::Ranges,
@@ -97,7 +97,7 @@ impl Chain {
         }
     }
 
-    /// What `stored` was before the steps, when that is at most `cap` bytes.
+    /// Returns what `stored` was before the steps, when that is at most `cap` bytes.
     pub(crate) fn decode(
         &self,
         stored: Bytes,
@@ -147,7 +147,7 @@ impl Step {
     }
 }
 
-/// What was decoded, without the unused capacity of its buffer: the cache charges its bytes.
+/// Returns what was decoded, without the unused capacity of its buffer: the cache charges its bytes.
 fn shrink_buffer(mut decoded: Vec<u8>) -> Bytes {
     if decoded.capacity().saturating_sub(decoded.len()) > decoded.len() / 8 {
         decoded.shrink_to_fit();
@@ -163,7 +163,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// A decoder that makes no more than `cap` bytes.
+    /// Returns a decoder that makes no more than `cap` bytes.
     pub(crate) fn blosc(&mut self, cap: u64) -> &mut Decoder {
         let fresh = || (cap, Decoder::new(cap));
         let (_, decoder) = match self.blosc.take_if(|(made_with, _)| *made_with != cap) {

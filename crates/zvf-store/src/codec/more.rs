@@ -35,7 +35,7 @@ pub(crate) struct More {
 }
 
 impl More {
-    /// The codec, when it is one of those above and its settings make sense.
+    /// Returns the codec, when it is one of those above and its settings make sense.
     pub(crate) fn from_spec(codec: &CodecSpec) -> Option<Self> {
         if !NAMES.contains(&codec.name()) {
             return None;
@@ -49,7 +49,7 @@ impl More {
         }
     }
 
-    /// What `stored` was before this step.
+    /// Returns what `stored` was before this step.
     pub(crate) fn decode(&self, stored: &Bytes) -> Result<Bytes, StoreError> {
         if stored.is_empty() {
             return Err(self.refuse(Class::Truncated, "the end").into());

@@ -10,7 +10,7 @@ pub(crate) fn swap(items: &mut [u8], width: usize) {
     }
 }
 
-/// The items of `stored` in C order of `shape`, when axis `i` of what is stored is axis
+/// Returns the items of `stored` in C order of `shape`, when axis `i` of what is stored is axis
 /// `order[i]` of the array.
 pub(crate) fn untranspose(
     stored: &[u8],
@@ -43,7 +43,7 @@ pub(crate) fn untranspose(
     items
 }
 
-/// The items of `items`, which are in C order of `shape`, as they are stored when axis `i` of what is stored
+/// Returns the items of `items`, which are in C order of `shape`, as they are stored when axis `i` of what is stored
 /// is axis `order[i]` of the array.
 pub(crate) fn transpose(items: &[u8], shape: &[usize], order: &[usize], width: usize) -> Vec<u8> {
     let stored: Vec<usize> = order.iter().filter_map(|&axis| shape.get(axis).copied()).collect();
@@ -57,7 +57,7 @@ pub(crate) fn transpose(items: &[u8], shape: &[usize], order: &[usize], width: u
     untranspose(items, &stored, &back, width)
 }
 
-/// Bytes from one item to its neighbour along each axis of the array.
+/// Returns the bytes from one item to its neighbour along each axis of the array.
 fn steps(shape: &[usize], order: &[usize], width: usize) -> Vec<usize> {
     let mut steps = vec![0; shape.len()];
     let mut step = width;

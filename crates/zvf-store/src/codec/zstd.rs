@@ -19,7 +19,7 @@ pub(crate) struct Zstd {
 }
 
 impl Zstd {
-    /// All of `input`, decoded, when that is at most `cap` bytes.
+    /// Returns all of `input`, decoded, when that is at most `cap` bytes.
     pub(crate) fn decode(&mut self, input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
         let context = match &mut self.context {
             Some(context) => context,
@@ -67,15 +67,15 @@ fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>
     }
 }
 
-/// What is reserved before anything is decoded: what the frame states, as far as the input and
+/// Returns what is reserved before anything is decoded: what the frame states, as far as the input and
 /// the cap make that plausible.
 fn first_capacity(input: &[u8], cap: u64) -> usize {
     let plausible = input.len().saturating_mul(PLAUSIBLE_RATIO).saturating_add(MIN_BUFFER_BYTES);
-    let stated = zstd_safe::get_frame_content_size(input).ok().flatten().unwrap_or(0);
+    let stated = zstd_safe::get_frame_content_size(input).ok().flatten().unwrap_or(0); // not stated
     saturating_usize(stated).min(plausible).min(room(cap, 0))
 }
 
-/// How many bytes may still be decoded: one more than the cap, so that passing it is seen.
+/// Returns how many bytes may still be decoded: one more than the cap, so that passing it is seen.
 fn room(cap: u64, used: usize) -> usize {
     saturating_usize(cap).saturating_add(1).saturating_sub(used).max(1)
 }

@@ -16,7 +16,7 @@ pub(crate) struct Zstd {
 }
 
 impl Zstd {
-    /// All of `input`, decoded, when that is at most `cap` bytes.
+    /// Returns all of `input`, decoded, when that is at most `cap` bytes.
     pub(crate) fn decode(&mut self, input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
         let decoder = self.decoder.get_or_insert_with(|| {
             let mut decoder = Box::new(FrameDecoder::new());

@@ -8,7 +8,7 @@ use super::Key;
 use crate::error::{Op, StoreError};
 
 impl Key {
-    /// The thing called `segment` directly below this one.
+    /// Returns the thing called `segment` directly below this one.
     ///
     /// # Errors
     ///
@@ -18,7 +18,7 @@ impl Key {
         self.descend([segment])
     }
 
-    /// The thing at `path` below this one; every segment of `path` is checked.
+    /// Returns the thing at `path` below this one; every segment of `path` is checked.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Key {
         self.descend(path.split('/'))
     }
 
-    /// The thing below this one by the names in `segments`, outermost first.
+    /// Returns the thing below this one by the names in `segments`, outermost first.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Key {
         Ok(Self(Arc::from(path)))
     }
 
-    /// The thing below this one by `prefix`, which is a good name, and `numbers`: one of many chunks.
+    /// Returns the thing below this one by `prefix`, which is a good name, and `numbers`: one of many chunks.
     ///
     /// # Errors
     ///
@@ -94,10 +94,10 @@ fn push_decimal(path: &mut String, number: u64) {
     if number >= 10 {
         push_decimal(path, number / 10);
     }
-    path.extend(char::from_digit(zvf_format::num::saturating_u32(number % 10), 10));
+    path.extend(char::from_digit(zvf_format::num::saturating_u32(number % 10), 10)); // one digit
 }
 
-/// Which rule `segment`, the `depth`th of its key, breaks.
+/// Returns which rule `segment`, the `depth`th of its key, breaks.
 fn broken_rule(segment: &str, depth: usize) -> Option<&'static str> {
     if segment.is_empty() {
         Some("a name that is not empty")

@@ -26,7 +26,7 @@ use crate::error::{Change, StoreError};
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer, Version};
 
-/// The bytes that each of `asks` names, counted from the start of the payload, of Blosc chunks.
+/// Returns the bytes that each of `asks` names, counted from the start of the payload, of Blosc chunks.
 pub(super) async fn by_block(
     shared: &Shared,
     asks: &[PartRequest<'_>],
@@ -114,7 +114,7 @@ impl<'a> Blosc<'a> {
         Self { place, ranges, asked: Vec::new(), state }
     }
 
-    /// The requests of the next stage.
+    /// Returns the requests of the next stage.
     fn gets(&mut self) -> Vec<Get> {
         let Some(place) = self.place else { return Vec::new() };
         self.asked = match &self.state {
@@ -132,7 +132,7 @@ impl<'a> Blosc<'a> {
         })
     }
 
-    /// The answers to them.
+    /// Takes the answers to them.
     fn take(&mut self, answers: &mut impl Iterator<Item = Result<Option<GetAnswer>, StoreError>>) {
         let Some(place) = self.place else { return };
         let taken: Result<Option<Vec<GetAnswer>>, StoreError> =

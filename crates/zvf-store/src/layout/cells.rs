@@ -80,7 +80,7 @@ enum Layout {
 }
 
 impl CellsCore {
-    /// The chunks of the array `doc` under `key`, as family C has them.
+    /// Returns the chunks of the array `doc` under `key`, as family C has them.
     pub(crate) fn from_array(
         shared: &Shared,
         key: &Key,
@@ -89,7 +89,7 @@ impl CellsCore {
         Self::from_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
     }
 
-    /// The same of an array whose presence list is read when it is asked for.
+    /// Returns the same of an array whose presence list is read when it is asked for.
     pub(crate) fn from_outline(
         shared: &Shared,
         key: &Key,
@@ -139,7 +139,7 @@ impl CellsCore {
         Ok(Self::new(shared, key, doc.attributes.clone(), doc.rank(), layout))
     }
 
-    /// The chunks that families A and B keep below the group `key`, whose names have `rank` components.
+    /// Returns the chunks that families A and B keep below the group `key`, whose names have `rank` components.
     pub(crate) fn from_group(shared: &Shared, key: &Key, attributes: Object, rank: usize) -> Self {
         let packed = shared.root.shard_layout.is_some();
         let layout = Layout::Tiny(Tiny::new(key.clone(), rank, packed));
@@ -156,25 +156,25 @@ impl Cells {
         Self { shared: Arc::clone(shared), core }
     }
 
-    /// Its path below the root of the store.
+    /// Returns its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &Key {
         &self.core.key
     }
 
-    /// The attributes of the array, or of the group that stands for it; without the presence list.
+    /// Returns the attributes of the array, or of the group that stands for it; without the presence list.
     #[must_use]
     pub fn attributes(&self) -> &Object {
         &self.core.attributes
     }
 
-    /// How many components its keys have.
+    /// Returns how many components its keys have.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.core.rank
     }
 
-    /// How many chunks there is room for along each axis; `None` in the older families, whose arrays say
+    /// Returns how many chunks there is room for along each axis; `None` in the older families, whose arrays say
     /// nothing about it.
     #[must_use]
     pub fn grid(&self) -> Option<&[u64]> {
@@ -184,13 +184,13 @@ impl Cells {
         }
     }
 
-    /// The layout family of the store.
+    /// Returns the layout family of the store.
     #[must_use]
     pub fn family(&self) -> LayoutFamily {
         self.shared.family
     }
 
-    /// What reading a part of a chunk costs.
+    /// Returns what reading a part of a chunk costs.
     #[must_use]
     pub fn partial(&self) -> Partial {
         match &self.core.layout {
@@ -199,7 +199,7 @@ impl Cells {
         }
     }
 
-    /// The keys of the chunks that hold something, in numeric order.
+    /// Returns the keys of the chunks that hold something, in numeric order.
     ///
     /// They are those that the array records, where it does; otherwise they are listed, which a notice
     /// reports, and may then hold keys of chunks that turn out to be empty.
@@ -216,7 +216,7 @@ impl Cells {
         }
     }
 
-    /// The payloads of the chunks `keys`, in their order; `None` for those that are absent.
+    /// Reads the payloads of the chunks `keys`, in their order; `None` for those that are absent.
     ///
     /// Each answer has its own fault: [`Class::NotFound`] where the array records a chunk that is not
     /// there, [`Class::Unsupported`] where a codec is unknown, otherwise what went wrong reading or
@@ -260,7 +260,7 @@ impl Cells {
         }
     }
 
-    /// The payload of one chunk; `None` when it is absent.
+    /// Reads the payload of one chunk; `None` when it is absent.
     ///
     /// # Errors
     ///
@@ -305,7 +305,7 @@ impl Cells {
         parts.collect()
     }
 
-    /// The length of each payload, `None` for absent chunks: from an index or a few bytes where
+    /// Returns the length of each payload, `None` for absent chunks: from an index or a few bytes where
     /// [`partial`](Self::partial) is [`Partial::Ranges`], otherwise by reading it.
     ///
     /// Each answer has its own fault, as for [`read_many`](Self::read_many).
@@ -324,7 +324,7 @@ impl Cells {
         payloads.into_iter().map(|payload| Ok(payload?.map(size))).collect()
     }
 
-    /// The payload of one chunk, whether the array records it or not, whole, and past the cache.
+    /// Returns the payload of one chunk, whether the array records it or not, whole, and past the cache.
     ///
     /// For checking the store.
     ///
@@ -336,7 +336,7 @@ impl Cells {
         self.raw_many(std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
     }
 
-    /// The payloads of many chunks as [`raw`](Self::raw) gives them, in the order of `keys`.
+    /// Returns the payloads of many chunks as [`raw`](Self::raw) gives them, in the order of `keys`.
     ///
     /// Each answer has its own fault, as for `raw`.
     #[boxed]
@@ -352,7 +352,7 @@ impl Cells {
         }
     }
 
-    /// The keys of the chunks that a listing shows, whatever the array records; some may turn out to be
+    /// Returns the keys of the chunks that a listing shows, whatever the array records; some may turn out to be
     /// empty.
     ///
     /// For checking the store.
@@ -437,12 +437,12 @@ fn merge_answers<T>(
     requests.into_iter().map(answer).collect()
 }
 
-/// Whether items are framed, as cells are.
+/// Returns whether items are framed, as cells are.
 fn is_framed(coding: &Coding) -> bool {
     coding.packing == Packing::Vlen
 }
 
-/// The key of the first chunk of the array.
+/// Returns the key of the first chunk of the array.
 pub(crate) fn grid_origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>, StoreError> {
     let Some(value) = doc.attributes.get("chunk_grid_origin") else {
         return Ok(vec![0; doc.rank()].into());
@@ -464,7 +464,7 @@ pub(crate) fn grid_origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>, Store
     Ok(origin)
 }
 
-/// A whole number, also where it is written as a float.
+/// Returns a whole number, also where it is written as a float.
 fn whole_number(value: &serde_json::Value) -> Option<i64> {
     if let Some(number) = value.as_i64() {
         return Some(number);

@@ -10,6 +10,8 @@
 //! uncompressed array are read by range when few are wanted; everything else goes through the cache by
 //! chunk.
 //!
+//! What documents state of items, rows and chunks is compared with the caps before memory is taken for it; then it fits.
+//!
 //! Not here: what a value means, and which of them say "absent".
 
 use async_recursion::async_recursion as boxed;
@@ -92,7 +94,7 @@ struct Chunked {
 }
 
 impl DenseCore {
-    /// The array of `doc` under `key`.
+    /// Returns the array of `doc` under `key`.
     pub(crate) fn from_array(
         shared: &Shared,
         key: &Key,
@@ -109,6 +111,7 @@ impl DenseCore {
                     .with_key(key));
             }
         };
+        check_item(shared, key, dtype.size)?; // at least `width`
         let grid = Grid::new(doc.shape.as_slice().into(), doc.inner_chunk_shape(), width);
         let grid = grid.ok_or_else(|| bad_chunk_shape(key))?;
         let mut fill = fill_item(doc.fill_value.fill(), dtype);
@@ -147,8 +150,12 @@ impl DenseCore {
         })
     }
 
-    /// The array that families A and B0 keep in the group `doc` under `key`.
-    pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
+    /// Returns the array that families A and B0 keep in the group `doc` under `key`.
+    pub(crate) fn from_group(
+        shared: &Shared,
+        key: &Key,
+        doc: &GroupDoc,
+    ) -> Result<Self, StoreError> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
         let is_links = key.name().is_some_and(|name| name.starts_with("links_"));
@@ -170,6 +177,7 @@ impl DenseCore {
         let masked = attributes.get("has_present_mask").and_then(serde_json::Value::as_bool);
         let mask = if masked == Some(true) { Some(key.child("present_mask")?) } else { None };
         let dtype = Dtype { big_endian: false, ..stored };
+        check_item(shared, key, dtype.size)?;
         // All rows are one chunk; an array without rows has a chunk all the same.
         let chunk: Vec<u64> = shape.iter().map(|&extent| extent.max(1)).collect();
         let grid = Grid::new(shape.into(), &chunk, dtype.size);
@@ -196,13 +204,13 @@ impl DenseArray {
         Self { shared: Arc::clone(shared), core }
     }
 
-    /// Its path below the root of the store.
+    /// Returns its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &Key {
         &self.core.key
     }
 
-    /// The attributes of its node.
+    /// Returns the attributes of its node.
     #[must_use]
     pub fn attributes(&self) -> &Object {
         &self.core.attributes
@@ -214,31 +222,31 @@ impl DenseArray {
         &self.core.grid.shape
     }
 
-    /// The type of an item as it is handed out: never big-endian.
+    /// Returns the type of an item as it is handed out: never big-endian.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.core.dtype
     }
 
-    /// Rows along the first axis; a `u64`, because they are not in memory.
+    /// Returns the number of rows along the first axis; a `u64`, because they are not in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.core.grid.rows()
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The item that stands for what was never stored.
+    /// Returns the item that stands for what was never stored.
     #[must_use]
     pub fn fill(&self) -> &[u8] {
         self.core.texts.as_deref().unwrap_or(&self.core.fill)
     }
 
-    /// All rows, back to back.
+    /// Reads all rows, back to back.
     ///
     /// # Errors
     ///
@@ -248,7 +256,7 @@ impl DenseArray {
         self.rows(0..self.len()).await
     }
 
-    /// The rows `range`, back to back.
+    /// Returns the rows `range`, back to back.
     ///
     /// # Errors
     ///
@@ -267,7 +275,7 @@ impl DenseArray {
             .map_err(|item| self.not_text(range.start, item))
     }
 
-    /// The rows `range` as they are stored, which are `bytes` bytes.
+    /// Returns the rows `range` as they are stored, which are `bytes` bytes.
     async fn stored_rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes, StoreError> {
         match &self.core.body {
             Body::Flat { .. } => self.flat_rows(range).await,
@@ -277,7 +285,7 @@ impl DenseArray {
         }
     }
 
-    /// The rows at `places`, back to back, in that order.
+    /// Returns the rows at `places`, back to back, in that order.
     ///
     /// # Errors
     ///
@@ -322,7 +330,7 @@ impl DenseArray {
         Ok(out.into())
     }
 
-    /// One byte for each row, zero where it is absent; `None` where no mask is kept and the fill value
+    /// Returns one byte for each row, zero where it is absent; `None` where no mask is kept and the fill value
     /// says it.
     ///
     /// # Errors
@@ -333,7 +341,7 @@ impl DenseArray {
         let Body::Flat { mask: Some(mask), .. } = &self.core.body else { return Ok(None) };
         let bytes = flat(&self.shared, mask.clone()).await?;
         let bytes = bytes.ok_or_else(|| StoreError::absent(mask, "has_present_mask is set"))?;
-        self.check_len(mask, bytes.len(), self.len())?;
+        self.check_len(mask, to_u64(bytes.len()), self.len())?;
         Ok(Some(bytes))
     }
 }
@@ -346,7 +354,7 @@ impl DenseArray {
         })
     }
 
-    /// How many bytes the rows `range` are, when they exist and may be held.
+    /// Returns how many bytes the rows `range` are, when they exist and may be held.
     fn check(&self, range: &Range<u64>) -> Result<u64, StoreError> {
         if range.end > self.core.grid.rows() {
             return Err(self.past_the_end(range.end));
@@ -368,12 +376,12 @@ impl DenseArray {
         self.check_total(stored)
     }
 
-    /// How many bytes are handed out for each that is stored.
+    /// Returns how many bytes are handed out for each that is stored.
     fn expansion(&self) -> u64 {
         if self.core.texts.is_some() { UTF32_BYTES } else { 1 }
     }
 
-    /// The fault of item `item` of the rows from `first`.
+    /// Returns the fault of item `item` of the rows from `first`.
     fn not_text(&self, first: u64, item: usize) -> StoreError {
         let mut extents = self.core.grid.shape.iter().skip(1);
         let row_items = extents.try_fold(1_u64, |items, extent| items.checked_mul(*extent));
@@ -405,7 +413,7 @@ impl DenseArray {
         }
     }
 
-    /// The `rows` in `bytes`, which are rows of `row` bytes from row `first` on.
+    /// Returns the `rows` in `bytes`, which are rows of `row` bytes from row `first` on.
     fn slice_rows(
         &self,
         bytes: &Bytes,
@@ -419,7 +427,7 @@ impl DenseArray {
         span.map(|(start, end)| bytes.slice(start..end)).ok_or_else(|| self.missing_rows())
     }
 
-    /// The fault of rows that do not hold what their shape says.
+    /// Returns the fault of rows that do not hold what their shape says.
     fn missing_rows(&self) -> StoreError {
         let (class, what) = (Class::CountMismatch, "bytes of rows");
         let (expected, found) = (Expected::Rule("all rows of the shape"), Found::Text("fewer"));
@@ -432,8 +440,8 @@ impl DenseArray {
             .with_key(&self.core.key)
     }
 
-    fn check_len(&self, key: &Key, found: usize, expected: u64) -> Result<(), StoreError> {
-        if to_u64(found) == expected {
+    fn check_len(&self, key: &Key, found: u64, expected: u64) -> Result<(), StoreError> {
+        if found == expected {
             return Ok(());
         }
         let (what, expected) = ("bytes", Expected::Exactly(expected.into()));
@@ -442,7 +450,7 @@ impl DenseArray {
             .with_key(key))
     }
 
-    /// Rows of the group form, all of which are read at once.
+    /// Returns rows of the group form, all of which are read at once.
     async fn flat_rows(&self, range: &Range<u64>) -> Result<Bytes, StoreError> {
         let Body::Flat { data, big_endian, content, .. } = &self.core.body else {
             return Ok(Bytes::new());
@@ -453,7 +461,7 @@ impl DenseArray {
             // More than 64 bits count is more than any file has.
             let expected =
                 count_bytes(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
-            self.check_len(data, bytes.len(), expected)?;
+            self.check_len(data, to_u64(bytes.len()), expected)?;
             Ok::<_, StoreError>(self.to_little_endian(bytes, *big_endian))
         });
         self.slice_rows(whole.await?, self.row_bytes()?, 0, range)
@@ -476,7 +484,8 @@ impl DenseArray {
             let (what, max) = ("bytes of a chunk", self.shared.chunk_cap());
             return Err(StoreError::limit(Op::Read, what, max, u64::MAX).with_key(&self.core.key));
         };
-        let held = chunk_bytes.saturating_mul(to_u64(touched.len())); // only compared
+        // Both are only compared.
+        let held = chunk_bytes.saturating_mul(to_u64(touched.len()));
         let few = bytes.saturating_mul(4) < held;
         let too_large = chunk_bytes > self.shared.chunk_cap();
         if (few || too_large) && self.is_read_by_range(chunked) {
@@ -507,12 +516,12 @@ impl DenseArray {
         Ok(out.into())
     }
 
-    /// Whether rows are runs of bytes of what is stored, so that they can be read without their chunk.
+    /// Returns whether rows are runs of bytes of what is stored, so that they can be read without their chunk.
     fn is_read_by_range(&self, chunked: &Chunked) -> bool {
         self.core.grid.is_row_wise() && chunked.order.is_none() && chunked.array.chain.is_empty()
     }
 
-    /// The rows at `places`, each by its range: of large chunks that are stored as they are.
+    /// Returns the rows at `places`, each by its range: of large chunks that are stored as they are.
     async fn take_by_range(
         &self,
         chunked: &Chunked,
@@ -557,8 +566,7 @@ impl DenseArray {
             };
             match (chunk, got) {
                 (Some(chunk), Some(got)) => {
-                    let total = saturating_usize(chunk.total(&got));
-                    self.check_len(&chunk.key, total, chunk_bytes)?;
+                    self.check_len(&chunk.key, chunk.total(&got), chunk_bytes)?;
                     out.extend_from_slice(&self.to_little_endian(got.bytes, chunked.big_endian));
                 }
                 (chunk, _) => {
@@ -570,7 +578,7 @@ impl DenseArray {
         Ok(out.into())
     }
 
-    /// The fault of a chunk that is shorter than the `chunk_bytes` that its shape says.
+    /// Returns the fault of a chunk that is shorter than the `chunk_bytes` that its shape says.
     fn short_chunk(place: &Place, chunk_bytes: u64) -> StoreError {
         let (class, what) = (Class::CountMismatch, "bytes of a chunk");
         let expected = Expected::Exactly(chunk_bytes.into());
@@ -578,7 +586,7 @@ impl DenseArray {
         place.locate_error(StoreError::refused(class, Op::Decode, what, expected, found))
     }
 
-    /// What each of the chunks holds, little-endian and in C order, through the cache.
+    /// Returns what each of the chunks holds, little-endian and in C order, through the cache.
     async fn chunks(
         &self,
         chunked: &Chunked,
@@ -607,7 +615,7 @@ impl DenseArray {
         chunk_bytes: u64,
     ) -> Result<Option<Bytes>, StoreError> {
         let Some((place, bytes)) = chunk? else { return Ok(None) };
-        self.check_len(&place.key, bytes.len(), chunk_bytes)?;
+        self.check_len(&place.key, to_u64(bytes.len()), chunk_bytes)?;
         let bytes = match &chunked.order {
             None => bytes,
             Some(order) => {
@@ -634,7 +642,7 @@ impl DenseArray {
         items.into()
     }
 
-    /// Few rows of chunks that are stored as they are.
+    /// Returns few rows of chunks that are stored as they are.
     async fn rows_by_range(
         &self,
         chunked: &Chunked,
@@ -663,13 +671,14 @@ impl DenseArray {
         let mut out = fill_buffer(bytes, &self.core.fill);
         let mut rest = out.as_mut_slice();
         for (place, part) in places.into_iter().zip(&parts) {
+            // What does not fit is longer than the rest.
             let split = rest.split_at_mut_checked(saturating_usize(length(part)));
             let (target, after) = split.ok_or_else(|| self.missing_rows())?;
             rest = after;
             if let Some(place) = place? {
                 let short = || Self::short_chunk(&place, chunk_bytes);
                 if let Some(got) = answers.next().ok_or_else(short)?? {
-                    self.check_len(&place.key, saturating_usize(place.total(&got)), chunk_bytes)?;
+                    self.check_len(&place.key, place.total(&got), chunk_bytes)?;
                     let bytes = self.to_little_endian(got.bytes, chunked.big_endian);
                     if bytes.len() != target.len() {
                         return Err(short());
@@ -684,13 +693,22 @@ impl DenseArray {
     }
 }
 
+/// Refuses items of more bytes than a chunk may have: of each array one item is held.
+fn check_item(shared: &Shared, key: &Key, size: u64) -> Result<(), StoreError> {
+    let cap = shared.chunk_cap();
+    if size <= cap {
+        return Ok(());
+    }
+    Err(StoreError::limit(Op::Parse, "bytes of an item", cap, size).with_key(key))
+}
+
 fn bad_chunk_shape(key: &Key) -> StoreError {
     let (class, what) = (Class::BadShape, "chunk_shape of a standalone array");
     let (expected, found) = (Expected::Rule("at least 1 along each axis"), Found::Text("another"));
     StoreError::refused(class, Op::Parse, what, expected, found).with_key(key)
 }
 
-/// The type that padded bytes are handed out as: as many characters as an item has bytes.
+/// Returns the type that padded bytes are handed out as: as many characters as an item has bytes.
 fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype, StoreError> {
     if *doc.fill_value.fill() == Fill::Other {
         let (what, expected) = ("fill_value of padded bytes", Expected::Rule("no text"));
@@ -721,7 +739,7 @@ fn widen_text(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
     Ok(out)
 }
 
-/// The shape that the attributes of a group of family A give.
+/// Returns the shape that the attributes of a group of family A give.
 fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     let number = |key| attributes.get(key).and_then(serde_json::Value::as_u64);
     if let Some(shape) = attributes.get("shape") {

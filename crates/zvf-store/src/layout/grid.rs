@@ -17,40 +17,40 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// The grid of chunks of the extents `chunk`; `None` where one of them is zero or an axis has none.
+    /// Returns the grid of chunks of the extents `chunk`; `None` where one of them is zero or an axis has none.
     pub(crate) fn new(shape: Box<[u64]>, chunk: &[u64], width: u64) -> Option<Self> {
         let extents = chunk.iter().map(|&extent| NonZeroU64::new(extent));
         let chunk: Box<[NonZeroU64]> = extents.collect::<Option<_>>()?;
         (chunk.len() == shape.len()).then_some(Self { shape, chunk, width })
     }
 
-    /// Rows along the first axis; an array without axes has one.
+    /// Returns the number of rows along the first axis; an array without axes has one.
     pub(crate) fn rows(&self) -> u64 {
         self.shape.first().copied().unwrap_or(1)
     }
 
-    /// Rows of one chunk.
+    /// Returns the number of rows of one chunk.
     pub(crate) fn chunk_rows(&self) -> NonZeroU64 {
         self.chunk.first().copied().unwrap_or(NonZeroU64::MIN) // without axes, one row
     }
 
-    /// Bytes of one row, or `None` where 64 bits do not count them.
+    /// Returns the number of bytes of one row, or `None` where 64 bits do not count them.
     pub(crate) fn row_bytes(&self) -> Option<u64> {
         count_bytes(self.shape.get(1..).unwrap_or_default(), self.width) // without axes, one item
     }
 
-    /// Bytes of one chunk, or `None` where 64 bits do not count them.
+    /// Returns the number of bytes of one chunk, or `None` where 64 bits do not count them.
     pub(crate) fn chunk_bytes(&self) -> Option<u64> {
         self.chunk.iter().try_fold(self.width, |bytes, extent| bytes.checked_mul(extent.get()))
     }
 
-    /// Whether every chunk holds whole rows and nothing beside them, so that rows are runs of bytes.
+    /// Returns whether every chunk holds whole rows and nothing beside them, so that rows are runs of bytes.
     pub(crate) fn is_row_wise(&self) -> bool {
         let mut axes = self.chunk.iter().zip(&self.shape).skip(1);
         axes.all(|(chunk, extent)| chunk.get() == *extent)
     }
 
-    /// The chunks that hold `rows`, in C order; `None` when there are more than `max`.
+    /// Returns the chunks that hold `rows`, in C order; `None` when there are more than `max`.
     pub(crate) fn touched_chunks(&self, rows: &Range<u64>, max: u64) -> Option<Vec<Vec<u64>>> {
         let mut spans = Vec::with_capacity(self.shape.len());
         for (axis, (&extent, &chunk)) in self.shape.iter().zip(&self.chunk).enumerate() {
@@ -73,7 +73,7 @@ impl Grid {
         Some(all)
     }
 
-    /// The place of chunk `index` in the grid, in C order; `None` where 64 bits do not hold it.
+    /// Returns the place of chunk `index` in the grid, in C order; `None` where 64 bits do not hold it.
     pub(crate) fn slot(&self, index: &[u64]) -> Option<u64> {
         index.iter().zip(self.shape.iter().zip(&self.chunk)).try_fold(
             0_u64,
@@ -105,7 +105,7 @@ impl Grid {
                 (axes.as_slice(), AxisOverlap { from: 0, to: 0, count: 1, chunk: 1, target: 1 })
             }
         };
-        let width = saturating_usize(self.width);
+        let width = saturating_usize(self.width); // what does not fit is in neither buffer
         let len = run.count.checked_mul(width)?;
         let mut at = vec![0_usize; outer.len()];
         loop {
@@ -135,8 +135,8 @@ struct AxisOverlap {
 }
 
 impl AxisOverlap {
-    /// What `chunk` items from `start` on and `target` have in common; `None` where that is nothing, or does not fit
-    /// into memory.
+    /// Returns what `chunk` items from `start` on and `target` have in common; `None` where that is nothing, or does not
+    /// fit into memory.
     fn new(start: u64, chunk: u64, target: &Range<u64>) -> Option<Self> {
         let low = start.max(target.start);
         // The last chunk may reach beyond 2^64; what is beyond the target does not count anyway.
@@ -151,7 +151,7 @@ impl AxisOverlap {
     }
 }
 
-/// The next position along the axes, last one fastest; false after the last.
+/// Goes to the next position along the axes, last one fastest; returns false after the last.
 fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
     for (at, axis) in at.iter_mut().zip(axes).rev() {
         *at = at.saturating_add(1); // at most the count
@@ -163,7 +163,7 @@ fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
     false
 }
 
-/// Bytes of an array of `shape`, or `None` where 64 bits do not count them.
+/// Returns the number of bytes of an array of `shape`, or `None` where 64 bits do not count them.
 pub(crate) fn count_bytes(shape: &[u64], width: u64) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
@@ -171,7 +171,7 @@ pub(crate) fn count_bytes(shape: &[u64], width: u64) -> Option<u64> {
     shape.iter().try_fold(width, |bytes, &extent| bytes.checked_mul(extent))
 }
 
-/// A buffer of `len` bytes that repeats `item`, whole.
+/// Returns a buffer of `len` bytes that repeats `item`, whole.
 pub(crate) fn fill_buffer(len: u64, item: &[u8]) -> Vec<u8> {
     let is_zero = item.iter().all(|&byte| byte == 0);
     match len.checked_div(to_u64(item.len())) {

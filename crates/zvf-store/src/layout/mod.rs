@@ -30,9 +30,7 @@ mod tiny;
 mod zarr;
 
 pub use cells::Cells;
-pub(crate) use cells::CellsCore;
-#[cfg(feature = "local")]
-pub(crate) use cells::grid_origin;
+pub(crate) use cells::{CellsCore, grid_origin};
 pub use dense::DenseArray;
 pub(crate) use dense::DenseCore;
 pub(crate) use fill::fill_item;

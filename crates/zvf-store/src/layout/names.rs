@@ -45,7 +45,7 @@ pub(crate) const fn chunk_folder(encoding: ChunkKeyEncoding) -> Option<&'static 
     }
 }
 
-/// What names begin with, and what stands between their parts.
+/// Returns what names begin with, and what stands between their parts.
 pub(super) const fn spelling(encoding: ChunkKeyEncoding) -> (Option<&'static str>, &'static str) {
     match encoding {
         ChunkKeyEncoding::Default => (Some("c"), "/"),

@@ -74,7 +74,7 @@ pub(crate) struct ChunkRequest {
 }
 
 impl Native {
-    /// The chunks of `body` over `grid`, of which those in `recorded` hold something.
+    /// Returns the chunks of `body` over `grid`, of which those in `recorded` hold something.
     pub(crate) fn new(
         key: Key,
         body: Body,
@@ -96,7 +96,7 @@ impl Native {
         }
     }
 
-    /// Whether chunks are handed out where they lie.
+    /// Returns whether chunks are handed out where they lie.
     pub(crate) fn is_resident(&self) -> bool {
         if let Body::Packed(packed) = &self.body { packed.is_resident() } else { false }
     }
@@ -119,12 +119,12 @@ impl Native {
         self.grid.len()
     }
 
-    /// Chunks along each axis.
+    /// Returns the number of chunks along each axis.
     pub(crate) fn grid(&self) -> &[u64] {
         &self.grid
     }
 
-    /// The keys that hold something.
+    /// Returns the keys that hold something.
     pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
         match self.read_presence(shared).await {
             Some(recorded) => recorded,
@@ -244,7 +244,7 @@ impl Native {
         KeyTable::new(self.rank(), keys).map(Arc::new).map_err(StoreError::from)
     }
 
-    /// The key of the chunk at `index`, when it is inside the grid.
+    /// Returns the key of the chunk at `index`, when it is inside the grid.
     fn key(&self, index: &[u64]) -> Option<ChunkKey> {
         if index.len() != self.grid.len() || !index.iter().zip(&self.grid).all(|(i, n)| i < n) {
             return None;
@@ -257,7 +257,7 @@ impl Native {
         ChunkKey::new(&components?).ok()
     }
 
-    /// Whether a key of these components, as many as the grid has, is inside the grid.
+    /// Returns whether a key of these components, as many as the grid has, is inside the grid.
     fn is_inside(&self, components: &[i64]) -> bool {
         let mut axes = components.iter().zip(&self.origin).zip(&self.grid);
         axes.all(|((component, origin), n)| {
@@ -266,7 +266,7 @@ impl Native {
         })
     }
 
-    /// Where `key` lies in this array, when it is inside the grid.
+    /// Returns where `key` lies in this array, when it is inside the grid.
     fn path(&self, key: &ChunkKey) -> Result<Option<ChunkPath>, StoreError> {
         match ChunkPath::from_key(key, &self.origin) {
             Ok(path) => {
@@ -342,7 +342,7 @@ impl Native {
         drop(array.places(&shared.source, &self.split(&indexes)).await);
     }
 
-    /// As [`plan_reads`](Self::plan_reads), without trust in presence.
+    /// Plans as [`plan_reads`](Self::plan_reads) does, without trust in presence.
     pub(crate) fn plan_unchecked(
         &self,
         key: &ChunkKey,
@@ -404,7 +404,7 @@ impl Native {
         }
     }
 
-    /// Whether parts are worth reading by themselves. Where requests are expensive, a chunk of unknown length in
+    /// Returns whether parts are worth reading by themselves. Where requests are expensive, a chunk of unknown length in
     /// compressed blocks is better read in one.
     pub(crate) fn reads_parts(&self, shared: &Shared) -> bool {
         match self.partial() {
@@ -490,12 +490,12 @@ impl Native {
     }
 }
 
-/// The payload of a framed cell, without a copy.
+/// Returns the payload of a framed cell, without a copy.
 fn strip_frame(bytes: &Bytes) -> Result<Bytes, FormatError> {
     Ok(bytes.slice_ref(VlenCell::parse(bytes)?.payload()))
 }
 
-/// The place of `index` in a grid, in C order; none where 64 bits do not hold it.
+/// Returns the place of `index` in a grid, in C order; none where 64 bits do not hold it.
 fn linear_index(index: &[u64], grid: &[u64]) -> Option<u64> {
     index
         .iter()

@@ -17,7 +17,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::saturating_usize;
+use zvf_format::num::usize_from_u32;
 use zvf_format::{Class, Expected, Found};
 use zvf_tet::AxisSlice;
 use zvf_tet::pack::CellTable;
@@ -44,7 +44,7 @@ pub(crate) struct PackedCells {
 }
 
 impl PackedCells {
-    /// The cells of the array at `key`, each with `rank` coordinates.
+    /// Opens the cells of the array at `key`, each with `rank` coordinates.
     pub(crate) fn open(pack: &Pack, key: &Key, rank: usize) -> Result<Self, StoreError> {
         let found = pack.array(key, |array| {
             let (values, cells) = (array.values().id(), array.cells().map(|cells| cells.id()));
@@ -62,17 +62,17 @@ impl PackedCells {
         Ok(Self { pack: pack.clone(), key: key.clone(), rank, rows, row_len, values, cells, table })
     }
 
-    /// Whether cells are handed out where they lie.
+    /// Returns whether cells are handed out where they lie.
     pub(crate) fn is_resident(&self) -> bool {
         self.values.is_resident(self.pack.tet())
     }
 
-    /// Whether a part of a cell is read without the rest.
+    /// Returns whether a part of a cell is read without the rest.
     pub(crate) const fn reads_ranges(&self) -> bool {
         self.values.reads_ranges()
     }
 
-    /// The payloads of the cells at `coords`.
+    /// Reads the payloads of the cells at `coords`.
     pub(crate) async fn read(
         &self,
         coords: impl IntoIterator<Item = &[i64]>,
@@ -116,7 +116,7 @@ impl PackedCells {
         parts.into_iter().map(answer).map(named).collect()
     }
 
-    /// The lengths of the payloads at `coords`.
+    /// Returns the lengths of the payloads at `coords`.
     pub(crate) async fn sizes(
         &self,
         coords: impl IntoIterator<Item = &[i64]>,
@@ -126,7 +126,7 @@ impl PackedCells {
         self.spans(coords).await.into_iter().map(size).collect()
     }
 
-    /// The coordinates of all cells.
+    /// Returns the coordinates of all cells.
     pub(crate) async fn keys(&self) -> Result<Vec<ChunkKey>, StoreError> {
         let bytes = self.table().await?;
         let table = self.parse_table(&bytes)?;
@@ -138,7 +138,7 @@ impl PackedCells {
         Ok(keys)
     }
 
-    /// Where the payloads at `coords` lie among the values.
+    /// Returns where the payloads at `coords` lie among the values.
     async fn spans(
         &self,
         coords: impl IntoIterator<Item = &[i64]>,
@@ -161,7 +161,7 @@ impl PackedCells {
         CellTable::parse(bytes, self.rank, self.rows).map_err(|error| self.with_array(error.into()))
     }
 
-    /// The table of cells: where it lies, or read once.
+    /// Returns the table of cells: where it lies, or read once.
     async fn table(&self) -> Result<Bytes, StoreError> {
         let (tet, all) = (self.pack.tet(), 0..self.cells.len());
         if let Some(bytes) = self.cells.resident(tet, &all) {
@@ -197,7 +197,7 @@ pub(crate) struct PackedDense {
 }
 
 impl PackedDense {
-    /// The items of the array at `key` over `grid`.
+    /// Opens the items of the array at `key` over `grid`.
     pub(crate) fn open(pack: &Pack, key: &Key, grid: &Grid) -> Result<Self, StoreError> {
         // More than 64 bits count is more than any pack has.
         let expected = super::grid::count_bytes(&grid.shape, grid.width).unwrap_or(u64::MAX);
@@ -216,7 +216,7 @@ impl PackedDense {
                 ));
             }
             let id = array.values().id();
-            let dataset = pack.tet().datasets().get(saturating_usize(id.into()));
+            let dataset = pack.tet().datasets().get(usize_from_u32(id));
             dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))
         })?;
         let values = match found {
@@ -227,7 +227,7 @@ impl PackedDense {
         Ok(Self { pack: pack.clone(), key: key.clone(), values })
     }
 
-    /// The rows `range` of the array, which are `bytes` bytes.
+    /// Returns the rows `range` of the array, which are `bytes` bytes.
     pub(crate) async fn rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes, StoreError> {
         if bytes == 0 {
             return Ok(Bytes::new());
@@ -255,7 +255,7 @@ impl PackedDense {
     }
 }
 
-/// The content of the small array at `key`; `None` when there is no such array.
+/// Returns the content of the small array at `key`; `None` when there is no such array.
 pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreError> {
     if !pack.has_node(key) {
         return Ok(None);
@@ -274,7 +274,7 @@ pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreE
 }
 
 fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
-    let dataset = pack.tet().datasets().get(saturating_usize(id.into()));
+    let dataset = pack.tet().datasets().get(usize_from_u32(id));
     let strip = dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))?;
     strip.ok_or_else(|| {
         let expected = Expected::Rule("one chunk, or several along the first axis");
@@ -283,14 +283,14 @@ fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
     })
 }
 
-/// The fault of rows whose bytes 64 bits do not count.
+/// Returns the fault of rows whose bytes 64 bits do not count.
 fn too_many_bytes() -> StoreError {
     let (class, what) = (Class::OutOfBounds, "bytes of packed rows");
     let expected = Expected::AtMost(u64::MAX.into());
     StoreError::refused(class, Op::Read, what, expected, "more")
 }
 
-/// The number of a row as coordinates.
+/// Returns the number of a row as coordinates.
 pub(crate) fn coordinate(place: u64) -> [i64; 1] {
     [i64::try_from(place).unwrap_or(i64::MAX)] // no table holds that one
 }

@@ -27,7 +27,7 @@ use crate::source::{Get, GetAnswer};
 /// The parts asked of one chunk; no place where the chunk is absent.
 pub(super) type PartRequest<'a> = (Option<&'a Place>, &'a [Range<u64>]);
 
-/// The bytes that each of `asks` names, counted from the start of the payload.
+/// Returns the bytes that each of `asks` names, counted from the start of the payload.
 pub(super) async fn by_range(
     shared: &Shared,
     asks: &[PartRequest<'_>],
@@ -46,7 +46,7 @@ pub(super) async fn by_range(
     gets.into_iter().zip(asks).map(answer).collect()
 }
 
-/// The length of each payload, from a span or a frame.
+/// Returns the length of each payload, from a span or a frame.
 pub(super) async fn sizes(
     shared: &Shared,
     places: &[Option<&Place>],
@@ -69,7 +69,7 @@ pub(super) async fn sizes(
     places.iter().map(size).collect()
 }
 
-/// The frame of a chunk unless it is known, then each range of its payload.
+/// Returns the frame of a chunk unless it is known, then each range of its payload.
 fn plan_gets(&(place, ranges): &PartRequest<'_>) -> Result<Vec<Get>, StoreError> {
     let Some(place) = place else { return Ok(Vec::new()) };
     let shifted = ranges.iter().map(|range| shift_past_frame(place, range));
@@ -93,8 +93,8 @@ pub(super) fn shift_past_frame(
     }
 }
 
-/// The answers after the frame, where it was asked for, once the ranges were compared with what the frame says; `None`
-/// when there is no such object. All are about one version of it.
+/// Returns the answers after the frame, where it was asked for, once the ranges were compared with what the frame says;
+/// `None` when there is no such object. All are about one version of it.
 fn pieces(
     place: &Place,
     ranges: &[Range<u64>],
@@ -127,13 +127,13 @@ fn pieces(
     Ok(Some(pieces))
 }
 
-/// Where the payload lies in a chunk that starts with `frame`.
+/// Returns where the payload lies in a chunk that starts with `frame`.
 fn payload(place: &Place, frame: &GetAnswer) -> Result<Range<u64>, StoreError> {
     VlenCell::payload_span(&frame.bytes, place.total(frame))
         .map_err(|error| place.locate_error(error.into()))
 }
 
-/// The bytes `range` of a payload that is the bytes `payload` of something.
+/// Returns the bytes `range` of a payload that is the bytes `payload` of something.
 pub(super) fn part_span(
     payload: &Range<u64>,
     range: &Range<u64>,
@@ -147,7 +147,7 @@ pub(super) fn part_span(
     span.ok_or_else(|| out_of_payload(whole, range.end))
 }
 
-/// The slices `ranges` of a payload that is in memory.
+/// Returns the slices `ranges` of a payload that is in memory.
 pub(super) fn slices(
     place: &crate::key::Key,
     payload: &Bytes,

@@ -82,7 +82,7 @@ struct Flat {
 }
 
 impl RowsCore {
-    /// The rows of the array `doc` under `key`, with the attributes of the node it belongs to.
+    /// Returns the rows of the array `doc` under `key`, with the attributes of the node it belongs to.
     pub(crate) fn from_array(
         shared: &Shared,
         key: &Key,
@@ -123,7 +123,7 @@ impl RowsCore {
         })
     }
 
-    /// The rows that families A and B0 keep in the group `doc` under `key`.
+    /// Returns the rows that families A and B0 keep in the group `doc` under `key`.
     pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
         let (data, offsets) = (key.child("data")?, key.child("offsets")?);
         Ok(Self {
@@ -139,19 +139,19 @@ impl Rows {
         Self { shared: Arc::clone(shared), core }
     }
 
-    /// Its path below the root of the store.
+    /// Returns its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &Key {
         &self.core.key
     }
 
-    /// The attributes of the array, or of the object index whose manifests these are.
+    /// Returns the attributes of the array, or of the object index whose manifests these are.
     #[must_use]
     pub fn attributes(&self) -> &Object {
         &self.core.attributes
     }
 
-    /// How many rows are stored.
+    /// Returns how many rows are stored.
     ///
     /// # Errors
     ///
@@ -160,11 +160,14 @@ impl Rows {
     pub async fn count(&self) -> Result<u64, StoreError> {
         match &self.core.body {
             Body::Chunked { len, .. } | Body::Packed { len, .. } => Ok(*len),
-            Body::Flat { .. } => Ok(to_u64(self.flat().await?.map_or(0, |flat| flat.starts.len()))),
+            Body::Flat { .. } => {
+                let flat = self.flat().await?; // it is there
+                Ok(to_u64(flat.map_or(0, |flat| flat.starts.len())))
+            }
         }
     }
 
-    /// The rows `range`, each as long as it is.
+    /// Returns the rows `range`, each as long as it is.
     ///
     /// # Errors
     ///
@@ -179,7 +182,7 @@ impl Rows {
         self.rows(&places).await
     }
 
-    /// The rows at `places`, in that order; one that was never written is empty.
+    /// Returns the rows at `places`, in that order; one that was never written is empty.
     ///
     /// # Errors
     ///
@@ -251,7 +254,7 @@ impl Rows {
         Ok(rows)
     }
 
-    /// These chunks, each with its table behind it.
+    /// Returns these chunks, each with its table behind it.
     async fn indexed_chunks(
         &self,
         array: &ZarrArray,
@@ -278,7 +281,7 @@ impl Rows {
         found.into_iter().collect()
     }
 
-    /// The content of the flat form, read once.
+    /// Returns the content of the flat form, read once.
     async fn flat(&self) -> Result<Option<&Flat>, StoreError> {
         let Body::Flat { data, offsets, content } = &self.core.body else { return Ok(None) };
         let content = content.get_or_try_init(|| async {
@@ -297,7 +300,7 @@ impl Rows {
         content.await.map(Some)
     }
 
-    /// The fault of a chunk whose table does not fit it.
+    /// Returns the fault of a chunk whose table does not fit it.
     fn bad_table(&self, number: u64) -> StoreError {
         let (class, expected) = (Class::CountMismatch, Expected::Rule("a table of all its rows"));
         let found = format!("another behind chunk {number}");
@@ -313,7 +316,7 @@ impl Rows {
 }
 
 impl Flat {
-    /// Row `place`, or `None` past the end.
+    /// Returns row `place`, or `None` past the end.
     fn row(&self, place: u64) -> Option<Bytes> {
         let (start, later) = self.starts.get(saturating_usize(place)..)?.split_first()?;
         let end = later.first().copied().unwrap_or(self.data.len()); // the last row
@@ -321,7 +324,7 @@ impl Flat {
     }
 }
 
-/// Where rows start, checked against the length of what they lie in.
+/// Returns where rows start, checked against the length of what they lie in.
 fn parse_starts(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
     let refuse = |class, at: usize, expected, found: Found| {
         let at = to_u64(at).saturating_mul(8); // a byte of what was read
@@ -350,15 +353,15 @@ fn parse_starts(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> 
     Ok(starts.into())
 }
 
-/// The chunk with the table of ends behind it.
+/// Returns the chunk with the table of ends behind it.
 fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
     let rows = VlenRows::parse(&bytes, count)?;
     let mut end = COUNT_BYTES;
     // Each row has a length in front of it, as wide as its end: nothing here is larger than the chunk.
     let mut ends = Vec::with_capacity(rows.len().saturating_mul(END_BYTES));
     for payload in rows.iter() {
-        end = end.saturating_add(LENGTH_BYTES).saturating_add(payload.len());
         // A chunk is at most the cap of one, far below 2^32.
+        end = end.saturating_add(LENGTH_BYTES).saturating_add(payload.len());
         let end = u32::try_from(end).map_err(|_large| too_long(end))?;
         ends.extend_from_slice(&end.to_le_bytes());
     }
@@ -373,7 +376,7 @@ fn too_long(end: usize) -> FormatError {
     FormatError::new(Class::LimitExceeded, Part::VlenRows, "end of a row", 0, expected, end)
 }
 
-/// Row `place` of a chunk of `count` rows that has its table behind it.
+/// Returns row `place` of a chunk of `count` rows that has its table behind it. Numbers that do not fit are in no table.
 fn row(indexed: &Bytes, count: u64, place: u64) -> Option<Bytes> {
     let table = indexed.len().checked_sub(saturating_usize(count).checked_mul(END_BYTES)?)?;
     let end_of = |place: usize| {

@@ -57,12 +57,12 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    /// The bytes of chunk `inner`, when it is there.
+    /// Returns the bytes of chunk `inner`, when it is there.
     pub(crate) fn get(&self, inner: usize) -> Option<Range<u64>> {
         self.spans.get(inner).cloned().flatten()
     }
 
-    /// Whether the frame of chunk `inner` of this version was read, and all bytes behind it are the payload.
+    /// Returns whether the frame of chunk `inner` of this version was read, and all bytes behind it are the payload.
     pub(crate) fn is_framed(&self, inner: usize) -> bool {
         let word = self.framed.get(inner / 64);
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (inner % 64) & 1 == 1)
@@ -75,7 +75,7 @@ impl Spans {
         }
     }
 
-    /// The chunks that are there, by their place in the shard.
+    /// Returns the chunks that are there, by their place in the shard.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let spans = self.spans.iter().enumerate();
         spans.filter_map(|(inner, span)| Some((inner, span.clone()?)))
@@ -83,7 +83,7 @@ impl Spans {
 }
 
 impl Shards {
-    /// Shards of `per` chunks along each axis; `None` when that is not a number of chunks.
+    /// Returns shards of `per` chunks along each axis; `None` when that is not a number of chunks.
     pub(crate) fn new(per: &[u64], location: IndexLocation, checksum: bool) -> Option<Self> {
         let per: Box<[NonZeroU64]> =
             per.iter().map(|&axis| NonZeroU64::new(axis)).collect::<Option<_>>()?;
@@ -91,7 +91,7 @@ impl Shards {
         Some(Self { per, cells, location, checksum, indexes: Mutex::default() })
     }
 
-    /// The shards of the array of `doc`, whose index is encoded as `index` says; none when it has none.
+    /// Returns the shards of the array of `doc`, whose index is encoded as `index` says; none when it has none.
     pub(crate) fn from_doc(
         doc: &ArrayDoc,
         index: Option<IndexCoding>,
@@ -110,14 +110,14 @@ impl Shards {
         }
     }
 
-    /// The shard that chunk `index` lies in, and its place there.
+    /// Returns the shard that chunk `index` lies in, and its place there.
     pub(crate) fn locate(&self, index: &[u64]) -> (Vec<u64>, usize) {
         let mut shard = Vec::with_capacity(index.len());
         let inner = self.locate_into(index, &mut shard);
         (shard, inner)
     }
 
-    /// The same, with the shard put to `shard`.
+    /// Returns the same place, with the shard put to `shard`.
     pub(crate) fn locate_into(&self, index: &[u64], shard: &mut Vec<u64>) -> usize {
         let mut inner = 0_u64;
         shard.clear();
@@ -129,7 +129,7 @@ impl Shards {
         saturating_usize(inner)
     }
 
-    /// The chunk at place `inner` of `shard`: the inverse of [`locate`](Self::locate). `None` where it
+    /// Returns the chunk at place `inner` of `shard`: the inverse of [`locate`](Self::locate). `None` where it
     /// is no index.
     pub(crate) fn chunk(&self, shard: &[u64], inner: usize) -> Option<Vec<u64>> {
         let mut rest = to_u64(inner);
@@ -141,7 +141,7 @@ impl Shards {
         Some(chunk)
     }
 
-    /// The spans of the shard under `key`, or `None` where there is no such object.
+    /// Returns the spans of the shard under `key`, or `None` where there is no such object.
     pub(crate) async fn spans(
         &self,
         source: &Source,

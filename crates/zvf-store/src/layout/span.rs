@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The length of a span or a payload; one that goes backwards is empty.
+/// Returns the length of a span or a payload; one that goes backwards is empty.
 pub(super) fn length(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }

@@ -32,7 +32,7 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// The table of `keys`, all of which have `rank` components; any order, any repetition.
+    /// Returns the table of `keys`, all of which have `rank` components; any order, any repetition.
     ///
     /// # Errors
     ///
@@ -52,62 +52,62 @@ impl KeyTable {
         Ok(Self::from_coords(rank, coords))
     }
 
-    /// The table of keys by their components, `rank` of them each: a rank that a key can have.
+    /// Returns the table of keys by their components, `rank` of them each: a rank that a key can have.
     pub(crate) fn from_coords(rank: usize, coords: Vec<i64>) -> Self {
         Self { rank, coords: sort_keys(rank, coords) }
     }
 
-    /// How many components each key has.
+    /// Returns how many components each key has.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many keys there are.
+    /// Returns how many keys there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows().len()
     }
 
-    /// Whether nothing is stored at all.
+    /// Returns whether nothing is stored at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.coords.is_empty()
     }
 
-    /// Key `i`, or `None` past the end.
+    /// Returns key `i`, or `None` past the end.
     #[must_use]
     pub fn get(&self, i: usize) -> Option<ChunkKey> {
         ChunkKey::new(self.row(i)?).ok()
     }
 
-    /// The components of key `i`, or `None` past the end.
+    /// Returns the components of key `i`, or `None` past the end.
     #[must_use]
     pub fn row(&self, i: usize) -> Option<&[i64]> {
         let start = i.checked_mul(self.rank)?;
         self.coords.get(start..)?.get(..self.rank)
     }
 
-    /// The place of `key`, when it is there.
+    /// Returns the place of `key`, when it is there.
     #[must_use]
     pub fn find(&self, key: &ChunkKey) -> Option<usize> {
         self.search(key.components())
     }
 
-    /// The place of the key with these components, when it is there.
+    /// Returns the place of the key with these components, when it is there.
     fn search(&self, components: &[i64]) -> Option<usize> {
         let at = self.first_not_below(components);
         (self.row(at)? == components).then_some(at)
     }
 
-    /// What looks up about so many keys.
+    /// Returns what looks up about so many keys.
     #[must_use]
     pub fn finder(&self, look_ups: usize) -> KeyFinder<'_> {
         let grid = (look_ups > self.len()).then(|| Grid::new(self)).flatten();
         KeyFinder { table: self, grid }
     }
 
-    /// The place of the first key that is not below `components`, which may be fewer than a key has:
+    /// Returns the place of the first key that is not below `components`, which may be fewer than a key has:
     /// a run of keys with one start lies between two such places.
     #[must_use]
     pub fn first_not_below(&self, components: &[i64]) -> usize {
@@ -133,23 +133,23 @@ impl KeyTable {
         low
     }
 
-    /// The place of the first key that is not below a whole one of `N` components.
+    /// Returns the place of the first key that is not below a whole one of `N` components.
     fn bisect<const N: usize>(&self, components: &[i64]) -> Option<usize> {
         let key: &[i64; N] = components.try_into().ok()?;
         Some(self.coords.as_chunks::<N>().0.partition_point(|row| row < key))
     }
 
-    /// The keys in numeric order.
+    /// Returns the keys in numeric order.
     pub fn iter(&self) -> impl Iterator<Item = ChunkKey> + '_ {
         self.rows().filter_map(|row| ChunkKey::new(row).ok()) // every row has the rank of a key
     }
 
-    /// The components of each key, in numeric order.
+    /// Returns the components of each key, in numeric order.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[i64]> + '_ {
         self.coords.chunks_exact(self.rank.max(1))
     }
 
-    /// The places of the keys in the order of their printed form, in which links are enumerated.
+    /// Returns the places of the keys in the order of their printed form, in which links are enumerated.
     #[must_use]
     pub fn string_order(&self) -> Vec<usize> {
         let keys: Vec<ChunkKey> = self.iter().collect();
@@ -189,7 +189,7 @@ struct Grid {
 }
 
 impl KeyFinder<'_> {
-    /// The place of the key with these components, when it is there.
+    /// Returns the place of the key with these components, when it is there.
     #[must_use]
     pub fn find(&self, components: &[i64]) -> Option<usize> {
         let Some(grid) = &self.grid else {
@@ -204,7 +204,7 @@ impl KeyFinder<'_> {
 }
 
 impl Grid {
-    /// The grid of `table`; `None` where its keys lie too far apart.
+    /// Returns the grid of `table`; `None` where its keys lie too far apart.
     fn new(table: &KeyTable) -> Option<Self> {
         let mut rows = table.rows();
         let mut low = rows.next()?.to_vec();
@@ -233,7 +233,7 @@ impl Grid {
         Some(grid)
     }
 
-    /// Where these components lie in the box.
+    /// Returns where these components lie in the box.
     fn offset(&self, components: &[i64]) -> Option<usize> {
         let mut offset = 0_u64;
         for ((component, low), extent) in components.iter().zip(&self.low).zip(&self.extent) {
@@ -263,7 +263,7 @@ impl Default for KeyTable {
     }
 }
 
-/// The coordinates with their keys in order, each once.
+/// Returns the coordinates with their keys in order, each once.
 fn sort_keys(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
     let ascend = |coords: &[i64]| coords.chunks_exact(rank).is_sorted_by(|a, b| a < b);
     if ascend(&coords) {

@@ -23,7 +23,7 @@ struct Entry {
 }
 
 impl SharedTables {
-    /// The table of `keys`, of an array with this origin and grid: that of another array, or what `parse` gives.
+    /// Returns the table of `keys`, of an array with this origin and grid: that of another array, or what `parse` gives.
     pub(crate) fn find_or_parse(
         &self,
         keys: &KeyList,

@@ -59,12 +59,12 @@ struct Packed {
 }
 
 impl Tiny {
-    /// The chunks below `key`, whose names have `rank` components.
+    /// Returns the chunks below `key`, whose names have `rank` components.
     pub(crate) fn new(key: Key, rank: usize, packed: bool) -> Self {
         Self { key, rank, packed, names: OnceCell::new(), slots: Mutex::default() }
     }
 
-    /// A number for `key`, the same each time; none when there are too many to remember.
+    /// Returns a number for `key`, the same each time; none when there are too many to remember.
     pub(crate) fn slot(&self, key: &ChunkKey) -> Option<u64> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let next = slots.len();
@@ -75,7 +75,7 @@ impl Tiny {
         }
     }
 
-    /// The keys that have an array, which may be one of length 0.
+    /// Returns the keys that have an array, which may be one of length 0.
     pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
         Ok(Arc::clone(&self.names(shared).await?.table))
     }
@@ -116,7 +116,7 @@ impl Tiny {
         Ok(Arc::new(Names { table: Arc::new(table), shards }))
     }
 
-    /// The payloads of `keys`.
+    /// Reads the payloads of `keys`.
     pub(crate) async fn read(
         &self,
         shared: &Shared,
@@ -137,7 +137,7 @@ impl Tiny {
         payloads
     }
 
-    /// Whether a listing showed the array of `key`.
+    /// Returns whether a listing showed the array of `key`.
     fn was_listed(&self, key: &ChunkKey) -> bool {
         self.names.get().is_some_and(|names| names.table.find(key).is_some())
     }
@@ -146,7 +146,7 @@ impl Tiny {
         Err(StoreError::absent(&self.key.child(&key.to_string())?, "a listing showed this array"))
     }
 
-    /// A payload that lies in a shard.
+    /// Returns a payload that lies in a shard.
     async fn unpack(&self, shared: &Shared, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
         let names = self.names(shared).await?;
         let Some(Packed { shard, start, len }) = names.shards.get(key) else { return Ok(None) };
@@ -165,12 +165,12 @@ impl Tiny {
     }
 }
 
-/// The content of the small array under `key`, or `None` when there is no such array.
+/// Returns the content of the small array under `key`, or `None` when there is no such array.
 pub(crate) async fn flat(shared: &Shared, key: Key) -> Result<Option<Bytes>, StoreError> {
     flat_many(shared, vec![Ok(key)]).await.pop().unwrap_or(Ok(None))
 }
 
-/// The content of each small array.
+/// Returns the content of each small array.
 pub(crate) async fn flat_many(
     shared: &Shared,
     arrays: Vec<Result<Key, StoreError>>,
@@ -264,10 +264,10 @@ impl Flat {
         Some(Job { chain: Arc::clone(&self.coding.chain), stored, caps: shared.caps(self.chunk) })
     }
 
-    /// The content, given what is stored, decoded.
+    /// Returns the content, given what is stored, decoded.
     fn content(self, undone: Option<Bytes>) -> Result<Bytes, StoreError> {
         let Some(mut bytes) = undone else {
-            return Ok(vec![self.fill; saturating_usize(self.len)].into());
+            return Ok(vec![self.fill; saturating_usize(self.len)].into()); // at most the cap of a chunk
         };
         if to_u64(bytes.len()) != self.chunk {
             let (expected, found) =

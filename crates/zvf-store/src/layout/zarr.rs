@@ -44,7 +44,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A request for all of the chunk.
+    /// Returns a request for all of the chunk.
     pub(crate) fn get_all(&self) -> Get {
         match &self.span {
             None => Get::object(self.key.clone()),
@@ -52,7 +52,7 @@ impl Place {
         }
     }
 
-    /// A request for bytes `part` of the chunk; `None` when a span is shorter than that.
+    /// Returns a request for bytes `part` of the chunk; `None` when a span is shorter than that.
     pub(crate) fn part(&self, part: &Range<u64>) -> Option<Get> {
         let len = part.end.checked_sub(part.start)?;
         match &self.span {
@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// The length of the payload and the version that it is of, where the frame was read before.
+    /// Returns the length of the payload and the version that it is of, where the frame was read before.
     pub(crate) fn known_payload(&self) -> Option<(u64, &Version)> {
         let (spans, inner) = self.indexed.as_ref()?;
         let (span, version) = self.span.as_ref().filter(|_| spans.is_framed(*inner))?;
@@ -82,7 +82,7 @@ impl Place {
         }
     }
 
-    /// How many bytes the chunk has, given one answer about its object.
+    /// Returns how many bytes the chunk has, given one answer about its object.
     pub(crate) fn total(&self, got: &GetAnswer) -> u64 {
         match &self.span {
             None => got.size,
@@ -90,7 +90,7 @@ impl Place {
         }
     }
 
-    /// Whether it may be that there is no such object: not where an index of the object was read.
+    /// Checks that there may be no such object: not where an index of the object was read.
     pub(crate) fn check_absent(&self) -> Result<(), StoreError> {
         match &self.span {
             None => Ok(()),
@@ -98,7 +98,7 @@ impl Place {
         }
     }
 
-    /// The same fault, of these bytes.
+    /// Returns the same fault, of these bytes.
     pub(crate) fn locate_error(&self, error: StoreError) -> StoreError {
         let error = error.with_key(&self.key);
         match &self.span {
@@ -116,7 +116,7 @@ impl Place {
 pub(crate) type Stored = Option<(Place, Bytes)>;
 
 impl ZarrArray {
-    /// Where each of the chunks `chunk_indexes` is; `None` for those that their shard says are absent.
+    /// Returns where each of the chunks `chunk_indexes` is; `None` for those that their shard says are absent.
     pub(crate) async fn places(
         &self,
         source: &Source,
@@ -170,7 +170,7 @@ impl ZarrArray {
         Ok((key, spans))
     }
 
-    /// The name of the object at `index`: of a chunk, or of a shard.
+    /// Returns the name of the object at `index`: of a chunk, or of a shard.
     pub(crate) fn object(&self, index: &[u64]) -> Result<Key, StoreError> {
         let (prefix, separator) = spelling(self.names);
         if separator == "/" && !index.is_empty() {
@@ -201,7 +201,7 @@ impl ZarrArray {
         places.into_iter().map(|place| place?.map_or(Ok(None), &mut answer)).collect()
     }
 
-    /// What each of the chunks `chunk_indexes` holds, within `caps`, and where it was.
+    /// Returns what each of the chunks `chunk_indexes` holds, within `caps`, and where it was.
     pub(crate) async fn chunks(
         &self,
         source: &Source,

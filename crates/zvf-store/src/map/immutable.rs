@@ -20,7 +20,7 @@ pub(super) fn is_closed_to_writers(file: &File, about: &Metadata) -> bool {
     about.mode() & WRITE_BITS == 0 && lies_on_a_local_disk(file) && has_no_writer(file)
 }
 
-/// Without leases there is no way to know who has a file open.
+/// Returns false: without leases there is no way to know who has a file open.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn is_closed_to_writers(_file: &File, _about: &Metadata) -> bool {
     false
@@ -34,7 +34,7 @@ fn lies_on_a_local_disk(file: &File) -> bool {
     })
 }
 
-/// Whether no one has the file open for writing.
+/// Returns whether no one has the file open for writing.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "leases are taken by the C library")]
 fn has_no_writer(file: &File) -> bool {

@@ -12,7 +12,7 @@ use crate::options::OpenOptions;
 use crate::source::{Source, is_pack_file};
 
 impl Store {
-    /// The store in the directory or pack `path`, whose large files are read through memory maps: cells that are
+    /// Opens the store in the directory or pack `path`, whose large files are read through memory maps: cells that are
     /// not compressed are then views of the file, without a copy. After an answer made of them, ask
     /// [`check_maps`](Self::check_maps). Files beyond what a process can map are read.
     ///
@@ -31,7 +31,7 @@ impl Store {
         Self::open_promised(path, options, Promise::OfCaller).await
     }
 
-    /// The same, mapping only files that nobody can write to, as [`MappedFile::map_if_immutable`] finds out, and
+    /// Returns the same, mapping only files that nobody can write to, as [`MappedFile::map_if_immutable`] finds out, and
     /// reading all others.
     ///
     /// # Errors

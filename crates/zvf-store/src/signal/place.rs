@@ -21,7 +21,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A place that nobody took. The checker's atomics are no constants.
+    /// Returns a place that nobody took. The checker's atomics are no constants.
     #[cfg(not(all(test, zvf_loom)))]
     pub(crate) const fn free() -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Place {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether `address` lies in the range; never while the range is being written.
+    /// Returns whether `address` lies in the range; never while the range is being written.
     pub(crate) fn holds(&self, address: usize) -> bool {
         let before = self.version.load(Ordering::Acquire);
         let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));

@@ -28,7 +28,7 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// The place `prefix` of `store`, which can be listed.
+    /// Returns the place `prefix` of `store`, which can be listed.
     #[must_use]
     pub const fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
         Self { store, prefix, can_list: true }

@@ -16,7 +16,7 @@ use super::remote::refusal::Connector;
 use crate::error::{BackendAnswer, Op, StoreError};
 use crate::options::{OpenOptions, Timeouts};
 
-/// The bucket and its service that `url` names.
+/// Returns the bucket and its service that `url` names.
 #[cfg(feature = "s3")]
 pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let builder = object_store::aws::AmazonS3Builder::new();
@@ -26,7 +26,7 @@ pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore
     built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
-/// The bucket that `url` names.
+/// Returns the bucket that `url` names.
 #[cfg(feature = "gcs")]
 pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let builder = object_store::gcp::GoogleCloudStorageBuilder::new();
@@ -37,7 +37,7 @@ pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStor
     built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
-/// The container that `url` names.
+/// Returns the container that `url` names.
 #[cfg(feature = "azure")]
 pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let builder = object_store::azure::MicrosoftAzureBuilder::new();
@@ -48,7 +48,7 @@ pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSt
     built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
-/// The server that `url` names; where on it the store lies is kept apart.
+/// Returns the server that `url` names; where on it the store lies is kept apart.
 #[cfg(feature = "http")]
 pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let builder = object_store::http::HttpBuilder::new();
@@ -62,7 +62,7 @@ pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSto
     built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
-/// `builder` with everything that is known about its backend.
+/// Returns `builder` with everything that is known about its backend.
 fn configure<B, K: FromStr>(
     builder: B,
     environment: &str,

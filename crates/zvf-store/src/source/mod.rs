@@ -51,7 +51,7 @@ pub(crate) enum Source {
 }
 
 impl Backend {
-    /// The place `prefix` of a caller's own `store`.
+    /// Returns the place `prefix` of a caller's own `store`.
     pub(crate) const fn from_caller(
         store: Arc<dyn ObjectStore>,
         prefix: Path,
@@ -62,7 +62,7 @@ impl Backend {
 }
 
 impl Source {
-    /// The source at `address`: a path or a URL, as [`url`] lists them.
+    /// Opens the source at `address`: a path or a URL, as [`url`] lists them.
     pub(crate) fn open(
         address: &str,
         budget: &Budget,
@@ -79,7 +79,7 @@ impl Source {
         }
     }
 
-    /// The same, where it may lie in a repository of versions: which one it is has to be asked for.
+    /// Returns the same, where it may lie in a repository of versions: which one it is has to be asked for.
     pub(crate) async fn find(
         address: &str,
         budget: &Budget,
@@ -92,7 +92,7 @@ impl Source {
         Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
     }
 
-    /// Whether reads go through the interface of object stores, which may wait for a network.
+    /// Returns whether reads go through the interface of object stores, which may wait for a network.
     pub(crate) fn is_remote(&self) -> bool {
         match self {
             #[cfg(feature = "local")]
@@ -102,7 +102,7 @@ impl Source {
         }
     }
 
-    /// The directory `path` of this machine.
+    /// Returns the directory `path` of this machine.
     pub(crate) fn folder(path: &std::path::Path, budget: &Budget) -> Result<Self, StoreError> {
         #[cfg(feature = "local")]
         return Ok(Self::Local(Local::open(path, budget.clone())?));
@@ -114,7 +114,7 @@ impl Source {
         }
     }
 
-    /// The directory `path`, of files whose bytes are released soon.
+    /// Returns the directory `path`, of files whose bytes are released soon.
     pub(crate) fn with_buffer_pool(
         path: &std::path::Path,
         budget: &Budget,
@@ -125,7 +125,7 @@ impl Source {
         Self::folder(path, budget)
     }
 
-    /// The directory `path`, large files of which are read through maps.
+    /// Returns the directory `path`, large files of which are read through maps.
     #[cfg(all(unix, feature = "map"))]
     pub(crate) fn mapped(
         path: &std::path::Path,
@@ -135,7 +135,7 @@ impl Source {
         Ok(Self::Local(Local::mapped(path, budget.clone(), promise)?))
     }
 
-    /// Whether everything that was handed out so far is still what it was: only maps can change.
+    /// Checks whether everything that was handed out so far is still what it was: only maps can change.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         match self {
             #[cfg(feature = "local")]
@@ -145,7 +145,7 @@ impl Source {
         }
     }
 
-    /// The source that has the address by now: another one only for a directory of this machine. A pack is
+    /// Returns the source that has the address by now: another one only for a directory of this machine. A pack is
     /// opened again by its file.
     pub(crate) fn reopen(&self) -> Result<Self, StoreError> {
         match self {
@@ -155,7 +155,7 @@ impl Source {
         }
     }
 
-    /// Whether another store has the address by now, as far as that can be determined without reading.
+    /// Returns whether another store has the address by now, as far as that can be determined without reading.
     pub(crate) fn is_replaced(&self) -> bool {
         match self {
             #[cfg(feature = "local")]
@@ -164,7 +164,7 @@ impl Source {
         }
     }
 
-    /// The caller's own backend; the store lies below `prefix`.
+    /// Returns the caller's own backend; the store lies below `prefix`.
     pub(crate) fn from_object_store(
         store: Arc<dyn ObjectStore>,
         prefix: &Path,
@@ -175,7 +175,7 @@ impl Source {
         Self::Remote(Remote::new(backend, budget.clone(), options))
     }
 
-    /// The bytes of each of `gets`, in their order; `None` where there is no such object.
+    /// Reads the bytes of each of `gets`, in their order; `None` where there is no such object.
     pub(crate) async fn read_many(
         &self,
         gets: &[Get],
@@ -188,7 +188,7 @@ impl Source {
         }
     }
 
-    /// The object `key`, or its first and last `ends` bytes where it has `long` of them and the rest can be read
+    /// Returns the object `key`, or its first and last `ends` bytes where it has `long` of them and the rest can be read
     /// from the same version of it later.
     pub(crate) async fn begin(
         &self,
@@ -218,7 +218,7 @@ impl Source {
         }
     }
 
-    /// Whether names can be listed.
+    /// Returns whether names can be listed.
     pub(crate) fn can_list(&self) -> bool {
         match self {
             #[cfg(feature = "local")]
@@ -228,7 +228,7 @@ impl Source {
         }
     }
 
-    /// What lies directly below `prefix`, by name; nothing when it is not there.
+    /// Returns what lies directly below `prefix`, by name; nothing when it is not there.
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
         match self {
             #[cfg(feature = "local")]
@@ -238,7 +238,7 @@ impl Source {
         }
     }
 
-    /// Every object below `prefix` with its size, by key.
+    /// Returns every object below `prefix` with its size, by key.
     pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
         match self {
             #[cfg(feature = "local")]
@@ -248,7 +248,7 @@ impl Source {
         }
     }
 
-    /// What was asked of the backend so far.
+    /// Returns what was asked of the backend so far.
     pub(crate) fn stats(&self) -> IoStats {
         match self {
             #[cfg(feature = "local")]
@@ -259,7 +259,7 @@ impl Source {
     }
 }
 
-/// The backend that `address` names, for writing to it; none for a directory.
+/// Returns the backend that `address` names, for writing to it; none for a directory.
 pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>, StoreError> {
     match Place::parse(address)? {
         Place::Directory(_) => Ok(None),
@@ -271,7 +271,7 @@ pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Bac
     }
 }
 
-/// The repository of versions that `address` names; none where it names something else.
+/// Returns the repository of versions that `address` names; none where it names something else.
 pub(crate) fn versions(
     address: &str,
     options: &OpenOptions,
@@ -288,7 +288,7 @@ pub(crate) fn not_a_file(address: &str) -> StoreError {
     StoreError::in_words(Class::NotFound, Op::Open, text)
 }
 
-/// The backend that `address` names, for reading from it; none for a directory.
+/// Returns the backend that `address` names, for reading from it; none for a directory.
 pub(crate) fn reading_backend(
     address: &str,
     options: &OpenOptions,
@@ -300,7 +300,7 @@ pub(crate) fn reading_backend(
     }
 }
 
-/// Whether reading from `address` waits for a network, or lies behind the interface that may.
+/// Returns whether reading from `address` waits for a network, or lies behind the interface that may.
 pub(crate) fn needs_runtime(address: &str) -> Result<bool, StoreError> {
     Ok(!matches!(Place::parse(address)?, Place::Directory(_)))
 }
@@ -317,32 +317,32 @@ pub(crate) struct Get {
 }
 
 impl Get {
-    /// The whole object.
+    /// Asks for the whole object.
     pub(crate) fn object(key: Key) -> Self {
         Self { key, range: ByteRange::All, version: None, pooled: false }
     }
 
-    /// Exactly `len` bytes from `start`.
+    /// Asks for exactly `len` bytes from `start`.
     pub(crate) fn range(key: Key, start: u64, len: u64) -> Self {
         Self { key, range: ByteRange::At { start, len }, version: None, pooled: false }
     }
 
-    /// The last `len` bytes, or all when there are fewer.
+    /// Asks for the last `len` bytes, or all when there are fewer.
     pub(crate) fn suffix(key: Key, len: u64) -> Self {
         Self { key, range: ByteRange::Last(len), version: None, pooled: false }
     }
 
-    /// The first `len` bytes, or all when there are fewer.
+    /// Asks for the first `len` bytes, or all when there are fewer.
     pub(crate) fn prefix(key: Key, len: u64) -> Self {
         Self { key, range: ByteRange::First(len), version: None, pooled: false }
     }
 
-    /// The same, of which nothing is kept where `caching` says so.
+    /// Returns the same, of which nothing is kept where `caching` says so.
     pub(crate) fn with_caching(self, caching: Caching) -> Self {
         Self { pooled: caching == Caching::Once, ..self }
     }
 
-    /// The same, of `version` and no other.
+    /// Returns the same, of `version` and no other.
     pub(crate) fn with_version(self, version: Version) -> Self {
         Self { version: Some(version), ..self }
     }
@@ -362,8 +362,8 @@ pub(crate) enum ByteRange {
 }
 
 impl ByteRange {
-    /// The bytes meant in an object of `size` bytes. A range [at](Self::At) a place may end behind it: where 64 bits do not
-    /// count that end, at the largest number, which is behind every object as well.
+    /// Returns the bytes meant in an object of `size` bytes. A range [at](Self::At) a place may end behind it: where 64
+    /// bits do not count that end, at the largest number, which is behind every object as well.
     pub(crate) fn resolve(self, size: u64) -> Range<u64> {
         match self {
             Self::All => 0..size,
@@ -373,7 +373,7 @@ impl ByteRange {
         }
     }
 
-    /// Those of them that such an object has.
+    /// Returns those of them that such an object has.
     pub(crate) fn clamp_to(self, size: u64) -> Range<u64> {
         let Range { start, end } = self.resolve(size);
         start.min(size)..end.min(size)
@@ -426,7 +426,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Whether both may be of one file: only a file system knows where a file lies.
+    /// Returns whether both may be of one file: only a file system knows where a file lies.
     pub(crate) fn may_be_one_file(&self, other: &Self) -> bool {
         #[cfg(feature = "local")]
         if let (Some(stamp), Some(other_stamp)) = (&self.stamp, &other.stamp) {
@@ -436,7 +436,7 @@ impl Version {
         true
     }
 
-    /// When nothing but the size is known.
+    /// Returns what is known when nothing but the size is known.
     pub(crate) const fn from_size(size: u64) -> Self {
         Self {
             size,

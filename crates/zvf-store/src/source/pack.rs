@@ -17,7 +17,7 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_tet::pack::{Contents, Documents, PackedArray};
 
@@ -41,7 +41,7 @@ struct Inner {
 }
 
 impl Pack {
-    /// Whether the file lies on a backend that may wait for a network.
+    /// Returns whether the file lies on a backend that may wait for a network.
     pub(crate) fn is_remote(&self) -> bool {
         self.0.tet.is_remote()
     }
@@ -52,7 +52,7 @@ impl Pack {
         let documents = {
             let directory = tet.directory()?;
             let id = Contents::parse(&directory)?.documents().id();
-            tet.datasets().get(saturating_usize(id.into()))
+            tet.datasets().get(usize_from_u32(id))
         };
         let Some(dataset) = documents else {
             let expected = Expected::Rule("a dataset of the directory");
@@ -74,7 +74,7 @@ impl Pack {
         Ok(Self(Arc::new(Inner { tet, nodes, max_bytes })))
     }
 
-    /// The pack that has the name by now; `None` when it is this one.
+    /// Returns the pack that has the name by now; `None` when it is this one.
     pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>, StoreError> {
         match self.0.tet.bytes().reopen(options).await? {
             None => Ok(None),
@@ -82,27 +82,27 @@ impl Pack {
         }
     }
 
-    /// The file.
+    /// Returns the file.
     pub(crate) fn tet(&self) -> &TetFile {
         &self.0.tet
     }
 
-    /// Bytes that may be decoded at once.
+    /// Returns the number of bytes that may be decoded at once.
     pub(crate) fn max_bytes(&self) -> u64 {
         self.0.max_bytes
     }
 
-    /// The dataset with the values of the array at `key`, when something of it is stored.
+    /// Returns the dataset with the values of the array at `key`, when something of it is stored.
     pub(crate) fn values(&self, key: &Key) -> Option<&TetDataset> {
         self.0.tet.find(key.as_str())
     }
 
-    /// Whether there is an array or group at `key`.
+    /// Returns whether there is an array or group at `key`.
     pub(crate) fn has_node(&self, key: &Key) -> bool {
         self.0.nodes.contains_key(key.as_str())
     }
 
-    /// What `look` makes of the datasets of the array at `key`, when something of it is stored.
+    /// Returns what `look` makes of the datasets of the array at `key`, when something of it is stored.
     pub(crate) fn array<T>(
         &self,
         key: &Key,
@@ -136,11 +136,11 @@ impl Pack {
         Ok(Some(GetAnswer { bytes, size, version: Version::from_size(size) }))
     }
 
-    /// What lies directly below `prefix`: nodes, and the document of this one.
+    /// Returns what lies directly below `prefix`: nodes, and the document of this one.
     pub(crate) fn children(&self, prefix: &Key) -> Vec<Child> {
         let mut children: Vec<Child> = Vec::new();
         for (name, _) in self.entries_below(prefix) {
-            let first = name.split('/').next().unwrap_or_default();
+            let first = name.split_once('/').map_or(name, |(first, _)| first);
             if !first.is_empty() && children.last().is_none_or(|last| last.name != first) {
                 children.push(Child { name: first.to_owned(), is_dir: true });
             }
@@ -153,7 +153,7 @@ impl Pack {
         children
     }
 
-    /// The documents below `prefix`.
+    /// Returns the documents below `prefix`.
     pub(crate) fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
         let prefix_entry = self.0.nodes.get_key_value(prefix.as_str()).map(|(_, text)| ("", text));
         let mut found = Vec::new();
@@ -189,7 +189,7 @@ impl Pack {
     }
 }
 
-/// The path of the node whose document `key` is.
+/// Returns the path of the node whose document `key` is.
 fn document_node(key: &Key) -> Option<&str> {
     let node = key.as_str().strip_suffix(DOCUMENT)?;
     if node.is_empty() { Some("") } else { node.strip_suffix('/') }

@@ -45,7 +45,7 @@ pub(super) struct Read {
     pub(super) version: Version,
 }
 
-/// What is read for `gets`: objects in the order in which they are first asked for.
+/// Returns what is read for `gets`: objects in the order in which they are first asked for.
 pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
     let mut objects: Vec<(Key, Vec<usize>)> = Vec::with_capacity(gets.len());
     let mut index_by_key: HashMap<&Key, usize> = HashMap::with_capacity(gets.len());
@@ -67,7 +67,7 @@ pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
     objects.into_iter().map(object).collect()
 }
 
-/// The reads that serve `members`, all of one object.
+/// Returns the reads that serve `members`, all of one object.
 fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
     let range = |i: &usize| gets.get(*i).map_or(ByteRange::All, |get| get.range);
     if let [member] = members.as_slice() {
@@ -134,7 +134,7 @@ pub(super) fn deliver(
     }
 }
 
-/// The answer to `get` out of `read`, which covers it as far as the object goes.
+/// Returns the answer to `get` out of `read`, which covers it as far as the object goes.
 fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
     if get.version.as_ref().is_some_and(|version| *version != read.version) {
         return Err(StoreError::changed(Change::Version));
@@ -157,12 +157,12 @@ fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
         let found = end.min(held.end).saturating_sub(start.max(held.start)); // none where they lie apart
         return Err(StoreError::changed(Change::length(end - start, found)));
     }
-    let [from, to] = [start, end].map(|at| saturating_usize(at - held.start));
+    let [from, to] = [start, end].map(|at| saturating_usize(at - held.start)); // inside the bytes
     let bytes = share_buffer(&read.bytes, from..to);
     Ok(GetAnswer { bytes, size: read.size, version: read.version.clone() })
 }
 
-/// The part `range` of `whole`. While it lives it keeps all of `whole` in memory; where that is much more
+/// Returns the part `range` of `whole`. While it lives it keeps all of `whole` in memory; where that is much more
 /// than the part, the part is not reported as unique ([`Bytes::is_unique`]), so that a cache
 /// keeps a copy instead.
 fn share_buffer(whole: &Bytes, range: Range<usize>) -> Bytes {
@@ -171,7 +171,7 @@ fn share_buffer(whole: &Bytes, range: Range<usize>) -> Bytes {
     if beside > part.len() / 8 { Bytes::from_owner(part) } else { part }
 }
 
-/// `error` with the object and the bytes that were asked of it.
+/// Returns `error` with the object and the bytes that were asked of it.
 fn place(error: StoreError, key: &Key, range: ByteRange) -> StoreError {
     match range {
         ByteRange::At { start, len } => {

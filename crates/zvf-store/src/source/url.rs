@@ -69,7 +69,7 @@ impl Place {
 }
 
 impl Place {
-    /// Whether a store in one file is meant: its name ends in `.tet`, and it is no directory.
+    /// Returns whether a store in one file is meant: its name ends in `.tet`, and it is no directory.
     pub(crate) fn is_pack(&self) -> bool {
         match self {
             Self::Directory(path) => is_pack_file(path),
@@ -79,7 +79,7 @@ impl Place {
     }
 }
 
-/// The path that a file URL names on this machine; a browser has none.
+/// Returns the path that a file URL names on this machine; a browser has none.
 fn file_path(url: &Url) -> Option<PathBuf> {
     #[cfg(not(target_arch = "wasm32"))]
     return url.to_file_path().ok();
@@ -90,17 +90,17 @@ fn file_path(url: &Url) -> Option<PathBuf> {
     }
 }
 
-/// Whether what is at `path` of this machine is a store in one file.
+/// Returns whether what is at `path` of this machine is a store in one file.
 pub(crate) fn is_pack_file(path: &std::path::Path) -> bool {
     path.extension().is_some_and(|extension| extension == "tet") && !path.is_dir()
 }
 
-/// Whether the object at `path` is a store in one file, by its name.
+/// Returns whether the object at `path` is a store in one file, by its name.
 pub(crate) fn is_pack(path: &Path) -> bool {
     path.as_ref().ends_with(".tet")
 }
 
-/// The backend that `scheme` and `url` name, with the place `prefix` on it.
+/// Returns the backend that `scheme` and `url` name, with the place `prefix` on it.
 pub(crate) fn build(
     scheme: Scheme,
     url: &Url,
@@ -133,7 +133,7 @@ fn build_store(
     }
 }
 
-/// Whether `text` is meant as a URL; `C:\data` is not.
+/// Returns whether `text` is meant as a URL; `C:\data` is not.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.len() >= 2
@@ -142,7 +142,7 @@ fn is_url(text: &str) -> bool {
     is_scheme && (rest.starts_with("//") || matches!(scheme, "file" | "memory"))
 }
 
-/// Whether a URL names a repository of versions: its scheme has a `+` in it.
+/// Returns whether a URL names a repository of versions: its scheme has a `+` in it.
 fn is_of_versions(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| scheme.contains('+'))
 }

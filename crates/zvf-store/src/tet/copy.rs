@@ -55,6 +55,7 @@ pub(super) fn copy_run(
         to.copy_from_slice(from);
         return Some(());
     }
+    // A stride that does not fit, and one of 0, are of one element: its bytes were found above.
     let stride = saturating_usize(run.stride).max(1);
     match size {
         1 => gather::<1>(from, stride, to),

@@ -16,7 +16,7 @@ use super::{TetFile, copy};
 use crate::codec::{Caps, Chain, Job, Step, cancelled_error, decode_many};
 use crate::error::{Op, StoreError};
 
-/// The elements of `plan`, row-major.
+/// Returns the elements of `plan`, row-major.
 pub(super) async fn selection(
     file: &TetFile,
     plan: &Plan<'_, '_>,
@@ -28,7 +28,7 @@ pub(super) async fn selection(
     }
     let size = plan.selection().geometry().element().size();
     let whole = file.bytes().resident();
-    let mut out = vec![0; saturating_usize(len)];
+    let mut out = vec![0; saturating_usize(len)]; // at most `max_bytes`
     let (mut wave, mut held) = (Vec::new(), 0_u64);
     for touched in plan.tiles() {
         let touched = touched?;
@@ -57,7 +57,7 @@ pub(super) async fn selection(
     Ok(out.into())
 }
 
-/// What one chunk holds.
+/// Returns what one chunk holds.
 pub(super) async fn chunk(
     file: &TetFile,
     row: &Row,
@@ -122,12 +122,12 @@ async fn flush(
     Ok(())
 }
 
-/// Whether the runs of a tile are fetched one by one: those of a raw one, when there are few.
+/// Returns whether the runs of a tile are fetched one by one: those of a raw one, when there are few.
 fn is_by_run(touched: &Touched<'_>) -> bool {
     touched.is_raw() && touched.runs().nth(MAX_RUN_REQUESTS - 1).is_none()
 }
 
-/// Where the runs of a raw tile lie in the file.
+/// Returns where the runs of a raw tile lie in the file.
 fn run_ranges(touched: &Touched<'_>, size: u64) -> impl Iterator<Item = Range<u64>> {
     let start = touched.row().payload_offset();
     touched.runs().map(move |run| {
@@ -137,7 +137,7 @@ fn run_ranges(touched: &Touched<'_>, size: u64) -> impl Iterator<Item = Range<u6
     })
 }
 
-/// The tiles of zstd payloads, each with its row.
+/// Returns the tiles of zstd payloads, each with its row.
 pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes, StoreError>> {
     let chain = Arc::new(Chain::new(vec![Step::Zstd]));
     let job = |(row, stored): &(Row, Bytes)| {

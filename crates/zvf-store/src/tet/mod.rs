@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use zvf_format::FormatError;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{index_u32, saturating_usize, to_u64};
 use zvf_tet as tet;
 use zvf_tet::{
     AxisSlice, Directory, Index, Lookup, MemoryBudget, Need, Places, Plan, Superblock, TensorDtype,
@@ -112,6 +112,7 @@ impl TetFile {
                 TetOpening::More(more) => need = more,
                 TetOpening::Ready(open) => {
                     let datasets = datasets(&open);
+                    // Both are places in the prefix, which was read.
                     let index_at = saturating_usize(open.superblock().chunk_index_offset());
                     let budget = open.index().memory_budget();
                     let end = saturating_usize(open.superblock().prefix_len()).min(prefix.len());
@@ -122,7 +123,7 @@ impl TetFile {
         }
     }
 
-    /// Whether the file lies on a backend that may wait for a network.
+    /// Returns whether the file lies on a backend that may wait for a network.
     pub(crate) fn is_remote(&self) -> bool {
         self.0.file.is_remote()
     }
@@ -142,13 +143,13 @@ impl TetFile {
         Self(Arc::new(Inner { file, prefix, tail, index_at, budget, datasets, names }))
     }
 
-    /// The bytes it is made of.
+    /// Returns the bytes it is made of.
     #[must_use]
     pub fn bytes(&self) -> &RangedFile {
         &self.0.file
     }
 
-    /// Superblock, directory, index and footer, parsed and checked again.
+    /// Returns the superblock, directory, index and footer, parsed and checked again.
     ///
     /// # Errors
     ///
@@ -161,9 +162,9 @@ impl TetFile {
         }
     }
 
-    /// The directory, parsed again.
+    /// Returns the directory, parsed again.
     pub(crate) fn directory(&self) -> Result<Directory<'_>, StoreError> {
-        let count = u32::try_from(self.0.datasets.len()).unwrap_or(u32::MAX); // they are counted in 32 bits
+        let count = index_u32(self.0.datasets.len()); // the file counts them in 32 bits
         if count == 0 {
             return Ok(self.parsed()?.directory());
         }
@@ -171,25 +172,25 @@ impl TetFile {
         Ok(Directory::parse(bytes, count, self.0.file.len())?)
     }
 
-    /// The datasets, by id.
+    /// Returns the datasets, by id.
     #[must_use]
     pub fn datasets(&self) -> &[TetDataset] {
         &self.0.datasets
     }
 
-    /// The first dataset of exactly this name.
+    /// Returns the first dataset of exactly this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&TetDataset> {
         self.0.datasets.get(*self.0.names.get(name)?)
     }
 
-    /// What the file asks readers to stay within.
+    /// Returns what the file asks readers to stay within.
     #[must_use]
     pub fn memory_budget(&self) -> MemoryBudget {
         self.0.budget
     }
 
-    /// The rows of a dataset of this file.
+    /// Returns the rows of a dataset of this file.
     ///
     /// # Errors
     ///
@@ -206,7 +207,7 @@ impl TetFile {
         Ok(lookup)
     }
 
-    /// The elements that `axes` select, row-major and little-endian, when they are at most `max_bytes` bytes and
+    /// Reads the elements that `axes` select, row-major and little-endian, when they are at most `max_bytes` bytes and
     /// each chunk that has to be decoded for them is too. An empty selection reads nothing.
     ///
     /// # Errors
@@ -228,7 +229,7 @@ impl TetFile {
         Ok(out)
     }
 
-    /// All elements of a dataset, as [`read`](Self::read) gives them.
+    /// Reads all elements of a dataset, as [`read`](Self::read) gives them.
     ///
     /// # Errors
     ///
@@ -247,7 +248,7 @@ impl TetFile {
         self.read(dataset, &axes, max_bytes).await
     }
 
-    /// What one chunk holds, decoded.
+    /// Returns what one chunk holds, decoded.
     ///
     /// # Errors
     ///
@@ -261,11 +262,12 @@ impl TetFile {
     ) -> Result<Bytes, StoreError> {
         let lookup = self.lookup(dataset)?;
         let row = *lookup.row(coords)?;
+        // A chunk with a row has a tile.
         let tile = lookup.geometry().tile(coords).map_or(0, |tile| tile.byte_len());
         fetch::chunk(self, &row, tile, max_bytes).await
     }
 
-    /// Bytes of the file where they lie, when that is in memory or in a map.
+    /// Returns the bytes of the file where they lie, when that is in memory or in a map.
     fn resident(&self, span: tet::Span) -> Option<Bytes> {
         let whole = self.0.file.resident()?;
         let end = saturating_usize(span.offset.checked_add(span.len)?);
@@ -273,7 +275,7 @@ impl TetFile {
         (start <= end && end <= whole.len()).then(|| whole.slice(start..end))
     }
 
-    /// The elements that `plan` selects as one span of the file, where they lie: nothing is copied. After
+    /// Returns the elements that `plan` selects as one span of the file, where they lie: nothing is copied. After
     /// use, ask [`RangedFile::check`] of [`bytes`](Self::bytes).
     ///
     /// `None` when they do not lie side by side in their order, or are not in memory or in a map.
@@ -283,14 +285,14 @@ impl TetFile {
         self.resident(span)
     }
 
-    /// The elements that `plan` selects in the order of the chunks, where they lie: good for what does not
+    /// Returns the elements that `plan` selects in the order of the chunks, where they lie: good for what does not
     /// depend on the order, and for nothing that has a shape.
     #[must_use]
     pub fn byte_stream(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
         self.resident(plan.byte_stream()?)
     }
 
-    /// The selection inside of one raw chunk: its bytes from the first element on, where they lie, and how
+    /// Returns the selection inside of one raw chunk: its bytes from the first element on, where they lie, and how
     /// it strides through them.
     #[must_use]
     pub fn strided_view(&self, plan: &Plan<'_, '_>) -> Option<(Bytes, tet::StridedView)> {
@@ -307,43 +309,43 @@ impl TetFile {
 }
 
 impl TetDataset {
-    /// Its position in the directory, by which index rows refer to it.
+    /// Returns its position in the directory, by which index rows refer to it.
     #[must_use]
     pub const fn id(&self) -> u32 {
         self.id
     }
 
-    /// Its name as stored: any text, not to be shown or used as a path as it is.
+    /// Returns its name as stored: any text, not to be shown or used as a path as it is.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The tag of its element type, known or not.
+    /// Returns the tag of its element type, known or not.
     #[must_use]
     pub const fn dtype(&self) -> u32 {
         self.dtype
     }
 
-    /// Its element type, or `None` when the tag is unknown.
+    /// Returns its element type, or `None` when the tag is unknown.
     #[must_use]
     pub const fn element(&self) -> Option<TensorDtype> {
         TensorDtype::from_tag(self.dtype)
     }
 
-    /// Its extents.
+    /// Returns its extents.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The extents of one chunk, which may exceed those of the dataset.
+    /// Returns the extents of one chunk, which may exceed those of the dataset.
     #[must_use]
     pub fn chunk_shape(&self) -> &[u64] {
         &self.chunk_shape
     }
 
-    /// Grid and tiles.
+    /// Returns the grid and the tiles.
     ///
     /// # Errors
     ///
@@ -358,6 +360,7 @@ fn datasets(file: &TetView<'_>) -> Vec<TetDataset> {
     let dataset = |dataset: tet::Dataset<'_>| {
         let geometry = dataset.geometry();
         let this = first_row;
+        // Of an impossible dataset none are counted: places that are wrong then are searched.
         let rows = geometry.as_ref().map_or(0, TileGeometry::tile_count);
         first_row = first_row.saturating_add(rows); // behind every index, where extents claim that much
         TetDataset {

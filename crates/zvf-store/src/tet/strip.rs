@@ -36,7 +36,7 @@ impl Strip {
     /// Nothing.
     pub(crate) const EMPTY: Self = Self { len: 0, form: Form::Span(0) };
 
-    /// The bytes of `dataset`; `None` when its chunks split another axis.
+    /// Opens the bytes of `dataset`; `None` when its chunks split another axis.
     pub(crate) fn open(file: &TetFile, dataset: &TetDataset) -> Result<Option<Self>, StoreError> {
         let geometry = dataset.geometry()?;
         if geometry.is_empty() {
@@ -60,24 +60,24 @@ impl Strip {
         Ok(Some(Self { len, form: Form::Chunks { step, rows } }))
     }
 
-    /// How many bytes there are.
+    /// Returns how many bytes there are.
     pub(crate) const fn len(&self) -> u64 {
         self.len
     }
 
-    /// The bytes `range`, where they lie.
+    /// Returns the bytes `range`, where they lie.
     pub(crate) fn resident(&self, file: &TetFile, range: &Range<u64>) -> Option<Bytes> {
         let Form::Span(offset) = self.form else { return None };
         let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len)?;
         file.resident(Span { offset: offset.checked_add(range.start)?, len })
     }
 
-    /// Whether parts of it are handed out where they lie.
+    /// Returns whether parts of it are handed out where they lie.
     pub(crate) fn is_resident(&self, file: &TetFile) -> bool {
         matches!(self.form, Form::Span(_)) && file.bytes().resident().is_some()
     }
 
-    /// Whether a part of it is read without the rest.
+    /// Returns whether a part of it is read without the rest.
     pub(crate) const fn reads_ranges(&self) -> bool {
         matches!(self.form, Form::Span(_))
     }
@@ -121,7 +121,7 @@ impl Strip {
         }
     }
 
-    /// One range of it.
+    /// Returns one range of it.
     pub(crate) async fn read(
         &self,
         file: &TetFile,
@@ -177,7 +177,7 @@ fn out_of_chunks(range: &Range<u64>) -> StoreError {
     StoreError::refused(class, Op::Decode, "bytes of the chunks of a part", expected, "fewer")
 }
 
-/// The bytes `range` out of the chunks that hold them; none where these hold fewer.
+/// Returns the bytes `range` out of the chunks that hold them; none where these hold fewer.
 fn assemble(
     range: &Range<u64>,
     step: NonZeroU64,

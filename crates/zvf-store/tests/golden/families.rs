@@ -30,7 +30,8 @@ fn put(files: &mut Files, path: &str, bytes: impl Into<Vec<u8>>) {
 
 /// A document of an array in one chunk, with `codecs` around its items.
 fn array(data_type: &Value, shape: &[u64], chunk: &[u64], codecs: &Value) -> Vec<u8> {
-    let fill = if data_type == "variable_length_bytes" { json!("") } else { json!(0) };
+    let is_text = data_type == "variable_length_bytes" || data_type["name"] == "fixed_length_utf32";
+    let fill = if is_text { json!("") } else { json!(0) };
     json!({
         "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": data_type,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
@@ -248,8 +249,13 @@ async fn foreign_arrays_are_refused() {
     let little = json!({"name": "bytes", "configuration": {"endian": "little"}});
     let vlen = json!({"name": "vlen-bytes"});
     let (u16s, vlens) = (json!("uint16"), json!("variable_length_bytes"));
+    let huge =
+        json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": 1_u64 << 62}});
     #[rustfmt::skip]
-    let table: [(&str, Vec<u8>, &str); 9] = [
+    let table: [(&str, Vec<u8>, &str); 10] = [
+        ("dense", array(&huge, &[3], &[3], &json!([little])),
+         "LimitExceeded in 0/made, bytes of an item: expected at most 100663296, found 4611686018427387904; \
+          more than the limit allows: ask for less, or raise the limit"),
         ("dense", array(&u16s, &[3], &[3], &json!([])),
          "Unsupported in 0/made, codec from items to bytes \"none\": this build cannot read it"),
         ("dense", array(&u16s, &[3], &[3], &json!([{"name": "transpose", "configuration": {"order": [1]}}, little])),

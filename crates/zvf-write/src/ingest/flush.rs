@@ -25,7 +25,7 @@ use crate::stages::{
 use crate::stop::StopFlag;
 
 impl Ingest {
-    /// About how many bytes it holds, with what would be needed beside them at the end.
+    /// Returns about how many bytes it holds, with what would be needed beside them at the end.
     pub(crate) fn held_bytes(&self) -> u64 {
         let placed = self.schema.kind.has_links() || self.records_locations;
         let places = if placed { PLACE } else { 0 };
@@ -71,7 +71,7 @@ impl Ingest {
         }
     }
 
-    /// A slice that stays in memory. Nothing more is pushed.
+    /// Returns a slice that stays in memory. Nothing more is pushed.
     fn hold(
         &mut self,
         slice: Slice,
@@ -84,7 +84,7 @@ impl Ingest {
         Slice { data: SliceData::Held(Box::new(held)), ..slice }
     }
 
-    /// A slice whose rows and elements are written to the files that begin with `stem`.
+    /// Returns a slice whose rows and elements are written to the files that begin with `stem`.
     fn spill(
         &mut self,
         mut slice: Slice,
@@ -111,8 +111,7 @@ impl Ingest {
 }
 
 fn sum_of_positions(run: &RoutedBatch) -> u64 {
-    let stride = run.positions.stride();
-    sum(run.positions.bytes().get(..run.rows.len() * stride).unwrap_or(&[]), stride)
+    sum(run.positions.bytes(), run.positions.stride())
 }
 
 /// The ids and attributes of objects, sorted.
@@ -140,7 +139,7 @@ impl ObjectSpill {
         Ok(all)
     }
 
-    /// One attribute.
+    /// Puts one attribute aside.
     fn put_field(
         &mut self,
         kind: Kind,

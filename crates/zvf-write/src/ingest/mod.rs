@@ -8,7 +8,7 @@ mod flush;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use zvf_format::num::{saturating_i64, saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind, Part, Value};
 
@@ -93,12 +93,12 @@ impl Ingest {
         }
     }
 
-    /// The folder of what was put aside, which is there as long as somebody holds it.
+    /// Returns the folder of what was put aside, which is there as long as somebody holds it.
     pub(crate) fn scratch(&self) -> Arc<Scratch> {
         Arc::clone(&self.scratch)
     }
 
-    /// The flag of the caller that ends work.
+    /// Returns the flag of the caller that ends work.
     pub(crate) fn stop_flag(&self) -> StopFlag {
         self.options.stop_flag()
     }
@@ -245,7 +245,7 @@ impl Ingest {
         Ok(grouping)
     }
 
-    /// The columns of a batch, its objects and its parts.
+    /// Returns the columns of a batch, its objects and its parts.
     fn take(
         &mut self,
         batch: &Batch,
@@ -296,7 +296,7 @@ impl Ingest {
         Ok(taken)
     }
 
-    /// The bin of the attribute that each row is in, where chunks are binned by one.
+    /// Returns the bin of the attribute that each row is in, where chunks are binned by one.
     fn leading(&self, batch: &Batch) -> Result<Vec<i64>, WriteError> {
         let Some((name, values)) = &self.schema.by_attribute else { return Ok(Vec::new()) };
         let kind = self.schema.kind;
@@ -310,15 +310,15 @@ impl Ingest {
             let same = |listed: &Value| {
                 *listed == value || listed.compare(&value) == Some(std::cmp::Ordering::Equal)
             };
-            let bin = values.iter().position(same);
-            bin.map(|bin| saturating_i64(to_u64(bin))).ok_or_else(|| {
+            let bin = (0_i64..).zip(values).find(|(_, listed)| same(listed));
+            bin.map(|(bin, _)| bin).ok_or_else(|| {
                 WriteError::unfit(kind, what(), "one of the values of the schema", value)
             })
         };
         (0..batch.len()).into_par_iter().map(bin).collect()
     }
 
-    /// The chains of a batch.
+    /// Returns the chains of a batch.
     fn parts(&mut self, batch: &Batch) -> Result<Vec<Part>, WriteError> {
         let kind = self.schema.kind;
         let parts: Vec<Part> = match batch.vertex_objects() {
@@ -338,6 +338,7 @@ impl Ingest {
             None if kind == Kind::Line => {
                 let first = self.next.unwrap_or(self.chains.lines);
                 let pairs = chain::pairs(batch.len(), first)?;
+                // `pairs` has found ids for all.
                 self.next = self.next.map(|next| next + saturating_i64(to_u64(pairs.len())));
                 pairs
             }
@@ -355,13 +356,13 @@ impl Ingest {
         Ok(parts)
     }
 
-    /// The object of each vertex, and the order of a skeleton's.
+    /// Finds the object of each vertex, and the order of a skeleton's.
     fn assign_objects(&mut self, batch: &Batch, taken: &mut IngestBatch) -> Result<(), WriteError> {
         let (kind, rows) = (self.schema.kind, batch.len());
         let edges = batch.elements().map_or(&[][..], |elements| elements.rows());
         let trees = if kind == Kind::Skeleton {
             tree::check_width(batch.elements().map_or(2, zvf_model::Elements::width))?;
-            Some(tree::trees(saturating_u32_from_usize(rows), edges, self.given)?)
+            Some(tree::trees(index_u32(rows), edges, self.given)?)
         } else {
             None
         };
@@ -408,6 +409,7 @@ impl Ingest {
             return Ok(trees.tree.iter().map(|tree| ids.start + i64::from(*tree)).collect());
         }
         if self.schema.kind == Kind::PointCloud || self.schema.by_attribute.is_some() {
+            // As in `begin_at`.
             return Ok(ids_from(saturating_i64(self.given), rows)?.collect());
         }
         Ok(vec![0; rows])
@@ -436,7 +438,7 @@ impl Ingest {
 
     /// Refuses or leaves out what lies outside the declared bounds, and counts the rest.
     fn within_bounds(&mut self, mut taken: IngestBatch) -> Result<(IngestBatch, u32), WriteError> {
-        let rows = saturating_u32_from_usize(taken.positions.len());
+        let rows = index_u32(taken.positions.len());
         let Some(bounds) = self.schema.bounds.filter(|_| self.options.outside != Outside::Expand)
         else {
             return Ok((taken, rows));
@@ -462,12 +464,11 @@ impl Ingest {
         for field in &mut taken.fields {
             *field = select_rows(field, &keep)?;
         }
-        let is_inside = |at: &u32| inside.get(usize_from_u32(*at)).copied().unwrap_or(false);
-        let mut at = 0..rows;
-        taken.groups.retain(|_| at.next().as_ref().is_some_and(is_inside));
-        let mut at = 0..rows;
-        taken.leading.retain(|_| at.next().as_ref().is_some_and(is_inside));
+        let mut rows = inside.iter();
+        taken.groups.retain(|_| rows.next() == Some(&true));
+        let mut rows = inside.iter();
+        taken.leading.retain(|_| rows.next() == Some(&true));
         self.left_out += strays;
-        Ok((taken, saturating_u32_from_usize(keep.len())))
+        Ok((taken, index_u32(keep.len())))
     }
 }

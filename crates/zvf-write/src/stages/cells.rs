@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_store::{Build, CellSink};
 
 use super::file::WrittenFile;
@@ -77,7 +77,7 @@ pub(crate) struct CellsOutput {
 }
 
 impl CellsOutput {
-    /// In files whose names begin so.
+    /// Returns what a step left in files whose names begin so.
     pub(crate) fn in_files(stem: &Path) -> Self {
         let stored = |suffix| StepOutput::in_file(stem, suffix);
         let places = Places::Sorted(stored("places"));
@@ -118,7 +118,7 @@ pub(crate) fn run(
     let mut left = CellsBuilder::new(merged, grouping, target)?;
     let mut record = CellsRecord { chunks: to_u64(share.len()), ..CellsRecord::default() };
     for window in merged.windows(share, memory) {
-        let chunks = merged.order.chunks.get(window).unwrap_or(&[]);
+        let chunks = &merged.order.chunks[window];
         let read = merged.window(chunks)?;
         let done = frame.par_write_chunks(chunks, &arrays.sinks(), |chunk| {
             let loaded = merged.load(&read, chunk)?;
@@ -132,8 +132,8 @@ pub(crate) fn run(
                 table.put(chunk, &numbers);
                 numbers = Vec::new();
             }
-            let stride = merged.columns.as_ref().map_or(1, Columns::positions_stride);
-            let count = to_u64(rows.positions.len().checked_div(stride).unwrap_or(0));
+            let stride = merged.columns.as_ref().map_or(1, Columns::positions_stride); // no columns, no rows
+            let count = to_u64(rows.positions.len() / stride);
             // Of rows that stayed in memory there is no other sum.
             let sum = if merged.held_slice().is_some() { 0 } else { sum(&rows.positions, stride) };
             let meaning = if runs { Meaning::Runs(&loaded.owners) } else { meaning };
@@ -207,11 +207,9 @@ impl CellsBuilder {
             }
         }
         if self.linked {
-            // Of 32 bits, as `put` has checked.
-            self.fragments.write(&saturating_u32_from_usize(done.groups.len()).to_le_bytes())?;
+            self.fragments.write(&index_u32(done.groups.len()).to_le_bytes())?;
             for group in &done.groups {
-                let start = saturating_u32_from_usize(saturating_usize(group.start));
-                self.fragments.write(&start.to_le_bytes())?;
+                self.fragments.write(&row_number(group.start).to_le_bytes())?;
             }
         }
         Ok(())
@@ -230,6 +228,11 @@ impl CellsBuilder {
         let files = [first, second, third].into_iter().flatten().collect();
         Ok((CellsOutput { entries, places, fragments }, files))
     }
+}
+
+/// Returns the number of a row of a chunk: of 32 bits, as [`Arrays::put`] has checked.
+fn row_number(row: u64) -> u32 {
+    index_u32(saturating_usize(row))
 }
 
 /// Remembers which objects the fragments of a chunk belong to.
@@ -255,9 +258,8 @@ fn push_entries(
                 let Some((object, order)) = owner.zip(done.firsts.get(at).copied()) else {
                     return Err(merged.damage_error("rows", "an object for each run", "none"));
                 };
-                let row =
-                    |row: u64| ascending_u32(saturating_u32_from_usize(saturating_usize(row)));
-                let ends = [row(group.start), row(group.start + group.count - 1)].concat();
+                let ends = [group.start, group.start + group.count - 1];
+                let ends = ends.map(|row| ascending_u32(row_number(row))).concat();
                 let order = ascending_u64(order);
                 entries.push(&[&ascending(object), &order, &chunk, &fragment_bytes, &ends])?;
             }

@@ -51,12 +51,12 @@ impl Output {
         Ok(Self { path, fresh, file, bytes: 0, crc32c: 0, stop: stop.clone() })
     }
 
-    /// Where it will be.
+    /// Returns where it will be.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many bytes were written.
+    /// Returns how many bytes were written.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -74,6 +74,7 @@ impl Output {
     pub(crate) fn finish(mut self) -> Result<WrittenFile, WriteError> {
         self.file.flush().map_err(WriteError::Scratch)?;
         fs::rename(&self.fresh, &self.path).map_err(WriteError::Scratch)?;
+        // The file has just got this name.
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(WrittenFile { name, bytes: self.bytes, crc32c: self.crc32c })
     }
@@ -106,18 +107,23 @@ impl WrittenFile {
     }
 }
 
-/// A name for a file that shall become `path`, and that nobody else gives to one. Processes on many
+/// Returns a name for a file that shall become `path`, and that nobody else gives to one. Processes on many
 /// machines, or in many containers, often have the same number: it is random.
 pub(crate) fn temporary_path(path: &Path) -> PathBuf {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     let process = *PROCESS.get_or_init(|| RandomState::new().hash_one(std::process::id()));
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".tmp-{process:016x}-{number}"));
+    append_to_name(path, &format!(".tmp-{process:016x}-{number}"))
+}
+
+/// Returns the path of a file beside `path`, whose name is longer by `suffix`.
+pub(super) fn append_to_name(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned(); // none: then the suffix alone
+    name.push(suffix);
     path.with_file_name(name)
 }
 
-/// A file of another step, with an error that says which.
+/// Opens a file of another step, with an error that says which.
 pub(crate) fn open(path: &Path) -> Result<File, WriteError> {
     File::open(path).map_err(|error| {
         let message = format!("{}: {error}", path.display());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use zvf_format::manifest::{Manifest, ManifestBuilder};
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::arrays::ObjectIndex;
 use zvf_metadata::{Dtype, GroupDoc};
 use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
@@ -20,6 +20,7 @@ use super::sorted::{KWayMerge, ascending, number, number_u32};
 use super::step_output::{StepOutput, Target};
 use crate::WriteError;
 use crate::cells::Frame;
+use crate::columns::row_bytes;
 use crate::objects::{absent, attribute_plan, put_values};
 use crate::scratch::Scratch;
 use crate::stop::StopFlag;
@@ -53,7 +54,7 @@ impl From<StepOutput> for Ids {
 }
 
 impl Ids {
-    /// The ids of all objects: of those with fragments, and of those that were only spoken of.
+    /// Returns the ids of all objects: of those with fragments, and of those that were only spoken of.
     pub(crate) fn gather(
         merged: &MergedSlices,
         cells: &[&CellsOutput],
@@ -71,7 +72,7 @@ impl Ids {
             let Some(id) = heads.into_iter().flatten().min() else { break };
             if last != Some(id) {
                 out.write(&ascending(id))?;
-                sparse |= zvf_format::num::saturating_i64(count) != id;
+                sparse |= i64::try_from(count) != Ok(id);
                 count += 1;
             }
             last = Some(id);
@@ -85,7 +86,7 @@ impl Ids {
         Ok(Self { stored, count, sparse, _folder: None })
     }
 
-    /// The same, which keep their scratch folder until they are dropped.
+    /// Returns the same, which keep their scratch folder until they are dropped.
     pub(crate) fn with_scratch(self, folder: Arc<Scratch>) -> Self {
         Self { _folder: Some(folder), ..self }
     }
@@ -193,7 +194,7 @@ impl Manifests {
         let blobs = self.objects.par_iter().map(|range| {
             frame.check_stop()?;
             let mut manifest = ManifestBuilder::new(rank)?;
-            for (chunk, fragment) in self.fragments.get(range.clone()).unwrap_or(&[]) {
+            for (chunk, fragment) in &self.fragments[range.clone()] {
                 manifest.single(frame.table.components(*chunk), (*fragment).into())?;
             }
             let blob = manifest.encode();
@@ -250,7 +251,7 @@ async fn write_fields(
     Ok(())
 }
 
-/// One attribute of objects.
+/// Writes one attribute of objects.
 async fn write_field(
     merged: &MergedSlices,
     frame: &Frame<'_>,
@@ -268,8 +269,8 @@ async fn write_field(
     }
     let Some((_, first, _)) = given.first() else { return Ok(()) };
     let (dtype, width) = common(merged, &given)?;
-    let stride = saturating_usize(dtype.size).saturating_mul(usize_from_u32(width));
-    let found = ids.count.saturating_mul(to_u64(stride)); // to be compared
+    let stride = row_bytes(dtype, width);
+    let found = ids.count.max(1).saturating_mul(to_u64(stride)); // to be compared
     let max = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
     if found > max {
         return Err(WriteError::TooMuch { what: "bytes of an attribute", max, found });
@@ -278,7 +279,7 @@ async fn write_field(
     let plan = attribute_plan(name, (dtype, width), ids.count, texts);
     let mut sources = Vec::with_capacity(given.len());
     for (stored, _, stored_type) in &given {
-        let stride = saturating_usize(stored_type.size).saturating_mul(usize_from_u32(width)) + 16;
+        let stride = row_bytes(*stored_type, width) + 16;
         sources.push(KWayMerge::open([stored], stride, &merged.options.stop_flag())?);
     }
     let mut sink = frame.build.dense(&frame.path(&format!("object_attributes/{name}")), plan)?;
@@ -289,7 +290,7 @@ async fn write_field(
         for source in &mut sources {
             while let Some(record) = source.head().filter(|record| number(record) <= id) {
                 if number(record) == id {
-                    put_values(&mut value, record.get(16..).unwrap_or(&[]), usize_from_u32(width));
+                    put_values(&mut value, &record[16..], usize_from_u32(width));
                 }
                 source.advance()?;
             }
@@ -302,7 +303,7 @@ async fn write_field(
     Ok(())
 }
 
-/// The type that holds the values of all slices: that of all, or the longest text.
+/// Returns the type that holds the values of all slices: that of all, or the longest text.
 fn common(
     merged: &MergedSlices,
     given: &[(StepOutput, &FieldRecord, Dtype)],

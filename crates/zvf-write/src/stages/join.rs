@@ -22,7 +22,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{Endpoint, LinkPolicy};
-use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64};
+use zvf_format::num::{index_u32, to_u64};
 use zvf_model::Kind;
 
 use super::cells::{CellsOutput, ENTRY};
@@ -61,13 +61,13 @@ pub(crate) enum JoinedLinks {
 /// An end of an element: chunk and row.
 pub(crate) type End = (u32, u32);
 
-/// The family of links of the level.
+/// Returns the family of links of the level.
 pub(crate) fn links(merged: &MergedSlices) -> Result<Links, WriteError> {
     let schema = &merged.schema;
     Links::new(width(merged), merged.table.rank(), schema.directed, schema.links)
 }
 
-/// Ends of an element.
+/// Returns the number of ends of an element.
 pub(crate) fn width(merged: &MergedSlices) -> usize {
     match merged.width {
         0 if merged.schema.kind == Kind::Mesh => 3,
@@ -76,11 +76,10 @@ pub(crate) fn width(merged: &MergedSlices) -> usize {
     }
 }
 
-/// Bytes of a record of `NAME.links`.
+/// Returns the number of bytes of a record of `NAME.links`.
 pub(crate) fn record_width(merged: &MergedSlices) -> usize {
     let attributes = merged.element_attributes.iter().map(Attribute::stride);
-    let ends = width(merged).saturating_mul(8).saturating_add(12); // too much is too much
-    attributes.fold(ends, usize::saturating_add)
+    width(merged) * 8 + 12 + attributes.sum::<usize>()
 }
 
 /// Resolves the elements of one slice, given what all `cells` steps left; `first` is the number of its
@@ -128,7 +127,7 @@ fn resolve_elements(
     places: &PlaceTable,
 ) -> Result<(JoinRecord, JoinedLinks), WriteError> {
     let (links, stop) = (links(merged)?, merged.options.stop_flag());
-    let blocks = elements.all_vertices().par_chunks(BLOCK * elements.width.max(1));
+    let blocks = elements.all_vertices().par_chunks(BLOCK * elements.width.max(1)); // 0: no elements
     let blocks = blocks.enumerate().map(|(at, vertices)| {
         stop.check()?;
         resolve_block(merged, links.family(), places, at * BLOCK, elements.width, vertices)
@@ -154,15 +153,15 @@ fn resolve_block(
     width: usize,
     vertices: &[u64],
 ) -> Result<(Vec<(u32, u32)>, u64), WriteError> {
-    let mut found = Vec::with_capacity(vertices.len().checked_div(width).unwrap_or(0));
+    let mut found = Vec::with_capacity(vertices.len() / width);
     let (mut ends, mut chunks, mut between) = (Vec::with_capacity(width), Vec::new(), 0_u64);
-    for (element, vertices) in (first..).zip(vertices.chunks_exact(width.max(1))) {
+    for (element, vertices) in (first..).zip(vertices.chunks_exact(width)) {
         ends.clear();
         for vertex in vertices {
             let end = places.locate(*vertex);
             ends.push(end.ok_or_else(|| no_such_vertex(merged, to_u64(element), *vertex))?);
         }
-        let element = saturating_u32_from_usize(element);
+        let element = index_u32(element);
         between += u64::from(find_storing_chunks(merged, family, &ends, &mut chunks)?);
         found.extend(chunks.iter().map(|chunk| (merged.order.place(*chunk), element)));
     }
@@ -219,8 +218,7 @@ fn find_ends(
         let Some(place) = places.head().filter(|place| number_u64(place) == vertex) else {
             return Err(no_such_vertex(merged, first + u64::from(element), vertex));
         };
-        let (element, place) = (end.get(8..13).unwrap_or(&[]), place.get(8..16).unwrap_or(&[]));
-        sorter.push(&[element, place])?;
+        sorter.push(&[&end[8..13], &place[8..16]])?;
         ends.advance()?;
     }
     sorter.finish().map(drop)
@@ -300,7 +298,7 @@ fn find_storing_chunks(
     Ok(between)
 }
 
-/// The chunks that a link is stored with, each once.
+/// Returns the chunks that a link is stored with, each once.
 fn find_source_chunks(
     merged: &MergedSlices,
     family: &LinkPolicy,
@@ -329,15 +327,18 @@ fn for_each_element(
     slice: &Slice,
     mut visit: impl FnMut(u32, &[u64], &[u8]) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
-    let vertices = slice.width.saturating_mul(8);
+    let vertices = slice.width * 8;
     let attributes = merged.element_attributes.iter().map(Attribute::stride);
-    let mut record = vec![0; attributes.fold(vertices, usize::saturating_add)];
+    let mut record = vec![0; vertices + attributes.sum::<usize>()];
+    let Ok(count) = u32::try_from(slice.elements) else {
+        return Err(merged.damage_error("elements", "fewer than 2^32 of a slice", slice.elements));
+    };
     let elements = slice.sorted_file("elements");
     let mut file = elements.reader()?;
     let mut numbers = Vec::with_capacity(slice.width);
-    for element in 0..saturating_u32_from_usize(saturating_usize(slice.elements)) {
+    for element in 0..count {
         file.read_exact(&mut record).map_err(WriteError::Scratch)?;
-        let (named, rest) = record.split_at_checked(vertices).unwrap_or((&[], &[]));
+        let (named, rest) = record.split_at(vertices);
         numbers.clear();
         numbers.extend(named.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n)));
         visit(element, &numbers, rest)?;
@@ -361,7 +362,10 @@ pub(crate) fn chains(
     while let Some(entry) = entries.head() {
         let (object, chunk) = (number(entry), number_u32(entry, 16));
         let (from, to) = (number_u32(entry, 24), number_u32(entry, 28));
-        let count = u64::from(to.saturating_sub(from)) + 1; // a run has a row at least
+        let Some(more) = to.checked_sub(from) else {
+            return Err(merged.damage_error("entries", format!("a last row from {from} on"), to));
+        };
+        let count = u64::from(more) + 1;
         match last {
             Some((before, end)) if before == object => {
                 rows += count;

@@ -9,9 +9,8 @@ use rustc_hash::FxHashMap;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, Endpoint, LinkInteger, LinkRecord, encode};
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::arrays::Fragments;
-use zvf_model::Column;
 use zvf_store::CellSink;
 
 use super::cells::CellsOutput;
@@ -22,12 +21,13 @@ use super::slice::HeldSlice;
 use super::sorted::number_u32;
 use crate::WriteError;
 use crate::cells::{Frame, encode_checked};
+use crate::error::count_u32;
 use crate::link::{Links, Segment};
 
 /// The links that are stored with one chunk.
 pub(super) struct SplitLinks<'a> {
     pub(super) chunk: u32,
-    starts: Vec<u32>, // the first row of each fragment
+    starts: Vec<u32>, // the first row of each fragment, where links are elements
     links: ChunkLinks<'a>,
     pub(super) intra: IntraLinks,
     /// How many the order of rows says.
@@ -60,10 +60,9 @@ impl<'a> SplitLinks<'a> {
         Self { chunk, starts, links, intra, implied: 0, cross }
     }
 
-    /// The fragment that a row lies in; the first begins with row 0.
+    /// Returns the fragment that a row lies in; the first begins with row 0.
     fn fragment(&self, row: u32) -> u32 {
-        let begun = self.starts.partition_point(|start| *start <= row);
-        saturating_u32_from_usize(begun.saturating_sub(1))
+        index_u32(self.starts.partition_point(|start| *start <= row) - 1)
     }
 }
 
@@ -94,6 +93,15 @@ impl OpenArrays {
         Ok(())
     }
 
+    /// Returns the arrays of a segment that was added.
+    fn segment(&self, offsets: &Offsets) -> Result<&Segment, WriteError> {
+        self.segments.get(offsets).ok_or_else(|| WriteError::Task {
+            task: "links".to_owned(),
+            expected: "arrays for all of them".to_owned(),
+            found: format!("none for those at {offsets}"),
+        })
+    }
+
     pub(super) fn sinks(&self) -> Vec<&CellSink> {
         let segments = self.segments.values();
         let segments = segments.flat_map(Segment::sinks);
@@ -121,7 +129,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// The step over these vertices.
+    /// Returns the step over these vertices.
     pub(crate) fn new(
         merged: &'a MergedSlices,
         frame: &Frame<'_>,
@@ -141,13 +149,13 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// The index of the links of each fragment.
+    /// Opens the index of the links of each fragment.
     pub(crate) fn index(&self, frame: &Frame<'_>) -> Result<CellSink, WriteError> {
         let fragments = Fragments::new("link_fragments", Vec::new()).to_attributes();
         frame.indexes("link_fragments", fragments)
     }
 
-    /// The arrays of one segment.
+    /// Opens the arrays of one segment.
     pub(crate) fn segment(
         &self,
         frame: &Frame<'_>,
@@ -170,7 +178,7 @@ impl<'a> Step<'a> {
         self.links.columns_of(frame, offsets, &self.merged.element_attributes, segment)
     }
 
-    /// What is said of the family.
+    /// Writes what is said of the family.
     pub(crate) async fn describe(
         &self,
         frame: &Frame<'_>,
@@ -180,72 +188,84 @@ impl<'a> Step<'a> {
         self.links.describe(frame, &self.merged.element_attributes, logical, physical).await
     }
 
-    /// How many links there are.
+    /// Returns how many links there are.
     fn count(&self, chunk_links: &ChunkLinks<'_>) -> usize {
         match chunk_links {
             ChunkLinks::Held(elements) => elements.len(),
-            ChunkLinks::Records(records) => {
-                records.len().checked_div(record_width(self.merged)).unwrap_or(0)
-            }
+            ChunkLinks::Records(records) => records.len() / record_width(self.merged),
         }
     }
 
-    /// The ends of a link.
-    fn put_ends(&self, chunk_links: &ChunkLinks<'_>, at: usize, ends: &mut Vec<End>) {
+    /// Returns the elements in memory, and where their vertices are.
+    fn held(&self) -> Result<(&'a HeldSlice, &'a PlaceTable), WriteError> {
+        self.held.ok_or_else(|| self.merged.damage_error("links", "elements in memory", "none"))
+    }
+
+    /// Finds the ends of a link.
+    fn put_ends(
+        &self,
+        chunk_links: &ChunkLinks<'_>,
+        link: u32,
+        ends: &mut Vec<End>,
+    ) -> Result<(), WriteError> {
         ends.clear();
-        match (chunk_links, self.held) {
-            (ChunkLinks::Held(elements), Some((held, places))) => {
-                let number = elements.get(at).map(|(_, number)| *number);
-                let vertices = number.map_or(&[][..], |number| held.elements.vertices(number));
-                // `join` has located each.
-                ends.extend(vertices.iter().filter_map(|vertex| places.locate(*vertex)));
+        let at = usize_from_u32(link);
+        match chunk_links {
+            ChunkLinks::Held(elements) => {
+                let (held, places) = self.held()?;
+                for vertex in held.elements.vertices(elements[at].1) {
+                    let end = places.locate(*vertex);
+                    ends.push(end.ok_or_else(|| {
+                        let found = format!("none of vertex {vertex}");
+                        self.merged.damage_error("links", "places of all vertices", found)
+                    })?);
+                }
             }
-            (ChunkLinks::Held(_), None) => {}
-            (ChunkLinks::Records(records), _) => {
-                let start = at * record_width(self.merged) + 12;
-                let record = records.get(start..).unwrap_or(&[]);
+            ChunkLinks::Records(records) => {
+                let record = &records[at * record_width(self.merged) + 12..];
                 let end =
                     |end: usize| (number_u32(record, end * 8), number_u32(record, end * 8 + 4));
                 ends.extend((0..self.width).map(end));
             }
         }
+        Ok(())
     }
 
-    /// What an attribute says of these links, one after the other.
+    /// Copies what an attribute says of these links, one after the other.
     fn values(
         &self,
         chunk_links: &ChunkLinks<'_>,
         attribute: usize,
         links: impl ExactSizeIterator<Item = u32>,
-    ) -> Vec<u8> {
-        let stride = self.strides.get(attribute).copied().unwrap_or(0);
+    ) -> Result<Vec<u8>, WriteError> {
+        let stride = self.strides[attribute];
         let mut values = Vec::with_capacity(links.len() * stride);
         match chunk_links {
             ChunkLinks::Held(elements) => {
-                let column: Option<&Column> =
-                    self.held.and_then(|(held, _)| held.element_columns.get(attribute));
-                let elements = links.filter_map(|link| elements.get(usize_from_u32(link)));
-                let rows = elements.filter_map(|(_, n)| Some(column?.row(usize_from_u32(*n))));
-                rows.for_each(|row| values.extend_from_slice(row));
+                let (held, _) = self.held()?;
+                let column = &held.element_columns[attribute];
+                for link in links {
+                    let (_, element) = elements[usize_from_u32(link)];
+                    values.extend_from_slice(column.row(usize_from_u32(element)));
+                }
             }
             ChunkLinks::Records(records) => {
                 let before: usize = self.strides.iter().take(attribute).sum();
                 let start = 12 + self.width * 8 + before;
                 for link in links {
                     let start = usize_from_u32(link) * record_width(self.merged) + start;
-                    values.extend_from_slice(records.get(start..start + stride).unwrap_or(&[]));
+                    values.extend_from_slice(&records[start..start + stride]);
                 }
             }
         }
-        values
+        Ok(values)
     }
 
     /// Tells the links within a chunk from the others, and finds the array of each.
     pub(super) fn split_links(&self, chunk_links: &mut SplitLinks<'_>) -> Result<(), WriteError> {
         let mut ends = Vec::with_capacity(self.width);
-        for at in 0..self.count(&chunk_links.links) {
-            self.put_ends(&chunk_links.links, at, &mut ends);
-            let link = saturating_u32_from_usize(at); // elements have 32 bits
+        for link in 0..count_u32("links of a chunk", self.count(&chunk_links.links))? {
+            self.put_ends(&chunk_links.links, link, &mut ends)?;
             if ends.iter().any(|(chunk, _)| *chunk != chunk_links.chunk) {
                 self.place_cross_link(chunk_links, &ends, link)?;
                 continue;
@@ -279,9 +299,9 @@ impl<'a> Step<'a> {
         let given = keys.iter().zip(ends);
         let given: Vec<Endpoint<'_>> =
             given.map(|(chunk, (_, row))| Endpoint { chunk, row: (*row).into() }).collect();
+        let own_chunk = self.merged.table.key(chunk_links.chunk)?;
         for placement in self.links.family().place(&given)? {
-            let lead = placement.order().order().first().map_or(0, |lead| usize::from(*lead));
-            if ends.get(lead).is_none_or(|(chunk, _)| *chunk != chunk_links.chunk) {
+            if *placement.source() != own_chunk {
                 continue; // stored with another chunk
             }
             chunk_links
@@ -307,22 +327,18 @@ impl<'a> Step<'a> {
                 grouped = false;
             } else {
                 grouped = !frame.compat && !chunk_links.intra.fragments.contains(&NONE);
-                self.put_intra_links(
-                    &key,
-                    (index, arrays.segments.get(&self.zero)),
-                    chunk_links,
-                    grouped,
-                )?;
+                let segment = arrays.segment(&self.zero)?;
+                self.put_intra_links(&key, (index, segment), chunk_links, grouped)?;
             }
         }
         let shape = self.links.family().row_shape(LinkInteger::I64, false);
         for (offsets, rows) in &chunk_links.cross {
-            let Some(segment) = arrays.segments.get(offsets) else { continue };
+            let segment = arrays.segment(offsets)?;
             let records: Vec<LinkRecord> = rows.iter().map(|(record, _)| *record).collect();
             segment.links.put(&key, encode(&[&records], Body::Inline, shape)?.into())?;
             for (number, (sink, encoding)) in segment.columns.iter().enumerate() {
                 let links = rows.iter().map(|(_, link)| *link);
-                sink.put(&key, encoding.cell(self.values(&chunk_links.links, number, links)))?;
+                sink.put(&key, encoding.cell(self.values(&chunk_links.links, number, links)?))?;
             }
         }
         Ok(grouped)
@@ -332,42 +348,36 @@ impl<'a> Step<'a> {
     fn put_intra_links(
         &self,
         key: &ChunkKey,
-        (index, segment): (&CellSink, Option<&Segment>),
+        (index, segment): (&CellSink, &Segment),
         chunk_links: &SplitLinks<'_>,
         grouped: bool,
     ) -> Result<(), WriteError> {
         let IntraLinks { links, rows, fragments } = &chunk_links.intra;
-        let mut order: Vec<u32> = (0..saturating_u32_from_usize(links.len())).collect();
+        let mut order: Vec<u32> = (0..index_u32(links.len())).collect();
         let mut counts = vec![to_u64(links.len())];
         if grouped {
-            let fragment = |at: &u32| fragments.get(usize_from_u32(*at)).copied().unwrap_or(NONE);
-            order.sort_by_key(fragment);
+            order.sort_by_key(|at| fragments[usize_from_u32(*at)]);
             counts = vec![0_u64; chunk_links.starts.len()];
-            for fragment in fragments {
-                let count = counts.get_mut(usize_from_u32(*fragment));
-                count.into_iter().for_each(|count| *count += 1);
-            }
+            fragments.iter().for_each(|fragment| counts[usize_from_u32(*fragment)] += 1);
         }
         index.put(key, spans(&counts)?.into())?;
-        let Some(segment) = segment else { return Ok(()) };
         let mut cell = Vec::with_capacity(rows.len() * 8);
         for at in &order {
             let start = usize_from_u32(*at) * self.width;
-            for row in rows.get(start..start + self.width).unwrap_or(&[]) {
+            for row in &rows[start..start + self.width] {
                 cell.extend_from_slice(&u64::from(*row).to_le_bytes());
             }
         }
         segment.links.put(key, cell.into())?;
         for (number, (sink, encoding)) in segment.columns.iter().enumerate() {
-            let links =
-                order.iter().map(|at| links.get(usize_from_u32(*at)).copied().unwrap_or(NONE));
-            sink.put(key, encoding.cell(self.values(&chunk_links.links, number, links)))?;
+            let links = order.iter().map(|at| links[usize_from_u32(*at)]);
+            sink.put(key, encoding.cell(self.values(&chunk_links.links, number, links)?))?;
         }
         Ok(())
     }
 }
 
-/// An index of spans that follow one another.
+/// Returns an index of spans that follow one another.
 fn spans(counts: &[u64]) -> Result<Vec<u8>, WriteError> {
     let mut index = FragmentIndexBuilder::new();
     let mut start = 0_u64;

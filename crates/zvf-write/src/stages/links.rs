@@ -10,7 +10,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_store::{Build, CellSink};
 
 use super::cells::{CellsOutput, Part};
@@ -59,7 +59,7 @@ pub(crate) fn run(
     for window in merged.windows(share, merged.options.memory / 16) {
         let mut chunks = Vec::with_capacity(window.len());
         for at in window {
-            let chunk = merged.order.chunks.get(at).copied().unwrap_or(u32::MAX);
+            let chunk = merged.order.chunks[at];
             let starts = if step.elements { starts(&mut fragments)? } else { Vec::new() };
             chunks.push(SplitLinks::new(chunk, starts, source.take(at)?));
         }
@@ -81,11 +81,8 @@ pub(crate) fn run(
         let by_number: FxHashMap<u32, &SplitLinks<'_>> =
             chunks.iter().map(|chunk_links| (chunk_links.chunk, chunk_links)).collect();
         let numbers: Vec<u32> = chunks.iter().map(|chunk_links| chunk_links.chunk).collect();
-        let grouped = frame.par_write_chunks(&numbers, &arrays.sinks(), |chunk| match by_number
-            .get(&chunk)
-        {
-            Some(chunk_links) => step.put(&frame, &arrays, chunk_links),
-            None => Ok(true),
+        let grouped = frame.par_write_chunks(&numbers, &arrays.sinks(), |chunk| {
+            step.put(&frame, &arrays, by_number[&chunk])
         })?;
         record.grouped &= grouped.into_iter().all(|grouped| grouped);
     }
@@ -113,7 +110,7 @@ impl<'a> LinkSource<'a> {
             JoinedLinks::Held(_) => None,
             JoinedLinks::Sorted(stored) => Some(stored),
         });
-        let lowest = ascending_u32(saturating_u32_from_usize(start));
+        let lowest = ascending_u32(index_u32(start));
         let (width, stop) = (record_width(merged), merged.options.stop_flag());
         Ok(Self::Records(KWayMerge::from(sorted, width, &lowest, &stop)?))
     }
@@ -123,7 +120,7 @@ impl<'a> LinkSource<'a> {
         match self {
             Self::Held(left) => {
                 let count = left.partition_point(|(place, _)| usize_from_u32(*place) <= at);
-                let (chunk_links, rest) = left.split_at_checked(count).unwrap_or_default();
+                let (chunk_links, rest) = left.split_at(count);
                 *left = rest;
                 Ok(ChunkLinks::Held(chunk_links))
             }
@@ -141,7 +138,7 @@ impl<'a> LinkSource<'a> {
     }
 }
 
-/// The first rows of the fragments of the next chunk.
+/// Reads the first rows of the fragments of the next chunk; that of the first is 0.
 fn starts(file: &mut impl Read) -> Result<Vec<u32>, WriteError> {
     let mut word = [0; 4];
     let mut next = |file: &mut dyn Read| {
@@ -149,5 +146,13 @@ fn starts(file: &mut impl Read) -> Result<Vec<u32>, WriteError> {
         Ok::<_, WriteError>(u32::from_le_bytes(word))
     };
     let count = next(file)?;
-    (0..count).map(|_| next(file)).collect()
+    let starts = (0..count).map(|_| next(file)).collect::<Result<Vec<u32>, WriteError>>()?;
+    if starts.first() == Some(&0) {
+        return Ok(starts);
+    }
+    Err(WriteError::Task {
+        task: "fragments of a chunk".to_owned(),
+        expected: "the first from row 0 on".to_owned(),
+        found: starts.first().map_or_else(|| "none".to_owned(), ToString::to_string),
+    })
 }

@@ -66,7 +66,7 @@ impl MergedLists {
         Ok((lists, table))
     }
 
-    /// The chunks, numbered in numeric order.
+    /// Returns the chunks, numbered in numeric order.
     fn table(&self) -> Result<ChunkTable, WriteError> {
         let mut table = ChunkTable::new(self.rank);
         for key in self.keys.chunks_exact(self.rank.max(1)) {
@@ -85,12 +85,10 @@ impl MergedLists {
         for source in sources {
             let (mut numbers, mut next) = (Vec::new(), 0);
             source.for_each_span(table.rank(), |key, span| {
-                let number = table.find_from(next, key);
-                if let Some(rows) = self.rows.get_mut(usize_from_u32(number)) {
-                    *rows += u64::from(span.rows);
-                }
+                let number = table.find_from(next, key)?;
+                self.rows[usize_from_u32(number)] += u64::from(span.rows);
                 numbers.push(number);
-                next = number.saturating_add(1); // that of a key that is not there is the largest
+                next = number + 1;
                 Ok(())
             })?;
             self.entries += to_u64(numbers.len());
@@ -113,7 +111,7 @@ impl MergedLists {
         bytes
     }
 
-    /// The lists of a file; `None` where it is damaged or of slices with another identity.
+    /// Returns the lists of a file; `None` where it is damaged or of slices with another identity.
     fn parse(bytes: &[u8], identity: u32) -> Option<Self> {
         let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
         if u32::from_le_bytes(*checksum) != crc32c::crc32c(bytes) {
@@ -133,7 +131,7 @@ impl MergedLists {
     }
 }
 
-/// The next `N` bytes.
+/// Returns the next `N` bytes.
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (first, after) = rest.split_first_chunk::<N>()?;
     *rest = after;
@@ -144,7 +142,7 @@ fn take_count(rest: &mut &[u8]) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(take(rest)?)).ok()
 }
 
-/// The next `count` numbers, where there are so many.
+/// Returns the next `count` numbers, where there are so many.
 fn take_all<T, const N: usize>(
     rest: &mut &[u8],
     count: usize,
@@ -155,7 +153,7 @@ fn take_all<T, const N: usize>(
     Some(taken.as_chunks::<N>().0.iter().map(|bytes| number(*bytes)).collect())
 }
 
-/// A checksum of the files of all slices, by their names, lengths and checksums.
+/// Returns a checksum of the files of all slices, by their names, lengths and checksums.
 fn identify(slices: &[Slice]) -> Result<u32, WriteError> {
     let mut checksum = 0;
     for slice in slices {
@@ -166,7 +164,7 @@ fn identify(slices: &[Slice]) -> Result<u32, WriteError> {
     Ok(checksum)
 }
 
-/// The keys of all chunks, ascending.
+/// Returns the keys of all chunks, ascending.
 fn merge_keys(rank: usize, sources: &[Source]) -> Result<Vec<i64>, WriteError> {
     let width = rank.max(1);
     let (mut keys, mut source_keys) = (Vec::new(), Vec::new());

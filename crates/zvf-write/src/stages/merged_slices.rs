@@ -16,7 +16,7 @@ use std::path::Path;
 use bytes::Bytes;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
@@ -28,6 +28,7 @@ use super::step_output::file;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::Attribute;
+use crate::elements::check_width;
 use crate::extent::union;
 use crate::geometry_path::GeometryPath;
 use crate::level::bounds;
@@ -75,7 +76,7 @@ pub(crate) struct LoadedChunk<'a> {
 }
 
 impl LoadedChunk<'_> {
-    /// Its pieces, in the order given.
+    /// Returns its pieces, in the order given.
     pub(crate) fn pieces(&self) -> Vec<Piece<'_>> {
         self.held.iter().copied().chain(self.read.iter().map(|run| run.piece(0))).collect()
     }
@@ -103,7 +104,7 @@ impl MergedSlices {
         let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(union);
         let bounds = bounds(&schema, options.outside, corners);
         let grid = cells::extent(&table, &bounds, &schema)?;
-        let axes = saturating_u32_from_usize(schema.axes.len());
+        let axes = index_u32(schema.axes.len());
         let (columns, codes) = columns(schema.kind, axes, &mut slices)?;
         let (width, element_attributes) = elements(schema.kind, &mut slices)?;
         let rows = std::mem::take(&mut lists.rows);
@@ -112,9 +113,7 @@ impl MergedSlices {
             let Source::File(source) = source else { continue };
             source.codes = codes;
             source.goes_on = match &slice.ends {
-                Some([first, _]) if last == Some(first) => {
-                    Some(table.find(&first.1)).filter(|number| *number != u32::MAX)
-                }
+                Some([first, _]) if last == Some(first) => table.find(&first.1),
                 _ => None,
             };
             last = slice.ends.as_ref().map(|[_, end]| end).or(last);
@@ -124,9 +123,7 @@ impl MergedSlices {
         let attribute_bytes = element_attributes.iter().map(Attribute::stride).sum();
         let elements = (count(|slice| slice.elements), width, attribute_bytes);
         let stride = row_bytes(columns.as_ref(), count(|slice| slice.given), elements);
-        let bytes = |chunk: u32| {
-            rows.get(usize_from_u32(chunk)).copied().unwrap_or(0).saturating_mul(stride)
-        };
+        let bytes = |chunk: u32| rows[usize_from_u32(chunk)].saturating_mul(stride); // above any limit
         if let (Some(shard), Some(max_bytes)) = (&schema.shard, schema.shard_bytes) {
             schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, max_bytes);
         }
@@ -171,7 +168,7 @@ impl MergedSlices {
         Self { records_locations, ..self }
     }
 
-    /// Whether the locations of vertices are reported at the end.
+    /// Returns whether the locations of vertices are reported at the end.
     pub(crate) const fn records_locations(&self) -> bool {
         self.records_locations
     }
@@ -184,7 +181,7 @@ impl MergedSlices {
         }
     }
 
-    /// The arrays of the level, in a build.
+    /// Returns the arrays of the level, in a build.
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
         let Self { table, order, grid, schema, options, .. } = self;
         let stop = options.stop_flag();
@@ -192,7 +189,7 @@ impl MergedSlices {
             .with_geometry(self.geometry)
     }
 
-    /// The columns of vertices.
+    /// Returns the columns of vertices.
     pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
         match &self.columns {
             Some(columns) => columns.layout(),
@@ -204,7 +201,7 @@ impl MergedSlices {
         }
     }
 
-    /// Whether every edge of a skeleton is stored.
+    /// Returns whether every edge of a skeleton is stored.
     pub(crate) fn explicit(&self) -> bool {
         let attributes = !self.element_attributes.is_empty() && !self.options.compat;
         self.schema.explicit || (self.schema.kind == Kind::Skeleton && attributes)
@@ -215,14 +212,17 @@ impl MergedSlices {
         self.rows.iter().copied().sum::<u64>()
     }
 
-    /// Bytes that a chunk takes while it is written.
-    pub(crate) fn weight(&self, chunk: u32) -> u64 {
-        let columns = self.columns.as_ref().map_or(0, Columns::stride);
-        let row = to_u64(columns) + 32;
-        self.rows.get(usize_from_u32(chunk)).copied().unwrap_or(0).saturating_mul(row)
+    /// Returns the number of rows of a chunk.
+    fn row_count(&self, chunk: u32) -> u64 {
+        self.rows[usize_from_u32(chunk)]
     }
 
-    /// The chunks of one of `shares`, as a range of places in the order of writing.
+    /// Returns the bytes that a chunk takes while it is written; where the number is not large enough, more than any limit.
+    pub(crate) fn weight(&self, chunk: u32) -> u64 {
+        self.row_count(chunk).saturating_mul(row_bytes(self.columns.as_ref(), 1, (0, 0, 0)))
+    }
+
+    /// Returns the chunks of one of `shares`, as a range of places in the order of writing.
     pub(crate) fn share(&self, number: u32, shares: u32) -> Range<usize> {
         let total = u128::from(self.vertex_count());
         let cut = |number: u32| {
@@ -239,30 +239,28 @@ impl MergedSlices {
                 start.get_or_insert(at);
                 end = next;
             }
-            let rows = shard
-                .iter()
-                .map(|chunk| self.rows.get(usize_from_u32(*chunk)).copied().unwrap_or(0));
-            before += rows.map(u128::from).sum::<u128>();
+            let rows = shard.iter().map(|chunk| u128::from(self.row_count(*chunk)));
+            before += rows.sum::<u128>();
             at = next;
         }
-        start.unwrap_or(0)..end
+        start.unwrap_or(0)..end // 0 without chunks
     }
 
-    /// Whole shards of a share, a window at a time, each of about so many bytes; all at once where the rows are in
+    /// Returns whole shards of a share, a window at a time, each of about so many bytes; all at once where the rows are in
     /// memory already.
     pub(crate) fn windows(&self, share: Range<usize>, memory: u64) -> Vec<Range<usize>> {
         let memory = if self.held_slice().is_some() { u64::MAX } else { memory };
         let mut windows: Vec<Range<usize>> = Vec::new();
-        let chunks = self.order.chunks.get(share.clone()).unwrap_or(&[]);
+        let chunks = &self.order.chunks[share.clone()];
         let (mut start, mut at, mut held) = (share.start, share.start, 0_u64);
         for shard in chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)) {
-            let bytes = shard.iter().map(|chunk| self.weight(*chunk));
-            let bytes = bytes.sum::<u64>();
+            // Too much is too much.
+            let bytes = shard.iter().map(|chunk| self.weight(*chunk)).fold(0, u64::saturating_add);
             if at > start && held.saturating_add(bytes) > memory {
                 windows.push(start..at);
                 (start, held) = (at, 0);
             }
-            held = held.saturating_add(bytes); // too much is too much
+            held = held.saturating_add(bytes);
             at += shard.len();
         }
         if at > start {
@@ -291,7 +289,7 @@ impl MergedSlices {
         Ok(window)
     }
 
-    /// The rows of a chunk of a window, in the order given, with groups that count over all slices.
+    /// Returns the rows of a chunk of a window, in the order given, with groups that count over all slices.
     pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<LoadedChunk<'_>, WriteError> {
         if let [Source::Held(source)] = self.sources.as_slice() {
             let (held, owners) = source.chunk(chunk);
@@ -332,7 +330,8 @@ impl MergedSlices {
         let side_data = self.side_data(columns);
         let rows = usize_from_u32(span.rows);
         let mut bytes = bytes.clone();
-        let mut take = |stride: usize| bytes.split_to((stride * rows).min(bytes.len()));
+        // The parts that `SideData::bytes` has counted, one after the other.
+        let mut take = |stride: usize| bytes.split_to(stride * rows);
         let positions = columns.positions_column(take(columns.positions_stride()))?;
         let mut fields = Vec::new();
         for (attribute, codes) in columns.attributes().zip(&source.codes) {
@@ -350,23 +349,17 @@ impl MergedSlices {
         let mut listed = if side_data.numbers { numbers(&take(8)) } else { Vec::new() };
         let mut owners = Vec::new();
         if side_data.runs {
+            let found = ChainRun::read_all(&bytes).map(|run| u64::from(run.rows)).sum::<u64>();
+            if found != u64::from(span.rows) {
+                return Err(self.damage_error("rows", format!("runs of {rows} rows"), found));
+            }
             (groups, listed) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
             for (group, run) in (0_u64..).zip(ChainRun::read_all(&bytes)) {
-                let count = usize_from_u32(run.rows).min(rows - groups.len());
+                let count = usize_from_u32(run.rows);
                 groups.extend(std::iter::repeat_n(group, count));
                 listed.extend((run.first..).take(count));
                 owners.push(run.object);
             }
-            if groups.len() < rows {
-                return Err(self.damage_error(
-                    "rows",
-                    format!("runs of {rows} rows"),
-                    groups.len(),
-                ));
-            }
-        }
-        if (side_data.numbers || side_data.runs) && listed.len() != rows {
-            return Err(self.damage_error("rows", format!("numbers of {rows} rows"), listed.len()));
         }
         let run = RoutedBatch {
             positions,
@@ -379,7 +372,7 @@ impl MergedSlices {
         Ok((run, owners))
     }
 
-    /// The error for a step that left something else than another one needs.
+    /// Returns the error for a step that left something else than another one needs.
     pub(crate) fn damage_error(
         &self,
         task: &str,
@@ -398,8 +391,9 @@ pub(crate) fn row_bytes(
     vertices: u64,
     (elements, width, attribute_bytes): (u64, usize, usize),
 ) -> u64 {
-    let columns = to_u64(columns.map_or(0, Columns::stride)) + 32;
-    let links = elements.saturating_mul(to_u64(width * 8 + attribute_bytes)); // above any limit where it saturates
+    // Above any limit where it saturates; without columns there are no rows.
+    let columns = to_u64(columns.map_or(0, Columns::stride)).saturating_add(32);
+    let links = elements.saturating_mul(to_u64(width * 8 + attribute_bytes));
     columns.saturating_add(links.div_ceil(vertices.max(1)))
 }
 
@@ -432,9 +426,9 @@ fn columns(
         };
         let records = record.vertex.iter().chain(&record.fragment);
         let learnt = merged.attributes_mut().zip(records);
-        let learnt =
-            learnt.map(|(to, from)| from.texts.as_ref().map(|texts| to.merge_texts(texts)));
-        codes.push(learnt.collect());
+        let learnt = learnt
+            .map(|(to, from)| from.texts.as_ref().map(|texts| to.merge_texts(texts)).transpose());
+        codes.push(learnt.collect::<Result<_, WriteError>>()?);
     }
     Ok((found.map(|(_, columns)| columns), codes))
 }
@@ -448,7 +442,7 @@ fn without_texts(record: &ColumnsRecord) -> ColumnsRecord {
     bare
 }
 
-/// What elements are in all slices.
+/// Returns what elements are in all slices.
 fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>), WriteError> {
     if let [Slice { data: SliceData::Held(held), .. }] = slices {
         return Ok((held.elements.width, std::mem::take(&mut held.elements.attributes)));
@@ -456,8 +450,9 @@ fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>),
     let mut with = slices.iter().filter(|slice| slice.elements > 0);
     let Some(first) = with.next() else {
         let described = slices.iter().find(|slice| slice.width > 0);
-        return Ok((described.map_or(0, |slice| slice.width), Vec::new()));
+        return Ok((described.map_or(0, |slice| slice.width), Vec::new())); // 0 without elements
     };
+    check_width(kind, first.width)?;
     for slice in with {
         let same = (slice.width, &slice.element_attributes);
         if same != (first.width, &first.element_attributes) {

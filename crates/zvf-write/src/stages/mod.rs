@@ -90,7 +90,7 @@ pub(crate) struct Outcome {
     pub(crate) placed: Option<Vec<Places>>,
 }
 
-/// Whether links are joined, and slice by slice.
+/// Returns how many `join` steps there are: whether links are joined, and slice by slice.
 pub(crate) fn joins(merged: &MergedSlices) -> usize {
     if merged.schema.kind.has_links() {
         merged.slices.len()
@@ -99,7 +99,7 @@ pub(crate) fn joins(merged: &MergedSlices) -> usize {
     }
 }
 
-/// The `join` step of this number.
+/// Does the `join` step of this number.
 pub(crate) fn join(
     merged: &MergedSlices,
     number: usize,
@@ -116,7 +116,7 @@ pub(crate) fn join(
     join::elements(merged, slice, before.sum::<u64>(), cells, target)
 }
 
-/// The `cells` step of a share, and the arrays that it wrote to.
+/// Does the `cells` step of a share, and returns the arrays that it wrote to.
 pub(crate) fn cells(
     merged: &MergedSlices,
     build: &Build,
@@ -126,7 +126,7 @@ pub(crate) fn cells(
     cells::run(merged, build, merged.share(share, shares), target)
 }
 
-/// The `links` step of a share, and the arrays that it wrote to.
+/// Does the `links` step of a share, and returns the arrays that it wrote to.
 pub(crate) fn links(
     merged: &MergedSlices,
     build: &Build,
@@ -226,7 +226,7 @@ impl Stages {
         Ok(Outcome { schema, bounds, grouped, explicit, report, ids, placed })
     }
 
-    /// Whether every vertex and every element that went in has come out.
+    /// Checks that every vertex and every element that went in has come out.
     fn check(&self, merged: &MergedSlices) -> Result<(), WriteError> {
         let same = |what: &str, expected: u64, found: u64| {
             if expected == found { Ok(()) } else { Err(merged.damage_error(what, expected, found)) }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64};
 
 use super::sorted::{KWayMerge, number_u32, number_u64};
 use super::step_output::StepOutput;
@@ -27,7 +27,7 @@ pub(crate) enum Places {
 pub(crate) struct PlaceTable(Vec<AtomicU64>); // chunk, then row, 32 bits each
 
 impl PlaceTable {
-    /// Of so many vertices, none of which has a place yet.
+    /// Returns the places of so many vertices, none of which has a place yet.
     pub(crate) fn new(vertices: u64) -> Self {
         Self((0..vertices).map(|_| AtomicU64::new(u64::MAX)).collect())
     }
@@ -35,20 +35,18 @@ impl PlaceTable {
     /// Puts vertices, given by their numbers in the order of their rows, into a chunk.
     pub(crate) fn put(&self, chunk: u32, numbers: &[u64]) {
         for (row, number) in (0_u64..).zip(numbers) {
-            let slot = usize::try_from(*number).ok().and_then(|number| self.0.get(number));
-            if let Some(slot) = slot {
-                slot.store(u64::from(chunk) << 32 | row, Ordering::Relaxed);
-            }
+            let slot = &self.0[saturating_usize(*number)];
+            slot.store(u64::from(chunk) << 32 | row, Ordering::Relaxed);
         }
     }
 
-    /// The chunk and the row of vertex `number`.
+    /// Returns the chunk and the row of vertex `number`.
     pub(crate) fn locate(&self, number: u64) -> Option<(u32, u32)> {
         let slot = usize::try_from(number).ok().and_then(|number| self.0.get(number))?;
         let place = slot.load(Ordering::Relaxed);
-        let half = |half: u64| u32::try_from(half & u64::from(u32::MAX)).unwrap_or(u32::MAX); // fits
-        let chunk = half(place >> 32);
-        (chunk != u32::MAX).then_some((chunk, half(place)))
+        // Both fit.
+        let [chunk, row] = [place >> 32, place & u64::from(u32::MAX)].map(saturating_u32);
+        (chunk != u32::MAX).then_some((chunk, row))
     }
 }
 
@@ -74,7 +72,7 @@ pub(crate) fn for_each_place(
 }
 
 impl Places {
-    /// The table, where they are in memory.
+    /// Returns the table, where they are in memory.
     pub(crate) const fn table(&self) -> Option<&PlaceTable> {
         match self {
             Self::Held(table) => Some(table),
@@ -82,7 +80,7 @@ impl Places {
         }
     }
 
-    /// The records, where they are sorted.
+    /// Returns the records, where they are sorted.
     pub(crate) const fn sorted_file(&self) -> Option<&StepOutput> {
         match self {
             Self::Held(_) => None,

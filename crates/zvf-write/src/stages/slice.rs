@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::{Column, Field};
 
@@ -34,8 +34,9 @@ use super::step_output::{StepOutput, Target, file};
 use crate::WriteError;
 use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
-use crate::columns::AttributeRecord;
+use crate::columns::{AttributeRecord, row_bytes};
 use crate::elements::Elements;
+use crate::error::count_u32;
 use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::run::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::schema::Schema;
@@ -127,7 +128,7 @@ pub(crate) struct FieldRecord {
 }
 
 impl Slice {
-    /// What is sorted under this name; nothing without.
+    /// Returns what is sorted under this name; nothing without.
     pub(crate) fn sorted_file(&self, suffix: &str) -> StepOutput {
         match &self.data {
             SliceData::Held(held) => {
@@ -158,7 +159,8 @@ impl SideData {
         }
     }
 
-    /// Bytes of so many rows of a chunk, whose columns take `stride` bytes a row, and of so many runs.
+    /// Returns the number of bytes of so many rows of a chunk, whose columns take `stride` bytes a row, and of so many
+    /// runs.
     pub(crate) fn bytes(self, stride: usize, rows: u32, runs: u32) -> usize {
         let row = stride + 8 * (usize::from(self.groups) + usize::from(self.numbers));
         // More than any memory is not there to be read.
@@ -182,13 +184,14 @@ impl ChainRun {
         object.into_iter().chain(first).chain(self.rows.to_le_bytes())
     }
 
-    /// The runs that these bytes are.
+    /// Reads the runs that these bytes are.
     pub(crate) fn read_all(bytes: &[u8]) -> impl Iterator<Item = Self> {
         bytes.as_chunks::<RUN>().0.iter().map(|run| {
-            let word = |at: usize| run.get(at..).and_then(|rest| rest.first_chunk::<8>());
-            let [object, first] = [0, 8].map(|at| word(at).map_or(0, |n| u64::from_le_bytes(*n))); // both are there
-            let rows = run.last_chunk::<4>().map_or(0, |n| u32::from_le_bytes(*n)); // as above
-            Self { object: object.cast_signed(), first, rows }
+            let (words, rest) = run.as_chunks::<8>();
+            let mut rows = [0; 4];
+            rows.copy_from_slice(rest);
+            let (object, first) = (i64::from_le_bytes(words[0]), u64::from_le_bytes(words[1]));
+            Self { object, first, rows: u32::from_le_bytes(rows) }
         })
     }
 }
@@ -211,10 +214,7 @@ pub(crate) fn write_rows(
         let owners = held.chains.owners(chunk);
         chunks.write(&rows.bytes().to_le_bytes())?;
         for (what, n) in [("rows of a chunk", count), ("runs of a chunk", owners.len())] {
-            let (max, found) = (u64::from(u32::MAX), to_u64(n));
-            let n =
-                u32::try_from(n).map_err(|_too_many| WriteError::TooMuch { what, max, found })?;
-            chunks.write(&n.to_le_bytes())?;
+            chunks.write(&count_u32(what, n)?.to_le_bytes())?;
         }
         for column in gather_as_given(&pieces) {
             rows.write(&column)?;
@@ -235,22 +235,20 @@ pub(crate) fn write_rows(
 }
 
 impl HeldRows {
-    /// The chunks that have rows, in numeric order.
+    /// Returns the chunks that have rows, in numeric order.
     pub(crate) fn chunks(&self) -> Vec<u32> {
         let mut chunks = self.table.order(&[], None).chunks;
-        chunks.retain(|chunk| {
-            self.by_chunk.get(usize_from_u32(*chunk)).is_some_and(|p| !p.is_empty())
-        });
+        chunks.retain(|chunk| !self.by_chunk[usize_from_u32(*chunk)].is_empty());
         chunks
     }
 
-    /// The rows of a chunk, in the order given.
+    /// Returns the rows of a chunk, in the order given.
     pub(crate) fn pieces(&self, chunk: u32) -> Vec<Piece<'_>> {
-        pieces(&self.runs, self.by_chunk.get(usize_from_u32(chunk)).map_or(&[], Vec::as_slice))
+        pieces(&self.runs, &self.by_chunk[usize_from_u32(chunk)])
     }
 }
 
-/// The runs of chains that the rows of a chunk are, whose groups are the places of their objects among `owners`.
+/// Returns the runs of chains that the rows of a chunk are, whose groups are the places of their objects among `owners`.
 fn chain_runs(pieces: &[Piece<'_>], owners: &[i64]) -> Result<Vec<ChainRun>, WriteError> {
     let mut runs: Vec<ChainRun> = Vec::with_capacity(owners.len());
     let mut last = None;
@@ -283,7 +281,7 @@ pub(crate) fn write_elements(
     stop: &StopFlag,
 ) -> Result<WrittenFile, WriteError> {
     let mut out = Output::create(file(stem, "elements"), stop)?;
-    for number in 0..saturating_u32_from_usize(elements.len()) {
+    for number in 0..index_u32(elements.len()) {
         for vertex in elements.vertices(number) {
             out.write(&vertex.to_le_bytes())?;
         }
@@ -315,8 +313,7 @@ pub(crate) fn write_field(
     put: impl Fn(&mut [u8], &[u8]),
     stop: &StopFlag,
 ) -> Result<(FieldRecord, (StepOutput, Option<WrittenFile>)), WriteError> {
-    let stride =
-        zvf_format::num::saturating_usize(dtype.size).saturating_mul(usize_from_u32(width));
+    let stride = row_bytes(dtype, width);
     let mut sorter = target.sorter(suffix, stride + 16, FIELD_MEMORY, stop);
     let mut value = vec![0; stride];
     let mut at = 0_u64;
@@ -339,7 +336,7 @@ pub(crate) fn write_field(
     Ok((record, sorter.finish()?))
 }
 
-/// The sum of the hashes of rows of this many bytes, which is the same in any order.
+/// Returns the sum of the hashes of rows of this many bytes, which is the same in any order.
 pub(crate) fn sum(rows: &[u8], stride: usize) -> u64 {
     // Known lengths are read without a loop.
     match stride {
@@ -355,7 +352,7 @@ fn sum_of<const N: usize>(rows: &[u8]) -> u64 {
     rows.as_chunks::<N>().0.iter().map(|row| hash(row)).fold(0, u64::wrapping_add)
 }
 
-/// A hash of a row: words are mixed in one by one, so that it depends on each bit and on their order.
+/// Returns a hash of a row: words are mixed in one by one, so that it depends on each bit and on their order.
 #[inline]
 fn hash(row: &[u8]) -> u64 {
     let mix = |state: u64, word: u64| {

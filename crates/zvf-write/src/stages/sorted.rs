@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use rayon::prelude::*;
-use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 
 use super::file::{Output, WrittenFile, open, temporary_path};
 use super::step_output::{StepOutput, Target, file};
@@ -28,19 +28,19 @@ pub(crate) struct ExternalSorter {
 }
 
 impl ExternalSorter {
-    /// Records of `width` bytes for the file at `path`; about `memory` bytes are held. Once `stop` is
+    /// Returns a sorter of records of `width` bytes for the file at `path`; about `memory` bytes are held. Once `stop` is
     /// set, none is taken.
     pub(crate) fn new(path: PathBuf, width: usize, memory: u64, stop: &StopFlag) -> Self {
         let width = width.max(1);
         // Beside each record there is its number while they are sorted.
-        let records = saturating_usize(memory).checked_div(width + 4).unwrap_or(0);
-        let max_bytes = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width);
+        let records = saturating_usize(memory) / (width + 4);
+        let max_bytes = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width); // a limit
         let mut sorter = Self::in_memory(width, stop);
         (sorter.path, sorter.max_bytes) = (Some(path), max_bytes);
         sorter
     }
 
-    /// Records of `width` bytes that all stay in memory. Once `stop` is set, none is taken.
+    /// Returns a sorter of records of `width` bytes that all stay in memory. Once `stop` is set, none is taken.
     pub(crate) fn in_memory(width: usize, stop: &StopFlag) -> Self {
         let (width, stop) = (width.max(1), stop.clone());
         Self { path: None, width, max_bytes: usize::MAX, held: Vec::new(), runs: Vec::new(), stop }
@@ -54,7 +54,7 @@ impl ExternalSorter {
         } else if self.held.len() >= self.max_bytes {
             self.spill()?;
         } else if self.held.len() == self.held.capacity() {
-            let room = self.max_bytes.saturating_sub(self.held.len());
+            let room = self.max_bytes - self.held.len();
             self.held.reserve_exact(self.held.len().min(room));
         }
         for part in parts {
@@ -63,7 +63,7 @@ impl ExternalSorter {
         Ok(())
     }
 
-    /// The records in order, and the record of the file that they are in.
+    /// Returns the records in order, and the record of the file that they are in.
     pub(crate) fn finish(mut self) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
         let Some(path) = self.path.clone() else {
             let held = std::mem::take(&mut self.held);
@@ -126,7 +126,7 @@ impl Drop for ExternalSorter {
     }
 }
 
-/// Records of this width in the order of their bytes. Those of common widths are sorted where they are.
+/// Sorts records of this width in the order of their bytes. Those of common widths are sorted where they are.
 fn sort_records(mut records: Vec<u8>, width: usize) -> Vec<u8> {
     match width {
         8 => records.as_chunks_mut::<8>().0.par_sort_unstable(),
@@ -140,14 +140,13 @@ fn sort_records(mut records: Vec<u8>, width: usize) -> Vec<u8> {
     records
 }
 
-/// Each record of this width, in the order of their bytes: as many as are held for a file, which 32 bits count.
+/// Returns each record of this width, in the order of their bytes: as many as are held for a file, which 32 bits count.
 fn in_order(records: &[u8], width: usize) -> impl Iterator<Item = &[u8]> {
     let record = move |number: usize| {
         let start = number * width;
-        records.get(start..start + width).unwrap_or(&[])
+        &records[start..start + width]
     };
-    let count = saturating_u32_from_usize(records.len().checked_div(width).unwrap_or(0));
-    let mut order: Vec<u32> = (0..count).collect();
+    let mut order: Vec<u32> = (0..index_u32(records.len() / width)).collect();
     let place = usize_from_u32;
     order.par_sort_unstable_by(|a, b| record(place(*a)).cmp(record(place(*b))));
     order.into_iter().map(move |number| record(place(number)))
@@ -181,7 +180,7 @@ enum Source {
 }
 
 impl KWayMerge {
-    /// All records of `width` bytes in these sources; none comes once `stop` is set.
+    /// Opens all records of `width` bytes in these sources; none comes once `stop` is set.
     pub(crate) fn open<'a>(
         stored: impl IntoIterator<Item = &'a StepOutput>,
         width: usize,
@@ -190,7 +189,7 @@ impl KWayMerge {
         Self::from(stored, width, &[], stop)
     }
 
-    /// Those that are not below `lowest`.
+    /// Returns those that are not below `lowest`.
     pub(crate) fn from<'a>(
         stored: impl IntoIterator<Item = &'a StepOutput>,
         width: usize,
@@ -212,13 +211,12 @@ impl KWayMerge {
         Ok(merge)
     }
 
-    /// The smallest record that is left.
+    /// Returns the smallest record that is left.
     pub(crate) fn head(&self) -> Option<&[u8]> {
-        let first = self.heap.first()?;
-        self.sources.get(first.source).map(Source::head)
+        self.heap.first().map(|first| self.sources[first.source].head())
     }
 
-    /// The number at the front of it.
+    /// Returns the number at the front of it.
     pub(crate) fn head_number(&self) -> Option<i64> {
         self.head().map(number)
     }
@@ -227,11 +225,8 @@ impl KWayMerge {
     pub(crate) fn advance(&mut self) -> Result<(), WriteError> {
         self.stop.check()?;
         let Some(first) = self.heap.first_mut() else { return Ok(()) };
-        let next = match self.sources.get_mut(first.source) {
-            Some(source) => source.advance()?.then(|| prefix(source.head())),
-            None => None,
-        };
-        match next {
+        let source = &mut self.sources[first.source];
+        match source.advance()?.then(|| prefix(source.head())) {
             Some(prefix) => first.prefix = prefix,
             None => drop(self.heap.swap_remove(0)),
         }
@@ -259,17 +254,17 @@ impl KWayMerge {
         }
     }
 
-    /// Records that are the same come in the order of the sources.
+    /// Returns whether `a` comes first; records that are the same come in the order of the sources.
     fn is_less(&self, a: &Head, b: &Head) -> bool {
         if a.prefix != b.prefix || self.width <= PREFIX {
             return a < b;
         }
-        let record = |head: &Head| self.sources.get(head.source).map(Source::head);
+        let record = |head: &Head| self.sources[head.source].head();
         (record(a), a.source) < (record(b), b.source)
     }
 }
 
-/// The first bytes of a record, as a number that sorts as they do.
+/// Returns the first bytes of a record, as a number that sorts as they do.
 fn prefix(record: &[u8]) -> u128 {
     let mut bytes = record.first_chunk().copied().unwrap_or([0; PREFIX]);
     if record.len() < PREFIX {
@@ -287,8 +282,8 @@ impl Source {
     fn open(stored: &StepOutput, width: usize, lowest: &[u8]) -> Result<(Self, bool), WriteError> {
         match stored {
             StepOutput::Held(bytes) => {
-                let count = bytes.len().checked_div(width).unwrap_or(0);
-                let record = |at: usize| bytes.get(at * width..(at + 1) * width).unwrap_or(&[]);
+                let count = bytes.len() / width;
+                let record = |at: usize| &bytes[at * width..(at + 1) * width];
                 let (mut from, mut to) = (0, if lowest.is_empty() { 0 } else { count });
                 while from < to {
                     let middle = from.midpoint(to);
@@ -307,7 +302,7 @@ impl Source {
     fn open_file(path: &Path, width: usize, lowest: &[u8]) -> Result<Self, WriteError> {
         let mut file = open(path)?;
         let bytes = file.metadata().map_err(WriteError::Scratch)?.len();
-        let (mut from, mut to) = (0, bytes.checked_div(to_u64(width)).unwrap_or(0));
+        let (mut from, mut to) = (0, bytes / to_u64(width));
         let mut head = vec![0; width];
         if !lowest.is_empty() {
             while from < to {
@@ -327,10 +322,10 @@ impl Source {
         Ok(Self::File { file: BufReader::with_capacity(BUFFER, file), head })
     }
 
-    /// The record that is next.
+    /// Returns the record that is next.
     fn head(&self) -> &[u8] {
         match self {
-            Self::Held(bytes, at, width) => bytes.get(*at..*at + *width).unwrap_or(&[]),
+            Self::Held(bytes, at, width) => &bytes[*at..*at + *width],
             Self::File { head, .. } => head,
         }
     }
@@ -351,41 +346,42 @@ impl Source {
     }
 }
 
-/// Eight bytes that sort as the numbers do.
+/// Returns eight bytes that sort as the numbers do.
 pub(crate) fn ascending(n: i64) -> [u8; 8] {
     ascending_u64(n.cast_unsigned() ^ (1 << 63))
 }
 
-/// The number of such bytes at the front of a record.
+/// Returns the number of such bytes at the front of a record.
 pub(crate) fn number(record: &[u8]) -> i64 {
     (number_u64(record) ^ (1 << 63)).cast_signed()
 }
 
-/// The same for counts.
+/// Returns the same for counts.
 pub(crate) fn ascending_u64(n: u64) -> [u8; 8] {
     let mut bytes = n.to_le_bytes();
     bytes.reverse();
     bytes
 }
 
-/// The count of such bytes at the front of a record.
+/// Returns the count of such bytes at the front of a record.
 pub(crate) fn number_u64(record: &[u8]) -> u64 {
-    let mut bytes = record.first_chunk().copied().unwrap_or([0; 8]); // records are as long
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&record[..8]);
     bytes.reverse();
     u64::from_le_bytes(bytes)
 }
 
-/// Four bytes that sort as the numbers do.
+/// Returns four bytes that sort as the numbers do.
 pub(crate) fn ascending_u32(n: u32) -> [u8; 4] {
     let mut bytes = n.to_le_bytes();
     bytes.reverse();
     bytes
 }
 
-/// The number of such bytes at `at` of a record.
+/// Returns the number of such bytes at `at` of a record.
 pub(crate) fn number_u32(record: &[u8], at: usize) -> u32 {
-    let bytes = record.get(at..).and_then(|rest| rest.first_chunk());
-    let mut bytes = bytes.copied().unwrap_or([0; 4]); // records are as long
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&record[at..at + 4]);
     bytes.reverse();
     u32::from_le_bytes(bytes)
 }

@@ -10,12 +10,13 @@ use std::io::{BufReader, Read as _};
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 
 use super::file::open;
 use super::slice::{HeldRows, Slice, SliceData};
 use super::step_output::file;
 use crate::WriteError;
+use crate::error::count_u32;
 use crate::run::Piece;
 
 /// Where the rows of a slice are.
@@ -85,9 +86,8 @@ impl Source {
             Self::Held(held) => held.chunks.iter().try_for_each(|chunk| {
                 let pieces = held.rows.pieces(*chunk);
                 let rows: usize = pieces.iter().map(|piece| piece.rows.len()).sum();
-                let runs = held.rows.chains.owners(*chunk).len();
-                // More rows than 32 bits count are refused when the cell is written.
-                let [rows, runs] = [rows, runs].map(saturating_u32_from_usize);
+                let rows = count_u32("rows of a chunk", rows)?;
+                let runs = count_u32("runs of a chunk", held.rows.chains.owners(*chunk).len())?;
                 visit(held.rows.table.components(*chunk), Span { start: 0, rows, runs })
             }),
             Self::File(source) => source.for_each_span(rank, visit),
@@ -99,23 +99,21 @@ impl Source {
         let Self::Held(held) = self else { return };
         held.numbers = vec![u32::MAX; all];
         for (number, held_number) in chunks.iter().zip(&held.chunks) {
-            if let Some(to) = held.numbers.get_mut(usize_from_u32(*number)) {
-                *to = *held_number;
-            }
+            held.numbers[usize_from_u32(*number)] = *held_number;
         }
     }
 }
 
 impl HeldSource {
-    /// The rows of a chunk of the level, in the order given, and the objects of its runs.
+    /// Returns the rows of a chunk of the level, in the order given, and the objects of its runs.
     pub(super) fn chunk(&self, number: u32) -> (Vec<Piece<'_>>, &[i64]) {
-        let held_number = self.numbers.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX);
+        let held_number = self.numbers[usize_from_u32(number)];
         (self.rows.pieces(held_number), self.rows.chains.owners(held_number))
     }
 }
 
 impl FileSource {
-    /// The rows of these chunks; `size` says how many bytes there are of each.
+    /// Reads the rows of these chunks; `size` says how many bytes there are of each.
     pub(super) fn read(
         &self,
         mut spans: Vec<(u32, Span)>,
@@ -132,9 +130,8 @@ impl FileSource {
         };
         for run in spans.chunk_by(adjoin) {
             let total: usize = run.iter().map(|(_, span)| size(*span)).sum();
-            let start = run.first().map_or(0, |(_, span)| span.start); // runs are not empty
             let mut bytes = vec![0; total];
-            read_at(&file, &mut bytes, start).map_err(WriteError::Scratch)?;
+            read_at(&file, &mut bytes, run[0].1.start).map_err(WriteError::Scratch)?;
             let mut bytes = Bytes::from(bytes);
             for (chunk, span) in run {
                 let bytes = bytes.split_to(size(*span));
@@ -178,21 +175,21 @@ fn read_at(file: &File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
     }
 }
 
-/// Bytes of an entry.
+/// Returns the number of bytes of an entry.
 const fn width(rank: usize) -> usize {
     rank * 8 + 16
 }
 
-/// The first words of an entry: its key.
+/// Returns the first words of an entry: its key.
 fn words(entry: &[u8], rank: usize) -> impl Iterator<Item = i64> {
     entry.as_chunks::<8>().0.iter().take(rank).map(|word| i64::from_le_bytes(*word))
 }
 
-/// The place that an entry says.
+/// Returns the place that an entry says.
 fn span(entry: &[u8], rank: usize) -> Span {
-    let rest = entry.get(rank * 8..).unwrap_or(&[]);
-    let word = |at: usize| rest.get(at..).and_then(|rest| rest.first_chunk::<8>());
-    let [start, counts] = [0, 8].map(|at| word(at).map_or(0, |word| u64::from_le_bytes(*word))); // both are there
-    let low = |n: u64| u32::try_from(n & u64::from(u32::MAX)).unwrap_or(0); // fits
-    Span { start, rows: low(counts), runs: low(counts >> 32) }
+    let (words, _) = entry.as_chunks::<8>();
+    let [start, counts] = [words[rank], words[rank + 1]].map(u64::from_le_bytes);
+    // Both fit.
+    let [rows, runs] = [counts & u64::from(u32::MAX), counts >> 32].map(saturating_u32);
+    Span { start, rows, runs }
 }

@@ -18,7 +18,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 
 use super::lists::MergedLists;
 use super::sorted::{
@@ -71,16 +71,22 @@ impl SpanIndex {
         let mut entries =
             KWayMerge::from([&self.stored], ENTRY, &ascending_u32(first), &self.stop)?;
         while let Some(entry) = entries.head() {
-            let at = usize_from_u32(number_u32(entry, 0).saturating_sub(first)); // none is below the first
+            let (place, slice) = (number_u32(entry, 0), number_u32(entry, 4));
+            let at = place.checked_sub(first).map(usize_from_u32);
+            let (Some(at), Some(spans)) = (at, found.get_mut(usize_from_u32(slice))) else {
+                return Err(WriteError::Task {
+                    task: "rows of chunks".to_owned(),
+                    expected: format!("place {first} or later, in one of {} slices", self.slices),
+                    found: format!("place {place} in slice {slice}"),
+                });
+            };
             let Some(chunk) = chunks.get(at) else { break };
             let span = Span {
-                start: number_u64(entry.get(8..).unwrap_or(&[])),
+                start: number_u64(&entry[8..]),
                 rows: number_u32(entry, 16),
                 runs: number_u32(entry, 20),
             };
-            if let Some(spans) = found.get_mut(usize_from_u32(number_u32(entry, 4))) {
-                spans.push((*chunk, span));
-            }
+            spans.push((*chunk, span));
             entries.advance()?;
         }
         Ok(found)
@@ -97,10 +103,10 @@ fn sort_spans(
     let mut sorter =
         ExternalSorter::new(path, ENTRY, options.memory / MEMORY_SHARE, &options.stop_flag());
     for (number, source) in sources.iter().enumerate() {
-        let (slice, mut next) = (ascending_u32(saturating_u32_from_usize(number)), 0);
+        let (slice, mut next) = (ascending_u32(index_u32(number)), 0);
         source.for_each_span(table.rank(), |key, span| {
-            let chunk = table.find_from(next, key);
-            next = chunk.saturating_add(1); // that of a key that is not there is the largest
+            let chunk = table.find_from(next, key)?;
+            next = chunk + 1;
             sorter.push(&[
                 &ascending_u32(order.place(chunk)),
                 &slice,
@@ -123,7 +129,7 @@ mod tests {
     use super::*;
     use crate::stages::slice::{Slice, SliceData};
 
-    /// A slice with these chunks of one axis, whose rows are two bytes each.
+    /// Returns a slice with these chunks of one axis, whose rows are two bytes each.
     fn slice(folder: &Path, number: usize, chunks: &[(i64, u32)]) -> Slice {
         let stem = folder.join(format!("slice-{number}"));
         let (mut list, mut rows) = (Vec::new(), Vec::new());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::file::{Output, WrittenFile, open};
+use super::file::{Output, WrittenFile, append_to_name, open};
 use crate::WriteError;
 use crate::stop::StopFlag;
 
@@ -48,7 +48,7 @@ impl Target {
 }
 
 impl StepOutput {
-    /// What a step left under this name in files that begin with `stem`.
+    /// Returns what a step left under this name in files that begin with `stem`.
     pub(crate) fn in_file(stem: &Path, suffix: &str) -> Self {
         Self::File(file(stem, suffix))
     }
@@ -74,7 +74,7 @@ impl Sequence {
         }
     }
 
-    /// What was written, and the record of the file that it is in.
+    /// Returns what was written, and the record of the file that it is in.
     pub(crate) fn finish(self) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
         match self {
             Self::Held(held) => Ok((StepOutput::Held(held.into()), None)),
@@ -86,12 +86,9 @@ impl Sequence {
     }
 }
 
-/// The file of a step with this suffix.
+/// Returns the file of a step with this suffix.
 pub(super) fn file(stem: &Path, suffix: &str) -> PathBuf {
-    let mut name = stem.file_name().unwrap_or_default().to_owned();
-    name.push(".");
-    name.push(suffix);
-    stem.with_file_name(name)
+    append_to_name(stem, &format!(".{suffix}"))
 }
 
 const BUFFER: usize = 1 << 16;

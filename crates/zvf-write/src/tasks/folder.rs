@@ -61,7 +61,7 @@ pub(super) fn lock_work(folder: &Path, alone: bool) -> Result<Option<File>, Writ
     }
 }
 
-/// Whether what a plan left is there without the plan: a process was killed while it removed it.
+/// Returns whether what a plan left is there without the plan: a process was killed while it removed it.
 pub(super) fn is_half_removed(folder: &Path) -> Result<bool, WriteError> {
     if path_exists(&folder.join(PLAN))? {
         return Ok(false);
@@ -132,7 +132,7 @@ pub(super) fn sync_names(folder: &Path) -> Result<(), WriteError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(WriteError::Scratch)
 }
 
-/// Elsewhere a directory cannot be opened like a file; the system keeps its names in its own journal.
+/// Does nothing: elsewhere a directory cannot be opened like a file; the system keeps its names in its own journal.
 #[cfg(not(unix))]
 pub(super) fn sync_names(_folder: &Path) -> Result<(), WriteError> {
     Ok(())

@@ -31,7 +31,7 @@ pub(super) enum Record {
 }
 
 impl Record {
-    /// The files that it left for others.
+    /// Returns the files that it left for others.
     pub(super) fn files(&self) -> &[WrittenFile] {
         match self {
             Self::Route(slice) => &slice.files,
@@ -41,7 +41,7 @@ impl Record {
         }
     }
 
-    /// The cells that it wrote.
+    /// Returns the cells that it wrote.
     pub(super) fn parts(&self) -> &[Part] {
         match self {
             Self::Cells(record) => &record.parts,
@@ -52,7 +52,7 @@ impl Record {
 }
 
 impl Journal {
-    /// The journal in `folder`.
+    /// Opens the journal in `folder`.
     pub(super) fn open(folder: &Path, sync: bool) -> Result<Self, WriteError> {
         let journal = Self { folder: folder.to_owned(), sync };
         for folder in [journal.files(), journal.records()] {
@@ -64,12 +64,12 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The same, where neither records nor what they tell of are synced.
+    /// Returns the same, where neither records nor what they tell of are synced.
     pub(super) fn without_sync(self) -> Self {
         Self { sync: false, ..self }
     }
 
-    /// Where tasks leave files.
+    /// Returns where tasks leave files.
     pub(super) fn files(&self) -> PathBuf {
         self.folder.join("tasks")
     }
@@ -78,7 +78,7 @@ impl Journal {
         self.folder.join("done")
     }
 
-    /// What the names of a task's files begin with.
+    /// Returns what the names of a task's files begin with.
     pub(super) fn stem(&self, task: Task) -> PathBuf {
         self.files().join(format!("{}-{}", task.stage.name(), task.number))
     }
@@ -87,12 +87,12 @@ impl Journal {
         self.records().join(format!("{}-{}.json", task.stage.name(), task.number))
     }
 
-    /// Whether a task is done.
+    /// Returns whether a task is done.
     pub(super) fn has(&self, task: Task) -> bool {
         self.path(task).exists()
     }
 
-    /// The record of a task, when it is whole.
+    /// Reads the record of a task, when it is whole.
     pub(super) fn read(&self, task: Task) -> Result<Option<Record>, WriteError> {
         let path = self.path(task);
         if !path_exists(&path)? {

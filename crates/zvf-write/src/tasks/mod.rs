@@ -49,7 +49,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use object_store::ObjectStore;
-use zvf_metadata::Ome;
 use zvf_model::{Batch, Column, Field, ObjectId};
 use zvf_store::Build;
 
@@ -61,7 +60,7 @@ use crate::stages::{
     self, CellsOutput, CellsRecord, JoinedLinks, LinksRecord, MergedSlices, Part, SliceData,
     Stages, StepOutput, Target,
 };
-use crate::{Report, Schema, WriteError, WriteOptions};
+use crate::{Report, Schema, WriteError, WriteOptions, writer};
 
 /// The tasks of one plan.
 ///
@@ -116,7 +115,7 @@ enum Place {
 }
 
 impl Tasks {
-    /// The tasks of the plan in `folder`, for a store at `address`.
+    /// Opens the plan in `folder`, for a store at `address`.
     ///
     /// # Errors
     ///
@@ -130,7 +129,7 @@ impl Tasks {
         Self::at(Place::Address(address.to_owned()), folder, schema, options)
     }
 
-    /// The tasks of the plan in `folder`, for a store below `prefix` of the caller's own backend.
+    /// Opens the plan in `folder`, for a store below `prefix` of the caller's own backend.
     ///
     /// # Errors
     ///
@@ -165,34 +164,34 @@ impl Tasks {
         Ok(Self { place, folder, plan, journal, schema, options, merged })
     }
 
-    /// The same for one process that does all tasks, one after the other: what they leave for each other is not synced.
-    /// Every task that had been done is then to be asked whether it [is whole](Self::is_whole), as [`run`](Self::run)
-    /// does, so that a loss of power costs time and nothing else. The store is synced as ever.
+    /// Returns the same for one process that does all tasks, one after the other: what they leave for each other is not
+    /// synced. Every task that had been done is then to be asked whether it [is whole](Self::is_whole), as
+    /// [`run`](Self::run) does, so that a loss of power costs time and nothing else. The store is synced as ever.
     #[must_use]
     pub fn without_sync_between(mut self) -> Self {
         self.journal = self.journal.without_sync();
         self
     }
 
-    /// The plan.
+    /// Returns the plan.
     #[must_use]
     pub const fn plan(&self) -> &TaskPlan {
         &self.plan
     }
 
-    /// Every task, in an order in which they can be done.
+    /// Returns every task, in an order in which they can be done.
     #[must_use]
     pub fn all(&self) -> Vec<Task> {
         self.plan.tasks()
     }
 
-    /// Whether the record of a task is there.
+    /// Returns whether the record of a task is there.
     #[must_use]
     pub fn is_done(&self, task: Task) -> bool {
         self.journal.has(task)
     }
 
-    /// Whether what a task left is what its record says; then doing it again changes nothing.
+    /// Returns whether what a task left is what its record says; then doing it again changes nothing.
     ///
     /// # Errors
     ///
@@ -327,13 +326,10 @@ impl Tasks {
             Err(WriteError::Lost { array, chunks }) => return Err(self.undone(&array, &chunks)?),
             finished => finished?,
         };
-        let folder = match &self.place {
+        let address = match &self.place {
             Place::Address(address) | Place::Backend(_, address) => address,
         };
-        let folder = folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let name = self.schema.name.clone();
-        let name = name.unwrap_or_else(|| Ome::store_name(folder).to_owned());
-        let mut root = crate::writer::root(&outcome, &name);
+        let mut root = writer::root(&outcome, &writer::store_name(&self.schema, address));
         if !self.options.compat {
             root = build.declare_attributes(&root);
         }
@@ -403,12 +399,12 @@ impl Tasks {
         self.plan.tasks().into_iter().filter(move |task| task.stage == stage)
     }
 
-    /// What a `cells` task left.
+    /// Returns what a `cells` task left.
     fn cells_output(&self, task: Task) -> CellsOutput {
         CellsOutput::in_files(&self.journal.stem(task))
     }
 
-    /// What a `join` task found.
+    /// Returns what a `join` task found.
     fn join_record(&self, task: Task) -> JoinedLinks {
         JoinedLinks::Sorted(StepOutput::in_file(&self.journal.stem(task), "links"))
     }
@@ -494,7 +490,7 @@ impl Router {
         self.ingest.objects.declare(ids.iter().map(|id| id.0));
     }
 
-    /// The running number of the next vertex, over all slices.
+    /// Returns the running number of the next vertex, over all slices.
     #[must_use]
     pub const fn vertices(&self) -> u64 {
         self.ingest.given
@@ -506,14 +502,14 @@ fn task_error(task: Task, expected: &str, found: &str) -> WriteError {
     WriteError::Task { task: task.to_string(), expected, found }
 }
 
-/// The first few of a list.
+/// Returns the first few of a list.
 fn shorten_list(names: &[String]) -> String {
     let more = names.len().saturating_sub(SHOWN);
     let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-/// Whether `path` is there.
+/// Returns whether `path` is there.
 pub(crate) fn path_exists(path: &Path) -> Result<bool, WriteError> {
     fs::exists(path).map_err(WriteError::Scratch)
 }

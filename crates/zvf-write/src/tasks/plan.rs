@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use zvf_format::num::saturating_u32_from_usize;
+use zvf_format::num::index_u32;
 use zvf_model::Kind;
 
 use super::folder::{PLAN, write_new};
@@ -83,7 +83,7 @@ impl Stage {
     /// All of them, in order.
     pub const ALL: &'static [Self] = &[Self::Route, Self::Cells, Self::Join, Self::Links];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,23 +117,19 @@ impl fmt::Display for Task {
 }
 
 impl TaskPlan {
-    /// A plan for a store of this schema, with so many shares of the chunks.
+    /// Returns a plan for a store of this schema, with so many shares of the chunks.
     #[must_use]
     pub fn new(schema: &Schema, slices: Vec<SlicePlan>, shares: u32, input: Json) -> Self {
         let kind: Kind = schema.kind();
-        let joins = if kind.has_links() {
-            saturating_u32_from_usize(slices.len())
-        } else {
-            kind.is_chain().into()
-        };
+        let joins = if kind.has_links() { index_u32(slices.len()) } else { kind.is_chain().into() };
         Self { version: VERSION, joins, links: joins > 0, shares: shares.max(1), slices, input }
     }
 
-    /// Every task, in an order in which they can be done.
+    /// Returns every task, in an order in which they can be done.
     #[must_use]
     pub fn tasks(&self) -> Vec<Task> {
         let links = if self.links { self.shares } else { 0 };
-        let counts = [saturating_u32_from_usize(self.slices.len()), self.shares, self.joins, links];
+        let counts = [index_u32(self.slices.len()), self.shares, self.joins, links];
         let stages = Stage::ALL.iter().copied().zip(counts);
         stages.flat_map(|(stage, n)| (0..n).map(move |number| Task { stage, number })).collect()
     }
@@ -160,7 +156,7 @@ impl TaskPlan {
         Ok(true)
     }
 
-    /// The plan in `folder`, when there is one.
+    /// Reads the plan in `folder`, when there is one.
     ///
     /// # Errors
     ///
@@ -182,7 +178,7 @@ impl TaskPlan {
         Ok(Some(plan))
     }
 
-    /// Whether a process was killed while it removed the plan in `folder`. The next plan takes over nothing.
+    /// Returns whether a process was killed while it removed the plan in `folder`. The next plan takes over nothing.
     ///
     /// # Errors
     ///

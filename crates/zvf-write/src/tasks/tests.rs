@@ -12,7 +12,7 @@ use zvf_model::{Elements, Kind, Parts};
 use super::*;
 use crate::Writer;
 
-/// Vertices on a zigzag through the chunks, each with a number and a text.
+/// Returns vertices on a zigzag through the chunks, each with a number and a text.
 fn batch(kind: Kind, first: usize, count: usize) -> Batch {
     let at = |n: usize| ((n * 7 % 50) as f32) - 10.0;
     let positions = (first..first + count).flat_map(|n| [at(n), at(n / 3)]);

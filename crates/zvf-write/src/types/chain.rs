@@ -31,10 +31,9 @@ impl Chains {
         self.owners.resize(chunk_count, Vec::new());
         let mut groups = Vec::with_capacity(chunks.len());
         for part in parts {
-            let rows = chunks.get(part.rows).unwrap_or(&[]);
-            for run in rows.chunk_by(|a, b| a == b) {
-                let Some(chunk) = run.first().copied() else { continue };
-                let Some(owners) = self.owners.get_mut(usize_from_u32(chunk)) else { continue };
+            for run in chunks[part.rows].chunk_by(|a, b| a == b) {
+                let chunk = run[0];
+                let owners = &mut self.owners[usize_from_u32(chunk)];
                 let end = (part.object.0, chunk);
                 if self.ends.is_none_or(|[_, last]| last != end) {
                     owners.push(part.object.0);
@@ -48,12 +47,12 @@ impl Chains {
         groups
     }
 
-    /// How many runs there are.
+    /// Returns how many runs there are.
     pub(crate) const fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// The object and the chunk of the first vertex given, and of the last.
+    /// Returns the object and the chunk of the first vertex given, and of the last.
     pub(crate) const fn ends(&self) -> Option<[(i64, u32); 2]> {
         self.ends
     }
@@ -64,13 +63,13 @@ impl Chains {
         std::mem::replace(self, Self { lines, ..Self::default() })
     }
 
-    /// The object of each fragment of a chunk.
+    /// Returns the object of each fragment of a chunk.
     pub(crate) fn owners(&self, chunk: u32) -> &[i64] {
         self.owners.get(usize_from_u32(chunk)).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The ids of so many objects that nobody names, from `first` on; `i64::MAX` is none of them.
+/// Returns the ids of so many objects that nobody names, from `first` on; `i64::MAX` is none of them.
 pub(crate) fn ids_from(first: i64, count: usize) -> Result<std::ops::Range<i64>, WriteError> {
     let (max, found) = (i64::MAX.cast_unsigned(), first.unsigned_abs() + to_u64(count));
     match first.checked_add_unsigned(to_u64(count)) {
@@ -79,7 +78,7 @@ pub(crate) fn ids_from(first: i64, count: usize) -> Result<std::ops::Range<i64>,
     }
 }
 
-/// Pairs of vertices as lines numbered from `first`.
+/// Returns pairs of vertices as lines numbered from `first`.
 pub(crate) fn pairs(rows: usize, first: i64) -> Result<Vec<Part>, WriteError> {
     if !rows.is_multiple_of(2) {
         return Err(WriteError::unfit(Kind::Line, "vertices without parts", "two a line", rows));

@@ -8,7 +8,7 @@
 //!
 //! Trees come whole: an edge names vertices of its own batch.
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_model::{Kind, ObjectId};
 
 use crate::WriteError;
@@ -33,16 +33,12 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
     let mut parents = vec![NONE; usize_from_u32(rows)];
     let mut ends = vec![0_u32; usize_from_u32(rows)]; // first how many children, then where they end
     for [child, parent] in pairs {
-        let slot = parents.get_mut(*child);
-        if let Some(slot) = slot {
-            if *slot != NONE {
-                return Err(fault(saturating_u32_from_usize(*child), "has two parents"));
-            }
-            *slot = saturating_u32_from_usize(*parent);
+        let slot = &mut parents[*child];
+        if *slot != NONE {
+            return Err(fault(index_u32(*child), "has two parents"));
         }
-        if let Some(count) = ends.get_mut(*parent) {
-            *count += 1;
-        }
+        *slot = index_u32(*parent);
+        ends[*parent] += 1;
     }
     let mut total = 0_u32;
     for end in &mut ends {
@@ -53,17 +49,13 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
     let mut children = vec![0_u32; pairs.len()];
     let mut starts = ends.clone();
     for [child, parent] in pairs.iter().rev() {
-        if let Some(start) = starts.get_mut(*parent) {
-            *start -= 1;
-            if let Some(to) = children.get_mut(usize_from_u32(*start)) {
-                *to = saturating_u32_from_usize(*child);
-            }
-        }
+        let start = &mut starts[*parent];
+        *start -= 1;
+        children[usize_from_u32(*start)] = index_u32(*child);
     }
     let children_of = |row: u32| {
-        let from = starts.get(usize_from_u32(row)).copied().unwrap_or(0);
-        let to = ends.get(usize_from_u32(row)).copied().unwrap_or(0);
-        children.get(usize_from_u32(from)..usize_from_u32(to)).unwrap_or(&[])
+        let row = usize_from_u32(row);
+        &children[usize_from_u32(starts[row])..usize_from_u32(ends[row])]
     };
     let roots = (0..rows).zip(&parents).filter(|(_, parent)| **parent == NONE).map(|(row, _)| row);
     let roots: Vec<u32> = roots.collect();
@@ -74,9 +66,7 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
         stack.push(*root);
         while let Some(row) = stack.pop() {
             order.push(row);
-            if let Some(slot) = tree.get_mut(usize_from_u32(row)) {
-                *slot = number;
-            }
+            tree[usize_from_u32(row)] = number;
             stack.extend(children_of(row).iter().rev());
         }
     }
@@ -95,16 +85,15 @@ impl Trees {
         edges: &[usize],
         first: u64,
     ) -> Result<Vec<i64>, WriteError> {
-        let object_of = |row: usize| objects.get(row).copied();
         let (pairs, _) = edges.as_chunks::<2>();
         if let Some([child, _]) =
-            pairs.iter().find(|[child, parent]| object_of(*child) != object_of(*parent))
+            pairs.iter().find(|[child, parent]| objects[*child] != objects[*parent])
         {
-            let vertex = first + u64::from(saturating_u32_from_usize(*child));
+            let vertex = first + to_u64(*child);
             return Err(WriteError::Parent { vertex, fault: "has its parent in another object" });
         }
         let mut rooted: Vec<i64> =
-            self.roots.iter().filter_map(|root| object_of(usize_from_u32(*root))).collect();
+            self.roots.iter().map(|root| objects[usize_from_u32(*root)]).collect();
         rooted.sort_unstable();
         check_once(&rooted)?;
         Ok(rooted)
@@ -113,17 +102,15 @@ impl Trees {
 
 /// Refuses an object with several roots, given the objects of all roots in order.
 pub(crate) fn check_once(rooted: &[i64]) -> Result<(), WriteError> {
-    let several = rooted.chunk_by(|a, b| a == b).find(|same| same.len() > 1);
-    match several {
+    match rooted.chunk_by(|a, b| a == b).find(|same| same.len() > 1) {
         Some(same) => {
-            let object = ObjectId(same.first().copied().unwrap_or(0));
-            Err(WriteError::Roots { object, roots: saturating_u32_from_usize(same.len()).into() })
+            Err(WriteError::Roots { object: ObjectId(same[0]), roots: to_u64(same.len()) })
         }
         None => Ok(()),
     }
 }
 
-/// A skeleton's edges have two ends.
+/// Checks that a skeleton's edges have two ends.
 pub(crate) fn check_width(width: usize) -> Result<(), WriteError> {
     if width == 2 {
         return Ok(());

@@ -33,12 +33,12 @@ impl Default for BufferPool {
 }
 
 impl BufferPool {
-    /// A pool that keeps no more than `max_bytes`, and no more than is useful.
+    /// Returns a pool that keeps no more than `max_bytes`, and no more than is useful.
     pub(super) fn new(max_bytes: u64) -> Self {
         Self { max_bytes: saturating_usize(max_bytes).min(MAX_SPARE_BYTES), free: Mutex::default() }
     }
 
-    /// A buffer of `len` bytes, with whatever was in it, or with zeros; `None` for sizes that are not pooled.
+    /// Returns a buffer of `len` bytes, with whatever was in it, or with zeros; `None` for sizes that are not pooled.
     pub(super) fn take(self: &Arc<Self>, len: usize) -> Option<Spare> {
         if !(MIN_POOLED_BYTES..=MAX_POOLED_BYTES.min(self.max_bytes)).contains(&len) {
             return None;
@@ -58,12 +58,12 @@ impl BufferPool {
 }
 
 impl Spare {
-    /// Its first bytes, to be read into.
+    /// Returns its first bytes, to be read into.
     pub(super) fn first_bytes(&mut self, len: usize) -> &mut [u8] {
         &mut self.bytes[..len]
     }
 
-    /// Its first bytes, once they were read.
+    /// Returns its first bytes, once they were read.
     pub(super) fn into_bytes(self, len: usize) -> Bytes {
         let all = Bytes::from_owner(self);
         all.slice(..len)

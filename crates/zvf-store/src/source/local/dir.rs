@@ -15,7 +15,7 @@ pub(super) use super::unix::Dir;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 
-/// What lies directly below `prefix`, by name; nothing when it is not there.
+/// Returns what lies directly below `prefix`, by name; nothing when it is not there.
 pub(super) fn children(dir: &Dir, prefix: &Key) -> Result<Vec<Child>, StoreError> {
     let listing = dir.listing(prefix, false).map_err(|e| StoreError::io(Op::List, e))?;
     let entries = listing.into_iter().flat_map(|listing| listing.entries);
@@ -55,7 +55,7 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// The key of `name` below `prefix`, unless it is none or belongs to a writer.
+/// Returns the key of `name` below `prefix`, unless it is none or belongs to a writer.
 fn is_seen(prefix: &Key, name: &str) -> Option<Key> {
     if name.starts_with(".tmp-") { None } else { prefix.child(name).ok() }
 }

@@ -34,14 +34,14 @@ impl File {
         Version::from_stamp(self.size(), Stamp::from_metadata(&self.about))
     }
 
-    /// Whether the file was written to since. What it is called and how often does not matter.
+    /// Returns whether the file was written to since. What it is called and how often does not matter.
     pub(super) fn is_written(&self) -> Result<bool, StoreError> {
         let now = self.open.metadata().map_err(|e| StoreError::io(Op::Read, e))?;
         let written = |about: &Metadata| (about.len(), Stamp::from_metadata(about).modified);
         Ok(written(&now) != written(&self.about))
     }
 
-    /// The same open file once more.
+    /// Returns the same open file once more.
     #[cfg(all(unix, feature = "map"))]
     pub(super) fn reopen(&self) -> Result<StdFile, StoreError> {
         self.open.try_clone().map_err(|e| StoreError::io(Op::Read, e))
@@ -99,7 +99,7 @@ pub(super) struct Entry {
     pub(super) size: u64,
 }
 
-/// Whether an error of the system means that there is no such object.
+/// Returns whether an error of the system means that there is no such object.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(error.kind(), Kind::NotFound | Kind::NotADirectory | Kind::IsADirectory)

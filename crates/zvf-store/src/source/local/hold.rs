@@ -36,8 +36,8 @@ impl Drop for Inner {
 }
 
 impl Local {
-    /// The file under `key`, as [`Source::begin`](crate::source::Source::begin) has it. None where it has to be read in
-    /// the usual way, which also classifies faults.
+    /// Returns the file under `key`, as [`Source::begin`](crate::source::Source::begin) has it. None where it has to be
+    /// read in the usual way, which also classifies faults.
     pub(crate) async fn begin(
         &self,
         key: &Key,
@@ -76,7 +76,7 @@ impl Shared {
 }
 
 impl HeldFile {
-    /// All of the file.
+    /// Reads all of the file.
     pub(crate) async fn read(&self) -> Result<Bytes, StoreError> {
         let inner = Arc::clone(&self.inner);
         let bytes = inner.file.size();
@@ -86,7 +86,7 @@ impl HeldFile {
         run_blocking(Op::Read, move || inner.read(&room)).await?.map_err(named)
     }
 
-    /// Which version of the file it is.
+    /// Returns which version of the file it is.
     pub(crate) fn version(&self) -> Version {
         self.inner.file.version()
     }

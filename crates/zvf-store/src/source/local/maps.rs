@@ -33,17 +33,17 @@ pub(super) struct Mapped {
 }
 
 impl Maps {
-    /// None yet.
+    /// Returns no maps yet, under this promise.
     pub(super) fn new(promise: Promise) -> Self {
         Self { promise, files: Mutex::default() }
     }
 
-    /// None yet, under the same promise.
+    /// Returns no maps yet, under the same promise.
     pub(super) fn new_empty(&self) -> Self {
         Self::new(self.promise)
     }
 
-    /// The file under `key`, when it is mapped already.
+    /// Returns the file under `key`, when it is mapped already.
     pub(super) fn get(&self, key: &Key) -> Option<Mapped> {
         self.files().get(key).cloned()
     }
@@ -60,7 +60,7 @@ impl Maps {
         Ok(Some(self.files().entry(key.clone()).or_insert(mapped).clone()))
     }
 
-    /// Whether all files are the ones that were mapped, up to now.
+    /// Checks whether all files are the ones that were mapped, up to now.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let files: Vec<(Key, MappedFile)> =
             self.files().iter().map(|(key, mapped)| (key.clone(), mapped.file.clone())).collect();
@@ -77,7 +77,7 @@ impl Mapped {
         self.file.len()
     }
 
-    /// The bytes from `start`, where they lie.
+    /// Returns the bytes from `start`, where they lie.
     pub(super) fn bytes(&self, start: u64, len: u64) -> Result<Bytes, StoreError> {
         Ok(Bytes::from_owner(self.file.view(start, len)?))
     }

@@ -99,12 +99,12 @@ impl OpenedFolder {
 }
 
 impl Local {
-    /// The store in the directory `path`, which must exist.
+    /// Opens the store in the directory `path`, which must exist.
     pub(crate) fn open(path: &Path, budget: Budget) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Shared::open(path, budget)?)))
     }
 
-    /// The same for files whose bytes are released soon: some memory is kept for the next reads.
+    /// Returns the same for files whose bytes are released soon: some memory is kept for the next reads.
     pub(crate) fn with_buffer_pool(path: &Path, budget: Budget) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Shared {
             #[cfg(unix)]
@@ -113,7 +113,7 @@ impl Local {
         })))
     }
 
-    /// The same, reading large files through maps.
+    /// Returns the same, reading large files through maps.
     #[cfg(all(unix, feature = "map"))]
     pub(crate) fn mapped(
         path: &Path,
@@ -124,12 +124,12 @@ impl Local {
         Ok(Self(Arc::new(Shared { maps, ..Shared::open(path, budget)? })))
     }
 
-    /// Which directory this is, where that could be found out when it was opened.
+    /// Returns which directory this is, where that could be found out when it was opened.
     pub(crate) fn folder(&self) -> Option<&OpenedFolder> {
         self.0.folder.as_ref()
     }
 
-    /// The directory that has the name by now, read in the same way.
+    /// Returns the directory that has the name by now, read in the same way.
     pub(crate) fn reopen(&self) -> Result<Self, StoreError> {
         let fresh = Shared::open(&self.0.path, self.0.budget.clone())?;
         Ok(Self(Arc::new(Shared {
@@ -143,12 +143,12 @@ impl Local {
         })))
     }
 
-    /// Whether another directory has the name by now.
+    /// Returns whether another directory has the name by now.
     pub(crate) fn is_replaced(&self) -> bool {
         self.0.dir.is_replaced(&self.0.path)
     }
 
-    /// Whether the files that are mapped are what they were.
+    /// Checks whether the files that are mapped are what they were.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         #[cfg(all(unix, feature = "map"))]
         if let Some(maps) = &self.0.maps {
@@ -365,7 +365,7 @@ impl Shared {
         }
     }
 
-    /// The result of each piece of `object`, or why nothing of it can be read.
+    /// Returns the result of each piece of `object`, or why nothing of it can be read.
     fn outcomes(
         &self,
         object: &Object,
@@ -394,7 +394,7 @@ impl Shared {
         ranges.map(outcome).collect()
     }
 
-    /// The part of `range` that the file has.
+    /// Returns the part of `range` that the file has.
     fn piece(
         &self,
         file: &File,
@@ -429,12 +429,13 @@ impl Shared {
         found
     }
 
-    /// The bytes from `start`: `len` of them, or fewer when the file ends.
+    /// Returns the bytes from `start`: `len` of them, or fewer when the file ends.
     fn bytes(&self, file: &File, start: u64, len: u64, pooled: bool) -> io::Result<Bytes> {
         #[cfg(not(unix))]
         let _ = pooled;
         #[cfg(unix)]
         let buffer_pool = if pooled { Some(&self.pool) } else { self.buffer_pool.as_ref() };
+        // Of lengths that do not fit there is no buffer.
         #[cfg(unix)]
         if let Some(mut spare) =
             buffer_pool.and_then(|buffer_pool| buffer_pool.take(saturating_usize(len)))
@@ -456,7 +457,7 @@ impl Shared {
         Ok(Read { bytes: mapped.bytes(start, len)?, start, size, version })
     }
 
-    /// Every file below `prefix`, by key.
+    /// Returns every file below `prefix`, by key.
     fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
         let mut found = Vec::new();
         dir::walk(&self.dir, prefix, &mut |key, size| {
@@ -472,14 +473,14 @@ impl Shared {
     }
 }
 
-/// Where the part of `range` starts that an object of `size` bytes has, and how long it is.
+/// Returns where the part of `range` starts that an object of `size` bytes has, and how long it is.
 fn part(range: ByteRange, size: u64) -> (u64, u64) {
     let Range { start, end } = range.clamp_to(size);
     (start, end - start)
 }
 
 impl Version {
-    /// Metadata of a file: any of these changes when the file does.
+    /// Returns metadata of a file: any of these changes when the file does.
     pub(super) fn from_stamp(size: u64, stamp: Stamp) -> Self {
         Self { size, stamp: Some(stamp), ..Self::from_size(size) }
     }
@@ -506,7 +507,7 @@ fn propagate_panic<T>(result: Result<T, tokio::task::JoinError>, op: Op) -> Resu
     })
 }
 
-/// The error for work that the runtime dropped before it was done.
+/// Returns the error for work that the runtime dropped before it was done.
 fn runtime_stopped_error(op: Op) -> StoreError {
     let expected = Expected::Rule("one that runs until the answer is there");
     StoreError::refused(Class::Cancelled, op, "runtime", expected, "shutting down")
@@ -521,7 +522,7 @@ fn open_error(error: io::Error) -> StoreError {
     }
 }
 
-/// `items` in `parts` runs of nearly equal length.
+/// Returns `items` in `parts` runs of nearly equal length.
 fn split<T>(mut items: Vec<T>, parts: usize) -> Vec<Vec<T>> {
     let run_len = items.len().div_ceil(parts.max(1)).max(1);
     let mut runs = Vec::with_capacity(parts);

@@ -21,14 +21,14 @@ impl Dir {
         }
     }
 
-    /// Whether another directory has the name: names are looked up anew for each file here, so that what is
+    /// Returns whether another directory has the name: names are looked up anew for each file here, so that what is
     /// read is always what has the name.
     #[cfg(not(unix))]
     pub(super) fn is_replaced(&self, _path: &Path) -> bool {
         false
     }
 
-    /// The file under `key`, or `None` where an object store would find nothing.
+    /// Returns the file under `key`, or `None` where an object store would find nothing.
     pub(super) fn file(&self, key: &Key) -> Result<Option<File>, StoreError> {
         let Some(path) = self.path(key) else { return Ok(None) };
         let opened = match fs::metadata(&path) {
@@ -43,7 +43,7 @@ impl Dir {
         }
     }
 
-    /// What lies in the directory `key`, or `None` where there is no such directory.
+    /// Returns what lies in the directory `key`, or `None` where there is no such directory.
     pub(super) fn listing(&self, key: &Key, sizes: bool) -> io::Result<Option<Listing>> {
         let Some(path) = self.path(key) else { return Ok(None) };
         let found = match fs::read_dir(&path) {
@@ -63,7 +63,7 @@ impl Dir {
         Ok(Some(Listing { place: place(&path)?, entries }))
     }
 
-    /// The path of `key`, unless this system would read a segment as something else than a name.
+    /// Returns the path of `key`, unless this system would read a segment as something else than a name.
     fn path(&self, key: &Key) -> Option<PathBuf> {
         let mut path = self.0.clone();
         for segment in key.segments() {
@@ -78,24 +78,23 @@ impl Dir {
 
 #[cfg(not(unix))]
 impl File {
-    /// The bytes from `start`: `len` of them, or fewer when the file ends.
+    /// Reads the bytes from `start`: `len` of them, or fewer when the file ends.
     pub(super) fn read(&self, start: u64, len: u64) -> io::Result<Vec<u8>> {
         read(&self.open, start, len)
     }
 }
 
-/// The bytes of `file` from `start`: `len` of them, or fewer when it ends.
+/// Reads the bytes of `file` from `start`: `len` of them, or fewer when it ends.
 pub(super) fn read(mut file: &fs::File, start: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(zvf_format::num::saturating_usize(len))
-        .map_err(|_full| io::ErrorKind::OutOfMemory)?;
+    let room = zvf_format::num::saturating_usize(len); // more than there is: refused
+    bytes.try_reserve_exact(room).map_err(|_full| io::ErrorKind::OutOfMemory)?;
     file.seek(SeekFrom::Start(start))?;
     file.take(len).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A number for the directory, the same by whatever name it is reached.
+/// Returns a number for the directory, the same by whatever name it is reached.
 fn place(path: &Path) -> io::Result<(u64, u64)> {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();

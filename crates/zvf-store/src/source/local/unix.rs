@@ -27,7 +27,7 @@ impl Dir {
         Ok(Self(openat(CWD, path, DIRECTORY, Mode::empty())?))
     }
 
-    /// The file under `key`, or `None` where an object store would find nothing.
+    /// Returns the file under `key`, or `None` where an object store would find nothing.
     pub(super) fn file(&self, key: &Key) -> Result<Option<File>, StoreError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         match openat(&self.0, key.as_str(), flags, Mode::empty()) {
@@ -39,7 +39,7 @@ impl Dir {
         }
     }
 
-    /// Whether `path`, under which it was opened, names another directory by now, or this one is removed. One
+    /// Returns whether `path`, under which it was opened, names another directory by now, or this one is removed. One
     /// that was only moved is whole.
     pub(super) fn is_replaced(&self, path: &Path) -> bool {
         let Ok(opened) = fstat(&self.0) else { return false };
@@ -50,7 +50,7 @@ impl Dir {
         }
     }
 
-    /// What lies in the directory `key`, or `None` where there is no such directory.
+    /// Returns what lies in the directory `key`, or `None` where there is no such directory.
     pub(super) fn listing(&self, key: &Key, sizes: bool) -> io::Result<Option<Listing>> {
         let path = if key.is_root() { "." } else { key.as_str() };
         let dir = match openat(&self.0, path, DIRECTORY, Mode::empty()) {
@@ -87,9 +87,9 @@ impl Dir {
 }
 
 impl File {
-    /// The bytes from `start`: `len` of them, or fewer when the file ends.
+    /// Reads the bytes from `start`: `len` of them, or fewer when the file ends.
     pub(super) fn read(&self, start: u64, len: u64) -> io::Result<Vec<u8>> {
-        let (max_bytes, mut at) = (saturating_usize(len), start);
+        let (max_bytes, mut at) = (saturating_usize(len), start); // more than there is: refused below
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(max_bytes).map_err(|_full| io::ErrorKind::OutOfMemory)?;
         while bytes.len() < max_bytes {

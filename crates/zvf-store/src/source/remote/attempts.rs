@@ -40,7 +40,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// The tries for what lies under `key`, on behalf of a caller that has waited for an answer since
+    /// Returns the tries for what lies under `key`, on behalf of a caller that has waited for an answer since
     /// `waiting`, or begins to wait now.
     pub(super) fn new(shared: &Shared, op: Op, key: &Key, waiting: Option<Instant>) -> Self {
         shared.retry.count_request();
@@ -80,7 +80,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// What `work` gives, if it does so in time.
+    /// Returns what `work` gives, if it does so in time.
     pub(super) async fn run_within<T>(
         &self,
         shared: &Shared,
@@ -189,7 +189,7 @@ impl Batch {
         Self(Mutex::new(BatchProgress { last: Instant::now(), gave_up: false }))
     }
 
-    /// Since when the batch waits without an answer, once a request of it was given up.
+    /// Returns since when the batch waits without an answer, once a request of it was given up.
     pub(super) fn waiting(&self) -> Option<Instant> {
         let progress = self.lock_progress();
         progress.gave_up.then_some(progress.last)
@@ -212,7 +212,7 @@ impl Batch {
 }
 
 impl Shared {
-    /// A timer, where the runtime has any.
+    /// Returns a timer, where the runtime has any.
     pub(super) fn sleep(&self, pause: Duration) -> Option<tokio::time::Sleep> {
         if self.no_timers.load(Ordering::Relaxed) {
             return None;
@@ -240,7 +240,7 @@ pub(super) enum AttemptError {
 }
 
 impl AttemptError {
-    /// The class of the backend's fault, if it is one.
+    /// Returns the class of the backend's fault, if it is one.
     pub(super) fn class(&self) -> Option<Class> {
         match self {
             Self::Fault(error) => Some(Verdict::classify(error).class),
@@ -248,12 +248,12 @@ impl AttemptError {
         }
     }
 
-    /// Whether it is the bucket that is not there, rather than an object in it.
+    /// Returns whether it is the bucket that is not there, rather than an object in it.
     pub(super) fn is_missing_bucket(&self) -> bool {
         matches!(self, Self::Fault(error) if super::verdict::is_missing_bucket(error))
     }
 
-    /// The error, whether to try again, and the pause that the store asks for.
+    /// Returns the error, whether to try again, and the pause that the store asks for.
     pub(super) fn judge(self, op: Op) -> (StoreError, bool, Option<Duration>) {
         match self {
             Self::Fault(error) => {

@@ -65,7 +65,7 @@ impl Remote {
 }
 
 impl Shared {
-    /// One try to put a file.
+    /// Tries once to put a file.
     async fn send_file(
         &self,
         key: &Key,
@@ -120,7 +120,7 @@ impl Shared {
     }
 }
 
-/// The next bytes of a file; none at its end.
+/// Reads the next bytes of a file; none at its end.
 fn read_block(file: &mut File, from: &FilePath) -> Result<Bytes, AttemptError> {
     let mut block = Vec::new();
     let read = file.take(to_u64(BLOCK_BYTES)).read_to_end(&mut block);

@@ -33,7 +33,7 @@ use tokio::runtime::{Handle, Id};
 
 use crate::clock::Instant;
 
-/// A client for `options` that other handles may have as well.
+/// Returns a client for `options` that other handles may have as well.
 pub(super) fn connect(options: &ClientOptions) -> object_store::Result<HttpClient> {
     let client_key = ClientKey::new(options);
     let client = get_client(options, &client_key)?;
@@ -185,7 +185,7 @@ mod tests {
     use crate::options::{OpenOptions, Timeouts};
     use crate::source::{Get, Source};
 
-    /// A server that keeps connections open, and how many there were.
+    /// Returns a server that keeps connections open, and how many there were.
     fn server() -> (String, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}/store", listener.local_addr().unwrap());

@@ -75,7 +75,7 @@ struct Shared {
 }
 
 impl Remote {
-    /// The store at `backend`.
+    /// Returns the store at `backend`.
     pub(crate) fn new(backend: Backend, budget: Budget, options: &OpenOptions) -> Self {
         let Backend { store, prefix, can_list } = backend;
         let seed = RandomState::new().hash_one(prefix.as_ref());
@@ -184,7 +184,7 @@ impl Remote {
 }
 
 impl Shared {
-    /// The part of `range` that the object has; `None` when there is no object.
+    /// Reads the part of `range` that the object has; `None` when there is no object.
     async fn read(
         &self,
         key: &Key,
@@ -203,7 +203,7 @@ impl Shared {
         }
     }
 
-    /// One try; goes on with `part` when an earlier one got that far.
+    /// Tries once; goes on with `part` when an earlier one got that far.
     async fn attempt(
         &self,
         path: &Path,
@@ -296,7 +296,7 @@ impl Shared {
         }
     }
 
-    /// An object of which only the size is wanted.
+    /// Asks for the size of an object.
     async fn size(&self, path: &Path, attempts: &Attempts) -> Result<Option<Read>, AttemptError> {
         let options = GetOptions { head: true, ..GetOptions::default() };
         match self.send_get(path, options, attempts).await {
@@ -378,7 +378,7 @@ impl Shared {
         Ok(Read { bytes, start, size, version: begun.version.clone() })
     }
 
-    /// Nothing can be listed over plain HTTP, and that is no evidence of absence.
+    /// Refuses where names cannot be listed: over plain HTTP that is no evidence of absence.
     fn must_list(&self, prefix: &Key) -> Result<(), StoreError> {
         if self.can_list {
             return Ok(());
@@ -388,7 +388,7 @@ impl Shared {
         Err(StoreError::refused(class, Op::List, "store", expected, found).with_key(prefix))
     }
 
-    /// What lies directly below `path`. Where nothing does, stores give an empty list; one that says "not
+    /// Returns what lies directly below `path`. Where nothing does, stores give an empty list; one that says "not
     /// found" means the place itself, and its answer is no evidence of absence.
     async fn children(&self, prefix: &Key, path: &Path) -> Result<ListResult, StoreError> {
         let _request = self.budget.request().await;
@@ -405,7 +405,7 @@ impl Shared {
         }
     }
 
-    /// The names and sizes of all that lies below `path`, relative to it.
+    /// Returns the names and sizes of all that lies below `path`, relative to it.
     async fn list(&self, prefix: &Key, path: &Path) -> Result<Vec<(String, u64)>, StoreError> {
         let _request = self.budget.request().await;
         let mut attempts = Attempts::new(self, Op::List, prefix, None);
@@ -445,7 +445,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// Where `key` lies in the backend.
+    /// Returns where `key` lies in the backend.
     fn path(&self, key: &Key) -> Result<Path, StoreError> {
         let slash = if key.is_root() || self.root.as_ref().is_empty() { "" } else { "/" };
         let path = [self.root.as_ref(), slash, key.as_str()].concat();
@@ -463,7 +463,7 @@ enum ReadStart {
     Known(Read),
 }
 
-/// `read`, unless another piece of the object was of another version.
+/// Returns `read`, unless another piece of the object was of another version.
 fn one_version(
     version: &mut Option<Version>,
     read: Option<Read>,
@@ -473,7 +473,7 @@ fn one_version(
     if *first == read.version { Ok(Some(read)) } else { Err(StoreError::changed(Change::Version)) }
 }
 
-/// Whether `name` can be a key below `prefix`, and is not a writer's own.
+/// Returns whether `name` can be a key below `prefix`, and is not a writer's own.
 fn is_seen(prefix: &Key, name: &str) -> bool {
     !name.starts_with(".tmp-") && prefix.child(name).is_ok()
 }

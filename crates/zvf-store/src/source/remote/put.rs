@@ -130,7 +130,7 @@ impl Remote {
         }
     }
 
-    /// What the backend says of an object, if there is one.
+    /// Returns what the backend says of an object, if there is one.
     pub(crate) async fn head(&self, key: &Key) -> Result<Option<ObjectMeta>, StoreError> {
         let path = self.0.path(key)?;
         let mut attempts = Attempts::new(&self.0, Op::Read, key, None);
@@ -190,7 +190,7 @@ impl Remote {
         self.put(key, parts).await.map(|()| Created::Looked)
     }
 
-    /// Whether the store refuses to create what is there, the same bytes.
+    /// Returns whether the store refuses to create what is there, the same bytes.
     pub(crate) async fn probe(&self, key: &Key, bytes: &Bytes) -> Created {
         let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
         self.check_create_guard(key, std::slice::from_ref(bytes), &mut attempts).await
@@ -220,13 +220,13 @@ impl Remote {
         }
     }
 
-    /// All of an object.
+    /// Reads all of an object.
     pub(crate) async fn read(&self, key: &Key) -> Result<Option<Bytes>, StoreError> {
         let answer = self.read_many(&[Get::object(key.clone())]).await.pop();
         Ok(answer.transpose()?.flatten().map(|got| got.bytes))
     }
 
-    /// The names and sizes of all objects below `prefix`, relative to it, with those that no reader sees.
+    /// Returns the names and sizes of all objects below `prefix`, relative to it, with those that no reader sees.
     pub(crate) async fn list_all(&self, prefix: &Key) -> Result<Vec<(String, u64)>, StoreError> {
         let path = self.0.path(prefix)?;
         let listed = match self.0.list(prefix, &path).await {
@@ -256,7 +256,7 @@ impl Remote {
         self.remove_once(&left).await.map(drop)
     }
 
-    /// One request to remove; the objects that are said not to be there.
+    /// Sends one request to remove; returns the objects that are said not to be there.
     async fn remove_once(&self, keys: &[Key]) -> Result<Vec<Key>, StoreError> {
         let paths: Result<Vec<_>, StoreError> = keys.iter().map(|key| self.0.path(key)).collect();
         let paths = paths?;
@@ -288,7 +288,7 @@ impl Remote {
 }
 
 impl Shared {
-    /// One try to put an object.
+    /// Tries once to put an object.
     pub(super) async fn send(
         &self,
         key: &Key,
@@ -308,7 +308,7 @@ impl Shared {
 }
 
 impl AttemptError {
-    /// Whether the same request may succeed later.
+    /// Returns whether the same request may succeed later.
     fn is_transient(&self) -> bool {
         match self {
             Self::Fault(error) => Verdict::classify(error).again,
@@ -323,7 +323,7 @@ fn store_exists_error() -> StoreError {
     StoreError::refused(Class::AlreadyExists, Op::Publish, "store", expected, "another one")
 }
 
-/// Whether `found` is what `parts` are together.
+/// Returns whether `found` is what `parts` are together.
 fn is_same(found: &Bytes, parts: &[Bytes]) -> bool {
     let mut rest: &[u8] = found;
     let is_next = |part: &Bytes| match rest.split_at_checked(part.len()) {

@@ -21,7 +21,7 @@ pub(in crate::source) struct Refusal {
 }
 
 impl Refusal {
-    /// The refusal that a reply is, if it is one that the sender may repeat or that has no body to tell
+    /// Returns the refusal that a reply is, if it is one that the sender may repeat or that has no body to tell
     /// more.
     fn from_response(status: u16, headers: &HeaderMap) -> Option<Self> {
         let after = headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());

@@ -23,7 +23,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// `seed` makes the pauses repeatable.
+    /// Returns new rules for trying again; `seed` makes the pauses repeatable.
     pub(super) fn new(timeouts: Timeouts, seed: u64) -> Self {
         Self { timeouts, sent: Mutex::new(Window::default()), noise: AtomicU64::new(seed | 1) }
     }
@@ -33,7 +33,7 @@ impl Retry {
         self.window(|window| window.count(Instant::now(), 1, 0));
     }
 
-    /// How long to wait before the next try, or `None` when there shall be none: too many tries, too
+    /// Returns how long to wait before the next try, or `None` when there shall be none: too many tries, too
     /// late (`deadline`), or too many retries of this handle. `asked` is the pause the store wants.
     pub(super) fn next(
         &self,
@@ -56,7 +56,7 @@ impl Retry {
         look(&mut self.sent.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// The next number of a xorshift sequence; two callers that race may see the same one.
+    /// Returns the next number of a xorshift sequence; two callers that race may see the same one.
     fn random(&self) -> u64 {
         let mut x = self.noise.load(Ordering::Relaxed);
         x ^= x << 13;

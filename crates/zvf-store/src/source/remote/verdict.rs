@@ -64,7 +64,7 @@ impl Verdict {
         Self::permanent(class, BackendAnswer::Refusal)
     }
 
-    /// The verdict on an error that its backend did not classify: by the causes it carries.
+    /// Returns the verdict on an error that its backend did not classify: by the causes it carries.
     fn from_cause(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -148,7 +148,7 @@ impl Verdict {
     }
 }
 
-/// Whether the bucket or container itself is not there, in the words of the services.
+/// Returns whether the bucket or container itself is not there, in the words of the services.
 pub(super) fn is_missing_bucket(error: &StoreFault) -> bool {
     // A list has no path that could be missing, so its backend does not say what sort of error that is.
     let (StoreFault::NotFound { source, .. } | StoreFault::Generic { source, .. }) = error else {
@@ -161,7 +161,7 @@ pub(super) fn is_missing_bucket(error: &StoreFault) -> bool {
 /// S3 and its kin, Google Cloud Storage, Azure.
 const MISSING_BUCKET: [&str; 3] = ["NoSuchBucket", "bucket does not exist", "ContainerNotFound"];
 
-/// The HTTP status that an error of a foreign backend has only in its text.
+/// Returns the HTTP status that an error of a foreign backend has only in its text.
 fn status_in(error: &(dyn Error + 'static)) -> Option<u16> {
     let text = error.to_string();
     let (_, after) = text.split_once("status code: ")?;
