@@ -423,7 +423,7 @@ fn read_option<T>(
 
 /// Returns the minor version of a text such as `1.2`.
 fn parse_minor(version: &Json) -> Option<u8> {
-    let minor = version.as_str()?.strip_prefix("1.")?.parse().ok()?;
+    let minor = version.as_str()?.strip_prefix("1.")?.parse::<u8>().ok()?;
     (minor <= 4).then_some(minor)
 }
 
