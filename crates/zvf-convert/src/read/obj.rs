@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::str::SplitAsciiWhitespace;
 
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Kind;
 
@@ -312,11 +312,10 @@ impl Body {
     fn parse_vertex(&self, word: &str) -> Result<i64, Fault> {
         let end = word.bytes().position(|byte| byte == b'/').unwrap_or(word.len());
         let number = word.get(..end).and_then(|number| number.parse::<i64>().ok());
-        let count = i64::try_from(self.count).unwrap_or(i64::MAX);
         match number {
             Some(0) | None => Err(Fault::bad_number("a number of a vertex, from 1", word)),
-            Some(number) if number < 0 => Ok(count.saturating_add(number)),
-            Some(number) => Ok(number.saturating_sub(1)),
+            Some(number) if number < 0 => Ok(saturating_i64(self.count) + number),
+            Some(number) => Ok(number - 1),
         }
     }
 }

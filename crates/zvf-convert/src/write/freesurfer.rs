@@ -19,7 +19,9 @@ use zvf_model::{Field, Kind, ObjectId, Value};
 
 use super::collected_input::{CollectedInput, format_number, to_f32};
 use super::gifti::file_name;
-use super::surfaces::{Hemisphere, is_values, split_hemispheres, surface_name};
+use super::surfaces::{
+    Hemisphere, category_of, is_values, split_hemispheres, surface_name, vertex_numbers,
+};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::read::Group;
@@ -48,8 +50,13 @@ fn encode(
     if is_label {
         return write_labels(input, out);
     }
+    if values && vertex_numbers(input, "FreeSurfer")?.is_some() {
+        let what = "values of some vertices only, or in another order".to_owned();
+        let advice = "write GIFTI, which numbers them";
+        return Err(ConvertError::NoType { format: "FreeSurfer", what, advice });
+    }
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
-        for hemisphere in split_hemispheres(input, true) {
+        for hemisphere in split_hemispheres(input, true)? {
             write_surface(input, &hemisphere, None, out)?;
         }
         let lost = fields.iter().map(|field| {
@@ -57,7 +64,7 @@ fn encode(
         });
         return Ok(lost.collect());
     };
-    for hemisphere in split_hemispheres(input, false) {
+    for hemisphere in split_hemispheres(input, false)? {
         let prefix = hemisphere.prefix();
         let path = |name: &str| folder.join(format!("{prefix}.{name}"));
         if !values {
@@ -279,12 +286,7 @@ fn write_annotation(
     let colours = choose_colours(input, &names);
     out.write_all(&encode_int(field.column.len())?)?;
     for row in 0..field.column.len() {
-        let code = match field.column.value(row, 0) {
-            Value::Int(code) => usize::try_from(code).ok(),
-            Value::UInt(code) => usize::try_from(code).ok(),
-            _ => None,
-        };
-        let [r, g, b] = code.and_then(|code| colours.get(code)).copied().unwrap_or([0; 3]);
+        let [r, g, b] = category_of(field, row)?.map_or([0; 3], |code| colours[code]);
         out.write_all(&encode_int(row)?)?;
         out.write_all(&[0, b, g, r])?;
     }

@@ -66,15 +66,14 @@ impl FeatureSink for Sink<'_> {
         let mut losses = Vec::new();
         let crs = self.crs.clone().or_else(|| header.crs.as_ref().and_then(name_of));
         let is_degrees = crs.as_deref().is_some_and(is_wgs84);
-        if crs.is_none() {
-            losses.push(Loss::new(
+        match &crs {
+            None => losses.push(Loss::new(
                 "coordinates are taken as they are: no CRS is known, and readers of GeoJSON take them for degrees",
-            ));
-        } else if !is_degrees {
-            losses.push(Loss::new(format!(
-                "the CRS {} is an old crs member, which RFC 7946 does not have",
-                crs.as_deref().unwrap_or_default()
-            )));
+            )),
+            Some(crs) if !is_degrees => losses.push(Loss::new(format!(
+                "the CRS {crs} is an old crs member, which RFC 7946 does not have"
+            ))),
+            Some(_) => {}
         }
         self.digits = is_degrees.then_some(7);
         if self.lines {

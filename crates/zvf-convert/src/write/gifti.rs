@@ -14,12 +14,14 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use quick_xml::escape::escape;
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, Value};
 
-use super::collected_input::{CollectedInput, to_f32, to_f32_bytes};
-use super::surfaces::{Hemisphere, is_values, split_hemispheres, surface_name, vertex_numbers};
+use super::collected_input::{CollectedInput, format_number, to_f32, to_f32_bytes};
+use super::surfaces::{
+    Hemisphere, category_of, is_values, split_hemispheres, surface_name, vertex_numbers,
+};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::read::encode_base64;
@@ -44,9 +46,9 @@ fn encode(
         let advice = "write a mesh, or values by the number of the vertex";
         return Err(ConvertError::NoType { format: "GIFTI", what, advice });
     }
-    let nodes = if values { vertex_numbers(input) } else { None };
+    let nodes = if values { vertex_numbers(input, "GIFTI")? } else { None };
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
-        for hemisphere in split_hemispheres(input, true) {
+        for hemisphere in split_hemispheres(input, true)? {
             let mut file = GiftiFile::default();
             if !values {
                 file.push_surface(input, &hemisphere, None)?;
@@ -59,7 +61,7 @@ fn encode(
         }
         return Ok(Vec::new());
     };
-    for hemisphere in split_hemispheres(input, false) {
+    for hemisphere in split_hemispheres(input, false)? {
         let prefix = hemisphere.prefix();
         if !values {
             let mut surface = GiftiFile::default();
@@ -179,15 +181,13 @@ impl GiftiFile {
             self.labels.push((missing, "???".to_owned()));
             let mut keys = Vec::with_capacity(rows * 4);
             for row in 0..rows {
-                let code = match field.column.value(row, 0) {
-                    Value::Int(code) => usize::try_from(code).ok(),
-                    Value::UInt(code) => usize::try_from(code).ok(),
-                    _ => None,
-                };
-                let code = code.filter(|code| *code < categories.values().len());
-                let key = code.map_or(missing, |code| first + code);
-                // That many labels do not fit in memory.
-                keys.extend(i32::try_from(key).unwrap_or(i32::MAX).to_le_bytes());
+                let key = category_of(field, row)?.map_or(missing, |code| first + code);
+                let key = i32::try_from(key).map_err(|_too_large| ConvertError::NoType {
+                    format: "GIFTI",
+                    what: format!("{key} labels"),
+                    advice: "leave columns out",
+                })?;
+                keys.extend(key.to_le_bytes());
             }
             return self.push("LABEL", "INT32", rows, None, &meta, &keys);
         }
@@ -237,17 +237,13 @@ impl GiftiFile {
         out.write_all(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
         writeln!(out, "<GIFTI Version=\"1.0\" NumberOfDataArrays=\"{}\">", self.arrays.len())?;
         out.write_all(b"<MetaData/>\n<LabelTable>")?;
+        let share = |n: usize| format_number(f64::from(index_u32(n % 16)) / 15.0);
         for (key, name) in &self.labels {
-            let (red, green) = (key % 16, key / 16 % 16);
             write!(
                 out,
                 "<Label Key=\"{key}\" Red=\"{}\" Green=\"{}\" Blue=\"0.5\" Alpha=\"1\">{}</Label>",
-                super::collected_input::format_number(
-                    f64::from(u8::try_from(red).unwrap_or(0)) / 15.0
-                ),
-                super::collected_input::format_number(
-                    f64::from(u8::try_from(green).unwrap_or(0)) / 15.0
-                ),
+                share(*key),
+                share(key / 16),
                 escape(name.as_str())
             )?;
         }

@@ -99,8 +99,7 @@ fn split_objects(input: &CollectedInput, width: usize) -> Vec<(Option<ObjectId>,
         }
     }
     let mut add = |element: &[usize]| {
-        let first = element.first().copied().unwrap_or(0);
-        if let Some(part) = places.get(&owner(first)).and_then(|at| parts.get_mut(*at)) {
+        if let Some(part) = places.get(&owner(element[0])).and_then(|at| parts.get_mut(*at)) {
             part.elements.extend_from_slice(element);
         }
     };
@@ -245,13 +244,12 @@ impl Scene {
                 }
             } else {
                 let row = column.row(*row);
-                let values = row.get(places.start * size..places.end * size);
-                bytes.extend_from_slice(values.unwrap_or_default());
+                bytes.extend_from_slice(&row[places.start * size..places.end * size]);
             }
             bytes.resize(bytes.len().next_multiple_of(4), 0);
         }
         let view = self.push_view(&bytes, Some(stride), VERTICES);
-        let kind = ["SCALAR", "VEC2", "VEC3", "VEC4"].get(width - 1).copied().unwrap_or("SCALAR");
+        let kind = ["SCALAR", "VEC2", "VEC3", "VEC4"][width - 1];
         let mut accessor = json!({
             "bufferView": view, "componentType": code, "count": rows.len(), "type": kind,
         });

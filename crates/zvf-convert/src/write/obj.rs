@@ -49,8 +49,7 @@ fn encode(
         Ok(())
     };
     for element in input.batch.elements().into_iter().flat_map(Elements::iter) {
-        let first = element.first().copied().unwrap_or(0);
-        begin(owners.as_ref().and_then(|owners| owners.get(first).copied().flatten()), out)?;
+        begin(owners.as_ref().and_then(|owners| owners[element[0]]), out)?;
         let word = if element.len() == 2 { "l" } else { "f" };
         write_element(word, element.iter().copied(), out)?;
     }

@@ -5,9 +5,9 @@
 
 use std::io::Write;
 
-use zvf_model::{Field, ObjectId, Value};
+use zvf_model::{Field, ObjectId};
 
-use super::collected_input::{CollectedInput, to_f32};
+use super::collected_input::{CollectedInput, format_value, to_f32};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -35,23 +35,32 @@ fn encode(
             losses.push(Loss::new("face attributes are dropped: STL as text holds none"));
         }
     } else {
-        write_binary(input, &triangles, attribute, out)?;
+        let name = objects.first().map(|id| object_name(input, *id)).transpose()?;
+        let mut name = name.flatten().unwrap_or_default();
+        if name.len() > HEADER_BYTES {
+            losses.push(Loss::new("the name is cut: the header of STL has 80 bytes"));
+            name.truncate(name.floor_char_boundary(HEADER_BYTES));
+        }
+        write_binary(input, &triangles, attribute, &name, out)?;
     }
     Ok(losses)
 }
 
 type Triangle = ([usize; 3], usize);
 
+/// Bytes of the header of a binary file, which has a name.
+const HEADER_BYTES: usize = 80;
+
 fn write_binary(
     input: &CollectedInput,
     triangles: &[Triangle],
     attribute: Option<&Field>,
+    name: &str,
     out: &mut dyn Write,
 ) -> Result<(), ConvertError> {
     let count = super::count_u32(triangles.len(), "STL", "faces")?;
-    let mut header = [0; 80];
-    let name = object_name(input, ObjectId(0)).unwrap_or_default();
-    let text = if name.trim_start().starts_with("solid") { "" } else { &name };
+    let mut header = [0; HEADER_BYTES];
+    let text = if name.trim_start().starts_with("solid") { "" } else { name };
     for (to, from) in header.iter_mut().zip(text.bytes()) {
         *to = from;
     }
@@ -63,9 +72,7 @@ fn write_binary(
             out.write_all(&x.to_le_bytes())?;
         }
         // The column has 16 bits, as the field of the face.
-        let value = attribute.map_or(Value::UInt(0), |field| field.column.value(*face, 0));
-        let value = if let Value::UInt(value) = value { u16::try_from(value) } else { Ok(0) };
-        out.write_all(&value.unwrap_or(0).to_le_bytes())?;
+        out.write_all(attribute.map_or(&[0; 2][..], |field| &field.column.row(*face)[..2]))?;
     }
     Ok(())
 }
@@ -87,7 +94,7 @@ fn write_text(
     sorted.sort_by_key(|triangle| place(triangle)); // stable
     let mut rest = sorted.as_slice();
     for (at, id) in objects.iter().enumerate() {
-        let name = object_name(input, *id).unwrap_or_else(|| format!("object_{}", id.0));
+        let name = object_name(input, *id)?.unwrap_or_else(|| format!("object_{}", id.0));
         let name = name.replace(['\n', '\r'], " ");
         writeln!(out, "solid {name}")?;
         let end = rest.partition_point(|triangle| place(triangle) <= at);
@@ -118,10 +125,11 @@ fn write_facet(corners: [[f32; 3]; 3], out: &mut dyn Write) -> Result<(), Conver
     Ok(())
 }
 
-fn object_name(input: &CollectedInput, id: ObjectId) -> Option<String> {
-    let field = input.object_fields.iter().find(|field| &*field.name == "name")?;
-    let row = input.object_row(id)?;
-    super::collected_input::format_value(field, row, 0).ok()
+/// Returns the attribute `name` of an object, where it has one.
+fn object_name(input: &CollectedInput, id: ObjectId) -> Result<Option<String>, ConvertError> {
+    let field = input.object_fields.iter().find(|field| &*field.name == "name");
+    let named = field.zip(input.object_row(id));
+    named.map(|(field, row)| format_value(field, row, 0)).transpose()
 }
 
 fn corner_positions(input: &CollectedInput, corners: [usize; 3]) -> [[f32; 3]; 3] {

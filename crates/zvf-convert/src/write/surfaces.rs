@@ -1,8 +1,10 @@
 //! Hemispheres for GIFTI and `FreeSurfer`, with vertices in the order of their files.
 
-use zvf_model::{Field, Kind, ObjectId, Value};
+use zvf_format::num::floor_i64;
+use zvf_model::{Field, Kind, Value};
 
 use super::collected_input::CollectedInput;
+use crate::ConvertError;
 
 /// The surface of one object, or of the complete input.
 pub(crate) struct Hemisphere {
@@ -39,14 +41,39 @@ pub(crate) fn is_values(input: &CollectedInput) -> bool {
 }
 
 /// Returns the vertex numbers of the values, or `None` where they count from 0.
-pub(crate) fn vertex_numbers(input: &CollectedInput) -> Option<Vec<i64>> {
-    let number = |row| match input.batch.positions().value(row, 0) {
-        Value::Int(number) => number,
-        _ => -1,
+pub(crate) fn vertex_numbers(
+    input: &CollectedInput,
+    format: &'static str,
+) -> Result<Option<Vec<i64>>, ConvertError> {
+    let number = |row| {
+        let value = input.batch.positions().value(row, 0);
+        let number = match &value {
+            Value::Int(number) => Some(*number),
+            Value::UInt(number) => i64::try_from(*number).ok(),
+            Value::Float(x) => floor_i64(*x).filter(|_| x.fract() == 0.0),
+            _ => None,
+        };
+        number.ok_or_else(|| {
+            let what = format!("values of vertex {value}");
+            ConvertError::NoType { format, what, advice: "number the vertices from 0" }
+        })
     };
-    let numbers: Vec<i64> = (0..input.batch.len()).map(number).collect();
+    let numbers = (0..input.batch.len()).map(number).collect::<Result<Vec<i64>, _>>()?;
     let is_range = numbers.iter().zip(0..).all(|(number, row)| *number == row);
-    (!is_range).then_some(numbers)
+    Ok((!is_range).then_some(numbers))
+}
+
+/// Returns the place of a value among the categories of its attribute, or `None` where it is missing.
+pub(crate) fn category_of(field: &Field, row: usize) -> Result<Option<usize>, ConvertError> {
+    let category = field
+        .value(row, 0)
+        .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
+    Ok(match (category, field.column.value(row, 0)) {
+        (Value::Null, _) => None,
+        (_, Value::Int(code)) => usize::try_from(code).ok(),
+        (_, Value::UInt(code)) => usize::try_from(code).ok(),
+        _ => None,
+    })
 }
 
 /// Returns the name of the surface, where there is exactly one.
@@ -58,24 +85,36 @@ pub(crate) fn surface_name(input: &CollectedInput) -> Option<String> {
     is_single.then_some(name)
 }
 
-/// Returns the surface of each object, or one of all vertices where `is_one` is set.
-pub(crate) fn split_hemispheres(input: &CollectedInput, is_one: bool) -> Vec<Hemisphere> {
-    let keys = input.batch.field("zv_join_key").map(|field| {
+/// Returns the surface of each object, or one of all vertices where `is_one` is set, or where no vertex has an object.
+///
+/// # Errors
+///
+/// When some vertices have no object, or a face has vertices of several.
+pub(crate) fn split_hemispheres(
+    input: &CollectedInput,
+    is_one: bool,
+) -> Result<Vec<Hemisphere>, ConvertError> {
+    let keys: Option<Vec<i64>> = input.batch.field("zv_join_key").and_then(|field| {
         let key = |row| match field.column.value(row, 0) {
-            Value::Int(key) => key,
-            _ => i64::MAX,
+            Value::Int(key) => Some(key),
+            _ => None, // an attribute of another meaning
         };
-        (0..field.column.len()).map(key).collect::<Vec<i64>>()
+        (0..field.column.len()).map(key).collect()
     });
-    let owners = input.owners().unwrap_or_default();
-    let id_of = |row: usize| match (is_one, keys.as_ref().and_then(|keys| keys.get(row))) {
-        (true, _) => 0,
-        (false, Some(key)) => key >> 32,
-        (false, None) => owners.get(row).copied().flatten().unwrap_or(ObjectId(0)).0,
+    let owners = input.owners().filter(|owners| owners.iter().any(Option::is_some));
+    let id_of = |row: usize| match (&keys, &owners) {
+        _ if is_one => Some(0),
+        (Some(keys), _) => Some(keys[row] >> 32),
+        (None, Some(owners)) => owners[row].map(|id| id.0),
+        (None, None) => Some(0),
+    };
+    let refuse = |what: String| {
+        let advice = "give all vertices of a face to one object";
+        ConvertError::NoType { format: "a folder of surfaces", what, advice }
     };
     let mut all: Vec<Hemisphere> = Vec::new();
     for row in 0..input.batch.len() {
-        let id = id_of(row);
+        let id = id_of(row).ok_or_else(|| refuse(format!("vertex {row}, which has no object")))?;
         match all.iter_mut().find(|hemisphere| hemisphere.id == id) {
             Some(hemisphere) => hemisphere.rows.push(row),
             None => all.push(Hemisphere { id, rows: vec![row], faces: Vec::new() }),
@@ -87,26 +126,22 @@ pub(crate) fn split_hemispheres(input: &CollectedInput, is_one: bool) -> Vec<Hem
     all.sort_by_key(|hemisphere| hemisphere.id);
     if let Some(keys) = &keys {
         for hemisphere in &mut all {
-            hemisphere.rows.sort_by_key(|row| keys.get(*row).copied().unwrap_or(i64::MAX));
+            hemisphere.rows.sort_by_key(|row| keys[*row]);
         }
     }
     let mut places = vec![(0, 0); input.batch.len()];
     for (which, hemisphere) in all.iter().enumerate() {
         for (at, row) in hemisphere.rows.iter().enumerate() {
-            if let Some(place) = places.get_mut(*row) {
-                *place = (which, at);
-            }
+            places[*row] = (which, at);
         }
     }
-    let place = |row: usize| places.get(row).copied().unwrap_or((0, 0));
     for (face, _) in input.triangles() {
-        let [a, b, c] = face.map(place);
-        if a.0 == b.0
-            && b.0 == c.0
-            && let Some(hemisphere) = all.get_mut(a.0)
-        {
-            hemisphere.faces.push([a.1, b.1, c.1]);
+        let [a, b, c] = face.map(|row| places[row]);
+        if a.0 != b.0 || b.0 != c.0 {
+            let what = format!("a face between object {} and another", all[a.0].id);
+            return Err(refuse(what));
         }
+        all[a.0].faces.push([a.1, b.1, c.1]);
     }
-    all
+    Ok(all)
 }

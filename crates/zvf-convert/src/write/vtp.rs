@@ -30,8 +30,9 @@ struct Array {
 }
 
 impl Array {
-    fn from_ints(name: &str, values: impl Iterator<Item = i64>) -> Self {
-        let bytes = values.flat_map(i64::to_le_bytes).collect();
+    /// Creates an array of integers from their bytes, little-endian.
+    fn from_ints(name: &str, values: impl Iterator<Item = [u8; 8]>) -> Self {
+        let bytes = values.flatten().collect();
         Self { kind: "Int64", name: name.to_owned(), width: 1, bytes, tuples: None }
     }
 
@@ -94,7 +95,7 @@ fn encode(
     let has_point_owners =
         matches!(input.header.kind, Kind::PointCloud | Kind::Graph | Kind::Skeleton);
     if let Some(owners) = input.owners().filter(|_| has_point_owners) {
-        let ids = owners.into_iter().map(|owner| owner.map_or(-1, |id| id.0));
+        let ids = owners.into_iter().map(|owner| owner.map_or(-1, |id| id.0).to_le_bytes());
         point_data.push(Array::from_ints("object_id", ids));
     }
     let points = input.batch.len();
@@ -110,10 +111,10 @@ fn encode(
         ("Strips", &Vec::new()),
         ("Polys", &cells.polys),
     ] {
-        let ids = cells.iter().flatten().map(|row| i64::try_from(*row).unwrap_or(i64::MAX));
-        let ends = cells.iter().scan(0_i64, |sum, cell| {
-            *sum += i64::try_from(cell.len()).unwrap_or(i64::MAX); // lengths in memory fit
-            Some(*sum)
+        let ids = cells.iter().flatten().map(|row| to_u64(*row).to_le_bytes());
+        let ends = cells.iter().scan(0_u64, |sum, cell| {
+            *sum += to_u64(cell.len());
+            Some(sum.to_le_bytes())
         });
         let arrays = [Array::from_ints("connectivity", ids), Array::from_ints("offsets", ends)];
         body.push_section(name, &arrays);
@@ -197,7 +198,7 @@ fn build_cells(input: &CollectedInput) -> Result<Cells, ConvertError> {
             if let Some(owners) = input.owners() {
                 let owner = |face: &Vec<usize>| {
                     let first = face.first().and_then(|row| owners.get(*row).copied().flatten());
-                    first.map_or(-1, |id| id.0)
+                    first.map_or(-1, |id| id.0).to_le_bytes()
                 };
                 cells.data.push(Array::from_ints("object_id", cells.polys.iter().map(owner)));
             }
@@ -207,7 +208,7 @@ fn build_cells(input: &CollectedInput) -> Result<Cells, ConvertError> {
             cells.lines = parts.iter().map(|part| part.rows.clone().collect()).collect();
             let ids: Vec<ObjectId> = parts.iter().map(|part| part.object).collect();
             cells.data = object_data(input, &ids)?;
-            cells.data.push(Array::from_ints("object_id", ids.iter().map(|id| id.0)));
+            cells.data.push(Array::from_ints("object_id", ids.iter().map(|id| id.0.to_le_bytes())));
         }
         _ => {
             cells.lines = input.edges().into_iter().map(|(edge, _)| edge.to_vec()).collect();

@@ -63,7 +63,7 @@ pub(super) fn take_value(
                 break;
             }
         }
-        into.extend_from_slice(shown.get(..taken).unwrap_or_default());
+        into.extend_from_slice(&shown[..taken]);
         from.take(taken);
         if depth > MAX_DEPTH {
             let expected = format!("values at most {MAX_DEPTH} deep");
@@ -117,8 +117,8 @@ pub(super) fn take_byte(from: &mut Sequence<'_>, byte: u8) -> Result<(), Convert
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text<'a> {
     text: &'a str,
-    used: usize,
-    at: u64, // offset of the text in the file
+    used: usize, // bytes of complete tokens, so that it is the start of a character
+    at: u64,     // offset of the text in the file
 }
 
 impl<'a> Text<'a> {
@@ -127,7 +127,7 @@ impl<'a> Text<'a> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Self { text, used: 0, at }),
             Err(error) => {
-                let at = at.saturating_add(to_u64(error.valid_up_to()));
+                let at = at + to_u64(error.valid_up_to());
                 Err(BadInput::new(
                     Class::Encoding,
                     NAME,
@@ -146,13 +146,13 @@ impl<'a> Text<'a> {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> BadInput {
-        let at = self.at.saturating_add(to_u64(self.used));
+        let at = self.at + to_u64(self.used);
         BadInput::new(class, NAME, Place::Byte(at), expected, found)
     }
 
-    /// Skips white space and returns the next byte, or 0 at the end.
+    /// Skips white space and returns the next byte, or 0 at the end. No token begins with 0.
     pub(super) fn peek(&mut self) -> u8 {
-        let rest = self.text.as_bytes().get(self.used..).unwrap_or_default();
+        let rest = &self.text.as_bytes()[self.used..];
         let blank =
             rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count();
         self.used += blank;
@@ -171,28 +171,29 @@ impl<'a> Text<'a> {
         if self.take_if(byte) {
             return Ok(());
         }
-        let found = self.peek();
-        Err(self.input_error(
-            Class::Encoding,
-            format!("{:?}", char::from(byte)),
-            format_byte(found),
-        ))
+        let expected = format!("{:?}", char::from(byte));
+        Err(self.input_error(Class::Encoding, expected, self.next_text()))
     }
 
     /// Checks that nothing follows.
     pub(super) fn expect_end(&mut self) -> Result<(), BadInput> {
-        match self.peek() {
-            0 => Ok(()),
-            found => {
-                Err(self.input_error(Class::Encoding, "the end of a value", format_byte(found)))
-            }
+        self.peek();
+        if self.used == self.text.len() {
+            return Ok(());
         }
+        Err(self.input_error(Class::Encoding, "the end of a value", self.next_text()))
+    }
+
+    /// Returns the next byte as text for messages.
+    fn next_text(&self) -> String {
+        let next = self.text.as_bytes().get(self.used);
+        next.map_or_else(|| "the end".to_owned(), |byte| format!("{:?}", char::from(*byte)))
     }
 
     /// Reads a string.
     pub(super) fn read_string(&mut self) -> Result<Cow<'a, str>, BadInput> {
         self.expect_byte(b'"')?;
-        let rest = self.text.get(self.used..).unwrap_or_default();
+        let rest = &self.text[self.used..];
         let mut escaped = false;
         let mut plain = true;
         let end = rest.bytes().position(|byte| {
@@ -208,11 +209,11 @@ impl<'a> Text<'a> {
                 "the end of the value",
             ));
         };
-        let inner = rest.get(..end).unwrap_or_default();
+        let inner = &rest[..end];
         let text = if plain {
             Cow::Borrowed(inner)
         } else {
-            let quoted = self.text.get(self.used - 1..self.used + end + 1).unwrap_or_default();
+            let quoted = &self.text[self.used - 1..self.used + end + 1];
             let text: Result<String, _> = serde_json::from_str(quoted);
             Cow::Owned(text.map_err(|_escape| {
                 self.input_error(Class::Encoding, "a text", "an escape that is none")
@@ -225,11 +226,11 @@ impl<'a> Text<'a> {
     /// Reads a number and returns its text.
     pub(super) fn read_number(&mut self) -> Result<&'a str, BadInput> {
         self.peek();
-        let rest = self.text.get(self.used..).unwrap_or_default();
+        let rest = &self.text[self.used..];
         let end = rest
             .bytes()
             .position(|byte| !matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'));
-        let number = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        let number = &rest[..end.unwrap_or(rest.len())];
         if !is_number(number.as_bytes()) {
             let found: String = rest.chars().take(12).collect();
             return Err(self.input_error(Class::Encoding, "a number", format!("{found:?}")));
@@ -241,7 +242,7 @@ impl<'a> Text<'a> {
     /// Takes a word such as `null` if it is next. Returns whether it is.
     pub(super) fn take_word(&mut self, word: &str) -> bool {
         self.peek();
-        let found = self.text.get(self.used..).is_some_and(|rest| rest.starts_with(word));
+        let found = self.text[self.used..].starts_with(word);
         if found {
             self.used += word.len();
         }
@@ -278,7 +279,7 @@ impl<'a> Text<'a> {
             }
             loop {
                 let Some(inner) = open.last() else {
-                    return Ok(self.text.get(start..self.used).unwrap_or_default());
+                    return Ok(&self.text[start..self.used]);
                 };
                 if self.take_if(b',') {
                     if *inner == b'{' {
@@ -336,10 +337,6 @@ impl<'a> Text<'a> {
     }
 }
 
-fn format_byte(byte: u8) -> String {
-    if byte == 0 { "the end".to_owned() } else { format!("{:?}", char::from(byte)) }
-}
-
 /// Checks the grammar of numbers, such as `-12.5e+3`.
 fn is_number(text: &[u8]) -> bool {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -348,13 +345,13 @@ fn is_number(text: &[u8]) -> bool {
     if digit_count == 0 || (digit_count > 1 && text.starts_with(b"0")) {
         return false;
     }
-    let mut rest = text.get(digit_count..).unwrap_or_default();
+    let mut rest = &text[digit_count..];
     if let Some(after) = rest.strip_prefix(b".") {
         let part = digits(after);
         if part == 0 {
             return false;
         }
-        rest = after.get(part..).unwrap_or_default();
+        rest = &after[part..];
     }
     if let [b'e' | b'E', after @ ..] = rest {
         let after = after.strip_prefix(b"+").or(after.strip_prefix(b"-")).unwrap_or(after);

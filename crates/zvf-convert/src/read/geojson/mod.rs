@@ -16,6 +16,7 @@ mod json;
 
 use serde_json::Value as Json;
 use zvf_format::Class;
+use zvf_format::num::index_u32;
 
 use self::feature::Feature;
 use self::json::{NAME, Text, next_byte, take_byte, take_value};
@@ -38,7 +39,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     }
     let (kind, other_kinds) = first.summary.choose(options, NAME)?;
     let axis_count = first.summary.axes.max(2);
-    let width = u32::try_from(axis_count).unwrap_or(2);
+    let width = index_u32(axis_count); // 2 or 3
     let crs = info.crs.clone().unwrap_or_else(|| Json::from("OGC:CRS84"));
     let unit = crs::find_unit(&crs).or_else(|| crs.as_str().and_then(unit_of_code));
     let mut columns = first.columns;
@@ -324,7 +325,10 @@ impl FeatureCursor {
                 return Ok(is_collection);
             }
             "crs" => {
-                let value: Json = serde_json::from_str(text.read_value()?).unwrap_or(Json::Null);
+                let start = text;
+                let value: Json = serde_json::from_str(text.read_value()?).map_err(|error| {
+                    start.input_error(Class::Encoding, "a crs", error.to_string())
+                })?;
                 let name = value.get("properties").and_then(|properties| properties.get("name"));
                 self.info.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
             }

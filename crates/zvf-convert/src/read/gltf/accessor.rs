@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 use zvf_format::Class;
+use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
@@ -23,7 +24,8 @@ pub(super) struct Document<'a> {
 
 /// A mesh decoded from a Draco stream.
 pub(super) struct DracoMesh {
-    pub(super) faces: Vec<u32>,
+    /// The vertices of all faces; `None` of a point cloud.
+    pub(super) faces: Option<Vec<u32>>,
     attributes: Vec<(String, Column)>,
 }
 
@@ -54,6 +56,7 @@ impl<'a> Document<'a> {
             ));
         }
         check_extensions(file, &json)?;
+        // A limit: the largest number means that none is needed.
         let max_zero_bytes = file.bytes.len().saturating_mul(16).saturating_add(1 << 20);
         let buffers = Vec::new();
         let max_draco_bytes = options.memory;
@@ -91,7 +94,7 @@ impl<'a> Document<'a> {
             return Err(self.file.input_error_in(Class::BadShape, place(), "a byteLength", found));
         };
         let mut bytes = match (buffer["uri"].as_str(), binary) {
-            (None, Some(binary)) => binary.get(..length).map(<[u8]>::to_vec).unwrap_or_default(),
+            (None, Some(binary)) => binary.get(..length).unwrap_or(binary).to_vec(),
             (None, None) => Vec::new(),
             (Some(uri), _) if uri.starts_with("data:") => {
                 let (_, text) = uri.split_once(";base64,").unwrap_or((uri, ""));
@@ -144,7 +147,14 @@ impl<'a> Document<'a> {
             found.truncate(found.floor_char_boundary(120));
             return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, found));
         };
-        Ok((bytes, view.get("byteStride").and_then(as_index)))
+        let stride = view.get("byteStride").map(|stride| {
+            as_index(stride).ok_or_else(|| {
+                let place = format!("bufferViews[{index}]");
+                let found = stride.to_string();
+                self.file.input_error_in(Class::BadShape, place, "a byteStride", found)
+            })
+        });
+        Ok((bytes, stride.transpose()?))
     }
 
     /// Reads the values of an accessor.
@@ -181,7 +191,7 @@ impl<'a> Document<'a> {
         let Some(count) = as_index(&accessor["count"]) else {
             return Err(input_error(Class::BadShape, "a count", accessor["count"].to_string()));
         };
-        let size = usize::try_from(dtype.size).unwrap_or(1) * width;
+        let size = saturating_usize(dtype.size) * usize_from_u32(width); // at most 4 numbers of 4 bytes
         let mut bytes = match accessor.get("bufferView") {
             Some(view) => self.read_rows(view, accessor, count, size, &place)?,
             None => {
@@ -200,7 +210,7 @@ impl<'a> Document<'a> {
         if accessor["sparse"].is_object() {
             self.replace_sparse(&accessor["sparse"], &mut bytes, size, &place)?;
         }
-        new_column(dtype, u32::try_from(width).unwrap_or(1), bytes)
+        new_column(dtype, width, bytes)
     }
 
     fn read_rows(
@@ -213,7 +223,10 @@ impl<'a> Document<'a> {
     ) -> Result<Vec<u8>, ConvertError> {
         let (bytes, stride) = self.view(view, place)?;
         let stride = stride.unwrap_or(size);
-        let start = accessor.get("byteOffset").map_or(Some(0), as_index).unwrap_or(usize::MAX);
+        let Some(start) = accessor.get("byteOffset").map_or(Some(0), as_index) else {
+            let found = accessor["byteOffset"].to_string();
+            return Err(self.file.input_error_in(Class::OutOfBounds, place, "a byteOffset", found));
+        };
         let last_offset = count.checked_sub(1).map(|last| last.checked_mul(stride));
         let end = match last_offset {
             None => Some(start),
@@ -225,13 +238,13 @@ impl<'a> Document<'a> {
             let found = format!("a view of {} bytes", bytes.len());
             return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, found));
         }
-        let rest = bytes.get(start..).unwrap_or_default();
+        let rest = &bytes[start..];
         if stride == size {
-            return Ok(rest.get(..count * size).unwrap_or_default().to_vec());
+            return Ok(rest[..count * size].to_vec());
         }
         let mut all = Vec::with_capacity(count * size);
         for row in 0..count {
-            all.extend_from_slice(rest.get(row * stride..row * stride + size).unwrap_or_default());
+            all.extend_from_slice(&rest[row * stride..row * stride + size]);
         }
         Ok(all)
     }
@@ -255,7 +268,7 @@ impl<'a> Document<'a> {
             let found = indices["componentType"].to_string();
             return Err(input_error(Class::BadTag, "unsigned indices", found));
         };
-        let width = usize::try_from(dtype.size).unwrap_or(1);
+        let width = saturating_usize(dtype.size);
         let rows = self.read_rows(&indices["bufferView"], indices, count, width, place)?;
         let values = &sparse["values"];
         let values = self.read_rows(&values["bufferView"], values, count, size, place)?;
@@ -329,7 +342,7 @@ impl<'a> Document<'a> {
             };
             attributes.push((name.clone(), found.values.clone()));
         }
-        let faces = stream.faces.unwrap_or_default().as_flattened().to_vec();
+        let faces = stream.faces.map(|faces| faces.as_flattened().to_vec());
         Ok(DracoMesh { faces, attributes })
     }
 }
@@ -357,7 +370,7 @@ fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>), ConvertError> {
         let found = version.to_string();
         return Err(file.input_error_at(Class::UnsupportedVersion, 4, "version 2", found));
     }
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let length = usize_from_u32(length);
     if length != bytes.len() {
         let class = if length > bytes.len() { Class::Truncated } else { Class::Trailing };
         let expected = format!("{length} bytes");
@@ -368,11 +381,11 @@ fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>), ConvertError> {
         let (Some(size), Some(kind)) = (word(at), word(at + 4)) else {
             return Err(file.input_error_at(Class::Truncated, at, "8 bytes of a chunk", "fewer"));
         };
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let size = usize_from_u32(size);
         let end = (at + 8).checked_add(size);
         let Some(chunk) = end.and_then(|end| bytes.get(at + 8..end)) else {
             let expected = format!("{size} bytes of a chunk");
-            let found = (length - at).saturating_sub(8).to_string();
+            let found = (length - at - 8).to_string();
             return Err(file.input_error_at(Class::Truncated, at, expected, found));
         };
         match kind {
@@ -416,7 +429,7 @@ fn decode_uri(uri: &str) -> String {
         let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
         let code = hex.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
         bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { after.get(2..).unwrap_or_default() } else { after };
+        rest = if code.is_some() { &after[2..] } else { after };
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -17,11 +17,11 @@ mod scene;
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
-use self::accessor::Document;
+use self::accessor::{Document, DracoMesh};
 use self::scene::{IDENTITY, Matrix, MeshNode};
 use super::geometry::{FLOAT64, Geometry, VertexOwners, WholeFile, number_column, text_field};
 use super::input::Bytes;
@@ -109,7 +109,12 @@ fn read_primitive(
         }
     }
     let indices = match (draco, primitive.get("indices")) {
-        (Some(draco), _) => draco.faces,
+        (Some(DracoMesh { faces: Some(faces), .. }), _) => faces,
+        (Some(_), _) if mode == 0 => Vec::new(), // points need no indices
+        (Some(_), _) => {
+            let found = "a point cloud".to_owned();
+            return Err(input_error(Class::NotFound, "faces in the Draco stream", found));
+        }
         (None, Some(index)) => document.read_indices(index, &place())?,
         (None, None) => {
             let count = u32::try_from(positions.len()).map_err(|_too_many| {
@@ -183,7 +188,6 @@ fn build_geometry(
 ) -> Result<Geometry, ConvertError> {
     let meshes = document.array("meshes");
     let mut read: Vec<Option<Vec<Primitive>>> = meshes.iter().map(|_| None).collect();
-    let mut instances = Vec::new();
     for node in nodes {
         let Some(primitives) = meshes.get(node.mesh).and_then(|mesh| mesh["primitives"].as_array())
         else {
@@ -199,13 +203,15 @@ fn build_geometry(
             *slot = Some(all.collect::<Result<_, _>>()?);
         }
     }
-    for node in nodes {
-        for primitive in read.get(node.mesh).into_iter().flatten().flatten() {
-            let id = i64::try_from(instances.len()).unwrap_or(i64::MAX);
-            let (name, matrix, extras) = (node.name.clone(), node.matrix, &node.extras);
-            instances.push(Instance { id, name, matrix, extras, primitive });
-        }
-    }
+    let placed = nodes.iter().flat_map(|node| {
+        let primitives = read.get(node.mesh).into_iter().flatten().flatten();
+        primitives.map(move |primitive| (node, primitive))
+    });
+    let instances = (0..).zip(placed).map(|(id, (node, primitive))| {
+        let (name, matrix, extras) = (node.name.clone(), node.matrix, &node.extras);
+        Instance { id, name, matrix, extras, primitive }
+    });
+    let mut instances: Vec<Instance<'_>> = instances.collect();
     assign_ids(&mut instances);
     let kinds = list_kinds(&instances);
     let kind = options.kind.or(kinds.first().copied()).unwrap_or(Kind::Mesh);
@@ -296,10 +302,14 @@ fn join_instances(
     let keeps_bytes = instances.iter().all(|instance| {
         instance.matrix == IDENTITY && instance.primitive.positions.dtype() == Dtype::FLOAT32
     });
-    let vertices: usize = instances.iter().map(|instance| instance.primitive.positions.len()).sum();
-    let elements: usize = instances.iter().map(|instance| instance.primitive.elements.len()).sum();
-    let bytes = vertices.saturating_mul(64).saturating_add(elements.saturating_mul(8));
-    if to_u64(bytes) > options.memory {
+    // Instances share their mesh, so that the sums can be larger than any memory: they are compared with the limit.
+    let sum = |len: &dyn Fn(&Primitive) -> usize| {
+        let lengths = instances.iter().map(|instance| to_u64(len(instance.primitive)));
+        lengths.fold(0, u64::saturating_add)
+    };
+    let vertices = sum(&|primitive| primitive.positions.len());
+    let elements = sum(&|primitive| primitive.elements.len());
+    if vertices.saturating_mul(64).saturating_add(elements.saturating_mul(8)) > options.memory {
         let expected = format!("at most {} bytes of geometry", options.memory);
         let found = format!("{vertices} vertices");
         return Err(document.file.input_error_in(
@@ -310,7 +320,7 @@ fn join_instances(
         ));
     }
     let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
-    let mut first = 0_i64;
+    let mut first = 0_u64;
     for instance in instances {
         let points = &instance.primitive.positions;
         if keeps_bytes {
@@ -325,14 +335,14 @@ fn join_instances(
         let is_mirrored = kind == Kind::Mesh && instance.matrix.determinant() < 0.0;
         let width = usize_from_u32(instance.primitive.width);
         for element in instance.primitive.elements.chunks(width) {
-            let vertex = |index: &u32| i64::from(*index) + first;
+            let vertex = |index: &u32| u64::from(*index) + first;
             match element {
                 [a, b, c] if is_mirrored => rows.extend([a, c, b].map(vertex)),
                 all => rows.extend(all.iter().map(vertex)),
             }
         }
         owners.extend(std::iter::repeat_n(Some(ObjectId(instance.id)), points.len()));
-        first += i64::try_from(points.len()).unwrap_or(i64::MAX);
+        first += to_u64(points.len());
     }
     let dtype = if keeps_bytes { Dtype::FLOAT32 } else { FLOAT64 };
     let mut geometry = Geometry::new(kind, new_column(dtype, 3, positions)?);
@@ -368,8 +378,9 @@ fn join_attributes(
         };
         let Some(first) = instances.iter().find_map(find) else { continue };
         let fill = match first.dtype().kind {
+            DtypeKind::Float if first.dtype() == FLOAT64 => f64::NAN.to_le_bytes().to_vec(),
             DtypeKind::Float => f32::NAN.to_le_bytes().to_vec(),
-            _ => vec![0; usize::try_from(first.dtype().size).unwrap_or(1)],
+            _ => vec![0; saturating_usize(first.dtype().size)],
         };
         let (mut bytes, mut missing_count, mut mismatch_count) = (Vec::new(), 0, 0);
         for instance in instances {

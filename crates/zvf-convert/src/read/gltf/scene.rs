@@ -18,26 +18,18 @@ pub(super) const IDENTITY: Matrix = Matrix([
 ]);
 
 impl Matrix {
-    fn from_node(node: &Json) -> Self {
-        let numbers = |key: &str| -> Option<Vec<f64>> {
-            node.get(key)?.as_array()?.iter().map(Json::as_f64).collect()
-        };
-        if let Some(columns) = numbers("matrix").filter(|matrix| matrix.len() == 16) {
+    /// Returns the matrix of a node. An error is the key of a member that does not have its numbers.
+    fn from_node(node: &Json) -> Result<Self, &'static str> {
+        if let Some(columns) = read_numbers::<16>(node, "matrix")? {
             let mut rows = [[0.0; 4]; 4];
             for (at, value) in columns.into_iter().enumerate() {
                 rows[at % 4][at / 4] = value;
             }
-            return Self(rows);
+            return Ok(Self(rows));
         }
-        let triple = |key: &str, default: f64| match numbers(key).as_deref() {
-            Some([x, y, z]) => [*x, *y, *z],
-            _ => [default; 3],
-        };
-        let (translation, scale) = (triple("translation", 0.0), triple("scale", 1.0));
-        let [x, y, z, w] = match numbers("rotation").as_deref() {
-            Some([x, y, z, w]) => [*x, *y, *z, *w],
-            _ => [0.0, 0.0, 0.0, 1.0],
-        };
+        let translation = read_numbers(node, "translation")?.unwrap_or([0.0; 3]);
+        let scale = read_numbers(node, "scale")?.unwrap_or([1.0; 3]);
+        let [x, y, z, w] = read_numbers(node, "rotation")?.unwrap_or([0.0, 0.0, 0.0, 1.0]);
         let rotation = [
             [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
             [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
@@ -47,7 +39,7 @@ impl Matrix {
         for (row, (axis, offset)) in rows.iter_mut().zip(rotation.iter().zip(translation)) {
             *row = [axis[0] * scale[0], axis[1] * scale[1], axis[2] * scale[2], offset];
         }
-        Self(rows)
+        Ok(Self(rows))
     }
 
     fn multiply(&self, right: &Self) -> Self {
@@ -70,6 +62,17 @@ impl Matrix {
         a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0])
             + a[2] * (b[0] * c[1] - b[1] * c[0])
     }
+}
+
+/// Returns the `N` numbers of a member, or `None` if there is no such member. An error is its key.
+fn read_numbers<const N: usize>(
+    node: &Json,
+    key: &'static str,
+) -> Result<Option<[f64; N]>, &'static str> {
+    let Some(member) = node.get(key) else { return Ok(None) };
+    let numbers: Option<Vec<f64>> =
+        member.as_array().and_then(|items| items.iter().map(Json::as_f64).collect());
+    numbers.and_then(|numbers| numbers.try_into().ok()).map(Some).ok_or(key)
 }
 
 /// A node with a mesh, and its world matrix.
@@ -141,7 +144,11 @@ pub(super) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>, 
             let expected = "nodes with one parent each".to_owned();
             return Err(input_error(Class::Duplicate, expected, format!("node {at} twice")));
         }
-        let matrix = parent_matrix.multiply(&Matrix::from_node(node));
+        let own_matrix = Matrix::from_node(node).map_err(|key| {
+            let found: String = node[key].to_string().chars().take(120).collect();
+            input_error(Class::BadShape, format!("the numbers of {key} in node {at}"), found)
+        })?;
+        let matrix = parent_matrix.multiply(&own_matrix);
         if let Some(mesh) = node.get("mesh") {
             let Some(mesh) = as_index(mesh) else {
                 return Err(input_error(Class::OutOfBounds, "a mesh".to_owned(), mesh.to_string()));

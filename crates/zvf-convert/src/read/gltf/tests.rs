@@ -103,6 +103,50 @@ fn limits_the_instances_of_a_mesh() {
 }
 
 #[test]
+fn refuses_malformed_numbers() {
+    let read = |text: &str| {
+        let bytes = Bytes::new(Box::new(std::io::Cursor::new(text.to_owned())), None);
+        open(bytes, &ReadOptions::default()).map(drop).unwrap_err().to_string()
+    };
+    let tail = r#""meshes": [{"primitives": [{"attributes": {"POSITION": 0}}]}], "nodes": [{"mesh": 0}],
+        "scenes": [{"nodes": [0]}],
+        "buffers": [{"byteLength": 36, "uri": "data:;base64,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}],"#;
+    let accessor = r#"{"bufferView": 0, "componentType": 5126, "type": "VEC3", "count": 3"#;
+    let view = r#"{"buffer": 0, "byteLength": 36"#;
+    let error = read(&format!(
+        r#"{{{tail} "accessors": [{accessor}}}], "bufferViews": [{view}, "byteStride": 12.5}}]}}"#
+    ));
+    assert!(error.contains("bufferViews[0]: expected a byteStride, found 12.5"), "{error}");
+    let error = read(&format!(
+        r#"{{{tail} "accessors": [{accessor}, "byteOffset": -4}}], "bufferViews": [{view}}}]}}"#
+    ));
+    assert!(error.contains("accessors[0]: expected a byteOffset, found -4"), "{error}");
+    let error = read(r#"{"nodes": [{"matrix": [1, 0]}], "scenes": [{"nodes": [0]}]}"#);
+    assert!(error.contains("the numbers of matrix in node 0, found [1,0]"), "{error}");
+}
+
+#[test]
+fn reports_the_size_of_a_short_binary_chunk() {
+    let mut json = br#"{"buffers":[{"byteLength":40}]}"#.to_vec();
+    json.resize(json.len().next_multiple_of(4), b' ');
+    let length = |n: usize| u32::try_from(n).unwrap().to_le_bytes();
+    let total = length(20 + json.len() + 8 + 4);
+    let parts: [&[u8]; 8] = [
+        b"glTF\x02\0\0\0",
+        &total,
+        &length(json.len()),
+        b"JSON",
+        &json,
+        &length(4),
+        b"BIN\0",
+        b"data",
+    ];
+    let bytes = Bytes::new(Box::new(std::io::Cursor::new(parts.concat())), None);
+    let error = open(bytes, &ReadOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("buffers[0]: expected 40 bytes, found 4"), "{error}");
+}
+
+#[test]
 fn walks_a_tree_of_any_depth() {
     let nodes: Vec<String> =
         (1..8000).map(|child| format!(r#"{{"children": [{child}]}}"#)).collect();

@@ -16,7 +16,7 @@ use laz::record::{
     LayeredPointRecordDecompressor, RecordDecompressor, SequentialPointRecordDecompressor,
 };
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 
 use super::header::LasHeader;
 use crate::ConvertError;
@@ -94,6 +94,7 @@ impl Compression {
         if header.count == 0 {
             return Ok(Vec::new());
         }
+        // A limit: the largest number means that there is none.
         if header.count > end.saturating_mul(MAX_POINTS_PER_BYTE) {
             let expected =
                 format!("at most {MAX_POINTS_PER_BYTE} points for each byte of the file");
@@ -103,18 +104,18 @@ impl Compression {
                 .into());
         }
         if self.kind == 1 {
-            let bytes = end.saturating_sub(start);
+            let bytes = end - start; // the header was checked: points begin in the file
             return Ok(vec![Chunk { at: start, bytes, points: header.count }]);
         }
-        let first = start.saturating_add(8);
+        let first = start + 8;
         let raw = source.read(start, 8, "where the chunk table is")?;
         let mut table_at = Numbers(&raw).i64(0);
         if table_at == -1 {
-            let raw = source.read(end.saturating_sub(8), 8, "where the chunk table is")?;
+            let raw = source.read(end - 8, 8, "where the chunk table is")?;
             table_at = Numbers(&raw).i64(0);
         }
         let table_at_inside =
-            u64::try_from(table_at).ok().filter(|at| (first..=end.saturating_sub(8)).contains(at));
+            u64::try_from(table_at).ok().filter(|at| (first..=end - 8).contains(at));
         let Some(table_at) = table_at_inside else {
             let expected = format!("a chunk table from byte {first} to {end}");
             return Err(source
@@ -243,7 +244,7 @@ impl Compression {
         let data_at = sizes_at + self.count_layers() * 4;
         let layers = (sizes_at..data_at).step_by(4).map(|at| u64::from(n.u32(at)));
         let sum = layers.sum::<u64>();
-        let layer_bytes = chunk.bytes.saturating_sub(to_u64(data_at));
+        let layer_bytes = chunk.bytes.saturating_sub(to_u64(data_at)); // 0 if the sizes are cut
         if sum > layer_bytes {
             return input_error(
                 Class::Truncated,
@@ -272,7 +273,7 @@ impl ChunkDecoder {
         source: &Source,
         rows: usize,
     ) -> Result<Vec<u8>, ConvertError> {
-        let rows = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rows);
+        let rows = saturating_usize(self.remaining).min(rows);
         let mut points = vec![0; rows * self.record_bytes];
         let decoder = &mut self.decoder;
         let result = isolate::catch_panic(|| decoder.decompress_many(&mut points));

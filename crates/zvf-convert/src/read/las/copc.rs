@@ -147,14 +147,14 @@ impl Octree {
             let raw = source.read(at, len, "a page of the octree")?;
             for (number, entry) in (0..).zip(raw.chunks_exact(32)) {
                 let n = Numbers(entry);
-                let place = Place::Byte(at.saturating_add(ENTRY_BYTES.saturating_mul(number)));
+                let place = Place::Byte(at + ENTRY_BYTES * number); // the page is in the file
                 let entry = PageEntry {
                     key: [0, 4, 8, 12].map(|at| n.i32(at)),
                     at: n.u64(16),
                     bytes: n.i32(24),
                     points: n.i32(28),
                 };
-                entry.check(source, &place)?;
+                let bytes = entry.check(source, &place)?;
                 if entry.points >= 0 && !keys.insert(entry.key) {
                     let found = format!("{} twice", entry.name());
                     return Err(source
@@ -164,7 +164,6 @@ impl Octree {
                 if !self.is_selected(entry.key, deepest, bounds) {
                     continue;
                 }
-                let bytes = u64::try_from(entry.bytes).unwrap_or(0); // negative only without points
                 match u64::try_from(entry.points) {
                     Err(_) => pages.push((entry.at, bytes)),
                     Ok(0) => {}
@@ -192,7 +191,8 @@ impl PageEntry {
         format!("{level}-{x}-{y}-{z}")
     }
 
-    fn check(&self, source: &Source, place: &Place) -> Result<(), ConvertError> {
+    /// Checks the entry, and returns the bytes of its chunk or page; 0 for an empty node, which has none.
+    fn check(&self, source: &Source, place: &Place) -> Result<u64, ConvertError> {
         let input_error = |class, expected: &str, found: String| {
             Err(source.input_error(class, place.clone(), expected, found).into())
         };
@@ -201,17 +201,19 @@ impl PageEntry {
         if cells.iter().any(|cell| !(0..side).contains(&i64::from(*cell))) {
             return input_error(Class::OutOfBounds, "a cell of the level", self.name());
         }
-        if self.points < -1 || (self.points != 0 && self.bytes < 0) {
+        if self.points == 0 {
+            return Ok(0);
+        }
+        let bytes = u64::try_from(self.bytes).ok().filter(|_| self.points >= -1);
+        let Some(bytes) = bytes else {
             let found = format!("{} points in {} bytes", self.points, self.bytes);
             return input_error(Class::Negative, "counts of 0 or more, or -1 for a page", found);
-        }
-        let bytes = u64::try_from(self.bytes).unwrap_or(0);
-        let end = self.at.checked_add(bytes);
-        if self.points != 0 && end.is_none_or(|end| end > source.len()) {
+        };
+        if self.at.checked_add(bytes).is_none_or(|end| end > source.len()) {
             let found = format!("{bytes} bytes from {}", self.at);
             return input_error(Class::OutOfBounds, "a node in the file", found);
         }
-        Ok(())
+        Ok(bytes)
     }
 }
 

@@ -181,7 +181,7 @@ impl LasHeader {
             return Ok(());
         }
         let bytes = self.count.checked_mul(u64::from(self.record_bytes));
-        let remaining_bytes = source.len().saturating_sub(self.points_at);
+        let remaining_bytes = source.len() - self.points_at; // `check_points_at`
         if bytes.is_none_or(|bytes| bytes > remaining_bytes) {
             let at = if self.minor == 4 { 247 } else { 107 };
             let expected = format!("{} points of {} bytes", self.count, self.record_bytes);
@@ -199,7 +199,7 @@ impl LasHeader {
         mut at: u64,
         count: u32,
     ) -> Result<(), ConvertError> {
-        let available_bytes = self.points_at.saturating_sub(at);
+        let available_bytes = self.points_at - at; // `check_points_at`
         if u64::from(count) > available_bytes / VLR_BYTES {
             let expected = format!("records in {available_bytes} bytes before the points");
             let bad = source.input_error(
@@ -217,7 +217,7 @@ impl LasHeader {
                 user: n.text(2, 16),
                 id: n.u16(18),
                 description: n.text(22, 32),
-                at: at.saturating_add(VLR_BYTES),
+                at: at + VLR_BYTES,
                 len: u64::from(n.u16(20)),
                 extended: false,
             };
@@ -235,13 +235,13 @@ impl LasHeader {
         if count == 0 {
             return Ok(());
         }
-        let available_bytes = source.len().saturating_sub(at);
         if at < self.points_at || at > source.len() {
             let expected = format!("EVLRs from byte {} to {}", self.points_at, source.len());
             return Err(source
                 .input_error(Class::OutOfBounds, Place::Byte(235), expected, at.to_string())
                 .into());
         }
+        let available_bytes = source.len() - at;
         if u64::from(count) > available_bytes / EVLR_BYTES {
             let expected = format!("EVLRs in {available_bytes} bytes");
             let bad = source.input_error(
@@ -259,7 +259,7 @@ impl LasHeader {
                 user: n.text(2, 16),
                 id: n.u16(18),
                 description: n.text(28, 32),
-                at: at.saturating_add(EVLR_BYTES),
+                at: at + EVLR_BYTES,
                 len: n.u64(20),
                 extended: true,
             };

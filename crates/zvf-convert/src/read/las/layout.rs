@@ -15,7 +15,7 @@
 //! Extra bytes, which a VLR describes, follow the standard fields. Names are those of laspy.
 
 use zvf_format::Class;
-use zvf_format::num::{saturating_usize, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::header::{LasHeader, RECORD_BYTES};
@@ -60,8 +60,8 @@ impl LasField {
 
     /// Returns the bytes of the field in a record.
     pub(crate) fn size(&self) -> usize {
-        let size = usize::try_from(self.stored.size).unwrap_or(usize::MAX);
-        size.saturating_mul(usize_from_u32(self.width))
+        // At most 8 bytes each, as many as a record has.
+        saturating_usize(self.stored.size) * usize_from_u32(self.width)
     }
 
     /// Creates a field with plain values of width 1.
@@ -134,7 +134,8 @@ pub(crate) fn read_fields(
 ) -> Result<(Vec<LasField>, Vec<String>), ConvertError> {
     let mut notes = Vec::new();
     let mut fields = standard_fields(header.point_format);
-    let standard = RECORD_BYTES.get(usize::from(header.point_format)).copied().unwrap_or(0);
+    // The header was checked: the format is known, and its records are long enough.
+    let standard = RECORD_BYTES[usize::from(header.point_format)];
     let end = usize::from(header.record_bytes);
     let mut at = usize::from(standard);
     if let Some(record) = header.record("LASF_Spec", 4) {
@@ -146,15 +147,15 @@ pub(crate) fn read_fields(
             let found = format!("{} bytes", raw.len());
             return Err(source.input_error(Class::Misaligned, place(), expected, found).into());
         }
-        for description in raw.chunks_exact(EXTRA_BYTES) {
-            let Some(field) = parse_extra_field(Numbers(description), at) else {
-                let kind = description.get(2).copied().unwrap_or(0);
+        for description in raw.chunks_exact(EXTRA_BYTES).map(Numbers) {
+            let Some(field) = parse_extra_field(description, at) else {
+                let kind = description.u8(2);
                 notes.push(format!(
                     "extra bytes of the unknown type {kind}: they and what follows stay raw"
                 ));
                 break;
             };
-            at = at.saturating_add(field.size());
+            at += field.size();
             if at > end {
                 let expected = format!("extra bytes that fit a point of {end} bytes");
                 let found = format!("{:?} up to byte {at}", field.name);
@@ -167,8 +168,9 @@ pub(crate) fn read_fields(
             }
         }
     }
-    if let Some(rest) = u32::try_from(end.saturating_sub(at)).ok().filter(|rest| *rest > 0) {
-        let field = LasField { width: rest, extra: true, ..LasField::new("ExtraBytes", at, UINT8) };
+    if at < end {
+        let width = index_u32(end - at);
+        let field = LasField { width, extra: true, ..LasField::new("ExtraBytes", at, UINT8) };
         fields.push(field);
     }
     for at in 0..fields.len() {

@@ -93,7 +93,7 @@ struct BoundsFilter(Bounds);
 impl BoundsFilter {
     fn filter_records(&self, records: Vec<u8>, schema: &PointSchema) -> Vec<u8> {
         let is_inside = |record: &&[u8]| self.0.contains(&schema.position(record));
-        let records = records.chunks_exact(schema.record_bytes.max(1));
+        let records = records.chunks_exact(schema.record_bytes);
         records.filter(is_inside).flatten().copied().collect()
     }
 }
@@ -189,8 +189,14 @@ fn find_crs(
         las.record("LASF_Projection", 2112).map(|record| (record.at, record.len))
     {
         let raw = source.read(at, len.min(MAX_CRS_BYTES), "the WKT")?;
-        let text = raw.split(|byte| *byte == 0).next().unwrap_or_default();
-        return Ok(Some(String::from_utf8_lossy(text).into()).filter(|_| !text.is_empty()));
+        if len > MAX_CRS_BYTES && !raw.contains(&0) {
+            let place = Place::Named("VLR LASF_Projection 2112".to_owned());
+            let expected = format!("at most {MAX_CRS_BYTES} bytes of WKT");
+            let bad = source.input_error(Class::LimitExceeded, place, expected, len.to_string());
+            return Err(bad.into());
+        }
+        let text = Numbers(&raw).text(0, raw.len());
+        return Ok(Some(text).filter(|text| !text.is_empty()).map(Into::into));
     }
     let Some((at, len)) =
         las.record("LASF_Projection", 34735).map(|record| (record.at, record.len))
@@ -210,7 +216,7 @@ fn find_crs(
     Ok(codes.last().map(|(_, code)| format!("EPSG:{code}").into()))
 }
 
-/// Bytes of a coordinate reference system; the rest is not read.
+/// Limit of a coordinate reference system. More keys of `GeoTIFF` do not fit their count of 16 bits.
 const MAX_CRS_BYTES: u64 = 1 << 20;
 
 /// Iterator over the points, batch by batch.

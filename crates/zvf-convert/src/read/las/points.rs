@@ -1,6 +1,6 @@
 //! Point records, read in blocks and decoded into columns.
 
-use zvf_format::num::to_u64;
+use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
@@ -72,7 +72,7 @@ impl PointReader {
 /// The selected columns of a point record.
 #[derive(Clone, Debug)]
 pub(super) struct PointSchema {
-    pub(super) record_bytes: usize,
+    pub(super) record_bytes: usize, // at least those of the point format
     pub(super) scales: [f64; 3],
     pub(super) offsets: [f64; 3],
     pub(super) fields: Vec<LasField>,
@@ -106,9 +106,8 @@ impl PointSchema {
     }
 
     fn decode_positions(&self, records: &[u8]) -> Vec<u8> {
-        let rows = records.len().checked_div(self.record_bytes).unwrap_or(0);
-        let mut bytes = Vec::with_capacity(rows * 24);
-        for record in records.chunks_exact(self.record_bytes.max(1)) {
+        let mut bytes = Vec::with_capacity(records.len() / self.record_bytes * 24);
+        for record in records.chunks_exact(self.record_bytes) {
             for value in self.position(record) {
                 bytes.extend_from_slice(&value.to_le_bytes());
             }
@@ -117,17 +116,14 @@ impl PointSchema {
     }
 
     fn decode_field(&self, field: &LasField, records: &[u8]) -> Result<Field, ConvertError> {
-        let records = records.chunks_exact(self.record_bytes.max(1));
+        let records = records.chunks_exact(self.record_bytes);
         let (at, size) = (field.offset, field.size());
-        let slots =
-            records.map(|record| record.get(at..at.saturating_add(size)).unwrap_or_default());
+        let slots = records.map(|record| &record[at..at + size]); // `read_fields` checked the ends
         let bytes: Vec<u8> = match &field.form {
             Form::Plain => slots.flatten().copied().collect(),
             Form::Bits { shift, bits } => {
-                let mask =
-                    1_u8.checked_shl(u32::from(*bits)).map_or(u8::MAX, |top| top.wrapping_sub(1));
-                let shift = u32::from(*shift);
-                slots.flatten().map(|byte| byte.checked_shr(shift).unwrap_or(0) & mask).collect()
+                let mask = (1_u8 << bits) - 1; // at most 5 bits
+                slots.flatten().map(|byte| byte >> shift & mask).collect()
             }
             Form::Scaled { scales, offsets } => slots
                 .flat_map(|slot| scale_values(field.stored, slot, scales, offsets))
@@ -153,34 +149,24 @@ fn scale_values<'a>(
     scales: &'a [f64; 3],
     offsets: &'a [f64; 3],
 ) -> impl Iterator<Item = f64> + 'a {
-    let size = usize::try_from(stored.size).unwrap_or(1).max(1);
-    slot.chunks_exact(size)
+    slot.chunks_exact(saturating_usize(stored.size))
         .zip(scales.iter().zip(offsets))
         .map(move |(raw, (scale, offset))| decode_f64(stored, raw) * scale + offset)
 }
 
-/// Decodes a little-endian number as `float64`.
-#[expect(
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    reason = "scaled numbers are float64"
-)]
-pub(super) fn decode_f64(stored: Dtype, raw: &[u8]) -> f64 {
-    let mut wide = [0; 8];
+/// Decodes a little-endian number of at most 8 bytes as `float64`.
+fn decode_f64(stored: Dtype, raw: &[u8]) -> f64 {
+    let is_negative = stored.kind == DtypeKind::Int && raw.last().is_some_and(|top| *top >= 0x80);
+    let mut wide = [if is_negative { 0xff } else { 0 }; 8];
     for (to, from) in wide.iter_mut().zip(raw) {
         *to = *from;
     }
-    let bits = u64::from_le_bytes(wide);
-    let shift = u32::try_from(64_usize.saturating_sub(raw.len().saturating_mul(8))).unwrap_or(0);
-    match stored.kind {
-        DtypeKind::Int => {
-            bits.checked_shl(shift).unwrap_or(0).cast_signed().checked_shr(shift).unwrap_or(0)
-                as f64
+    match (stored.kind, raw) {
+        (DtypeKind::Int, _) => f64_from_i64(i64::from_le_bytes(wide)),
+        (DtypeKind::Float, [a, b, c, d]) => f64::from(f32::from_le_bytes([*a, *b, *c, *d])),
+        (DtypeKind::Float, _) => f64::from_le_bytes(wide),
+        (DtypeKind::UInt | DtypeKind::Bool | DtypeKind::Text, _) => {
+            f64_from_u64(u64::from_le_bytes(wide))
         }
-        DtypeKind::Float if raw.len() == 4 => {
-            f64::from(f32::from_bits(u32::try_from(bits).unwrap_or(0)))
-        }
-        DtypeKind::Float => f64::from_bits(bits),
-        DtypeKind::UInt | DtypeKind::Bool | DtypeKind::Text => bits as f64,
     }
 }

@@ -57,18 +57,16 @@ pub(crate) fn find_record(header: &Header) -> Option<&Json> {
 }
 
 fn encode_hex(bytes: &[u8]) -> String {
-    let digit = |n: u8| char::from(HEX_DIGITS.get(usize::from(n)).copied().unwrap_or(b'0'));
+    let digit = |n: u8| char::from(HEX_DIGITS[usize::from(n)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Decodes hexadecimal text up to the first other character.
-pub(crate) fn decode_hex(text: &str) -> Vec<u8> {
-    let digits = text.chars().map_while(|digit| digit.to_digit(16));
-    let digits: Vec<u8> = digits.filter_map(|digit| u8::try_from(digit).ok()).collect();
-    digits
-        .chunks_exact(2)
-        .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
-        .collect()
+/// Decodes hexadecimal text. Returns `None` if it is no such text.
+pub(crate) fn decode_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |digit: char| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digits: Vec<u8> = text.chars().map(digit).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 use zvf_format::Class;
-use zvf_format::num::nearest_f32;
+use zvf_format::num::{index_u32, nearest_f32};
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Field, Kind, ObjectId, Parts, Value};
 
 use super::folder::{Folder, input_error};
 use super::properties::parse_property_type;
 use super::shards::{Sharding, u64_at};
-use super::{Objects, push_record, u32_at};
+use super::{Objects, push_record, read_id, u32_at};
 use crate::ConvertError;
 use crate::read::values::{batch_error, new_column};
 use crate::read::{Group, Header, Piece, ReadOptions, Reader};
@@ -73,7 +73,7 @@ pub(super) fn open(
     }
     let mut annotations: BTreeMap<u64, Annotation> = BTreeMap::new();
     if let Some(json) = by_id {
-        let (folder, sharding) = open_index(root, json, "info by_id")?;
+        let (_, folder, sharding) = open_index(root, json, "info by_id")?;
         let objects = Objects::list(&folder, sharding)?;
         for at in 0..objects.locations.len() {
             let Some((id, name, bytes)) = objects.read(at)? else { break };
@@ -109,6 +109,9 @@ pub(super) fn open(
         Header::new(kind, axes, new_column(Dtype::FLOAT32, rank(&layout), Vec::new())?);
     header.units = units;
     push_record(&mut header, Some(info));
+    if by_id.is_none() && !layout.relationships.is_empty() {
+        header.left_out.push("relationships, which only the index by id has".to_owned());
+    }
     let (objects, groups) = layout.describe_objects(&annotations, &mut header)?;
     let pieces = layout.build_pieces(kind, &annotations, options.batch_rows.max(1))?;
     let pieces = pieces.into_iter().chain([objects]).chain(groups).map(Ok);
@@ -116,7 +119,7 @@ pub(super) fn open(
 }
 
 fn rank(layout: &Layout) -> u32 {
-    u32::try_from(layout.rank).unwrap_or(u32::MAX)
+    index_u32(layout.rank) // at most 16
 }
 
 /// The layout, the names of the axes and their units.
@@ -176,7 +179,7 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError>
     let list = info.get("properties").and_then(Json::as_array);
     for (at, json) in list.into_iter().flatten().enumerate() {
         let place = format!("info properties[{at}].type");
-        let name = json.get("id").and_then(Json::as_str).unwrap_or_default().to_owned();
+        let name = read_id(json, &format!("info properties[{at}]"))?.to_owned();
         let type_name = json.get("type").and_then(Json::as_str).unwrap_or_default();
         let Some((dtype, width)) = parse_property_type(type_name) else {
             let expected = "rgb, rgba, uint8 to int32, or float32";
@@ -196,10 +199,11 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError>
         properties.push(Property { name, dtype, width, categories: parse_categories(json) });
     }
     let list = info.get("relationships").and_then(Json::as_array);
-    let names = list.into_iter().flatten();
     let relationships =
-        names.map(|json| json.get("id").and_then(Json::as_str).unwrap_or_default().to_owned());
-    let relationships = relationships.collect();
+        list.into_iter().flatten().enumerate().map(|(at, json)| {
+            read_id(json, &format!("info relationships[{at}]")).map(str::to_owned)
+        });
+    let relationships = relationships.collect::<Result<_, _>>()?;
     let rank = axes.len();
     Ok((Layout { geometry, rank, scales, properties, relationships }, axes, units))
 }
@@ -215,16 +219,16 @@ fn parse_categories(json: &Json) -> Option<Categories> {
         .then(|| Categories::new(labels.into_iter().map(Value::from).collect(), None))
 }
 
-/// Opens the folder of an index, and parses its sharding.
-fn open_index(
+/// Opens the folder of an index. Returns it with its key and its sharding.
+fn open_index<'a>(
     root: &Folder,
-    json: &Json,
+    json: &'a Json,
     place: &str,
-) -> Result<(Folder, Option<Sharding>), ConvertError> {
+) -> Result<(&'a str, Folder, Option<Sharding>), ConvertError> {
     let Some(key) = json.get("key").and_then(Json::as_str) else {
         return Err(input_error(Class::NotFound, &format!("{place}.key"), "a key", "none").into());
     };
-    Ok((root.subfolder(key)?, Sharding::parse(json.get("sharding"), place)?))
+    Ok((key, root.subfolder(key)?, Sharding::parse(json.get("sharding"), place)?))
 }
 
 /// Reads all cells of one level of the spatial index into `to`.
@@ -235,14 +239,13 @@ fn read_level(
     layout: &Layout,
     to: &mut BTreeMap<u64, Annotation>,
 ) -> Result<(), ConvertError> {
-    let (folder, sharding) = open_index(root, json, place)?;
+    let (key, folder, sharding) = open_index(root, json, place)?;
     let mut add_cell = |name: &str, bytes: &[u8]| -> Result<(), ConvertError> {
         for (id, annotation) in layout.parse_list(name, bytes)? {
             to.entry(id).or_insert(annotation);
         }
         Ok(())
     };
-    let key = json.get("key").and_then(Json::as_str).unwrap_or_default();
     if sharding.is_some() {
         let cells = Objects::list(&folder, sharding)?;
         for at in 0..cells.locations.len() {
@@ -405,7 +408,7 @@ impl Layout {
     }
 
     fn scale_length(&self, x: f32, axis: usize) -> f32 {
-        nearest_f32(f64::from(x) * self.scales.get(axis).copied().unwrap_or(1.0))
+        nearest_f32(f64::from(x) * self.scales[axis])
     }
 
     /// Builds the piece of the objects and that of the groups, and describes both in the header.
@@ -446,8 +449,7 @@ impl Layout {
         header.id_field = Some("annotation_id".to_owned());
         header.object_fields = fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
         header.groups = !groups.is_empty();
-        let objects =
-            (0..annotations.len()).map(|at| ObjectId(i64::try_from(at).unwrap_or(i64::MAX)));
+        let objects = (0..).map(ObjectId).take(annotations.len());
         let groups = (!groups.is_empty()).then_some(Piece::Groups { groups, fields: Vec::new() });
         Ok((Piece::Objects { ids: objects.collect(), fields }, groups))
     }
@@ -498,17 +500,17 @@ impl Layout {
     ) -> Result<Vec<Piece>, ConvertError> {
         let mut pieces = Vec::new();
         let annotations: Vec<&Annotation> = annotations.values().collect();
-        for (number, chunk) in annotations.chunks(batch_rows).enumerate() {
-            let (mut bytes, mut ends, mut objects) = (Vec::new(), vec![0], Vec::new());
-            for (at, annotation) in chunk.iter().enumerate() {
+        let mut ids = (0..).map(ObjectId);
+        for chunk in annotations.chunks(batch_rows) {
+            let (mut bytes, mut ends) = (Vec::new(), vec![0]);
+            for annotation in chunk {
                 for (n, x) in annotation.positions.iter().enumerate() {
                     let length = self.scale_length(*x, n % self.rank);
                     bytes.extend_from_slice(&length.to_le_bytes());
                 }
                 ends.push(bytes.len() / (4 * self.rank));
-                let object = number * batch_rows + at;
-                objects.push(ObjectId(i64::try_from(object).unwrap_or(i64::MAX)));
             }
+            let objects: Vec<ObjectId> = ids.by_ref().take(chunk.len()).collect();
             let batch = Batch::new(kind, new_column(Dtype::FLOAT32, rank(self), bytes)?);
             let batch = if kind.is_chain() {
                 batch.with_parts(Parts::new(ends, objects).map_err(batch_error)?)

@@ -195,7 +195,8 @@ pub(super) fn parse_id(text: &str) -> Option<u64> {
 /// Decompresses a gzip stream, and refuses more than `max_bytes`.
 pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>, ConvertError> {
     let mut inflated = Vec::new();
-    let mut decoder = MultiGzDecoder::new(bytes).take(max_bytes.saturating_add(1));
+    let limit = max_bytes.saturating_add(1); // one more shows that there are too many
+    let mut decoder = MultiGzDecoder::new(bytes).take(limit);
     decoder
         .read_to_end(&mut inflated)
         .map_err(|error| input_error(Class::Codec, key, "a gzip stream", error.to_string()))?;

@@ -35,7 +35,7 @@ pub(super) fn read_all<F: Fragments>(header: Header, source: F, last: Piece) -> 
     let mut pieces = Pieces {
         source,
         next: 0,
-        object: ObjectId(0),
+        object: ObjectId(-1),
         fragments: Vec::new().into_iter(),
         vertex_count: 0,
         faces: None,
@@ -47,8 +47,8 @@ pub(super) fn read_all<F: Fragments>(header: Header, source: F, last: Piece) -> 
 /// Reader of the pieces of a source.
 struct Pieces<F: Fragments> {
     source: F,
-    next: usize, // index of the next object
-    object: ObjectId,
+    next: usize,                                // the place of the next object
+    object: ObjectId,                           // that of the fragments: the place before
     fragments: std::vec::IntoIter<F::Fragment>, // the remaining fragments of the object
     vertex_count: u64,
     faces: Option<Piece>, // the faces of the fragment whose vertices were yielded last
@@ -67,7 +67,7 @@ impl<F: Fragments> Pieces<F> {
             }
             let Some(fragments) = self.source.list(self.next)? else { return Ok(self.last.take()) };
             self.fragments = fragments.into_iter();
-            self.object = ObjectId(self.next.cast_signed() as i64);
+            self.object = ObjectId(self.object.0 + 1);
             self.next += 1;
         }
     }

@@ -62,7 +62,10 @@ impl Fragments for Legacy {
     fn list(&self, object: usize) -> Result<Option<Vec<String>>, ConvertError> {
         let Some(id) = self.ids.get(object) else { return Ok(None) };
         let key = format!("{id}:0");
-        let list = self.folder.read_json(&key)?.unwrap_or_default();
+        let Some(list) = self.folder.read_json(&key)? else {
+            let expected = "the file that was listed";
+            return Err(input_error(Class::NotFound, &key, expected, "none").into());
+        };
         let names = list.get("fragments").and_then(Json::as_array);
         let names: Option<Vec<String>> = names
             .and_then(|names| names.iter().map(|name| Some(name.as_str()?.to_owned())).collect());

@@ -223,8 +223,20 @@ fn describe_objects(
     header.objects = true;
     header.id_field = Some(name.to_owned());
     header.object_fields = fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
-    let objects = (0..ids.len()).map(|at| ObjectId(i64::try_from(at).unwrap_or(i64::MAX)));
+    let objects = (0..).map(ObjectId).take(ids.len());
     Ok(Piece::Objects { ids: objects.collect(), fields })
+}
+
+/// Returns the id of a property, an attribute or a relationship, which is its name.
+fn read_id<'a>(json: &'a Json, place: &str) -> Result<&'a str, ConvertError> {
+    json.get("id").and_then(Json::as_str).ok_or_else(|| {
+        input_error(Class::BadTag, place, "an id that is a text", show_member(json, "id")).into()
+    })
+}
+
+/// Returns a member of a JSON object as text for messages.
+fn show_member(json: &Json, key: &str) -> String {
+    json.get(key).map_or_else(|| "none".to_owned(), Json::to_string)
 }
 
 /// Adds `info` to the header records.

@@ -38,11 +38,16 @@ pub(super) fn open(
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
         return Err(input_error(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
     }
-    let bits = info.get("vertex_quantization_bits").and_then(Json::as_u64).unwrap_or(0);
-    if !matches!(bits, 10 | 16) {
-        let place = "info vertex_quantization_bits";
-        return Err(input_error(Class::OutOfBounds, place, "10 or 16", bits.to_string()).into());
-    }
+    let bits = info.get("vertex_quantization_bits");
+    let steps = match bits.and_then(Json::as_u64) {
+        Some(10) => 1023.0,
+        Some(16) => 65_535.0,
+        _ => {
+            let place = "info vertex_quantization_bits";
+            let found = bits.map_or_else(|| "none".to_owned(), Json::to_string);
+            return Err(input_error(Class::OutOfBounds, place, "10 or 16", found).into());
+        }
+    };
     let transform = skeletons::parse_transform(info)?.unwrap_or(skeletons::IDENTITY);
     let objects = match Sharding::parse(info.get("sharding"), "info")? {
         Some(sharding) => Objects::list(folder, Some(sharding))?,
@@ -70,7 +75,6 @@ pub(super) fn open(
     push_record(&mut header, Some(info));
     let ids: Vec<u64> = objects.ids().collect();
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
-    let steps = if bits == 10 { 1023.0 } else { 65_535.0 };
     let (lod, notes) = (options.lod, Notes::default());
     let has_note = AtomicBool::new(false);
     let source = MultiLod { objects, transform, steps, lod, notes: notes.clone(), has_note };
@@ -134,7 +138,7 @@ impl Manifest {
                 input_error(Class::Trailing, name, expected, bytes.len().to_string()).into()
             );
         }
-        let scale = 2_f64.powi(i32::try_from(selected).unwrap_or(i32::MAX));
+        let scale: f64 = std::iter::repeat_n(2.0, selected).product();
         let (chunk_shape, mut origin) = (triple(0).map(|side| side * scale), triple(12));
         if lods > 0 {
             let offset = triple(offsets + selected * 12);
@@ -237,7 +241,10 @@ impl Fragments for MultiLod {
             }
         }
         let positions = new_column(Dtype::FLOAT32, 3, bytes)?;
-        let corners = stream.faces.unwrap_or_default().into_iter().flatten().collect();
+        let Some(faces) = stream.faces else {
+            return Err(input_error(Class::NotFound, &name, "faces", "a point cloud").into());
+        };
+        let corners = faces.into_iter().flatten().collect();
         Ok(Fragment { name, positions, corners })
     }
 }

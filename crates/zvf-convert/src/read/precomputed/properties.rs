@@ -8,6 +8,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
 use super::folder::{input_error, parse_id};
+use super::read_id;
 use crate::ConvertError;
 use crate::read::Header;
 use crate::read::values::new_column;
@@ -35,9 +36,9 @@ pub(super) fn build_segment_fields(
     let rows: Vec<Option<usize>> = ids.iter().map(|id| row_of.get(id).copied()).collect();
     let mut fields = Vec::new();
     let properties = inline.get("properties").and_then(Json::as_array);
-    for property in properties.into_iter().flatten() {
+    for (number, property) in properties.into_iter().flatten().enumerate() {
         let text = |key: &str| property.get(key).and_then(Json::as_str);
-        let id = text("id").unwrap_or_default();
+        let id = read_id(property, &format!("{place}, property {number}"))?;
         let place = format!("{place}, property {id:?}");
         let values = property.get("values").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
         if values.len() != property_ids.len() {
@@ -53,8 +54,17 @@ pub(super) fn build_segment_fields(
         let value = |row: &Option<usize>| row.and_then(|row| values.get(row));
         match text("type") {
             Some("label" | "description" | "string") => {
-                let texts = rows.iter().map(|row| value(row).and_then(Json::as_str));
-                fields.push(text_field(id, texts)?);
+                let texts = rows.iter().map(|row| match value(row) {
+                    None | Some(Json::Null) => Ok(None),
+                    Some(Json::String(text)) => Ok(Some(text.as_str())),
+                    Some(other) => {
+                        let found = other.to_string();
+                        let bad = input_error(Class::BadTag, &place, "texts as values", found);
+                        Err(ConvertError::from(bad))
+                    }
+                });
+                let texts: Vec<Option<&str>> = texts.collect::<Result<_, _>>()?;
+                fields.push(text_field(id, &texts)?);
             }
             Some("number") => {
                 fields.push(number_field(id, property, rows.iter().map(value), &place)?)
@@ -63,7 +73,13 @@ pub(super) fn build_segment_fields(
                 let tags =
                     property.get("tags").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
                 for (number, tag) in tags.iter().enumerate() {
-                    let name = format!("{id}:{}", tag.as_str().unwrap_or_default());
+                    let Some(tag) = tag.as_str() else {
+                        let found = tag.to_string();
+                        return Err(
+                            input_error(Class::BadTag, &place, "texts as tags", found).into()
+                        );
+                    };
+                    let name = format!("{id}:{tag}");
                     let has = |list: Option<&Json>| {
                         let list = list.and_then(Json::as_array);
                         list.is_some_and(|list| {
@@ -87,20 +103,22 @@ pub(super) fn build_segment_fields(
 }
 
 /// Builds a categorical field of texts; -1 is the code of a missing one.
-fn text_field<'a>(
-    name: &str,
-    texts: impl Iterator<Item = Option<&'a str>>,
-) -> Result<Field, ConvertError> {
-    let mut codes_by_text: HashMap<&str, i32> = HashMap::new();
+fn text_field(name: &str, texts: &[Option<&str>]) -> Result<Field, ConvertError> {
+    let mut codes_by_text: HashMap<&str, usize> = HashMap::new();
     let mut codes: Vec<u8> = Vec::new();
     let mut values = Vec::new();
     for text in texts {
-        let code = text.map_or(-1, |text| {
+        let code = text.map(|text| {
             *codes_by_text.entry(text).or_insert_with(|| {
                 values.push(Value::from(text));
-                i32::try_from(values.len() - 1).unwrap_or(i32::MAX)
+                values.len() - 1
             })
         });
+        let code = code.map_or(Ok(-1), i32::try_from).map_err(|_too_many| {
+            let what = format!("{} different texts", values.len());
+            let advice = "leave it out";
+            ConvertError::NoType { format: "a column of categories", what, advice }
+        })?;
         codes.extend(code.to_le_bytes());
     }
     let dtype = Dtype { size: 4, ..Dtype::INT64 };
@@ -186,6 +204,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn refuses_values_that_are_no_texts() {
+        let read = |id: Json, value: Json| {
+            let property = json!({"id": id, "type": "label", "values": [value]});
+            let info = json!({"inline": {"ids": ["7"], "properties": [property]}});
+            let Json::Object(info) = info else { panic!() };
+            let positions = new_column(Dtype::FLOAT32, 3, Vec::new()).unwrap();
+            let axes = ["x", "y", "z"].map(str::to_owned).to_vec();
+            let mut header = Header::new(zvf_model::Kind::Mesh, axes, positions);
+            build_segment_fields(&[7], &info, &mut header)
+        };
+        assert_eq!(read(json!("a"), Json::Null).unwrap().len(), 1);
+        for (id, value) in [(json!("a"), json!(5)), (json!(5), json!("text"))] {
+            let error = read(id, value).unwrap_err();
+            assert_eq!(error.class(), Class::BadTag, "{error}");
+        }
+    }
 
     #[test]
     fn fills_missing_numbers_and_refuses_numbers_out_of_range() {

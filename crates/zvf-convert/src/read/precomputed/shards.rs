@@ -284,6 +284,7 @@ fn hash_murmur3(number: u64) -> u64 {
     u64::from(h1) | u64::from(h2) << 32
 }
 
+/// Reads a little-endian number; past the end it is 0.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u64::from_le_bytes(*n))
 }

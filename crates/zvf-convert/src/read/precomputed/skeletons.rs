@@ -16,7 +16,7 @@ use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
 use super::folder::{Folder, input_error};
 use super::properties::parse_property_type;
 use super::shards::Sharding;
-use super::{Objects, describe_objects, push_record, u32_at};
+use super::{Objects, describe_objects, push_record, read_id, show_member, u32_at};
 use crate::ConvertError;
 use crate::read::roles::default_axes;
 use crate::read::values::{batch_error, new_column};
@@ -81,7 +81,8 @@ pub(super) fn open(
     let ids: Vec<u64> = objects.ids().collect();
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
     let batch_rows = options.batch_rows.max(1);
-    let mut pieces = Pieces { objects, layout, kind, next: 0, last: Some(last), batch_rows };
+    let (next, next_id) = (0, 0);
+    let mut pieces = Pieces { objects, layout, kind, next, next_id, last: Some(last), batch_rows };
     Ok(Reader::from_steps(header, move || pieces.read_next()))
 }
 
@@ -90,7 +91,7 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertE
     let list = info.get("vertex_attributes").and_then(Json::as_array);
     for (at, json) in list.into_iter().flatten().enumerate() {
         let place = format!("info vertex_attributes[{at}]");
-        let name = json.get("id").and_then(Json::as_str).unwrap_or_default().to_owned();
+        let name = read_id(json, &place)?.to_owned();
         let type_name = json.get("data_type").and_then(Json::as_str).unwrap_or_default();
         let Some((dtype, 1)) = parse_property_type(type_name) else {
             let expected = "float32, or a whole number of at most 32 bits";
@@ -98,13 +99,12 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertE
                 input_error(Class::BadTag, &place, expected, format!("{type_name:?}")).into()
             );
         };
-        let width = json.get("num_components").and_then(Json::as_u64).unwrap_or(0);
-        let Some(width) = u32::try_from(width).ok().filter(|w| (1..=MAX_COMPONENTS).contains(w))
-        else {
+        let width = json.get("num_components").and_then(Json::as_u64);
+        let width = width.and_then(|width| u32::try_from(width).ok());
+        let Some(width) = width.filter(|width| (1..=MAX_COMPONENTS).contains(width)) else {
             let expected = format!("1 to {MAX_COMPONENTS} components");
-            return Err(
-                input_error(Class::LimitExceeded, &place, expected, width.to_string()).into()
-            );
+            let found = show_member(json, "num_components");
+            return Err(input_error(Class::LimitExceeded, &place, expected, found).into());
         };
         if attributes.iter().any(|attribute| attribute.name == name) {
             return Err(input_error(
@@ -263,7 +263,8 @@ struct Pieces {
     objects: Objects,
     layout: SkeletonLayout,
     kind: Kind,
-    next: usize,
+    next: usize,         // the place of the next object
+    next_id: i64,        // the same as an id
     last: Option<Piece>, // the ids and properties of the objects
     batch_rows: usize,
 }
@@ -305,9 +306,9 @@ impl Pieces {
                     to.extend_from_slice(from);
                 }
             }
-            let object = ObjectId(i64::try_from(self.next).unwrap_or(i64::MAX));
-            owners.resize(base + skeleton.vertices, Some(object));
+            owners.resize(base + skeleton.vertices, Some(ObjectId(self.next_id)));
             self.next += 1;
+            self.next_id += 1;
         }
         if owners.is_empty() {
             return Ok(self.last.take());

@@ -16,7 +16,7 @@ pub(super) struct Facet {
     pub(super) corners: [[f32; 3]; 3],
     pub(super) attribute: u16,
     /// The index of its solid in the file.
-    pub(super) solid: usize,
+    pub(super) solid: i64,
 }
 
 impl Facet {
@@ -60,19 +60,19 @@ impl Facets {
                 .into());
         };
         if !is_binary {
-            let available = length.saturating_sub(HEADER_BYTES) / FACET_BYTES;
-            let class = match available < u64::from(count) {
+            // A file that is not stored, as in /proc, can have more bytes than its length.
+            let available = length.saturating_sub(HEADER_BYTES);
+            let class = match available / FACET_BYTES < u64::from(count) {
                 true => Class::Truncated,
                 false => Class::Trailing,
             };
             let expected = format!("{} bytes of {count} triangles", u64::from(count) * FACET_BYTES);
-            let found = format!("{} bytes", length.saturating_sub(HEADER_BYTES));
+            let found = format!("{available} bytes");
             return Err(bytes.input_error(class, Place::Byte(80), expected, found).into());
         }
         let mut header = [0; 84];
         bytes.read(&mut header, "the header")?;
-        let text = header.get(..80).unwrap_or_default();
-        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        let text = header[..80].split(|byte| *byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(text).trim().to_owned();
         Ok(Self::Binary { bytes, remaining: count, name })
     }
@@ -107,7 +107,7 @@ fn read_facet(bytes: &mut Bytes) -> Result<Facet, ConvertError> {
         }
         None => bytes.read_array("a triangle")?,
     };
-    let (floats, rest) = record.as_chunks::<4>();
+    let (floats, _) = record.as_chunks::<4>();
     let mut floats = floats.iter().map(|bytes| f32::from_le_bytes(*bytes));
     let mut triple = || std::array::from_fn(|_| floats.next().unwrap_or(f32::NAN));
     let normal = triple();
@@ -120,8 +120,7 @@ fn read_facet(bytes: &mut Bytes) -> Result<Facet, ConvertError> {
             .input_error(Class::OutOfBounds, place, "a finite coordinate", found)
             .into());
     }
-    let attribute = rest.try_into().map_or(0, u16::from_le_bytes);
-    Ok(Facet { normal, corners, attribute, solid: 0 })
+    Ok(Facet { normal, corners, attribute: u16::from_le_bytes([record[48], record[49]]), solid: 0 })
 }
 
 fn begins_with_solid(start: &[u8]) -> bool {
@@ -133,14 +132,15 @@ fn begins_with_solid(start: &[u8]) -> bool {
 pub(super) struct TextFacets {
     lines: Lines,
     line: String,
-    at: usize, // parsed bytes of the line
+    at: usize, // bytes of the line that are parsed: complete words and white space
     names: Vec<String>,
+    solid: i64,     // the index of the last name
     in_solid: bool, // whether the last solid did not end yet
 }
 
 impl TextFacets {
     const fn new(lines: Lines) -> Self {
-        Self { lines, line: String::new(), at: 0, names: Vec::new(), in_solid: false }
+        Self { lines, line: String::new(), at: 0, names: Vec::new(), solid: -1, in_solid: false }
     }
 
     fn next(&mut self) -> Result<Option<Facet>, ConvertError> {
@@ -152,6 +152,7 @@ impl TextFacets {
                 self.expect_word("solid", Class::Encoding)?;
                 let name = self.take_rest_of_line();
                 self.names.push(name);
+                self.solid += 1;
                 self.in_solid = true;
             }
             if self.take_word("endsolid")? {
@@ -170,7 +171,7 @@ impl TextFacets {
         for x in &mut normal {
             let word = self.next_word()?;
             // Normals are only compared, so an invalid one is ignored.
-            *x = self.line.get(word).and_then(|word| word.parse().ok()).unwrap_or(f32::NAN);
+            *x = self.line[word].parse().unwrap_or(f32::NAN);
         }
         self.expect_word("outer", Class::Encoding)?;
         self.expect_word("loop", Class::Encoding)?;
@@ -183,13 +184,12 @@ impl TextFacets {
         }
         self.expect_word("endloop", Class::BadShape)?;
         self.expect_word("endfacet", Class::Encoding)?;
-        let solid = self.names.len().saturating_sub(1);
-        Ok(Facet { normal, corners, attribute: 0, solid })
+        Ok(Facet { normal, corners, attribute: 0, solid: self.solid })
     }
 
     fn parse_coordinate(&mut self) -> Result<f32, ConvertError> {
         let word = self.next_word()?;
-        let word = self.line.get(word).unwrap_or_default();
+        let word = &self.line[word];
         let (class, found) = match word.parse::<f32>() {
             Ok(x) if x.is_finite() => return Ok(x),
             Ok(_) => (Class::OutOfBounds, format!("{word:?}")),
@@ -201,7 +201,7 @@ impl TextFacets {
     /// Takes the word `expected`, in any case, or fails with an error of `class`.
     fn expect_word(&mut self, expected: &str, class: Class) -> Result<(), ConvertError> {
         let word = self.next_word()?;
-        let word = self.line.get(word).unwrap_or_default();
+        let word = &self.line[word];
         if word.eq_ignore_ascii_case(expected) {
             return Ok(());
         }
@@ -219,7 +219,7 @@ impl TextFacets {
         if !self.advance()? {
             return Err(self.truncated_error());
         }
-        let rest = self.line.get(self.at..).unwrap_or_default();
+        let rest = &self.line[self.at..];
         let word = rest.split_ascii_whitespace().next().unwrap_or_default();
         let is_expected = word.eq_ignore_ascii_case(expected);
         if is_expected {
@@ -233,7 +233,7 @@ impl TextFacets {
         if !self.advance()? {
             return Err(self.truncated_error());
         }
-        let rest = self.line.get(self.at..).unwrap_or_default();
+        let rest = &self.line[self.at..];
         let length = rest.bytes().position(|byte| byte.is_ascii_whitespace());
         let start = self.at;
         self.at += length.unwrap_or(rest.len());
@@ -241,7 +241,7 @@ impl TextFacets {
     }
 
     fn take_rest_of_line(&mut self) -> String {
-        let rest = self.line.get(self.at..).unwrap_or_default().trim().to_owned();
+        let rest = self.line[self.at..].trim().to_owned();
         self.at = self.line.len();
         rest
     }
@@ -249,7 +249,7 @@ impl TextFacets {
     /// Skips to the next word, and returns whether there is one.
     fn advance(&mut self) -> Result<bool, ConvertError> {
         loop {
-            let rest = self.line.get(self.at..).unwrap_or_default();
+            let rest = &self.line[self.at..];
             let white = rest.len() - rest.trim_ascii_start().len();
             if white < rest.len() {
                 self.at += white;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::Dtype;
 use zvf_model::{Field, Kind, ObjectId};
 
@@ -66,7 +66,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         fields,
         vertex_by_bits: options.weld.then(FxHashMap::default),
         last_facet: [NO_VERTEX; 3],
-        max_vertices: usize::try_from(options.memory / WELDED_VERTEX_BYTES).unwrap_or(usize::MAX),
+        max_vertices: saturating_usize(options.memory / WELDED_VERTEX_BYTES),
         vertex_count: 0,
         solid: 0,
         batch_rows: options.batch_rows.max(1),
@@ -155,7 +155,7 @@ struct Pieces {
     last_facet: [KeyedVertex; 3], // the vertices of the last facet, which often shares an edge
     max_vertices: usize,          // of a solid
     vertex_count: i64,            // of all solids so far
-    solid: usize,
+    solid: i64,
     batch_rows: usize,
     names: Option<Field>,
     is_at_end: bool,
@@ -179,7 +179,7 @@ impl Pieces {
             return self.corners.take(&mut self.fields).map(Some);
         }
         let Some(names) = self.names.take() else { return Ok(None) };
-        let ids = (0..names.column.len()).filter_map(|id| i64::try_from(id).ok()).map(ObjectId);
+        let ids = (0..).map(ObjectId).take(names.column.len());
         Ok(Some(Piece::Objects { ids: ids.collect(), fields: vec![names] }))
     }
 
@@ -226,8 +226,7 @@ impl Pieces {
         for x in corner {
             self.vertices.positions.push_bytes(&x.to_le_bytes());
         }
-        let solid = i64::try_from(self.solid).unwrap_or(i64::MAX);
-        self.vertices.end_row(Some(ObjectId(solid)), 0);
+        self.vertices.end_row(Some(ObjectId(self.solid)), 0);
         let vertex = self.vertex_count;
         self.vertex_count += 1;
         Ok((bits, vertex))

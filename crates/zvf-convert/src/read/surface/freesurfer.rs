@@ -14,10 +14,11 @@
 
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
-use super::{SurfaceFile, SurfaceValues, join_files, list_folder};
+use super::{SurfaceFile, SurfaceValues, find_no_vertex, join_files, list_folder};
 use crate::ConvertError;
 use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, dtype, number_column};
 use crate::read::input::Bytes;
@@ -88,8 +89,13 @@ fn is_old_surface(bytes: &[u8]) -> bool {
     }
 }
 
+/// Returns a big-endian number of 24 bits.
 fn usize_from_be24(three: &[u8]) -> usize {
-    three.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte))
+    usize_from_u32(u32_from_be24(three))
+}
+
+fn u32_from_be24(three: &[u8]) -> u32 {
+    three.iter().fold(0, |sum, byte| (sum << 8) | u32::from(*byte))
 }
 
 /// A cursor over the bytes of a file.
@@ -100,7 +106,7 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn take(&mut self, size: usize, what: &str) -> Result<&'a [u8], ConvertError> {
-        let rest = self.file.bytes.get(self.at..).unwrap_or_default();
+        let rest = self.remaining_bytes();
         match rest.get(..size) {
             Some(bytes) => {
                 self.at += size;
@@ -119,8 +125,8 @@ impl<'a> Cursor<'a> {
     }
 
     fn read_int(&mut self, what: &str) -> Result<i32, ConvertError> {
-        let bytes = self.take(4, what)?;
-        Ok(i32::from_be_bytes(bytes.try_into().unwrap_or_default()))
+        let four = self.take(4, what)?;
+        Ok(i32::from_be_bytes([four[0], four[1], four[2], four[3]]))
     }
 
     /// Reads a count, and refuses a negative one.
@@ -153,7 +159,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn remaining_bytes(&self) -> &'a [u8] {
-        self.file.bytes.get(self.at..).unwrap_or_default()
+        &self.file.bytes[self.at..]
     }
 }
 
@@ -178,7 +184,7 @@ fn read_surface(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let corners = bytes.take_items(faces, 12, "faces")?;
     let corners = corners.as_chunks::<4>().0.iter();
     let corners: Vec<i64> = corners.map(|four| i64::from(i32::from_be_bytes(*four))).collect();
-    check_corners(file, &corners, vertices, start)?;
+    check_corners(file, &corners, vertices, start, 4)?;
     surface.faces = Some(corners);
     surface.record.insert("created".to_owned(), json!(created));
     if let Some(volume) = read_volume(bytes.remaining_bytes()) {
@@ -187,20 +193,18 @@ fn read_surface(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     Ok(surface)
 }
 
+/// Checks that corners are vertices. Each has `size` bytes in the file, from `start`.
 fn check_corners(
     file: &WholeFile,
     corners: &[i64],
     vertices: usize,
     start: usize,
+    size: usize,
 ) -> Result<(), ConvertError> {
-    let count = i64::try_from(vertices).unwrap_or(i64::MAX);
-    let at = corners.iter().position(|vertex| !(0..count).contains(vertex));
-    at.map_or(Ok(()), |at| {
-        let found = corners.get(at).copied().unwrap_or(0);
-        let class = if found < 0 { Class::Negative } else { Class::OutOfBounds };
-        let expected = format!("a vertex below {count}");
-        Err(file.input_error_at(class, start + at * 4, expected, found.to_string()))
-    })
+    let Some((at, found)) = find_no_vertex(corners, vertices) else { return Ok(()) };
+    let class = if found < 0 { Class::Negative } else { Class::OutOfBounds };
+    let expected = format!("a vertex below {vertices}");
+    Err(file.input_error_at(class, start + at * size, expected, found.to_string()))
 }
 
 /// Parses the lines of the volume of a surface, which follow tags.
@@ -243,14 +247,8 @@ fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let start = bytes.at;
     let corners = bytes.take_items(quadrangles, 12, "quadrangles")?;
     let corners = corners.as_chunks::<3>().0.iter();
-    let corners: Vec<i64> =
-        corners.map(|three| i64::try_from(usize_from_be24(three)).unwrap_or(0)).collect(); // 24 bits fit
-    if let Some(at) = corners.iter().position(|v| usize::try_from(*v).is_ok_and(|v| v >= vertices))
-    {
-        let found = corners.get(at).copied().unwrap_or(0).to_string();
-        let expected = format!("a vertex below {vertices}");
-        return Err(file.input_error_at(Class::OutOfBounds, start + at * 3, expected, found));
-    }
+    let corners: Vec<i64> = corners.map(|three| i64::from(u32_from_be24(three))).collect();
+    check_corners(file, &corners, vertices, start, 3)?;
     let mut faces = Vec::with_capacity(corners.len() / 2 * 3);
     for [a, b, c, d] in corners.as_chunks::<4>().0 {
         if a % 2 == 0 {
@@ -389,7 +387,7 @@ fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>, ConvertError> {
         }
         1.. => {
             let _name = bytes.read_text("the name of the table")?;
-            (usize::try_from(version).unwrap_or(0), false)
+            (usize_from_u32(version.unsigned_abs()), false)
         }
         _ => {
             let expected = "version 2 of the table, or a count";
@@ -452,7 +450,7 @@ fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
                 format!("{} values", words.len()),
             ));
         };
-        let Some(node) = vertex.parse::<usize>().ok() else {
+        let Some(node) = vertex.parse::<i64>().ok().filter(|node| *node >= 0) else {
             return Err(input_error(Class::Encoding, number, "a vertex", format!("{vertex:?}")));
         };
         if ![x, y, z].iter().all(|word| places.push_text(word)) || !values.push_text(value) {

@@ -10,7 +10,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
@@ -364,7 +364,7 @@ impl Shape {
         let mut buffer = [0; 1 << 16];
         while bytes.len() < self.size {
             let length = (self.size - bytes.len()).min(buffer.len());
-            let chunk = buffer.get_mut(..length).unwrap_or_default();
+            let chunk = &mut buffer[..length];
             from.read(chunk, "an array")?;
             bytes.extend_from_slice(chunk);
         }
@@ -373,28 +373,32 @@ impl Shape {
 
     /// Builds a column with the rows of the first dimension, from bytes in the order of the file.
     fn build_column(&self, mut bytes: Vec<u8>, dtype: Dtype) -> Result<Column, ConvertError> {
-        let rows = self.dims.first().copied().unwrap_or(0);
-        let width = self.dims.iter().skip(1).product::<usize>();
-        if self.by_columns && self.dims.len() > 1 {
-            bytes = to_row_major(&bytes, &self.dims, usize::try_from(dtype.size).unwrap_or(1));
-        }
-        if width == 0 || rows == 0 {
+        if self.size == 0 {
             return new_column(Dtype { big_endian: false, ..dtype }, 1, Vec::new());
         }
-        new_column(dtype, u32::try_from(width).unwrap_or(u32::MAX), bytes)
+        let width = self.dims[1..].iter().product::<usize>(); // at most the size
+        let width = u32::try_from(width).map_err(|_too_wide| {
+            let place = format!("DataArray {} Dim1", self.number);
+            let expected = format!("rows of at most {} values", u32::MAX);
+            input_error(Class::LimitExceeded, place, expected, width.to_string())
+        })?;
+        if self.by_columns && self.dims.len() > 1 {
+            bytes = to_row_major(&bytes, &self.dims, saturating_usize(dtype.size));
+        }
+        new_column(dtype, width, bytes)
     }
 }
 
-/// Reorders items of `size` bytes from column-major to row-major order.
+/// Reorders items of `size` bytes from column-major to row-major order. There are as many as `dims` say.
 fn to_row_major(bytes: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
     let mut all = Vec::with_capacity(bytes.len());
     let mut index = vec![0_usize; dims.len()];
-    for _ in 0..bytes.len() / size.max(1) {
+    for _ in 0..bytes.len() / size {
         let mut at = 0;
         for (i, dim) in index.iter().zip(dims).rev() {
             at = at * dim + i;
         }
-        all.extend_from_slice(bytes.get(at * size..(at + 1) * size).unwrap_or_default());
+        all.extend_from_slice(&bytes[at * size..(at + 1) * size]);
         for (i, dim) in index.iter_mut().zip(dims).rev() {
             *i += 1;
             if *i < *dim {
@@ -410,7 +414,7 @@ impl GiftiFile {
     /// Sorts the arrays into points, faces and values.
     fn into_surface(self) -> Result<SurfaceFile, ConvertError> {
         let mut surface = self.surface;
-        let mut nodes: Option<Vec<usize>> = None;
+        let mut nodes: Option<Vec<i64>> = None;
         let mut arrays = Vec::new();
         for (number, array) in self.arrays.into_iter().enumerate() {
             let structure = array.meta.get("AnatomicalStructurePrimary").and_then(Json::as_str);
@@ -439,16 +443,11 @@ impl GiftiFile {
                 }
                 "NODE_INDEX" => {
                     let all = to_vertices(number, &array.values, 1)?;
-                    nodes = all.iter().map(|node| usize::try_from(*node).ok()).collect();
-                    if nodes.is_none() {
-                        let place = format!("DataArray {number}");
-                        return Err(input_error(
-                            Class::Negative,
-                            place,
-                            "vertices from 0",
-                            "a negative one",
-                        ));
+                    if let Some(node) = all.iter().find(|node| **node < 0) {
+                        let (place, found) = (format!("DataArray {number}"), node.to_string());
+                        return Err(input_error(Class::Negative, place, "vertices from 0", found));
                     }
+                    nodes = Some(all);
                 }
                 intent => {
                     let name = match (name, intent) {

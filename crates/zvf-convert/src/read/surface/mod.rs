@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 use zvf_format::Class;
+use zvf_format::num::{saturating_i64, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
@@ -56,8 +57,8 @@ pub(super) struct SurfaceFile {
 #[derive(Debug)]
 pub(super) struct SurfaceValues {
     pub(super) field: Field,
-    /// The vertices with values, where not all vertices have values.
-    pub(super) nodes: Option<Vec<usize>>,
+    /// The vertices with values, none negative, where not all vertices have values.
+    pub(super) nodes: Option<Vec<i64>>,
 }
 
 impl SurfaceFile {
@@ -105,7 +106,7 @@ pub(super) fn join_files(
     let is_single = surfaces.len() == 1;
     for (path, file) in surfaces {
         let place = file_place(path.as_deref());
-        let id = file.hemisphere.unwrap_or(0);
+        let id = file.hemisphere.unwrap_or(0); // a surface by itself is object 0
         match hemispheres.get_mut(&id) {
             None => {
                 hemispheres.insert(id, Hemisphere::new(file, format, &place)?);
@@ -113,19 +114,23 @@ pub(super) fn join_files(
             Some(hemisphere) => hemisphere.join_surface(file, format, &place)?,
         }
     }
+    let is_only = hemispheres.len() == 1;
+    let mut left_out = Vec::new();
     for (path, file) in values {
         let place = file_place(path.as_deref());
-        let is_only = hemispheres.len() == 1;
-        let id = file.hemisphere.unwrap_or(0);
-        let hemisphere = match hemispheres.get_mut(&id) {
-            None if is_only => hemispheres.values_mut().next(),
-            hemisphere => hemisphere,
+        // Where names do not tell hemispheres apart, the values are those of the only surface.
+        let fits = |hemisphere: &&mut Hemisphere| match (file.hemisphere, hemisphere.side) {
+            (Some(side), Some(own_side)) => side == own_side,
+            _ => is_only,
         };
-        if let Some(hemisphere) = hemisphere {
-            hemisphere.join_values(file, format, &place)?;
+        match hemispheres.values_mut().find(fits) {
+            Some(hemisphere) => hemisphere.join_values(file, format, &place)?,
+            None => left_out.push(format!("{place}, whose hemisphere has no surface")),
         }
     }
-    join_hemispheres(hemispheres, is_single)
+    let mut geometry = join_hemispheres(hemispheres, is_single)?;
+    geometry.left_out.extend(left_out);
+    Ok(geometry)
 }
 
 /// Joins values without a surface: a row a vertex, whose number is the only axis; a label has positions and a group.
@@ -138,15 +143,14 @@ fn join_value_files(
     let is_single = files.len() == 1;
     let mut label = None;
     for (path, file) in files {
-        let number = |row: usize| i64::try_from(row).unwrap_or(i64::MAX);
         for values in &file.values {
             let value_rows: Vec<i64> = match &values.nodes {
-                Some(nodes) => nodes.iter().map(|node| number(*node)).collect(),
-                None => (0..values.field.column.len()).map(number).collect(),
+                Some(nodes) => nodes.clone(),
+                None => (0..).take(values.field.column.len()).collect(),
             };
-            if rows.as_ref().is_some_and(|rows| *rows != value_rows) {
+            if let Some(rows) = rows.as_ref().filter(|rows| **rows != value_rows) {
                 let place = Place::Named(file_place(path.as_deref()));
-                let expected = format!("{} values", rows.as_ref().map_or(0, Vec::len));
+                let expected = format!("{} values", rows.len());
                 let found = format!("{} of {}", value_rows.len(), values.field.name);
                 let bad = BadInput::new(Class::CountMismatch, format, place, expected, found);
                 return Err(bad.into());
@@ -197,6 +201,7 @@ fn file_place(path: Option<&Path>) -> String {
 /// The surface of a hemisphere with all values of its vertices.
 struct Hemisphere {
     name: String,
+    side: Option<u32>, // as the first file says
     positions: Column,
     faces: Vec<i64>,
     fields: Vec<Field>,
@@ -210,6 +215,7 @@ impl Hemisphere {
         let faces = file.faces.take().unwrap_or_default();
         let mut hemisphere = Self {
             name: file.name.clone(),
+            side: file.hemisphere,
             positions,
             faces,
             fields: Vec::new(),
@@ -259,7 +265,7 @@ impl Hemisphere {
         for SurfaceValues { field, nodes } in file.values {
             match nodes {
                 Some(nodes) => {
-                    if let Some(node) = nodes.iter().find(|node| **node >= vertices) {
+                    if let Some((_, node)) = find_no_vertex(&nodes, vertices) {
                         let place = Place::Named(place.to_owned());
                         let expected = format!("vertices below {vertices}");
                         let found = node.to_string();
@@ -310,21 +316,23 @@ pub(super) fn check_faces(
     format: &'static str,
     place: &str,
 ) -> Result<(), ConvertError> {
-    let vertices = i64::try_from(vertices).unwrap_or(i64::MAX);
-    let Some(at) = faces.iter().position(|vertex| !(0..vertices).contains(vertex)) else {
-        return Ok(());
-    };
-    let vertex = faces.get(at).copied().unwrap_or(0);
+    let Some((at, vertex)) = find_no_vertex(faces, vertices) else { return Ok(()) };
     let class = if vertex < 0 { Class::Negative } else { Class::OutOfBounds };
     let place = Place::Named(format!("{place}, face {}", at / 3));
-    let expected = format!("vertices from 0 to {}", vertices - 1);
+    let expected = format!("vertices below {vertices}");
     Err(BadInput::new(class, format, place, expected, vertex.to_string()).into())
+}
+
+/// Returns the first number that is not that of a vertex, and its place.
+pub(super) fn find_no_vertex(numbers: &[i64], vertices: usize) -> Option<(usize, i64)> {
+    let is_vertex = |number: i64| usize::try_from(number).is_ok_and(|number| number < vertices);
+    numbers.iter().copied().enumerate().find(|(_, number)| !is_vertex(*number))
 }
 
 /// Extends values of some vertices to all vertices: the others are NaN, or marked as not present.
 fn spread_to_all_vertices(
     field: &Field,
-    nodes: &[usize],
+    nodes: &[i64],
     vertices: usize,
 ) -> Result<Vec<Field>, ConvertError> {
     let dtype = field.column.dtype();
@@ -332,17 +340,14 @@ fn spread_to_all_vertices(
     let missing = match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 8) => f64::NAN.to_le_bytes().to_vec(),
         (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
-        (_, size) => vec![0; usize::try_from(size).unwrap_or(1)],
+        (_, size) => vec![0; saturating_usize(size)],
     };
-    let mut bytes = missing.repeat(vertices * stride / missing.len().max(1));
+    let mut bytes = missing.repeat(vertices * stride / missing.len());
     let mut present = vec![0_u8; vertices];
     for (node, row) in nodes.iter().zip(field.column.rows()) {
-        if let Some(place) = bytes.get_mut(node * stride..(node + 1) * stride) {
-            place.copy_from_slice(row);
-        }
-        if let Some(flag) = present.get_mut(*node) {
-            *flag = 1;
-        }
+        let Ok(node) = usize::try_from(*node) else { continue }; // the caller checked all
+        bytes[node * stride..(node + 1) * stride].copy_from_slice(row);
+        present[node] = 1;
     }
     let column = super::values::new_column(dtype, field.column.width(), bytes)?;
     let mut fields = vec![field.with_column(column)];
@@ -370,7 +375,7 @@ fn join_hemispheres(
     let mut left_out = Vec::new();
     let mut dtype = None;
     for (id, hemisphere) in hemispheres {
-        let first = i64::try_from(owners.len()).unwrap_or(i64::MAX);
+        let first = saturating_i64(to_u64(owners.len())); // a length in memory
         let rows = hemisphere.positions.len();
         keys.extend((0_i64..).take(rows).map(|row| (i64::from(id) << 32) | row));
         owners.extend(std::iter::repeat_n(Some(ObjectId(i64::from(id))), rows));
@@ -570,8 +575,7 @@ mod tests {
             for group in facts["groups"].as_object().into_iter().flatten() {
                 let nodes = file.values[0].nodes.as_ref().unwrap();
                 assert_eq!(nodes.len() as u64, group.1["count"].as_u64().unwrap(), "{name}");
-                let bytes: Vec<u8> =
-                    nodes.iter().flat_map(|node| (*node as i64).to_le_bytes()).collect();
+                let bytes: Vec<u8> = nodes.iter().flat_map(|node| node.to_le_bytes()).collect();
                 assert_eq!(golden::sha256(&bytes), group.1["sha256"].as_str().unwrap(), "{name}");
             }
             if let Some(volume) = facts["volume"].as_object().filter(|volume| !volume.is_empty()) {
@@ -607,6 +611,47 @@ mod tests {
         let read = golden::Collected::from_reader(reader).unwrap();
         let names: Vec<&str> = read.fields.iter().map(|field| &*field.name).collect();
         assert_eq!(names, ["area", "area_value", "test", "thickness", "zv_join_key"]);
+    }
+
+    #[test]
+    fn leaves_out_values_of_a_hemisphere_without_a_surface() {
+        let folder = tempfile::tempdir().unwrap();
+        for (from, to) in [
+            ("lh.white", "lh.white"),
+            ("lh.thickness", "lh.thickness"),
+            ("lh.thickness", "rh.thickness"),
+        ] {
+            let from = golden::folder("freesurfer").join(from);
+            std::fs::copy(from, folder.path().join(to)).unwrap();
+        }
+        let bytes = Bytes::open(folder.path()).unwrap();
+        let reader = freesurfer::open(bytes, &ReadOptions::default()).unwrap();
+        let read = golden::Collected::from_reader(reader).unwrap();
+        let names: Vec<&str> = read.fields.iter().map(|field| &*field.name).collect();
+        assert_eq!(names, ["thickness", "zv_join_key"]);
+        assert_eq!(read.left_out, ["rh.thickness, whose hemisphere has no surface"]);
+    }
+
+    #[test]
+    fn refuses_a_label_of_a_vertex_beyond_64_bits() {
+        let text = format!("#!ascii label\n1\n{} 0 0 0 1\n", u64::MAX);
+        let file = WholeFile { bytes: text.into_bytes(), path: None, format: "FreeSurfer" };
+        let error = freesurfer::parse(&file).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Encoding in FreeSurfer, line 3: expected a vertex, found \"18446744073709551615\""
+        );
+    }
+
+    #[test]
+    fn reads_an_array_without_rows_whatever_its_other_dimensions_are() {
+        let large = 1_u64 << 40;
+        let text = format!(
+            r#"<GIFTI><DataArray DataType="NIFTI_TYPE_UINT8" Dimensionality="3" Dim0="0" Dim1="{large}"
+            Dim2="{large}"><Data/></DataArray></GIFTI>"#
+        );
+        let file = WholeFile { bytes: text.into_bytes(), path: None, format: "GIFTI" };
+        assert!(gifti::parse(&file).unwrap().arrays[0].values.is_empty());
     }
 
     #[test]

@@ -10,13 +10,14 @@
 
 use serde_json::Value as Json;
 use zvf_format::Class;
+use zvf_format::num::{index_u32, saturating_usize};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field};
 
-use super::{Cells, PolyData, to_json};
+use super::{Cells, PolyData, to_integers};
 use crate::ConvertError;
 use crate::read::geometry::{UINT8, WholeFile, dtype, text_field};
-use crate::read::values::{Values, new_column};
+use crate::read::values::{Values, new_column, quote_start};
 
 pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
     let mut parser = Parser { file, at: 0, is_binary: false, version: 0, data: PolyData::new()? };
@@ -52,48 +53,58 @@ impl<'a> Parser<'a> {
     }
 
     fn remaining_bytes(&self) -> &'a [u8] {
-        self.file.bytes.get(self.at..).unwrap_or_default()
+        &self.file.bytes[self.at..]
     }
 
-    /// Reads the next line without its end; `None` at the end of the file.
-    fn read_line(&mut self) -> Option<&'a str> {
+    /// Takes the next line without its end; `None` at the end of the file.
+    fn take_line(&mut self) -> Option<&'a [u8]> {
         let rest = self.remaining_bytes();
         if rest.is_empty() {
             return None;
         }
         let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
         self.at += (end + 1).min(rest.len());
-        let line = rest.get(..end.min(MAX_LINE_BYTES)).unwrap_or_default();
-        Some(std::str::from_utf8(line).unwrap_or("\u{fffd}").trim())
+        Some(&rest[..end])
     }
 
-    /// Reads the words of the next line that is not empty.
-    fn read_words(&mut self) -> Option<Vec<&'a str>> {
-        loop {
-            let line = self.read_line()?;
-            if !line.is_empty() {
-                return Some(line.split_ascii_whitespace().collect());
+    /// Reads the next line as text. Bytes that are not UTF-8 are replaced.
+    fn read_line(&mut self) -> Option<String> {
+        self.take_line().map(|line| String::from_utf8_lossy(line).trim().to_owned())
+    }
+
+    /// Reads the words of the next line that has any; `None` at the end of the file.
+    fn read_words(&mut self) -> Result<Option<Vec<&'a str>>, ConvertError> {
+        while let Some(line) = self.take_line() {
+            if line.len() > MAX_LINE_BYTES {
+                let expected = format!("a line of at most {MAX_LINE_BYTES} bytes");
+                let found = line.len().to_string();
+                return Err(self.input_error(Class::LimitExceeded, expected, found));
+            }
+            let line = std::str::from_utf8(line).unwrap_or("\u{fffd}"); // no keyword
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            if !words.is_empty() {
+                return Ok(Some(words));
             }
         }
+        Ok(None)
     }
 
     fn read_head(&mut self) -> Result<(), ConvertError> {
         let first = self.read_line().unwrap_or_default();
         let Some(version) = first.strip_prefix("# vtk DataFile Version ") else {
-            let found: String = first.chars().take(40).collect();
             let expected = "# vtk DataFile Version";
             return Err(self.file.input_error_at(
                 Class::BadMagic,
                 0,
                 expected,
-                format!("{found:?}"),
+                quote_start(&first),
             ));
         };
         let major = version.trim().split('.').next().and_then(|major| major.parse().ok());
         self.version = match major {
             Some(major @ 1..=5) => major,
             _ => {
-                let found = format!("{:?}", version.trim());
+                let found = quote_start(version.trim());
                 let expected = "version 1 to 5";
                 return Err(self.file.input_error_at(
                     Class::UnsupportedVersion,
@@ -103,7 +114,7 @@ impl<'a> Parser<'a> {
                 ));
             }
         };
-        self.data.title = self.read_line().filter(|title| !title.is_empty()).map(str::to_owned);
+        self.data.title = self.read_line().filter(|title| !title.is_empty());
         let encoding = self.read_line().unwrap_or_default();
         self.is_binary = match encoding.to_ascii_uppercase().as_str() {
             "ASCII" => false,
@@ -112,11 +123,11 @@ impl<'a> Parser<'a> {
                 return Err(self.input_error(
                     Class::BadTag,
                     "ASCII or BINARY",
-                    format!("{encoding:?}"),
+                    quote_start(&encoding),
                 ));
             }
         };
-        let Some(words) = self.read_words() else {
+        let Some(words) = self.read_words()? else {
             return Err(self.input_error(
                 Class::Truncated,
                 "DATASET POLYDATA",
@@ -138,9 +149,10 @@ impl<'a> Parser<'a> {
     fn read_sections(&mut self) -> Result<(), ConvertError> {
         let mut scope = Scope::Fields;
         let mut rows = 0;
-        while let Some(words) = self.read_words() {
-            let keyword = words.first().copied().unwrap_or_default().to_ascii_uppercase();
-            match (keyword.as_str(), &words[1..]) {
+        while let Some(words) = self.read_words()? {
+            let [keyword, arguments @ ..] = &words[..] else { continue };
+            let keyword = keyword.to_ascii_uppercase();
+            match (keyword.as_str(), arguments) {
                 ("POINTS", [count, kind]) => {
                     let count = self.parse_count(count)?;
                     self.data.points = self.read_array(count, 3, kind)?;
@@ -188,7 +200,7 @@ impl<'a> Parser<'a> {
     }
 
     fn skip_metadata(&mut self) {
-        while self.read_line().is_some_and(|line| !line.is_empty()) {}
+        while self.take_line().is_some_and(|line| !line.trim_ascii().is_empty()) {}
     }
 
     fn read_attribute(
@@ -202,9 +214,9 @@ impl<'a> Parser<'a> {
             ("SCALARS", [name, kind, width @ ..]) => {
                 let width = width.first().map_or(Ok(1), |width| self.parse_count(width))?;
                 let before = self.at;
-                match self.read_words().as_deref() {
-                    Some([first, ..]) if first.eq_ignore_ascii_case("LOOKUP_TABLE") => {}
-                    _ => self.at = before,
+                match self.read_words() {
+                    Ok(Some(words)) if words[0].eq_ignore_ascii_case("LOOKUP_TABLE") => {}
+                    _ => self.at = before, // values follow
                 }
                 (name, self.read_array(rows, width, kind)?)
             }
@@ -242,17 +254,14 @@ impl<'a> Parser<'a> {
         match scope {
             Scope::Points => self.data.point_data.push(field),
             Scope::Cells => self.data.cell_data.push(field),
-            Scope::Fields => {
-                let values = to_json(&field.column);
-                self.data.field_data.push((field.name.to_string(), values));
-            }
+            Scope::Fields => self.data.push_field_data(field.name.to_string(), &field.column),
         }
     }
 
     fn read_fields(&mut self, count: usize, scope: Scope) -> Result<(), ConvertError> {
         let mut remaining = count;
         while remaining > 0 {
-            let Some(words) = self.read_words() else {
+            let Some(words) = self.read_words()? else {
                 let expected = format!("{remaining} arrays more");
                 return Err(self.input_error(Class::Truncated, expected, "the end of the file"));
             };
@@ -294,18 +303,23 @@ impl<'a> Parser<'a> {
             let expected = format!("1 to {MAX_WIDTH} numbers a row");
             return Err(self.input_error(Class::BadShape, expected, width.to_string()));
         }
-        let values = rows.saturating_mul(width); // a product that saturates is refused below
-        let columns = u32::try_from(width).unwrap_or(1);
+        let size = saturating_usize(stored.size);
+        let sizes = rows.checked_mul(width).and_then(|n| Some((n, n.checked_mul(size)?)));
+        let Some((values, bytes)) = sizes else {
+            let expected = format!("{rows} rows of {width} numbers");
+            let found = format!("{} bytes", self.remaining_bytes().len());
+            return Err(self.input_error(Class::Truncated, expected, found));
+        };
+        let columns = index_u32(width);
         if !self.is_binary {
             return new_column(*target, columns, self.read_text(values, *target)?);
         }
         if lower == "bit" {
             let bits = self.take(values.div_ceil(8))?;
-            let bit = |at: usize| (bits.get(at / 8).copied().unwrap_or(0) >> (7 - at % 8)) & 1;
+            let bit = |at: usize| (bits[at / 8] >> (7 - at % 8)) & 1;
             return new_column(UINT8, columns, (0..values).map(bit).collect());
         }
-        let size = usize::try_from(stored.size).unwrap_or(1);
-        let bytes = self.take(values.saturating_mul(size))?;
+        let bytes = self.take(bytes)?;
         if stored.size == target.size {
             return new_column(Dtype { big_endian: true, ..*stored }, columns, bytes.to_vec());
         }
@@ -328,13 +342,13 @@ impl<'a> Parser<'a> {
     fn read_word(&mut self) -> Result<&'a str, ConvertError> {
         let rest = self.remaining_bytes();
         let white = rest.len() - rest.trim_ascii_start().len();
-        let rest = rest.get(white..).unwrap_or_default();
+        let rest = &rest[white..];
         let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
         if end == 0 {
             self.at += white;
             return Err(self.input_error(Class::Truncated, "a number", "the end of the file"));
         }
-        let word = rest.get(..end).unwrap_or_default();
+        let word = &rest[..end];
         self.at += white + end;
         std::str::from_utf8(word).map_err(|_no_text| {
             self.input_error(Class::Encoding, "a number", "bytes that are no text")
@@ -351,9 +365,8 @@ impl<'a> Parser<'a> {
         for _ in 0..values {
             let word = self.read_word()?;
             if !all.push_text(word) {
-                let shown: String = word.chars().take(40).collect();
                 let expected = dtype.to_string();
-                return Err(self.input_error(Class::Encoding, expected, format!("{shown:?}")));
+                return Err(self.input_error(Class::Encoding, expected, quote_start(word)));
             }
         }
         Ok(all.take()?.bytes().to_vec())
@@ -385,7 +398,7 @@ impl<'a> Parser<'a> {
                         "the end of the file",
                     ));
                 };
-                texts.push(decode_name(line));
+                texts.push(decode_name(&line));
             }
         }
         match scope {
@@ -404,29 +417,28 @@ impl<'a> Parser<'a> {
     /// Reads a length of 1, 2, 4 or 8 bytes, according to its two highest bits.
     fn read_string_length(&mut self) -> Result<usize, ConvertError> {
         let class = self.remaining_bytes().first().map_or(3, |first| first >> 6);
-        let size = match class {
-            3 => 1,
-            2 => 2,
-            1 => 4,
-            _ => 8,
+        let (size, bits) = match class {
+            3 => (1, 6),
+            2 => (2, 14),
+            1 => (4, 30),
+            _ => (8, 62),
         };
         let bytes = self.take(size)?;
         let value = bytes.iter().fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
-        let bits = u32::try_from(size * 8 - 2).unwrap_or(6);
         let value = value & ((1_u64 << bits) - 1);
-        Ok(usize::try_from(value).unwrap_or(usize::MAX))
+        Ok(saturating_usize(value)) // a length that saturates is refused by `take`
     }
 
     fn read_cells(&mut self, count: usize, size: usize) -> Result<Cells, ConvertError> {
         if self.version < 5 {
             let values = self.read_array(size, 1, "int")?;
-            return self.split_cells(count, &to_integers(&values));
+            return self.split_cells(count, &self.to_numbers(&values)?);
         }
         let mut arrays = [Vec::new(), Vec::new()];
         for (array, (keyword, rows)) in
             arrays.iter_mut().zip([("OFFSETS", count), ("CONNECTIVITY", size)])
         {
-            let words = self.read_words().unwrap_or_default();
+            let words = self.read_words()?.unwrap_or_default();
             let [found, kind] = words[..] else {
                 let found = format!("{:?}", words.join(" "));
                 return Err(self.input_error(Class::BadTag, keyword, found));
@@ -434,25 +446,32 @@ impl<'a> Parser<'a> {
             if !found.eq_ignore_ascii_case(keyword) {
                 return Err(self.input_error(Class::BadTag, keyword, format!("{found:?}")));
             }
-            *array = to_integers(&self.read_array(rows, 1, kind)?);
+            let values = self.read_array(rows, 1, kind)?;
+            *array = self.to_numbers(&values)?;
         }
         let [offsets, ids] = arrays;
-        let is_ascending = offsets.is_sorted() && offsets.first().is_none_or(|first| *first == 0);
-        if !is_ascending {
+        let offsets: Option<Vec<usize>> =
+            offsets.iter().map(|offset| usize::try_from(*offset).ok()).collect();
+        let ascends =
+            |all: &Vec<usize>| all.is_sorted() && all.first().is_none_or(|first| *first == 0);
+        let Some(offsets) = offsets.filter(ascends) else {
             return Err(self.input_error(
                 Class::NotMonotonic,
                 "offsets from 0 that ascend",
                 "others",
             ));
-        }
-        let end = i64::try_from(ids.len()).unwrap_or(i64::MAX);
-        if offsets.last().copied().unwrap_or(0) != end {
-            let expected = format!("offsets up to {end}");
+        };
+        if offsets.last().copied().unwrap_or(0) != ids.len() {
+            let expected = format!("offsets up to {}", ids.len());
             let found = format!("{:?}", offsets.last());
             return Err(self.input_error(Class::CountMismatch, expected, found));
         }
-        let offsets = offsets.iter().skip(1).filter_map(|offset| usize::try_from(*offset).ok());
-        Ok(Cells { offsets: offsets.collect(), ids })
+        Ok(Cells { offsets: offsets.into_iter().skip(1).collect(), ids })
+    }
+
+    fn to_numbers(&self, values: &Column) -> Result<Vec<i64>, ConvertError> {
+        to_integers(values)
+            .map_err(|found| self.input_error(Class::OutOfBounds, "numbers of points", found))
     }
 
     /// Divides numbers into cells, each a count and its points.
@@ -488,15 +507,6 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn to_integers(values: &Column) -> Vec<i64> {
-    let value = |row| match values.value(row, 0) {
-        zvf_model::Value::Int(n) => n,
-        zvf_model::Value::UInt(n) => i64::try_from(n).unwrap_or(-1),
-        _ => -1, // no point
-    };
-    (0..values.len()).map(value).collect()
-}
-
 /// Converts a fraction to a byte, rounded.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded before")]
 fn to_byte(fraction: f64) -> u8 {
@@ -511,7 +521,7 @@ fn decode_name(name: &str) -> String {
         let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
         let code = hex.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
         bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { after.get(2..).unwrap_or_default() } else { after };
+        rest = if code.is_some() { &after[2..] } else { after };
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -546,11 +556,41 @@ const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
 
 /// Most numbers of a row.
 const MAX_WIDTH: usize = 1 << 20;
+/// Length of the longest line of keywords.
 const MAX_LINE_BYTES: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse_text(sections: &str) -> Result<PolyData, ConvertError> {
+        let text = format!("# vtk DataFile Version 3.0\n\nASCII\nDATASET POLYDATA\n{sections}");
+        parse(&WholeFile { bytes: text.into_bytes(), path: None, format: "VTK" })
+    }
+
+    #[test]
+    fn keeps_long_texts_and_refuses_long_lines_of_keywords() {
+        let long = "x".repeat(MAX_LINE_BYTES + 9);
+        let data = parse_text(&format!("FIELD all 1\nnote 1 1 string\n{long}\n")).unwrap();
+        assert_eq!(data.field_data, [("note".to_owned(), Json::from(vec![long.clone()]))]);
+        let error = parse_text(&long).unwrap_err();
+        assert_eq!(error.class(), Class::LimitExceeded, "{error}");
+    }
+
+    #[test]
+    fn notes_rows_of_field_data_that_are_left_out() {
+        let numbers = "7 ".repeat(1001);
+        let data = parse_text(&format!("FIELD all 1\nn 1 1001 int\n{numbers}\n")).unwrap();
+        assert_eq!(data.left_out, ["rows after the first 1000 of the field data \"n\""]);
+    }
+
+    #[test]
+    fn refuses_more_numbers_than_there_can_be() {
+        let rows = u64::MAX / 2;
+        let error = parse_text(&format!("POINTS {rows} float\n")).unwrap_err().to_string();
+        let expected = format!("expected {rows} rows of 3 numbers, found 0 bytes");
+        assert!(error.ends_with(&expected), "{error}");
+    }
 
     #[test]
     fn decodes_percent_escapes() {

@@ -40,7 +40,7 @@ pub(crate) fn open_xml(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
 /// Cells of one sort.
 #[derive(Debug, Default)]
 struct Cells {
-    offsets: Vec<usize>, // where each ends
+    offsets: Vec<usize>, // where each ends; they ascend to the end of `ids`
     ids: Vec<i64>,
 }
 
@@ -51,7 +51,7 @@ impl Cells {
 
     fn iter(&self) -> impl Iterator<Item = &[i64]> {
         let starts = std::iter::once(0).chain(self.offsets.iter().copied());
-        starts.zip(&self.offsets).map(|(start, end)| self.ids.get(start..*end).unwrap_or_default())
+        starts.zip(&self.offsets).map(|(start, end)| &self.ids[start..*end])
     }
 
     /// Adds the cells that end at `offsets` of `ids`, points counted on from `first`.
@@ -98,7 +98,8 @@ impl PolyData {
 
     /// Checks that cells name existing points, and that data have a row for each point or cell.
     fn check(&self, file: &WholeFile) -> Result<(), ConvertError> {
-        let points = i64::try_from(self.points.len()).unwrap_or(i64::MAX);
+        let points = self.points.len();
+        let is_point = |id: &i64| usize::try_from(*id).is_ok_and(|id| id < points);
         let sorts = [
             ("VERTICES", &self.verts),
             ("LINES", &self.lines),
@@ -106,9 +107,9 @@ impl PolyData {
             ("TRIANGLE_STRIPS", &self.strips),
         ];
         for (name, cells) in sorts {
-            if let Some(id) = cells.ids.iter().find(|id| !(0..points).contains(*id)) {
+            if let Some(id) = cells.ids.iter().find(|id| !is_point(*id)) {
                 let class = if *id < 0 { Class::Negative } else { Class::OutOfBounds };
-                let expected = format!("points from 0 to {}", points - 1);
+                let expected = format!("points below {points}");
                 return Err(file.input_error_in(class, name, expected, id.to_string()));
             }
         }
@@ -132,6 +133,15 @@ impl PolyData {
             }
         }
         Ok(())
+    }
+
+    /// Adds an array of field data, for the header record.
+    fn push_field_data(&mut self, name: String, column: &Column) {
+        if column.len() > MAX_RECORD_ROWS {
+            let note = format!("rows after the first {MAX_RECORD_ROWS} of the field data {name:?}");
+            self.left_out.push(note);
+        }
+        self.field_data.push((name, to_json(column)));
     }
 
     /// Returns whether the data set has neither points nor cells.
@@ -293,8 +303,7 @@ impl PolyData {
         let first = self.verts.len();
         let cells: Vec<usize> = (first..first + self.lines.len()).collect();
         let mut fields = gather_fields(&self.cell_data, &cells);
-        let count = i64::try_from(self.lines.len()).unwrap_or(i64::MAX);
-        let mut objects: Vec<ObjectId> = (0..count).map(ObjectId).collect();
+        let mut objects: Vec<ObjectId> = (0..).map(ObjectId).take(self.lines.len()).collect();
         if let Some((at, ids)) = find_ids(&fields) {
             fields.remove(at);
             objects = ids;
@@ -363,7 +372,20 @@ fn gather_column(column: &Column, rows: &[usize]) -> Column {
     builder.finish()
 }
 
-/// Converts an array to JSON, for the header record.
+/// Returns the numbers of an array of integers. An error is what it has instead.
+fn to_integers(values: &Column) -> Result<Vec<i64>, String> {
+    if values.width() != 1 {
+        return Err(format!("rows of {} numbers", values.width()));
+    }
+    let value = |row| match values.value(row, 0) {
+        Value::Int(n) => Ok(n),
+        Value::UInt(n) => i64::try_from(n).map_err(|_too_large| n.to_string()),
+        _ => Err(values.dtype().to_string()),
+    };
+    (0..values.len()).map(value).collect()
+}
+
+/// Converts the first rows of an array to JSON, for the header record.
 fn to_json(column: &Column) -> Json {
     let value = |row, c| match column.value(row, c) {
         Value::Null => Json::Null,

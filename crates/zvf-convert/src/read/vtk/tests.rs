@@ -105,6 +105,7 @@ fn refuses_malformed_numbers_in_xml() {
     let table = [
         (r#"type="String" NumberOfTuples="1" format="ascii">104 105 x 0"#, "codes of characters", "\"x\""),
         (r#"type="String" NumberOfTuples="1" format="ascii">104 99999 0"#, "codes of characters", "\"99999\""),
+        (r#"type="String" NumberOfTuples="1" format="ascii">104 300 0"#, "codes of characters", "\"300\""),
         (r#"type="Int32" NumberOfTuples="1e3" format="ascii">7"#, "a count as NumberOfTuples", "\"1e3\""),
         (r#"type="Int32" NumberOfTuples="-1" format="ascii">7"#, "a count as NumberOfTuples", "\"-1\""),
     ];

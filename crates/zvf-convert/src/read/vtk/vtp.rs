@@ -11,10 +11,11 @@
 
 use serde_json::Value as Json;
 use zvf_format::Class;
+use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field};
 
-use super::{PolyData, to_json};
+use super::{PolyData, to_integers};
 use crate::ConvertError;
 use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, text_field};
 use crate::read::packed::{PackedFault, decode_base64, inflate, unpack_lz4, unpack_xz};
@@ -69,11 +70,10 @@ fn split_appended(file: &WholeFile) -> Result<(&str, Option<Appended<'_>>), Conv
     let mark = b"<AppendedData";
     let start = file.bytes.windows(mark.len()).position(|bytes| bytes == mark);
     let Some(start) = start else { return Ok((file.text()?, None)) };
-    let text = file.bytes.get(..start).unwrap_or_default();
+    let (text, rest) = file.bytes.split_at(start);
     let text = std::str::from_utf8(text).map_err(|error| {
         file.input_error_at(Class::Encoding, error.valid_up_to(), "text in UTF-8", "other bytes")
     })?;
-    let rest = file.bytes.get(start..).unwrap_or_default();
     let tag = rest.iter().position(|byte| *byte == b'>').unwrap_or(rest.len());
     let (tag, rest) = rest.split_at(tag);
     let Some(begin) = rest.iter().position(|byte| *byte == b'_') else {
@@ -85,7 +85,7 @@ fn split_appended(file: &WholeFile) -> Result<(&str, Option<Appended<'_>>), Conv
         ));
     };
     let is_base64 = tag.windows(6).any(|bytes| bytes == b"base64");
-    let bytes = rest.get(begin + 1..).unwrap_or_default();
+    let bytes = &rest[begin + 1..];
     Ok((text, Some(Appended { bytes, is_base64 })))
 }
 
@@ -172,8 +172,14 @@ impl<'a> ArrayDecoder<'a> {
             let expected = format!("1 to {MAX_WIDTH} components");
             return Err(self.input_error(array, Class::BadShape, expected, found));
         };
-        let stride = usize::try_from(u64::from(width) * dtype.size).unwrap_or(usize::MAX);
-        let size = rows.map(|rows| rows.saturating_mul(stride)); // a saturated size is refused below
+        let stride = usize_from_u32(width) * saturating_usize(dtype.size); // at most 8 MiB
+        let size = rows.map(|rows| {
+            rows.checked_mul(stride).ok_or_else(|| {
+                let expected = format!("{rows} rows of {stride} bytes");
+                self.input_error(array, Class::CountMismatch, expected, "fewer".to_owned())
+            })
+        });
+        let size = size.transpose()?;
         if array.element.get("format") == Some("ascii") {
             let bytes = self.read_text(array, *dtype)?;
             self.check_size(array, bytes.len(), size, stride)?;
@@ -191,7 +197,7 @@ impl<'a> ArrayDecoder<'a> {
         size: Option<usize>,
         stride: usize,
     ) -> Result<(), ConvertError> {
-        if size.is_none_or(|size| size == found) && found.is_multiple_of(stride.max(1)) {
+        if size.is_none_or(|size| size == found) && found.is_multiple_of(stride) {
             return Ok(());
         }
         let expected = match size {
@@ -272,15 +278,29 @@ impl<'a> ArrayDecoder<'a> {
         packed: &mut Packed<'_>,
         size: Option<usize>,
     ) -> Result<Vec<u8>, PackedFault> {
-        let head = packed.peek()?;
-        let Some(count) = self.parse_count(&head) else { return Ok(Vec::new()) };
+        let count = self.read_count(packed)?;
         if let Some(size) = size.filter(|size| *size != count) {
             let found = format!("a count of {count}");
             return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
         }
-        let total = count.saturating_add(self.count_bytes); // a sum that saturates is refused below
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let total = count.saturating_add(self.count_bytes); // a sum that saturates is refused by `take`
         let mut bytes = packed.take(total)?;
-        Ok(bytes.split_off(self.count_bytes.min(bytes.len())))
+        Ok(bytes.split_off(self.count_bytes))
+    }
+
+    /// Returns the count that comes next, without taking it; 0 if there are no bytes, as an array without values may have.
+    fn read_count(&self, packed: &Packed<'_>) -> Result<usize, PackedFault> {
+        let head = packed.peek()?;
+        if head.is_empty() {
+            return Ok(0);
+        }
+        self.parse_count(&head).ok_or_else(|| {
+            let expected = format!("a count of {} bytes", self.count_bytes);
+            PackedFault::new(Class::Truncated, expected, format!("{} bytes", head.len()))
+        })
     }
 
     fn read_blocks(
@@ -289,8 +309,7 @@ impl<'a> ArrayDecoder<'a> {
         size: Option<usize>,
         compressor: Compressor,
     ) -> Result<Vec<u8>, PackedFault> {
-        let head = packed.peek()?;
-        let blocks = self.parse_count(&head).unwrap_or(0);
+        let blocks = self.read_count(packed)?;
         if blocks == 0 {
             return match size {
                 None | Some(0) => Ok(Vec::new()),
@@ -299,13 +318,13 @@ impl<'a> ArrayDecoder<'a> {
                 }
             };
         }
+        let too_many = || PackedFault::new(Class::Truncated, format!("{blocks} blocks"), "fewer");
         let header = blocks.checked_add(3).and_then(|words| words.checked_mul(self.count_bytes));
-        let header = packed.take(header.unwrap_or(usize::MAX))?; // an overflow is refused
-        // The header has complete words only.
-        let words = header.chunks(self.count_bytes);
-        let mut words = words.map(|bytes| self.parse_count(bytes).unwrap_or(0));
-        let (_, block, last) = (words.next(), words.next().unwrap_or(0), words.next().unwrap_or(0));
-        let last = if last == 0 { block } else { last };
+        let header = packed.take(header.ok_or_else(too_many)?)?;
+        let words = header.chunks(self.count_bytes).map(|bytes| self.parse_count(bytes));
+        let words: Vec<usize> = words.collect::<Option<_>>().ok_or_else(too_many)?;
+        let [_, block, last, sizes @ ..] = &words[..] else { return Err(too_many()) };
+        let (block, last) = (*block, if *last == 0 { *block } else { *last });
         let total = block.checked_mul(blocks - 1).and_then(|sum| sum.checked_add(last));
         if let Some(size) = size.filter(|size| total != Some(*size)) {
             let expected = format!("{size} bytes");
@@ -313,12 +332,11 @@ impl<'a> ArrayDecoder<'a> {
             return Err(PackedFault::new(Class::CountMismatch, expected, found));
         }
         let mut all = Vec::new();
-        let sizes: Vec<usize> = words.collect();
         let compressed = sizes.iter().try_fold(0_usize, |sum, size| sum.checked_add(*size));
-        let stream = packed.take(compressed.unwrap_or(usize::MAX))?; // an overflow is refused
+        let stream = packed.take(compressed.ok_or_else(too_many)?)?;
         let mut rest = stream.as_slice();
         for (at, size) in sizes.iter().enumerate() {
-            let (bytes, after) = rest.split_at_checked(*size).unwrap_or((rest, &[]));
+            let (bytes, after) = rest.split_at(*size);
             let block_bytes = if at + 1 == blocks { last } else { block };
             all.extend_from_slice(&match compressor {
                 Compressor::Zlib => inflate(bytes, block_bytes)?,
@@ -333,12 +351,13 @@ impl<'a> ArrayDecoder<'a> {
     fn read_strings(&self, array: &Array) -> Result<Vec<String>, ConvertError> {
         let bytes = match array.element.get("format") {
             Some("ascii") => {
-                let code = |word: &str| match word.parse::<i16>() {
-                    Ok(code) => Ok(code.to_le_bytes()[0]),
-                    Err(_no_number) => {
+                // Some programs write bytes as signed numbers.
+                let code = |word: &str| {
+                    let signed = || word.parse::<i8>().ok().map(i8::cast_unsigned);
+                    word.parse::<u8>().ok().or_else(signed).ok_or_else(|| {
                         let expected = "codes of characters".to_owned();
-                        Err(self.input_error(array, Class::Encoding, expected, quote_start(word)))
-                    }
+                        self.input_error(array, Class::Encoding, expected, quote_start(word))
+                    })
                 };
                 let codes = array.text.split_ascii_whitespace().map(code);
                 codes.collect::<Result<Vec<u8>, _>>()?
@@ -349,24 +368,25 @@ impl<'a> ArrayDecoder<'a> {
             .split(|byte| *byte == 0)
             .map(|text| String::from_utf8_lossy(text).into_owned())
             .collect();
-        texts.pop(); // each ends with a zero
+        if texts.last().is_some_and(String::is_empty) {
+            texts.pop(); // each ends with a zero
+        }
         Ok(texts)
     }
 
     fn push_field_data(&self, data: &mut PolyData, array: &Array) -> Result<(), ConvertError> {
-        let name = array.name();
-        let values = if array.element.get("type") == Some("String") {
-            Json::Array(self.read_strings(array)?.into_iter().map(Json::String).collect())
-        } else {
-            let rows = array.element.get("NumberOfTuples").map(|text| {
-                text.trim().parse().map_err(|_no_number| {
-                    let expected = "a count as NumberOfTuples".to_owned();
-                    self.input_error(array, Class::Encoding, expected, quote_start(text))
-                })
-            });
-            to_json(&self.read(array, rows.transpose()?)?)
-        };
-        data.field_data.push((name, values));
+        if array.element.get("type") == Some("String") {
+            let texts = self.read_strings(array)?.into_iter().map(Json::String).collect();
+            data.field_data.push((array.name(), Json::Array(texts)));
+            return Ok(());
+        }
+        let rows = array.element.get("NumberOfTuples").map(|text| {
+            text.trim().parse().map_err(|_no_number| {
+                let expected = "a count as NumberOfTuples".to_owned();
+                self.input_error(array, Class::Encoding, expected, quote_start(text))
+            })
+        });
+        data.push_field_data(array.name(), &self.read(array, rows.transpose()?)?);
         Ok(())
     }
 }
@@ -381,9 +401,9 @@ impl Packed<'_> {
     /// Returns the next twelve bytes, or fewer at the end.
     fn peek(&self) -> Result<Vec<u8>, PackedFault> {
         if !self.is_base64 {
-            return Ok(self.rest.get(..self.rest.len().min(12)).unwrap_or_default().to_vec());
+            return Ok(self.rest[..self.rest.len().min(12)].to_vec());
         }
-        let head = self.rest.get(..self.rest.len().min(16)).unwrap_or_default();
+        let head = &self.rest[..self.rest.len().min(16)];
         // The text after padding is another base64.
         let padded = head.iter().position(|byte| *byte == b'=').map(|at| at / 4 * 4 + 4);
         decode_base64(head.get(..padded.unwrap_or(head.len())).unwrap_or(head))
@@ -468,16 +488,17 @@ impl Piece {
             count("NumberOfStrips")?,
         ];
         let cells = counts.iter().try_fold(0_usize, |sum, n| sum.checked_add(*n));
+        let cells = cells.ok_or_else(|| {
+            let (expected, found) = ("counts of cells that fit in memory", format!("{counts:?}"));
+            decoder.file.input_error_in(Class::CountMismatch, "Piece", expected, found)
+        })?;
         loop {
             match xml.next()? {
                 Node::Start(section) => {
                     let arrays = read_arrays(xml, &section.name)?;
                     match &*section.name {
                         "PointData" => data.point_data = read_fields(decoder, &arrays, points)?,
-                        "CellData" => {
-                            let rows = cells.unwrap_or(usize::MAX); // an overflow is refused
-                            data.cell_data = read_fields(decoder, &arrays, rows)?;
-                        }
+                        "CellData" => data.cell_data = read_fields(decoder, &arrays, cells)?,
                         "Points" => {
                             if let Some(array) = arrays.first() {
                                 data.points = decoder.read(array, Some(points))?;
@@ -529,13 +550,14 @@ impl Piece {
         let new = self.data;
         if is_first {
             let field_data = std::mem::take(&mut to.field_data);
-            *to = PolyData { field_data, ..new };
+            let left_out = std::mem::take(&mut to.left_out);
+            *to = PolyData { field_data, left_out, ..new };
             return Ok(());
         }
         let sections = |data: &PolyData| {
             [data.verts.len(), data.lines.len(), data.polys.len(), data.strips.len()]
         };
-        let first = i64::try_from(to.points.len()).unwrap_or(i64::MAX);
+        let first = saturating_i64(to_u64(to.points.len())); // a length in memory
         let (old_cells, new_cells) = (sections(to), sections(&new));
         to.points = join_rows(file, "Points", &to.points, &new.points)?;
         to.point_data = join_fields(file, &to.point_data, &new.point_data, |old, new| {
@@ -589,8 +611,15 @@ fn read_cells(
     let (Some(offsets), Some(ids)) = (find("offsets"), find("connectivity")) else {
         return Ok(()); // the counts of cells are compared later
     };
-    let ends = to_integers(&decoder.read(offsets, Some(count))?);
-    if !ends.is_sorted() || ends.first().is_some_and(|first| *first < 0) {
+    let read_numbers = |array: &Array, rows: usize| {
+        to_integers(&decoder.read(array, Some(rows))?).map_err(|found| {
+            let expected = "numbers of points".to_owned();
+            decoder.input_error(array, Class::OutOfBounds, expected, found)
+        })
+    };
+    let ends = read_numbers(offsets, count)?;
+    let ends: Option<Vec<usize>> = ends.iter().map(|end| usize::try_from(*end).ok()).collect();
+    let Some(ends) = ends.filter(|ends| ends.is_sorted()) else {
         let expected = "offsets that ascend".to_owned();
         return Err(decoder.input_error(
             offsets,
@@ -598,9 +627,8 @@ fn read_cells(
             expected,
             "others".to_owned(),
         ));
-    }
-    let ends: Vec<usize> = ends.iter().filter_map(|end| usize::try_from(*end).ok()).collect();
-    let ids = to_integers(&decoder.read(ids, Some(ends.last().copied().unwrap_or(0)))?);
+    };
+    let ids = read_numbers(ids, ends.last().copied().unwrap_or(0))?;
     let cells = match sort {
         0 => &mut data.verts,
         1 => &mut data.lines,
@@ -609,15 +637,6 @@ fn read_cells(
     };
     cells.extend(&ends, &ids, 0);
     Ok(())
-}
-
-fn to_integers(values: &Column) -> Vec<i64> {
-    let value = |row| match values.value(row, 0) {
-        zvf_model::Value::Int(n) => n,
-        zvf_model::Value::UInt(n) => i64::try_from(n).unwrap_or(-1),
-        _ => -1, // no point
-    };
-    (0..values.len()).map(value).collect()
 }
 
 fn join_rows(

@@ -8,7 +8,7 @@ use laz::record::{
 use super::schema::{Schema, refuse};
 use crate::read::las::header::RECORD_BYTES;
 use crate::{ConvertError, isolate};
-use zvf_format::num::to_u64;
+use zvf_format::num::{to_u64, usize_from_u32};
 
 /// A LAZ compressor that cuts points into chunks.
 pub(super) struct Chunks {
@@ -23,9 +23,7 @@ pub(super) struct Chunks {
 impl Chunks {
     /// Creates a compressor of chunks of the usual size, or of any size where `is_variable` is set.
     pub(super) fn new(schema: &Schema, is_variable: bool) -> Result<Self, ConvertError> {
-        let standard = RECORD_BYTES.get(usize::from(schema.point_format)).copied().unwrap_or(0);
-        let extra = schema.record_bytes.saturating_sub(usize::from(standard));
-        let extra = u16::try_from(extra).unwrap_or(u16::MAX);
+        let extra = schema.record_bytes - RECORD_BYTES[usize::from(schema.point_format)];
         let items = LazItemRecordBuilder::default_for_point_format_id(schema.point_format, extra);
         let items = items.map_err(|error| refuse(error.to_string()))?;
         let vlr = LazVlrBuilder::new(items);
@@ -34,14 +32,13 @@ impl Chunks {
         } else {
             vlr.with_fixed_chunk_size(CHUNK_POINTS).build()
         };
-        let points = usize::try_from(CHUNK_POINTS).unwrap_or(usize::MAX);
         Ok(Self {
             vlr,
             layered: schema.point_format > 5,
             table: ChunkTable::default(),
             buffer: Vec::new(),
-            chunk_bytes: points * schema.record_bytes,
-            record_bytes: schema.record_bytes,
+            chunk_bytes: usize_from_u32(CHUNK_POINTS) * usize::from(schema.record_bytes),
+            record_bytes: usize::from(schema.record_bytes),
         })
     }
 
@@ -79,10 +76,9 @@ impl Chunks {
             Ok::<_, std::io::Error>(compressor.box_into_inner())
         });
         let bytes = done.map_err(refuse)??;
-        let count = to_u64;
         self.table.push(ChunkTableEntry {
-            point_count: count(records.len() / self.record_bytes),
-            byte_count: count(bytes.len()),
+            point_count: to_u64(records.len() / self.record_bytes),
+            byte_count: to_u64(bytes.len()),
         });
         Ok(bytes)
     }

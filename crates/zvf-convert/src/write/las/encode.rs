@@ -1,6 +1,6 @@
 //! Encoder of rows as point records, with a summary for the header.
 
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Value};
 
 use super::schema::{Schema, Slot, put_bytes, refuse};
@@ -108,7 +108,7 @@ pub(super) fn encode(
     batch: &Batch,
     summary: &mut Summary,
 ) -> Result<Vec<u8>, ConvertError> {
-    let size = schema.record_bytes;
+    let size = usize::from(schema.record_bytes);
     let mut records = vec![0; batch.len() * size];
     let axes = usize_from_u32(batch.positions().width());
     for (row, record) in records.chunks_exact_mut(size).enumerate() {
@@ -125,7 +125,10 @@ pub(super) fn encode(
         }
     }
     for slot in &schema.slots {
-        let Some(field) = batch.fields().get(slot.column) else { continue };
+        let Some(field) = batch.fields().get(slot.column) else {
+            let found = format!("{} attributes", batch.fields().len());
+            return Err(ConvertError::Columns { expected: slot.field.name.clone(), found });
+        };
         put_column(slot, &field.column, &mut records, size)?;
     }
     if let Some(at) = schema.object_at {
@@ -136,13 +139,20 @@ pub(super) fn encode(
     }
     let bits = if schema.point_format < 6 { 7 } else { 15 };
     for record in records.chunks_exact(size) {
-        let number = record.get(14).copied().unwrap_or(0) & bits;
+        let number = record[14] & bits;
         let slot = usize::from(number).checked_sub(1).and_then(|at| summary.by_return.get_mut(at));
         if let Some(slot) = slot {
             *slot += 1;
         }
     }
     summary.count += to_u64(batch.len());
+    if schema.minor < 4 && summary.count > u64::from(u32::MAX) {
+        return Err(ConvertError::NoType {
+            format: "LAS",
+            what: format!("more than {} points in version 1.{}", u32::MAX, schema.minor),
+            advice: "set las.version to 1.4",
+        });
+    }
     Ok(records)
 }
 
@@ -188,8 +198,14 @@ fn put_column(
     size: usize,
 ) -> Result<(), ConvertError> {
     let field = &slot.field;
-    let value_bytes = usize::try_from(column.dtype().size).unwrap_or(1);
+    let (value_bytes, stored_bytes) =
+        (saturating_usize(column.dtype().size), saturating_usize(field.stored.size));
     let width = usize_from_u32(field.width);
+    if usize_from_u32(column.width()) < slot.first + width {
+        let expected = format!("{:?} of {} values or more", field.name, slot.first + width);
+        let found = format!("{} values", column.width());
+        return Err(ConvertError::Columns { expected, found });
+    }
     let first = slot.first * value_bytes;
     let bits = match field.form {
         Form::Bits { shift, bits } => Some((shift, bits)),
@@ -197,19 +213,16 @@ fn put_column(
     };
     if bits.is_none() && column.dtype() == field.stored {
         for (record, row) in records.chunks_exact_mut(size).zip(column.rows()) {
-            let end = first + field.size();
-            put_bytes(record, field.offset, row.get(first..end).unwrap_or_default());
+            put_bytes(record, field.offset, &row[first..first + field.size()]);
         }
         return Ok(());
     }
     for (row, record) in records.chunks_exact_mut(size).enumerate() {
         for at in 0..width {
             let value = column.value(row, slot.first + at);
-            let place = field.offset + at * (field.size() / width.max(1));
+            let place = field.offset + at * stored_bytes;
             match (bits, &value) {
-                (None, Value::Float(x)) => {
-                    put_float(record, place, field.size() / width.max(1), *x);
-                }
+                (None, Value::Float(x)) => put_float(record, place, stored_bytes, *x),
                 _ => put_integer(slot, bits, record, place, &value)?,
             }
         }
@@ -236,18 +249,20 @@ fn put_integer(
         Value::Int(n) => i128::from(*n),
         Value::UInt(n) => i128::from(*n),
         Value::Bool(flag) => i128::from(*flag),
-        Value::Null | Value::Float(_) | Value::Text(_) => 0,
+        Value::Null | Value::Float(_) | Value::Text(_) => {
+            return Err(refuse(format!(
+                "{value} in {:?}, which has whole numbers",
+                slot.field.name
+            )));
+        }
     };
     let field = &slot.field;
-    let size = field.size() / usize_from_u32(field.width).max(1);
-    let value_bits =
-        bits.map_or_else(|| u32::try_from(size.saturating_mul(8)).unwrap_or(64), |(_, n)| n.into());
-    let is_signed = field.stored.kind == zvf_metadata::DtypeKind::Int;
-    let (low, high) = if is_signed {
-        let half = 1_i128.checked_shl(value_bits.saturating_sub(1)).unwrap_or(0);
-        (-half, half.saturating_sub(1))
+    let value_bits = bits.map_or(field.stored.size * 8, |(_, n)| u64::from(n)); // at most 64
+    let (low, high) = if field.stored.kind == zvf_metadata::DtypeKind::Int {
+        let half = 1_i128 << (value_bits - 1);
+        (-half, half - 1)
     } else {
-        (0, 1_i128.checked_shl(value_bits).unwrap_or(0).saturating_sub(1))
+        (0, (1_i128 << value_bits) - 1)
     };
     if integer < low || integer > high {
         return Err(refuse(format!(
@@ -257,12 +272,8 @@ fn put_integer(
     }
     let bytes = integer.to_le_bytes();
     match bits {
-        Some((shift, _)) => {
-            let byte = bytes.first().copied().unwrap_or(0).checked_shl(shift.into()).unwrap_or(0);
-            let old = record.get(place).copied().unwrap_or(0);
-            put_bytes(record, place, &[old | byte]);
-        }
-        None => put_bytes(record, place, bytes.get(..size).unwrap_or_default()),
+        Some((shift, _)) => record[place] |= bytes[0] << shift,
+        None => put_bytes(record, place, &bytes[..saturating_usize(field.stored.size)]),
     }
     Ok(())
 }

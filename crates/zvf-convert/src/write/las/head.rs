@@ -3,7 +3,8 @@
 use zvf_format::num::to_u64;
 
 use super::encode::{Grid, Summary};
-use super::schema::{Schema, put_bytes};
+use super::schema::{Schema, put_bytes, truncate_text};
+use crate::ConvertError;
 
 /// A variable-length record, before the points (VLR) or after them (EVLR).
 #[derive(Clone, Debug)]
@@ -20,14 +21,23 @@ impl OutRecord {
     }
 
     /// Encodes the record as a VLR, whose data are at most 65535 bytes.
-    pub(super) fn vlr(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    ///
+    /// When it has more.
+    pub(super) fn vlr(&self) -> Result<Vec<u8>, ConvertError> {
         let mut raw = vec![0; 54];
         self.put_name(&mut raw);
-        let data_bytes = u16::try_from(self.data.len()).unwrap_or(u16::MAX); // longer ones are EVLRs
+        let data_bytes = u16::try_from(self.data.len()).map_err(|_too_long| {
+            let (user, id, len) = (&self.user, self.id, self.data.len());
+            let what = format!("a record {user:?} {id} of {len} bytes before the points");
+            let advice = "leave columns out; records of other programs need las.version=1.4";
+            ConvertError::NoType { format: "LAS", what, advice }
+        })?;
         put_bytes(&mut raw, 20, &data_bytes.to_le_bytes());
-        put_bytes(&mut raw, 22, cut_text(&self.description, 32));
+        put_bytes(&mut raw, 22, truncate_text(&self.description, 32));
         raw.extend_from_slice(&self.data);
-        raw
+        Ok(raw)
     }
 
     /// Encodes the record as an EVLR.
@@ -35,20 +45,15 @@ impl OutRecord {
         let mut raw = vec![0; 60];
         self.put_name(&mut raw);
         put_bytes(&mut raw, 20, &to_u64(self.data.len()).to_le_bytes());
-        put_bytes(&mut raw, 28, cut_text(&self.description, 32));
+        put_bytes(&mut raw, 28, truncate_text(&self.description, 32));
         raw.extend_from_slice(&self.data);
         raw
     }
 
     fn put_name(&self, raw: &mut [u8]) {
-        put_bytes(raw, 2, cut_text(&self.user, 16));
+        put_bytes(raw, 2, truncate_text(&self.user, 16));
         put_bytes(raw, 18, &self.id.to_le_bytes());
     }
-}
-
-/// Returns at most the first `n` bytes of a text.
-fn cut_text(text: &str, n: usize) -> &[u8] {
-    text.as_bytes().get(..text.len().min(n)).unwrap_or_default()
 }
 
 /// The contents of a LAS header.
@@ -88,10 +93,10 @@ impl Head<'_> {
         put_bytes(&mut raw, 96, &self.points_at.to_le_bytes());
         put_bytes(&mut raw, 100, &self.vlrs.to_le_bytes());
         put_bytes(&mut raw, 104, &[schema.point_format | if self.compressed { 0x80 } else { 0 }]);
-        let record_bytes = u16::try_from(schema.record_bytes).unwrap_or(u16::MAX); // the schema was checked
-        put_bytes(&mut raw, 105, &record_bytes.to_le_bytes());
+        put_bytes(&mut raw, 105, &schema.record_bytes.to_le_bytes());
         if schema.point_format < 6 {
-            // The counts of versions before 1.4. A larger one is 0 here; version 1.4 has it in 64 bits below.
+            // The counts of versions before 1.4, for which `encode` refuses larger ones. Version 1.4 has them in 64 bits
+            // below, and 0 here.
             let count_u32 = |n: u64| u32::try_from(n).unwrap_or(0).to_le_bytes();
             put_bytes(&mut raw, 107, &count_u32(summary.count));
             for (at, n) in (111..).step_by(4).zip(summary.by_return.iter().take(5)) {

@@ -17,8 +17,8 @@ mod schema;
 
 use std::io::{Cursor, Seek as _, SeekFrom, Write};
 
-use serde_json::Value as Json;
-use zvf_format::num::{saturating_usize, to_u64};
+use serde_json::{Map, Value as Json};
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::Batch;
 
 use self::chunks::Chunks;
@@ -82,7 +82,7 @@ struct State {
     vlrs: Vec<OutRecord>,
     evlrs: Vec<OutRecord>,
     chunks: Option<Chunks>,
-    points_at: u64,
+    points_at: u32,
     losses: Vec<Loss>,
     /// All point records, for the octree.
     tree: Option<Vec<u8>>,
@@ -127,11 +127,11 @@ impl<'a> LasWriter<'a> {
 
     /// Reserves the header, and writes the records before the points.
     fn write_start(&mut self, state: &mut State) -> Result<(), ConvertError> {
-        let records: Vec<u8> = state.vlrs.iter().flat_map(OutRecord::vlr).collect();
-        let header = header_bytes(state.schema.minor);
-        let start = u64::from(header) + to_u64(records.len());
-        state.points_at = start;
-        self.write_bytes(&vec![0; usize::from(header)])?;
+        let records = state.vlrs.iter().map(OutRecord::vlr).collect::<Result<Vec<_>, _>>()?;
+        let records = records.concat();
+        let header = usize::from(header_bytes(state.schema.minor));
+        state.points_at = count_u32(header + records.len(), "LAS", "bytes before the points")?;
+        self.write_bytes(&vec![0; header])?;
         self.write_bytes(&records)?;
         if state.chunks.is_some() {
             self.write_bytes(&(-1_i64).to_le_bytes())?;
@@ -144,7 +144,7 @@ impl<'a> LasWriter<'a> {
         if state.grid.is_none() {
             let batches = &state.pending_batches;
             let axes = batches.first().map_or(3, |batch| batch.positions().width());
-            let grid = Grid::fit(batches, usize::try_from(axes).unwrap_or(3));
+            let grid = Grid::fit(batches, usize_from_u32(axes));
             let no_grid = || refuse("coordinates that are no numbers, or infinite".to_owned());
             state.grid = Some(grid.ok_or_else(no_grid)?);
             self.write_start(state)?;
@@ -160,7 +160,7 @@ impl<'a> LasWriter<'a> {
         let records = encode(&state.schema, &grid, batch, &mut state.summary)?;
         if let Some(tree) = &mut state.tree {
             tree.extend_from_slice(&records);
-            if u64::try_from(tree.len()).is_ok_and(|len| len > self.options.memory) {
+            if to_u64(tree.len()) > self.options.memory {
                 return Err(ConvertError::NoType {
                     format: "COPC",
                     what: format!(
@@ -189,7 +189,7 @@ impl<'a> LasWriter<'a> {
             self.write_bytes(&last)?;
             let table_at = self.output().stream_position()? - self.origin();
             self.write_bytes(&table)?;
-            let at = self.origin() + state.points_at;
+            let at = self.origin() + u64::from(state.points_at);
             self.output().seek(SeekFrom::Start(at))?;
             self.output().write_all(&table_at.to_le_bytes())?;
             self.output().seek(SeekFrom::End(0))?;
@@ -217,7 +217,7 @@ impl<'a> LasWriter<'a> {
             encoding: state.encoding,
             compressed: self.variant != Variant::Plain,
             vlrs: count_u32(state.vlrs.len(), "LAS", "records")?,
-            points_at: count_u32(saturating_usize(state.points_at), "LAS", "bytes of records")?,
+            points_at: state.points_at,
             evlrs,
         };
         let bytes = head.bytes();
@@ -234,10 +234,10 @@ impl<'a> LasWriter<'a> {
     /// Writes each node of the octree as a chunk, and adds the record of the hierarchy.
     fn write_octree(&mut self, state: &mut State) -> Result<(), ConvertError> {
         let (Some(tree), Some(grid)) = (state.tree.take(), state.grid) else { return Ok(()) };
-        let size = state.schema.record_bytes;
+        let size = usize::from(state.schema.record_bytes);
         let cube = octree::Cube::from_bounds(state.summary.min, state.summary.max);
         let mut page = Vec::new();
-        let record = |row: usize| tree.get(row * size..(row + 1) * size).unwrap_or_default();
+        let record = |row: usize| &tree[row * size..(row + 1) * size];
         for node in octree::build_nodes(&tree, size, &grid, cube) {
             let points: Vec<u8> = node.rows.iter().flat_map(|row| record(*row)).copied().collect();
             let Some(chunks) = &mut state.chunks else { return Ok(()) };
@@ -246,7 +246,7 @@ impl<'a> LasWriter<'a> {
             self.write_bytes(&bytes)?;
             page.extend(octree::encode_entry(node.key, at, bytes.len(), node.rows.len())?);
         }
-        let times = tree.chunks_exact(size.max(1)).map(|record| Numbers(record).f64(22));
+        let times = tree.chunks_exact(size).map(|record| Numbers(record).f64(22));
         let times = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), time| {
             (min.min(time), max.max(time))
         });
@@ -316,16 +316,12 @@ impl State {
     ) -> Result<Self, ConvertError> {
         let record = find_record(header);
         let extra = &options.extra;
-        let version = |text: Option<&Json>| {
-            text.and_then(Json::as_str)?
-                .strip_prefix("1.")
-                .and_then(|minor| minor.parse::<u8>().ok())
-        };
+        let recorded = |name: &str| record.and_then(|record| record.get(name));
+        let requested_minor = read_option(extra, "las.version", parse_minor)?;
         let request = SchemaRequest {
-            point_format: parse_u8(extra.get("las.point_format"))
-                .or_else(|| parse_u8(record.and_then(|record| record.get("point_format")))),
-            minor: version(extra.get("las.version"))
-                .or_else(|| version(record.and_then(|record| record.get("version")))),
+            point_format: read_option(extra, "las.point_format", parse_u8)?
+                .or_else(|| recorded("point_format").and_then(parse_u8)),
+            minor: requested_minor.or_else(|| recorded("version").and_then(parse_minor)),
             compressed: variant != Variant::Plain,
             octree: variant == Variant::Octree,
         };
@@ -334,20 +330,26 @@ impl State {
             .then(|| Chunks::new(&schema, variant == Variant::Octree))
             .transpose()?;
         let (mut vlrs, mut evlrs, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+        if let Some(minor) = requested_minor.filter(|minor| *minor < schema.minor) {
+            losses.push(Loss::new(format!(
+                "version 1.{minor} becomes 1.{}: point format {} needs it",
+                schema.minor, schema.point_format
+            )));
+        }
+        if schema.truncated_texts > 0 {
+            losses.push(Loss::new(format!(
+                "{} names and descriptions of attributes are cut: LAS has 32 bytes for each",
+                schema.truncated_texts
+            )));
+        }
         if variant == Variant::Octree {
             vlrs.push(OutRecord::new("copc", 1, "COPC info", vec![0; 160])); // filled in at the end
         }
-        for json in record
-            .and_then(|record| record.get("vlrs"))
-            .and_then(Json::as_array)
-            .into_iter()
-            .flatten()
-        {
+        for json in recorded("vlrs").and_then(Json::as_array).into_iter().flatten() {
             let (out, is_evlr) = parse_record(json)?;
             if is_evlr && schema.minor == 4 { evlrs.push(out) } else { vlrs.push(out) }
         }
-        let mut encoding = record
-            .and_then(|record| record.get("global_encoding"))
+        let mut encoding = recorded("global_encoding")
             .and_then(Json::as_u64)
             .and_then(|bits| u16::try_from(bits).ok())
             .unwrap_or(u16::from(schema.point_format > 5) << 4);
@@ -377,7 +379,7 @@ impl State {
             ));
         }
         Ok(Self {
-            grid: find_grid(extra.get("las.scale"), record),
+            grid: find_grid(read_option(extra, "las.scale", parse_scales)?, record),
             schema,
             pending_batches: Vec::new(),
             pending_bytes: 0,
@@ -400,24 +402,48 @@ fn parse_record(json: &Json) -> Result<(OutRecord, bool), ConvertError> {
     let id = json.get("record_id").and_then(Json::as_u64).and_then(|id| u16::try_from(id).ok());
     let id = id.ok_or_else(|| refuse("a record without an id of 16 bits".to_owned()))?;
     let is_evlr = json.get("extended").and_then(Json::as_bool).unwrap_or(false);
-    let data = decode_hex(text("hex"));
+    let data = json.get("hex").and_then(Json::as_str).and_then(decode_hex);
+    let data = data.ok_or_else(|| refuse("a record without its bytes as hex".to_owned()))?;
     let is_evlr = is_evlr || data.len() > usize::from(u16::MAX);
     Ok((OutRecord::new(text("user_id"), id, text("description"), data), is_evlr))
 }
 
-/// Returns the grid of the options, or else that of the header record of the input.
-fn find_grid(scale: Option<&Json>, record: Option<&Json>) -> Option<Grid> {
-    let three = |value: Option<&Json>| {
-        let values: Option<Vec<f64>> = value?.as_array()?.iter().map(Json::as_f64).collect();
-        <[f64; 3]>::try_from(values?).ok()
-    };
-    let offsets = three(record.and_then(|record| record.get("offsets")));
-    let scales = match scale {
-        Some(scale) => scale.as_f64().map(|scale| [scale; 3]).or_else(|| three(Some(scale)))?,
-        None => three(record.and_then(|record| record.get("scales")))?,
-    };
-    let is_valid = scales.iter().all(|scale| scale.is_finite() && *scale > 0.0);
-    is_valid.then(|| Grid { scales, offsets: offsets.unwrap_or([0.0; 3]) })
+/// Returns the value of an option, or `None` if it is not set.
+fn read_option<T>(
+    extra: &Map<String, Json>,
+    name: &str,
+    parse: impl FnOnce(&Json) -> Option<T>,
+) -> Result<Option<T>, ConvertError> {
+    let Some(value) = extra.get(name) else { return Ok(None) };
+    parse(value).map(Some).ok_or_else(|| {
+        let advice = "give a version from 1.2 to 1.4, a format from 0 to 10, a scale above 0";
+        ConvertError::NoType { format: "LAS", what: format!("{name} of {value}"), advice }
+    })
+}
+
+/// Returns the minor version of a text such as `1.2`.
+fn parse_minor(version: &Json) -> Option<u8> {
+    let minor = version.as_str()?.strip_prefix("1.")?.parse::<u8>().ok()?;
+    (minor <= 4).then_some(minor)
+}
+
+/// Returns the scales of the axes: one number for all, or one of each.
+fn parse_scales(scale: &Json) -> Option<[f64; 3]> {
+    let scales = scale.as_f64().map(|scale| [scale; 3]).or_else(|| parse_triple(scale))?;
+    scales.iter().all(|scale| scale.is_finite() && *scale > 0.0).then_some(scales)
+}
+
+fn parse_triple(value: &Json) -> Option<[f64; 3]> {
+    let values: Option<Vec<f64>> = value.as_array()?.iter().map(Json::as_f64).collect();
+    <[f64; 3]>::try_from(values?).ok()
+}
+
+/// Returns the grid of the given scales, or else that of the header record of the input.
+fn find_grid(scales: Option<[f64; 3]>, record: Option<&Json>) -> Option<Grid> {
+    let recorded = |name: &str| record.and_then(|record| record.get(name));
+    let offsets = recorded("offsets").and_then(parse_triple).unwrap_or([0.0; 3]);
+    let scales = scales.or_else(|| recorded("scales").and_then(parse_scales))?;
+    Some(Grid { scales, offsets })
 }
 
 #[cfg(test)]

@@ -66,9 +66,8 @@ fn position(record: &[u8], grid: &Grid) -> [f64; 3] {
 
 /// Builds the octree, and returns its nodes with points, level by level.
 pub(super) fn build_nodes(records: &[u8], size: usize, grid: &Grid, cube: Cube) -> Vec<Node> {
-    let count = records.len().checked_div(size).unwrap_or(0);
-    let record = |row: usize| records.get(row * size..(row + 1) * size).unwrap_or_default();
-    let mut open = vec![Node { key: [0; 4], rows: (0..count).collect() }];
+    let record = |row: usize| &records[row * size..(row + 1) * size];
+    let mut open = vec![Node { key: [0; 4], rows: (0..records.len() / size).collect() }];
     let mut done = Vec::new();
     while let Some(mut node) = open.pop() {
         let level = node.key[0];

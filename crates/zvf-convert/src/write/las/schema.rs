@@ -8,19 +8,21 @@ use zvf_model::Field;
 use crate::ConvertError;
 use crate::read::Header;
 use crate::read::las::header::RECORD_BYTES;
-use crate::read::las::layout::{EXTRA_TYPES, Form, LasField, UINT8, has_colours, standard_fields};
+use crate::read::las::layout::{EXTRA_TYPES, LasField, UINT8, has_colours, standard_fields};
 
 /// The layout of the point records of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Schema {
     pub(super) minor: u8,
     pub(super) point_format: u8,
-    pub(super) record_bytes: usize,
+    pub(super) record_bytes: u16,
     pub(super) slots: Vec<Slot>,
     /// Descriptions of the extra bytes, 192 bytes each.
     pub(super) extra: Vec<u8>,
     /// The offset of the object of a point.
     pub(super) object_at: Option<usize>,
+    /// Names and descriptions of extra bytes that are longer than their place.
+    pub(super) truncated_texts: u64,
 }
 
 /// A column and the field that holds its values.
@@ -53,10 +55,11 @@ impl Schema {
         let mut schema = Self {
             minor,
             point_format,
-            record_bytes: RECORD_BYTES.get(usize::from(point_format)).copied().unwrap_or(0).into(),
+            record_bytes: RECORD_BYTES[usize::from(point_format)],
             slots: Vec::new(),
             extra: Vec::new(),
             object_at: None,
+            truncated_texts: 0,
         };
         for (column, field) in header.fields.iter().enumerate() {
             let standard_field = standard.iter().find(|candidate| {
@@ -70,14 +73,18 @@ impl Schema {
             }
         }
         if header.objects {
-            schema.object_at = Some(schema.record_bytes);
             schema.push_description("object", "the object of a point", 8);
-            schema.record_bytes += 8;
-        }
-        if schema.record_bytes > usize::from(u16::MAX) {
-            return Err(refuse(format!("points of {} bytes", schema.record_bytes)));
+            schema.object_at = Some(schema.extend_record(8)?);
         }
         Ok(schema)
+    }
+
+    /// Adds `bytes` to the record, and returns their offset.
+    fn extend_record(&mut self, bytes: usize) -> Result<usize, ConvertError> {
+        let offset = usize::from(self.record_bytes);
+        self.record_bytes = u16::try_from(offset + bytes)
+            .map_err(|_too_long| refuse(format!("points of more than {} bytes", u16::MAX)))?;
+        Ok(offset)
     }
 
     /// Adds extra bytes for a column: one attribute of up to three values, otherwise one attribute a value.
@@ -87,51 +94,43 @@ impl Schema {
         };
         let width = field.column.width();
         let description = field.description.as_deref().unwrap_or_default();
-        let mut add = |name: &str, first: u32, width: u32| {
-            let kind = kind + u8::try_from(width.saturating_sub(1)).unwrap_or(0).saturating_mul(10);
-            self.push_description(name, description, kind);
-            let extra_field = LasField {
-                name: name.to_owned(),
-                offset: self.record_bytes,
-                stored,
-                width,
-                form: Form::Plain,
-                description: None,
-                extra: true,
-            };
-            self.record_bytes += extra_field.size();
+        let mut add = |name: &str, first: u32, width: u8| -> Result<(), ConvertError> {
+            self.push_description(name, description, kind + (width - 1) * 10); // at most 30
+            let mut extra_field = LasField::new(name, 0, stored);
+            (extra_field.width, extra_field.extra) = (u32::from(width), true);
+            extra_field.offset = self.extend_record(extra_field.size())?;
             let first = usize_from_u32(first);
             self.slots.push(Slot { column, first, field: extra_field });
+            Ok(())
         };
-        let count = u8::try_from(width).ok().filter(|count| *count > 3 && stored == UINT8);
-        if width <= 3 {
-            add(&field.name, 0, width);
-        } else if let Some(count) = count {
-            // An array of bytes is undocumented extra bytes.
-            self.push_description(&field.name, description, 0);
-            let start = self.extra.len() - DESCRIPTION_BYTES;
-            put_bytes(&mut self.extra, start + 3, &[count]);
-            let extra_field = LasField {
-                width,
-                extra: true,
-                ..LasField::new(&field.name, self.record_bytes, UINT8)
-            };
-            self.record_bytes += extra_field.size();
-            self.slots.push(Slot { column, first: 0, field: extra_field });
-        } else if width > 4096 {
-            return Err(refuse(format!("{width} values of {:?} in each point", field.name)));
-        } else {
-            (0..width).for_each(|at| add(&format!("{}_{at}", field.name), at, 1));
+        match u8::try_from(width) {
+            Ok(width @ 1..=3) => add(&field.name, 0, width),
+            Ok(count) if stored == UINT8 => {
+                // An array of bytes is undocumented extra bytes.
+                self.push_description(&field.name, description, 0);
+                let start = self.extra.len() - DESCRIPTION_BYTES;
+                put_bytes(&mut self.extra, start + 3, &[count]);
+                let offset = self.extend_record(usize::from(count))?;
+                let extra_field =
+                    LasField { width, extra: true, ..LasField::new(&field.name, offset, UINT8) };
+                self.slots.push(Slot { column, first: 0, field: extra_field });
+                Ok(())
+            }
+            _ if width > 4096 => {
+                Err(refuse(format!("{width} values of {:?} in each point", field.name)))
+            }
+            _ => (0..width).try_for_each(|at| add(&format!("{}_{at}", field.name), at, 1)),
         }
-        Ok(())
     }
 
     /// Adds a description of extra bytes.
     fn push_description(&mut self, name: &str, description: &str, kind: u8) {
         let mut raw = vec![0; DESCRIPTION_BYTES];
         put_bytes(&mut raw, 2, &[kind]);
-        put_bytes(&mut raw, 4, truncate_text(name));
-        put_bytes(&mut raw, 160, truncate_text(description));
+        for (at, text) in [(4, name), (160, description)] {
+            put_bytes(&mut raw, at, truncate_text(text, 32));
+            self.truncated_texts += u64::from(text.len() > 32);
+        }
         self.extra.extend_from_slice(&raw);
     }
 }
@@ -185,17 +184,14 @@ fn extra_type(dtype: Dtype) -> Option<(u8, Dtype)> {
 /// Bytes of a description of extra bytes.
 const DESCRIPTION_BYTES: usize = 192;
 
-/// Returns the longest prefix of complete characters of at most 32 bytes.
-fn truncate_text(text: &str) -> &[u8] {
-    let end = (0..=text.len().min(32)).rev().find(|end| text.is_char_boundary(*end));
-    text.as_bytes().get(..end.unwrap_or(0)).unwrap_or_default()
+/// Returns the longest prefix of complete characters of at most `n` bytes.
+pub(super) fn truncate_text(text: &str, n: usize) -> &[u8] {
+    &text.as_bytes()[..text.floor_char_boundary(n)]
 }
 
-/// Copies `bytes` to `raw` from `at` on, where they fit.
+/// Copies `bytes` to their place in `raw`, which begins at `at`.
 pub(super) fn put_bytes(raw: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(place) = raw.get_mut(at..at + bytes.len()) {
-        place.copy_from_slice(bytes);
-    }
+    raw[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
 pub(super) fn refuse(what: String) -> ConvertError {
@@ -203,6 +199,6 @@ pub(super) fn refuse(what: String) -> ConvertError {
 }
 
 /// Returns a JSON number of at most 8 bits.
-pub(super) fn parse_u8(number: Option<&Json>) -> Option<u8> {
-    number.and_then(Json::as_u64).and_then(|n| u8::try_from(n).ok())
+pub(super) fn parse_u8(number: &Json) -> Option<u8> {
+    u8::try_from(number.as_u64()?).ok()
 }

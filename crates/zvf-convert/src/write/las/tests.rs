@@ -3,6 +3,8 @@
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
+use super::encode::{Grid, Summary, encode};
+use super::schema::{Schema, SchemaRequest};
 use crate::read::{Header, Input, Piece, ReadOptions, open};
 use crate::write::{self, Target, WriteOptions};
 use crate::{ConvertError, Format};
@@ -173,4 +175,58 @@ fn objects_and_any_columns_are_extra_bytes() {
     let [Piece::Vertices(read)] = &pieces[..] else { panic!() };
     assert_eq!(read.field("pair of numbers").unwrap().column, ids);
     assert_eq!(read.vertex_objects(), batch.vertex_objects());
+}
+
+#[test]
+fn refuses_options_that_are_none() {
+    let table: [(&str, serde_json::Value); 3] =
+        [("las.version", "2.0".into()), ("las.point_format", 300.into()), ("las.scale", 0.into())];
+    for (name, value) in table {
+        let mut options = WriteOptions::default();
+        options.extra.insert(name.into(), value);
+        let error = write_cloud(&cloud(&[[0.0; 3]]), &options).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("LAS cannot hold {name} of ")), "{error}");
+    }
+    let mut options = WriteOptions::default();
+    options.extra.insert("las.version".into(), "1.2".into());
+    let (_, losses) = write_cloud(&cloud(&[[0.0; 3]]), &options).unwrap();
+    assert_eq!(losses, ["version 1.2 becomes 1.4: point format 6 needs it"]);
+}
+
+#[test]
+fn refuses_more_descriptions_than_a_record_holds() {
+    let column = Column::new("uint16".parse::<Dtype>().unwrap(), 400, vec![0; 800].into()).unwrap();
+    let batch = cloud(&[[0.0; 3]]).with_field(Field::new("many", column)).unwrap();
+    let error = write_cloud(&batch, &WriteOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("a record \"LASF_Spec\" 4 of 76800 bytes"), "{error}");
+}
+
+#[test]
+fn says_that_long_names_are_cut() {
+    let column = Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![7].into()).unwrap();
+    let field = Field::new("a name of more than thirty-two bytes", column);
+    let batch = cloud(&[[0.0; 3]]).with_field(field).unwrap();
+    let (_, losses) = write_cloud(&batch, &WriteOptions::default()).unwrap();
+    assert!(losses[0].starts_with("1 names and descriptions of attributes are cut"), "{losses:?}");
+}
+
+#[test]
+fn counts_more_points_than_32_bits_in_version_4_only() {
+    let batch = cloud(&[[0.0; 3]]);
+    let header = Header::new(
+        batch.kind(),
+        ["x", "y", "z"].map(str::to_owned).to_vec(),
+        batch.positions().slice(0..0),
+    );
+    let grid = Grid { scales: [1.0; 3], offsets: [0.0; 3] };
+    let encode_last = |minor: u8| {
+        let request =
+            SchemaRequest { point_format: Some(0), minor: Some(minor), ..SchemaRequest::default() };
+        let schema = Schema::new(&header, request).unwrap();
+        let mut summary = Summary { count: u64::from(u32::MAX), ..Summary::new() };
+        encode(&schema, &grid, &batch, &mut summary).map(drop)
+    };
+    assert!(encode_last(4).is_ok());
+    let error = encode_last(2).unwrap_err().to_string();
+    assert!(error.contains("more than 4294967295 points in version 1.2"), "{error}");
 }

@@ -22,7 +22,7 @@ pub(super) fn write(
     objects: &mut Objects,
     losses: &mut Vec<Loss>,
 ) -> Result<(), ConvertError> {
-    let extra = Extra::find(objects);
+    let extra = Extra::find(objects)?;
     let kind = match objects.header.kind {
         Kind::PointCloud => match &extra {
             Some(extra) if extra.is_box => "AXIS_ALIGNED_BOUNDING_BOX",
@@ -56,7 +56,10 @@ pub(super) fn write(
             for at in property.values.clone() {
                 match object_row {
                     Some(row) => push_value(field, row, at, &mut objects.lengths, &mut record),
-                    None => record.extend(std::iter::repeat_n(0, property.size)),
+                    None => {
+                        objects.zero_values += 1;
+                        record.extend(std::iter::repeat_n(0, property.size));
+                    }
                 }
             }
         }
@@ -143,21 +146,29 @@ struct Extra {
 }
 
 impl Extra {
-    fn find(objects: &Objects) -> Option<Self> {
+    fn find(objects: &Objects) -> Result<Option<Self>, ConvertError> {
         if objects.header.kind != Kind::PointCloud {
-            return None;
+            return Ok(None);
         }
         let axes = objects.header.axes.len();
         let named = objects.fields.iter().position(|field| {
             let is_named = matches!(&*field.name, "upper_corner" | "radii");
             is_named && field.column.width() as usize == axes
         });
-        named.map(|field| Self { field, is_box: &*objects.fields[field].name == "upper_corner" })
+        let Some(field) = named else { return Ok(None) };
+        let name = &*objects.fields[field].name;
+        let mut ids = objects.rows.keys();
+        if let Some(id) = ids.find(|id| !objects.object_rows.contains_key(*id)) {
+            let what = format!("object {id}, which has no {name}");
+            let advice = "leave the object or the column out";
+            return Err(ConvertError::NoType { format: "precomputed", what, advice });
+        }
+        Ok(Some(Self { field, is_box: name == "upper_corner" }))
     }
 
     /// Returns a stored coordinate of the corner, or a stored radius.
     fn stored_coordinate(&self, objects: &Objects, id: u64, axis: usize) -> f64 {
-        let row = objects.object_rows.get(&id).copied().unwrap_or(usize::MAX);
+        let row = objects.object_rows[&id]; // `find` checked all
         objects.lengths.round_coordinate(&objects.fields[self.field].column, row, axis)
     }
 
@@ -325,8 +336,9 @@ impl Grid {
         while grid.max_cell_length() > MAX_PER_CELL
             && grid.shape.iter().product::<u64>() < MAX_CELLS
         {
-            let longest = (0..axes).max_by(|a, b| grid.chunk[*a].total_cmp(&grid.chunk[*b]));
-            grid.shape[longest.unwrap_or(0)] *= 2;
+            let longer = |a: usize, b: usize| if grid.chunk[b] >= grid.chunk[a] { b } else { a };
+            let longest = (1..axes).fold(0, longer);
+            grid.shape[longest] *= 2;
             grid.update_chunk_size();
         }
         grid

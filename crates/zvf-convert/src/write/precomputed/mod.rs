@@ -128,6 +128,7 @@ struct Objects {
     groups: Vec<Group>,
     lengths: Millimeters,
     unowned_vertices: usize, // where other vertices have an object
+    zero_values: u64,        // of attributes: written where a value is missing
 }
 
 impl Writer for PrecomputedWriter {
@@ -176,6 +177,12 @@ impl Writer for PrecomputedWriter {
             }
         }
         report.losses.extend(objects.lengths.losses("coordinates and attributes"));
+        if objects.zero_values > 0 {
+            report.losses.push(Loss::new(format!(
+                "{} values of attributes that are missing or not finite are written as 0",
+                objects.zero_values
+            )));
+        }
         let levels = [&*objects].into_iter().chain(coarser);
         let dropped: usize = levels.map(|level| level.unowned_vertices).sum();
         if dropped > 0 {
@@ -255,6 +262,7 @@ impl Objects {
             groups,
             lengths,
             unowned_vertices,
+            zero_values: 0,
         })
     }
 
@@ -332,7 +340,7 @@ fn recorded_info(header: &Header) -> Option<&Json> {
 }
 
 /// Writes the segment properties to a folder of their own, and returns whether there are any.
-fn write_segment_properties(folder: &Folder, objects: &Objects) -> Result<bool, ConvertError> {
+fn write_segment_properties(folder: &Folder, objects: &mut Objects) -> Result<bool, ConvertError> {
     if objects.fields.is_empty() {
         return Ok(false);
     }
@@ -344,9 +352,15 @@ fn write_segment_properties(folder: &Folder, objects: &Objects) -> Result<bool, 
             let name =
                 if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
             let values = objects.rows.keys().map(|id| {
-                let row = objects.object_rows.get(id)?;
-                field.value(*row, at).ok()
+                let row = objects.object_rows.get(id);
+                row.map(|row| field.value(*row, at)).transpose()
             });
+            let values = values.collect::<Result<Vec<Option<Value>>, _>>();
+            let values = values.map_err(|code| {
+                let column = field.name.to_string();
+                ConvertError::Category { column, code }
+            })?;
+            let values = values.into_iter();
             properties.push(if field.categories.is_some() {
                 let texts = values.map(|value| match value {
                     None | Some(Value::Null) => String::new(),
@@ -359,7 +373,10 @@ fn write_segment_properties(folder: &Folder, objects: &Objects) -> Result<bool, 
                     Some(Value::UInt(n)) => json!(n),
                     Some(Value::Bool(flag)) => json!(u8::from(flag)),
                     Some(Value::Float(x)) if x.is_finite() => json!(x),
-                    _ => json!(0),
+                    _ => {
+                        objects.zero_values += 1;
+                        json!(0)
+                    }
                 });
                 let data_type = property_type(&field.column);
                 json!({"id": name, "type": "number", "data_type": data_type, "values": numbers.collect::<Vec<_>>()})

@@ -12,6 +12,7 @@ use super::sharded::Shards;
 use super::{Folder, Objects, property_type, push_value, write_segment_properties};
 use crate::ConvertError;
 use crate::read::precomputed::shards::Sharding;
+use crate::write::count_u32;
 
 pub(super) fn write_skeletons(
     folder: &Folder,
@@ -45,8 +46,9 @@ pub(super) fn write_skeletons(
     for (id, rows) in objects.rows.clone() {
         let edge_ends = links.get(&id).map_or(&[][..], Vec::as_slice);
         let mut bytes = Vec::new();
-        bytes.extend_from_slice(&count_u32(rows.len())?.to_le_bytes());
-        bytes.extend_from_slice(&count_u32(edge_ends.len() / 2)?.to_le_bytes());
+        bytes.extend_from_slice(&count_vertices(rows.len())?.to_le_bytes());
+        let edges = count_u32(edge_ends.len() / 2, "precomputed", "edges of an object")?;
+        bytes.extend_from_slice(&edges.to_le_bytes());
         for row in &rows {
             objects.push_position(*row, &mut bytes);
         }
@@ -77,7 +79,7 @@ pub(super) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<(),
     let faces = elements_by_object(objects)?;
     let width = objects.batch.elements().map_or(3, zvf_model::Elements::width);
     for (id, rows) in objects.rows.clone() {
-        let mut bytes = count_u32(rows.len())?.to_le_bytes().to_vec();
+        let mut bytes = count_vertices(rows.len())?.to_le_bytes().to_vec();
         for row in &rows {
             objects.push_position(*row, &mut bytes);
         }
@@ -169,7 +171,7 @@ fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>, Conve
     let mut places: Vec<Option<(u64, u32)>> = vec![None; objects.batch.len()];
     for (id, rows) in &objects.rows {
         for (at, row) in rows.iter().enumerate() {
-            places[*row] = Some((*id, count_u32(at)?));
+            places[*row] = Some((*id, count_vertices(at)?));
         }
     }
     let mut links: HashMap<u64, Vec<u32>> = HashMap::new();
@@ -186,9 +188,6 @@ fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>, Conve
     Ok(links)
 }
 
-fn count_u32(n: usize) -> Result<u32, ConvertError> {
-    u32::try_from(n).map_err(|_too_many| {
-        let what = format!("an object of {n} vertices");
-        ConvertError::NoType { format: "precomputed", what, advice: "divide it" }
-    })
+fn count_vertices(n: usize) -> Result<u32, ConvertError> {
+    count_u32(n, "precomputed", "vertices of an object")
 }
