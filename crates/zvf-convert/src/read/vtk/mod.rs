@@ -107,7 +107,7 @@ impl PolyData {
             ("TRIANGLE_STRIPS", &self.strips),
         ];
         for (name, cells) in sorts {
-            if let Some(id) = cells.ids.iter().find(|id| !is_point(*id)) {
+            if let Some(id) = cells.ids.iter().find(|id| !is_point(id)) {
                 let class = if *id < 0 { Class::Negative } else { Class::OutOfBounds };
                 let expected = format!("points below {points}");
                 return Err(file.input_error_in(class, name, expected, id.to_string()));
