@@ -131,7 +131,7 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
         let mut out = Vec::new();
         for (_, piece, row) in &places {
             let column = get_column(pieces[usize_from_u32(*piece)].run);
-            out.extend_from_slice(column.row(usize_from_u32(*row)));
+            out.extend_from_slice(row_of(column, *row));
         }
         out
     };
@@ -232,7 +232,7 @@ fn column<'a>(parts: impl Iterator<Item = (&'a Column, &'a [u32])> + Clone) -> V
             24 => gather_fixed::<24>(column, rows, &mut out),
             _ => {
                 for row in rows {
-                    out.extend_from_slice(column.row(usize_from_u32(*row)));
+                    out.extend_from_slice(row_of(column, *row));
                 }
             }
         }
@@ -259,6 +259,12 @@ fn gather_fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>
     for (to, row) in room.iter_mut().zip(rows) {
         *to = all[usize_from_u32(*row)];
     }
+}
+
+/// Returns a row that is there.
+fn row_of(column: &Column, row: u32) -> &[u8] {
+    let start = usize_from_u32(row) * column.stride();
+    &column.bytes()[start..start + column.stride()]
 }
 
 /// Returns the rows of `column` that `keep` names.

@@ -270,6 +270,10 @@ impl<'a> Step<'a> {
                 self.place_cross_link(chunk_links, &ends, link)?;
                 continue;
             }
+            if !self.elements {
+                let expected = "only links between chunks";
+                return Err(self.merged.damage_error("links", expected, "one within a chunk"));
+            }
             if self.implicit
                 && let [(_, child), (_, parent)] = ends.as_slice()
                 && parent.checked_add(1) == Some(*child)

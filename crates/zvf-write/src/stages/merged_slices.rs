@@ -327,6 +327,11 @@ impl MergedSlices {
         stored: &LoadedSpan,
     ) -> Result<(RoutedBatch, Vec<i64>), WriteError> {
         let LoadedSpan { span, bytes, .. } = stored;
+        let attributes = columns.attributes().count();
+        if source.codes.len() != attributes {
+            let (expected, found) = (format!("{attributes} attributes"), source.codes.len());
+            return Err(self.damage_error("columns of a slice with rows", expected, found));
+        }
         let side_data = self.side_data(columns);
         let rows = usize_from_u32(span.rows);
         let mut bytes = bytes.clone();
@@ -349,7 +354,14 @@ impl MergedSlices {
         let mut listed = if side_data.numbers { numbers(&take(8)) } else { Vec::new() };
         let mut owners = Vec::new();
         if side_data.runs {
-            let found = ChainRun::read_all(&bytes).map(|run| u64::from(run.rows)).sum::<u64>();
+            let mut found = 0_u64;
+            for run in ChainRun::read_all(&bytes) {
+                if run.rows == 0 || run.first.checked_add(run.rows.into()).is_none() {
+                    let found = format!("{} from number {} on", run.rows, run.first);
+                    return Err(self.damage_error("rows", "runs of numbered rows", found));
+                }
+                found += u64::from(run.rows);
+            }
             if found != u64::from(span.rows) {
                 return Err(self.damage_error("rows", format!("runs of {rows} rows"), found));
             }

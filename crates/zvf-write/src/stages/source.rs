@@ -125,6 +125,17 @@ impl FileSource {
         }
         spans.sort_unstable_by_key(|(_, span)| span.start);
         let file = open(&self.rows)?;
+        let length = file.metadata().map_err(WriteError::Scratch)?.len();
+        let ends_inside = |span: Span| {
+            span.start.checked_add(to_u64(size(span))).is_some_and(|end| end <= length)
+        };
+        if let Some((_, span)) = spans.iter().find(|(_, span)| !ends_inside(*span)) {
+            return Err(WriteError::Task {
+                task: "rows of a slice".to_owned(),
+                expected: format!("{length} bytes of them"),
+                found: format!("{} rows from byte {} on", span.rows, span.start),
+            });
+        }
         let adjoin = |(_, a): &(u32, Span), (_, b): &(u32, Span)| {
             a.start.checked_add(to_u64(size(*a))) == Some(b.start)
         };
