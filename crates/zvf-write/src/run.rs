@@ -336,4 +336,32 @@ mod tests {
         let rows = gather(&pieces, false);
         assert_eq!(first_numbers(&pieces, &rows.groups), [7, 9, 21]);
     }
+
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn a_piece_longer_than_its_run_stops_the_program() {
+        let mut a = run(&[1, 2, 3], &[], &[0], 0);
+        a.segments[0].count = 2;
+        assert_eq!(a.piece(0).rows, [0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_row_that_its_column_does_not_have_stops_the_program() {
+        let a = run(&[1, 2, 3], &[], &[0, 3], 0);
+        gather(&[a.piece(0)], false);
+    }
+
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn a_row_that_a_column_of_another_width_does_not_have_stops_the_program() {
+        let byte = "uint8".parse::<Dtype>().unwrap();
+        gather_as_given(&[Piece {
+            run: &RoutedBatch {
+                positions: Column::new(byte, 3, vec![1, 2, 3].into()).unwrap(),
+                ..run(&[], &[], &[0, 1], 0)
+            },
+            rows: &[0, 1],
+        }]);
+    }
 }

@@ -492,3 +492,87 @@ fn recode(stored: &[u8], codes: &[u32]) -> Result<Bytes, WriteError> {
     }
     Ok(bytes.into())
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::fs;
+
+    use zvf_format::grid::ChunkShape;
+    use zvf_metadata::Axis;
+    use zvf_model::{Batch, Column, Elements, ObjectId, Parts};
+
+    use super::*;
+    use crate::ingest::Ingest;
+    use crate::stages::Target;
+
+    /// Returns vertices at these places, in chunks of 10, of which each is joined to the one before it: in one chain, or by
+    /// edges.
+    pub(crate) fn merge(kind: Kind, places: &[f32], target: &Target) -> MergedSlices {
+        let (options, chunk) = (WriteOptions::default(), ChunkShape::new(&[10.0]).unwrap());
+        let schema = Schema::new(kind, Axis::spatial(1).unwrap(), chunk).unwrap();
+        let bytes: Vec<u8> = places.iter().flat_map(|place| place.to_le_bytes()).collect();
+        let batch = Batch::new(kind, Column::new(Dtype::FLOAT32, 1, bytes.into()).unwrap());
+        let batch = if kind.is_chain() {
+            let parts = Parts::new(vec![0, places.len()], vec![ObjectId(7)]).unwrap();
+            batch.with_parts(parts).unwrap()
+        } else {
+            let edges = (1..places.len()).flat_map(|vertex| [vertex, vertex - 1]).collect();
+            batch.with_elements(Elements::new(2, edges).unwrap()).unwrap()
+        };
+        let mut ingest = Ingest::new(schema.clone(), &options);
+        ingest.push(&batch, &[]).unwrap();
+        let slices = vec![ingest.take_slice(target).unwrap()];
+        let stem = match target {
+            Target::Memory => None,
+            Target::Files(stem) => Some(stem.with_file_name("merged")),
+        };
+        MergedSlices::from_slices(&schema, &options, slices, stem.as_deref()).unwrap()
+    }
+
+    #[test]
+    fn runs_that_are_not_those_of_the_rows_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target::Files(folder.path().join("slice"));
+        let merged = merge(Kind::Polyline, &[1.0, 2.0, 3.0], &target);
+        let path = folder.path().join("slice.rows");
+        let mut stored = fs::read(&path).unwrap();
+        assert_eq!(stored.len(), 3 * 4 + 20);
+        // The object, and what is known of its run: the number of the first row, and how many there are.
+        for (first, rows, refused) in [
+            (5, 3, ""),
+            (u64::MAX - 3, 3, ""),
+            (5, 2, "expected runs of 3 rows, found 2"),
+            (5, u32::MAX, "expected runs of 3 rows, found 4294967295"),
+            (5, 0, "expected runs of numbered rows, found 0 from number 5 on"),
+            (
+                u64::MAX,
+                3,
+                "expected runs of numbered rows, found 3 from number 18446744073709551615 on",
+            ),
+        ] {
+            stored.truncate(20);
+            stored.extend([&first.to_le_bytes()[..], &rows.to_le_bytes()].concat());
+            fs::write(&path, &stored).unwrap();
+            let window = merged.window(&merged.order.chunks).unwrap();
+            match merged.load(&window, 0) {
+                Ok(loaded) => assert_eq!((&*loaded.owners, refused), (&[7][..], "")),
+                Err(error) => assert_eq!(error.to_string(), format!("rows: {refused}")),
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_a_slice_without_columns_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target::Files(folder.path().join("slice"));
+        let mut merged = merge(Kind::Polyline, &[1.0], &target);
+        if let [Source::File(source)] = merged.sources.as_mut_slice() {
+            source.codes.push(None);
+        }
+        let window = merged.window(&merged.order.chunks).unwrap();
+        assert_eq!(
+            merged.load(&window, 0).unwrap_err().to_string(),
+            "columns of a slice with rows: expected 0 attributes, found 1"
+        );
+    }
+}
