@@ -1,8 +1,8 @@
 //! Geometry to cells: writes Zarr Vectors stores of every kind.
 //!
 //! Batches go in, in any number and order; rows are routed to their chunks as they come, what does not
-//! fit in memory is put aside, and at the end every cell is written once: vertices and attributes,
-//! fragments, links, objects, then what is said of them. A [`Schema`] says what the store will hold,
+//! fit in memory is put aside in files (spilled), and at the end every cell is assembled and written once: vertices and
+//! attributes, fragments, links, objects, then the documents. A [`Schema`] says what the store will hold,
 //! [`WriteOptions`] how to write it, a [`Writer`] does it.
 //!
 //! What the reference implementation gets wrong is written right here; where it cannot read the right
