@@ -21,7 +21,7 @@ use zvf_store::{Build, BuildOptions, Key, Store};
 use zvf_write::WriteError;
 
 use crate::checkpoint::{Checkpoint, DOCUMENT, KeptLevel};
-use crate::ladder::PyramidPlan;
+use crate::plan::PyramidPlan;
 use crate::report::{EventReporter, LevelReport, PyramidEvent};
 use crate::{Options, PyramidError, build, levels};
 
@@ -82,14 +82,14 @@ pub async fn build_level(
     level: u32,
 ) -> Result<Option<LevelReport>, PyramidError> {
     check_divisible(store, options).await?;
-    let ladder = PyramidPlan::plan(store, options).await?;
+    let plan = PyramidPlan::plan(store, options).await?;
     let shell = Shell::begin(store, folder, how).await?;
     let copied = finer.iter().map(|finer_level| finer_level.copy_to(&shell.copies));
     let made = match copied.collect::<Result<_, _>>() {
         Ok(copied_levels) => {
             let checkpoint = Checkpoint::with_levels(folder, copied_levels);
             let made =
-                build::build_one_level(store, (&shell.build, &checkpoint), &ladder, level).await;
+                build::build_one_level(store, (&shell.build, &checkpoint), &plan, level).await;
             (1..level).for_each(|finer| drop(checkpoint.remove_level(finer)));
             made
         }
@@ -155,11 +155,11 @@ async fn build_in_shell(
     events: &mut EventReporter<'_>,
 ) -> Result<(PathBuf, Vec<LevelReport>), PyramidError> {
     check_divisible(store, options).await?;
-    let ladder = PyramidPlan::plan(store, options).await?;
+    let plan = PyramidPlan::plan(store, options).await?;
     let shell = Shell::begin(store, folder, how).await?;
     let checkpoint = (!kept.is_empty()).then(|| Checkpoint::with_levels(folder, kept.to_vec()));
     let target = (&shell.build, checkpoint.as_ref());
-    let made = match build::build_all_levels(store, target, &ladder, events).await {
+    let made = match build::build_all_levels(store, target, &plan, events).await {
         Ok((reports, root)) => {
             shell.collect(&reports, &root, folder).await.map(|built| (built, reports))
         }

@@ -17,13 +17,13 @@ mod disjoint_objects;
 mod error;
 mod groups;
 mod kept_levels;
-mod ladder;
 mod level_build;
 mod levels;
 mod links;
 mod names;
 mod offload;
 mod options;
+mod plan;
 mod random;
 #[cfg(feature = "reference")]
 mod reference;
@@ -43,8 +43,8 @@ pub use error::PyramidError;
 pub use kept_levels::{
     belongs_to_levels, build_in_folder, build_level, build_with_levels, check_divisible,
 };
-pub use ladder::{PyramidPlan, Step};
 pub use options::{KindOptions, Method, Options, RowsHook, Strategy};
+pub use plan::{PyramidPlan, Step};
 #[cfg(feature = "reference")]
 pub use reference::{LevelContent, Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};
