@@ -174,7 +174,7 @@ async fn replace(
     (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
     events: &mut EventReporter<'_>,
 ) -> Result<Vec<LevelReport>, PyramidError> {
-    levels::check(store)?;
+    levels::check_version(store)?;
     let mut plan = PyramidPlan::plan(store, options).await?;
     if let Some(only) = plan.kinds().first().filter(|_| options.additive) {
         let made = additive::build((address, store), only, (how, checkpoint), events).await?;
