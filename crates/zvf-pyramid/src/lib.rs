@@ -1,4 +1,20 @@
 //! Coarser levels of a store, made of finer ones.
+//!
+//! ```text
+//! options, plan, size, choose, rule           what is asked for, and the levels that follow from it
+//! build, levels, root, report, built_level    all levels one after the other, and their publication in one step
+//! level_build, blocks, batches, columns,      one level from the one below, block by block
+//!   rows, names
+//! shape                                       simplification of geometry, without a store: voxel grid, Douglas-Peucker,
+//!                                             contraction, edge collapse with quadric errors, Hausdorff bounds
+//! clusters, carry, selection, groups,         what a level takes over: merged vertices, objects, groups
+//!   row_ids, disjoint_objects
+//! links, cross_level_options                  links between vertices of two levels
+//! checkpoint, kept_levels, stale              levels that a killed or another process built, and levels that edits made stale
+//! additive                                    levels that add to each other
+//! reference, random                           the levels of the reference implementation, value for value
+//! offload, error
+//! ```
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -18,7 +18,7 @@ use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, ColumnEncoding};
 use crate::draco::{DracoPlan, DracoPositions};
 use crate::geometry_path::GeometryPath;
-use crate::run::{ChunkRows, Group};
+use crate::routed::{ChunkRows, Group};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
 
