@@ -34,7 +34,7 @@ use crate::geometry_path::GeometryPath;
 use crate::level::bounds;
 use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::route::Segment;
-use crate::run::{Numbers, Piece, RoutedBatch};
+use crate::routed::{Numbers, Piece, RoutedBatch};
 use crate::schema::Schema;
 use crate::{WriteError, WriteOptions};
 
@@ -78,7 +78,7 @@ pub(crate) struct LoadedChunk<'a> {
 impl LoadedChunk<'_> {
     /// Returns its pieces, in the order given.
     pub(crate) fn pieces(&self) -> Vec<Piece<'_>> {
-        self.held.iter().copied().chain(self.read.iter().map(|run| run.piece(0))).collect()
+        self.held.iter().copied().chain(self.read.iter().map(|batch| batch.piece(0))).collect()
     }
 }
 
@@ -303,13 +303,13 @@ impl MergedSlices {
             let mut base = to_u64(all.len());
             let same = source.goes_on == Some(chunk) && base > 0;
             base -= u64::from(same);
-            let (mut run, owners) = self.decode_span(columns, source, stored)?;
+            let (mut batch, owners) = self.decode_span(columns, source, stored)?;
             if columns.grouping == Grouping::Runs {
-                run.groups.iter_mut().for_each(|group| *group += base);
+                batch.groups.iter_mut().for_each(|group| *group += base);
                 all.extend(owners.into_iter().skip(usize::from(same)));
             }
-            run.segments = vec![Segment { chunk, start: 0, count: stored.span.rows }];
-            loaded.read.push(run);
+            batch.segments = vec![Segment { chunk, start: 0, count: stored.span.rows }];
+            loaded.read.push(batch);
         }
         loaded.owners = all.into();
         Ok(loaded)
@@ -373,7 +373,7 @@ impl MergedSlices {
                 owners.push(run.object);
             }
         }
-        let run = RoutedBatch {
+        let batch = RoutedBatch {
             positions,
             fields,
             groups,
@@ -381,7 +381,7 @@ impl MergedSlices {
             rows: (0..span.rows).collect(),
             segments: Vec::new(),
         };
-        Ok((run, owners))
+        Ok((batch, owners))
     }
 
     /// Returns the error for a step that left something else than another one needs.

@@ -17,7 +17,7 @@ use super::slice::{HeldRows, Slice, SliceData};
 use super::step_output::file;
 use crate::WriteError;
 use crate::error::count_u32;
-use crate::run::Piece;
+use crate::routed::Piece;
 
 /// Where the rows of a slice are.
 #[derive(Debug)]
