@@ -15,6 +15,7 @@ pub(crate) fn find_closest_name<'a>(
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
+    let mut changes = b.len();
     for (i, from) in a.to_lowercase().chars().enumerate() {
         let mut diagonal = i;
         let mut left = i + 1;
@@ -26,8 +27,9 @@ fn distance(a: &str, b: &str) -> usize {
             next.push(left);
         }
         row = next;
+        changes = left;
     }
-    row.last().copied().unwrap_or(0)
+    changes
 }
 
 #[cfg(test)]

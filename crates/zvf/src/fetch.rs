@@ -146,6 +146,7 @@ impl Source {
                 self.copy_many(cells(level)?.iter().map(|cell| join(&key, cell)).collect()).await?
             {
                 let list = std::fs::read(self.folder.join(name)).map_err(unwritable)?;
+                // A malformed list tells no ids: whoever reads the folder refuses it.
                 let count = list.first_chunk().map_or(0, |count| u64::from_le_bytes(*count));
                 let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(8));
                 let start =

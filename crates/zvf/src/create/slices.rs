@@ -58,8 +58,8 @@ impl Slicer {
                 slice.elements += to_u64(element_count);
                 slice.lines += lines(batch);
                 if batch.parts().is_empty() && batch.vertex_objects().is_none() {
-                    let roots = to_u64(batch.len()).saturating_sub(to_u64(element_count));
-                    slice.trees += roots;
+                    // The writer refuses more edges than a tree has; other kinds have no trees.
+                    slice.trees += to_u64(batch.len().saturating_sub(element_count));
                 }
             }
             Piece::Elements { rows, .. } => {
@@ -104,20 +104,16 @@ fn weight(piece: &Piece) -> u64 {
     match piece {
         Piece::Vertices(batch) => {
             let elements = batch.elements();
-            let ends = elements.map_or(0, |e| to_u64(e.rows().len()).saturating_mul(16));
+            let ends = elements.map_or(0, |e| to_u64(e.rows().len()) * 16);
             let attributes = elements.map_or(0, |e| columns(e.fields()));
-            let vertex_bytes = to_u64(batch.len()).saturating_mul(BESIDE) + columns(batch.fields());
+            let vertex_bytes = to_u64(batch.len()) * BESIDE + columns(batch.fields());
             ((vertex_bytes + to_u64(batch.positions().bytes().len())) + ends) + attributes
         }
-        Piece::Elements { rows, fields } => {
-            to_u64(rows.bytes().len()).saturating_mul(2) + columns(fields)
-        }
-        Piece::Objects { ids, fields } => {
-            to_u64(ids.len()).saturating_mul(24) + columns(fields).saturating_mul(2)
-        }
+        Piece::Elements { rows, fields } => to_u64(rows.bytes().len()) * 2 + columns(fields),
+        Piece::Objects { ids, fields } => to_u64(ids.len()) * 24 + columns(fields) * 2,
         Piece::Groups { groups, fields } => {
-            let members = groups.iter().map(|group| to_u64(group.members.len()).saturating_mul(8));
-            members.fold(columns(fields), u64::saturating_add)
+            let members = groups.iter().map(|group| to_u64(group.members.len()) * 8);
+            members.sum::<u64>() + columns(fields)
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zvf_convert::read::Piece;
 use zvf_format::Class;
+use zvf_format::num::saturating_u32_from_usize;
 use zvf_store::Build;
 use zvf_write::{Notice, Report, TaskPlan, WriteError, Writer};
 
@@ -90,7 +91,7 @@ pub async fn create_all(
         return Ok(report);
     };
     // As much is done again after a kill as one share takes; each costs a sync.
-    let shares = u32::try_from(layout.slices.len().div_ceil(4)).unwrap_or(u32::MAX);
+    let shares = saturating_u32_from_usize(layout.slices.len().div_ceil(4));
     let plan = crate::ingest::plan(files, address, layout, recipe, Some(shares))?;
     let goes_on = match TaskPlan::read(folder) {
         Ok(Some(existing)) => existing == plan && !is_gone(address, folder)?,

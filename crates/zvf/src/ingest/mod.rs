@@ -20,7 +20,7 @@ mod source;
 use async_recursion::async_recursion as boxed;
 use std::path::{Path, PathBuf};
 
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_store::Build;
 use zvf_write::{Notice, Report, Stage as TaskStage, Task, TaskPlan, Tasks, WriteOptions};
 
@@ -101,7 +101,7 @@ pub(crate) fn plan(
 ) -> Result<TaskPlan, Error> {
     let source = Source::from_scan(files, address, layout, recipe)?;
     let schema = source.schema()?;
-    let shares = shares.unwrap_or_else(|| u32::try_from(layout.slices.len()).unwrap_or(u32::MAX));
+    let shares = shares.unwrap_or_else(|| saturating_u32_from_usize(layout.slices.len()));
     Ok(TaskPlan::new(&schema, layout.slices.clone(), shares, source.to_value()?))
 }
 
@@ -273,8 +273,10 @@ impl Ingest {
                 done += 1;
             }
         }
-        let report = self.finish().await?;
-        let mut report = report.unwrap_or_default();
+        let Some(mut report) = self.finish().await? else {
+            let found = "one that another run gave its name";
+            return Err(Error::bad_request("the store", "one that is not finished", found));
+        };
         if done > 0 {
             let total = to_u64(tasks.len());
             report.notices.push(Notice::Resumed { done, total });

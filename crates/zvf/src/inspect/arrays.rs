@@ -100,7 +100,7 @@ async fn list_by_objects(
     for (key, bytes) in objects {
         let Some((path, rest)) = array_of(key, small, &nodes) else { continue };
         let entry = found.entry(path.to_owned()).or_default();
-        entry.stored.add(bytes);
+        entry.stored.add(bytes)?;
         let is_document = rest.ends_with("zarr.json");
         // The document of a chunk tells more than that of the group around it.
         if is_document && (entry.node.is_none() || (rest != "zarr.json" && !entry.small)) {

@@ -52,7 +52,7 @@ impl GroupView {
             .zip(&members)
             .map(|(group, members)| Self {
                 group: *group,
-                name: catalogue.name(*group).unwrap_or_default(),
+                name: catalogue.name(*group).unwrap_or_default(), // their members were found
                 members: members.len(),
                 ids: match members {
                     Members::Ids(ids) => Some(ids.iter().take(max_ids).map(|id| id.0).collect()),

@@ -1,6 +1,7 @@
 //! Values as JSON, for people: a float that JSON has no number for is a text.
 
 use serde_json::Value as Json;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{RowValues, Value};
 
@@ -36,7 +37,7 @@ pub(super) fn value(value: Value) -> Json {
 /// One value, or a list where a row has several.
 pub(super) fn row(values: &RowValues, row: usize) -> Json {
     let dtype = values.column().dtype();
-    match usize::try_from(values.column().width()).unwrap_or(0) {
+    match usize_from_u32(values.column().width()) {
         1 => value_json(dtype, values.value(row, 0)),
         width => (0..width).map(|at| value_json(dtype, values.value(row, at))).collect(),
     }

@@ -82,7 +82,7 @@ pub struct AttributeSummary {
     pub name: String,
     /// The type of its values, where known.
     pub dtype: Option<String>,
-    /// Values of a row.
+    /// Values of a row; 1 where no document says.
     pub width: u64,
     /// How many categories it has, where its values are codes.
     pub categories: Option<usize>,
@@ -186,7 +186,7 @@ impl LevelSummary {
             Err(error) if error.class() == Class::Unsupported => None,
             Err(error) => return Err(error.into()),
         };
-        self.exact_vertex_attributes(reader).await?;
+        self.exact_attributes(reader).await;
         self.links = links(reader).await?;
         let geometries = reader.geometries().await?;
         self.geometries = geometries.iter().map(|geometry| geometry.name().to_owned()).collect();
@@ -239,18 +239,36 @@ impl LevelSummary {
         })
     }
 
-    /// Widths and types as the typed reads find them.
-    async fn exact_vertex_attributes(&mut self, reader: &LevelReader) -> Result<(), Error> {
-        let ours = self.attributes.iter_mut().filter(|attribute| attribute.scope == "vertex");
-        for attribute in ours {
+    /// Sets widths and types to what the typed reads find, for fragments and links where the root declares none.
+    async fn exact_attributes(&mut self, reader: &LevelReader) {
+        let specs = reader.store().root().zarr_vectors.attribute_specs().and_then(Result::ok);
+        for attribute in &mut self.attributes {
+            let (scope, name) = (attribute.scope, attribute.name.as_str());
+            let is_declared = specs.as_ref().is_some_and(|specs| specs.find(scope, name).is_some());
             // One that cannot be read keeps what its document says.
-            if let Ok(Some(found)) = reader.attribute(&attribute.name).await {
-                attribute.dtype = Some(found.dtype().to_string());
-                attribute.width = found.width().into();
-                attribute.categories = found.categories().map(|found| found.values().len());
+            match scope {
+                "vertex" => {
+                    if let Ok(Some(found)) = reader.attribute(name).await {
+                        attribute.dtype = Some(found.dtype().to_string());
+                        attribute.width = found.width().into();
+                        attribute.categories = found.categories().map(|found| found.values().len());
+                    }
+                }
+                "fragment" if !is_declared => {
+                    if let Ok(Some(found)) = reader.fragment_attribute(name).await {
+                        attribute.width = found.width().into();
+                    }
+                }
+                "link" if !is_declared => {
+                    if let Ok(Some(links)) = reader.links(Delta::SAME).await
+                        && let Ok(Some(found)) = links.attribute(name).await
+                    {
+                        attribute.width = found.width().into();
+                    }
+                }
+                _ => {}
             }
         }
-        Ok(())
     }
 }
 
@@ -276,7 +294,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
             delta: delta.0,
             arrays: to_u64(links.segments().len()),
             enumerated: links.is_complete(),
-            width: u64::try_from(links.link_width()).unwrap_or(u64::MAX),
+            width: to_u64(links.link_width()),
             directed: links.policy().is_directed(),
             duplicated: links.is_duplicated(),
             links: links.num_links(),
@@ -308,7 +326,7 @@ async fn links_to_nowhere(
 }
 
 /// Whether it is a fault of the backend or of the moment, not of the level.
-fn is_of_backend(class: Class) -> bool {
+pub(super) fn is_of_backend(class: Class) -> bool {
     class.retryable() || class == Class::FileChanged
 }
 

@@ -36,6 +36,7 @@ pub use stored::Stored;
 pub use summary::{AxisSummary, Summary};
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::f64_from_i64;
 use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, DataType, DataTypeKind};
 use zvf_model::LevelReader;
 
@@ -63,7 +64,8 @@ fn codec_word(codec: &CodecSpec) -> Option<String> {
 fn shard_shape(doc: &ArrayDoc) -> Option<Vec<u64>> {
     let inner = &doc.sharding()?.chunk_shape;
     let axes = doc.chunk_shape.iter().zip(inner);
-    Some(axes.map(|(outer, inner)| outer.checked_div(*inner).unwrap_or(0)).collect())
+    // The document was parsed, so the inner sizes are not 0 and divide the outer ones.
+    Some(axes.map(|(outer, inner)| outer / inner).collect())
 }
 
 /// The type of an item in a word.
@@ -82,12 +84,8 @@ fn chunk_bounds(level: &LevelReader, key: &ChunkKey) -> Option<[Vec<f64>; 2]> {
     let corner = key.spatial(shape.len())?;
     let at = |step: i64| {
         let axes = corner.iter().zip(shape);
-        axes.map(|(n, size)| to_f64(n.saturating_add(step)) * size).collect()
+        // The last number of all and the one after it are the same float.
+        axes.map(|(n, size)| f64_from_i64(n.saturating_add(step)) * size).collect()
     };
     Some([at(0), at(1)])
-}
-
-/// A number of a chunk as the float nearest to it.
-fn to_f64(n: i64) -> f64 {
-    n.to_string().parse().unwrap_or(f64::NAN)
 }

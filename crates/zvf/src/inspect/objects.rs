@@ -86,15 +86,15 @@ impl ObjectView {
         max_references: usize,
     ) -> Result<Vec<Self>, Error> {
         let Some(index) = level.objects().await? else { return Err(no_index()) };
-        let found = index.find(ids).await?;
-        let rows: Option<Vec<u64>> = found.iter().copied().collect();
-        if let Some(rows) = rows {
-            return Self::of_rows(level, &rows, max_references).await;
+        let mut rows = Vec::with_capacity(ids.len());
+        for (row, id) in index.find(ids).await?.into_iter().zip(ids) {
+            let Some(row) = row else {
+                let near = nearest_ids(level, *id).await;
+                return Err(no_object(level, *id)?.or_hint(|| near));
+            };
+            rows.push(row);
         }
-        let absent = found.iter().zip(ids).find(|(row, _)| row.is_none());
-        let absent = absent.map_or(ObjectId(0), |(_, id)| *id);
-        let near = nearest_ids(level, absent).await;
-        Err(no_object(level, absent)?.or_hint(|| near))
+        Self::of_rows(level, &rows, max_references).await
     }
 }
 

@@ -1,6 +1,10 @@
 //! What lies in the backend: how many objects, and their bytes.
 
 use serde::Serialize;
+use zvf_format::{Class, Expected};
+use zvf_store::{Op, StoreError};
+
+use crate::Error;
 
 /// What lies in the backend.
 ///
@@ -17,8 +21,14 @@ pub struct Stored {
 }
 
 impl Stored {
-    pub(super) fn add(&mut self, bytes: u64) {
+    /// Adds an object of `bytes`, which the backend states.
+    pub(super) fn add(&mut self, bytes: u64) -> Result<(), Error> {
+        let sum = self.bytes.checked_add(bytes).ok_or_else(|| {
+            let (what, expected) = ("bytes of all objects", Expected::AtMost(u64::MAX.into()));
+            StoreError::refused(Class::Overflow, Op::List, what, expected, "more")
+        })?;
         self.objects += 1;
-        self.bytes += bytes;
+        self.bytes = sum;
+        Ok(())
     }
 }

@@ -115,12 +115,17 @@ impl Plan {
         zvf_pyramid::check_divisible(&store, options).await?;
         let steps = PyramidPlan::plan(&store, options).await?.steps();
         let levels = steps.chunk_by(|first, second| first.level == second.level);
-        let sum = |level: &[zvf_pyramid::Step]| level.iter().map(|step| step.vertices).sum();
+        let sum = |level: &[zvf_pyramid::Step]| {
+            let mut of_kinds = level.iter().map(|step| step.vertices);
+            of_kinds.try_fold(0_u64, u64::checked_add).ok_or_else(|| {
+                Error::bad_request("vertices of a level", "at most 2^64 - 1 of all kinds", "more")
+            })
+        };
         let job = PyramidJob {
             words,
             memory: options.memory,
             options: settings(options)?,
-            vertices: levels.map(sum).collect(),
+            vertices: levels.map(sum).collect::<Result<_, _>>()?,
             head,
         };
         Ok(Self::new(Some(address.to_owned()), Some(identity), Job::Pyramid(job)))
