@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{ChunkFragments, LevelReader};
 use zvf_store::Caching;
 
@@ -105,30 +106,28 @@ async fn follow(
 ) -> Result<Vec<Step>, WasmError> {
     let keys: Vec<ChunkKey> = far.iter().map(|(key, _)| *key).collect();
     let table = level.chunks().await?;
-    let (mut row_ranges, mut starts) = (Vec::new(), Vec::new());
+    let mut starts = Vec::new();
     for (fragments, (_, list)) in level.fragments(&keys).await.into_iter().zip(&far) {
-        let (mut ranges, mut rows) = (Vec::new(), Vec::new());
+        let mut rows = Vec::new();
         // A neighbour that cannot be read costs the step into it, not this chunk.
         if let Ok(fragments) = fragments {
             for (from, number) in list {
                 if let Some(first) = fragment_rows(&fragments, *number)?.first() {
-                    ranges.push(u64::from(*first)..u64::from(*first) + 1);
                     rows.push((*from, *first));
                 }
             }
         }
-        row_ranges.push(ranges);
         starts.push(rows);
     }
     let mut steps = Vec::new();
-    let some: Vec<usize> = (0..keys.len()).filter(|at| !row_ranges[*at].is_empty()).collect();
+    let some: Vec<usize> = (0..keys.len()).filter(|at| !starts[*at].is_empty()).collect();
     let asked: Vec<ChunkKey> = some.iter().map(|at| keys[*at]).collect();
     let positions = level.positions(&asked, Caching::Keep).await;
     for (at, column) in some.into_iter().zip(positions) {
         let (Ok(column), Some(place)) = (column, table.find(&keys[at])) else { continue };
-        let place = u32::try_from(place).unwrap_or(u32::MAX);
+        let place = index_u32(place);
         for (from, row) in &starts[at] {
-            let i = zvf_format::num::usize_from_u32(*row);
+            let i = usize_from_u32(*row);
             let axes = 0..level.axes();
             let position: Option<Vec<f64>> = axes.map(|axis| column.float(i, axis)).collect();
             if let Some(position) = position {

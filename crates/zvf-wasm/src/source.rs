@@ -151,10 +151,13 @@ fn parse_names(names: &JsValue) -> Option<Names> {
     let texts = |list: js_sys::Array| list.iter().map(|name| name.as_string()).collect();
     let keys: Option<Vec<String>> = texts(list("keys")?);
     // Without sizes they are not asked for: names alone are.
-    let sizes = list("sizes").unwrap_or_default();
-    let size = |at: usize| sizes.get(at as u32).as_f64().map_or(0, |size| size as u64);
-    let keys = keys?.into_iter().enumerate().map(|(at, key)| (key, size(at))).collect();
-    Some(Names { keys, folders: texts(list("folders")?)? })
+    let sizes = list("sizes");
+    let size = |at: usize| match &sizes {
+        Some(sizes) => sizes.get(at as u32).as_f64().map(|size| size as u64),
+        None => Some(0),
+    };
+    let keys = keys?.into_iter().enumerate().map(|(at, key)| Some((key, size(at)?)));
+    Some(Names { keys: keys.collect::<Option<_>>()?, folders: texts(list("folders")?)? })
 }
 
 async fn send_bytes(
