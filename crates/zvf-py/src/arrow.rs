@@ -149,10 +149,11 @@ impl Numbers<'_> {
         if let Some(other) = widths.find(|other| *other != width) {
             return Err(self.refuse(format!("rows of {width} values and of {other}")));
         }
-        let at = |offset: Option<&i64>| usize::try_from(offset.copied().unwrap_or(0));
-        let from = at(offsets.first()).map_err(value_error)?;
-        let to = at(offsets.last()).map_err(value_error)?;
-        Ok((values.slice(from, to - from), usize::try_from(width).map_err(value_error)?))
+        // None is below 0, so the offsets ascend.
+        let width = usize::try_from(width).map_err(value_error)?;
+        let from = usize::try_from(offsets.first().copied().unwrap_or(0)).map_err(value_error)?;
+        let rows = offsets.len().saturating_sub(1); // one less than offsets, if there are any
+        Ok((values.slice(from, rows * width), width))
     }
 
     /// Makes nulls of floats NaN, and refuses others.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use zvf::format::num::{to_u64, usize_from_u32};
 use zvf::metadata::Dtype;
 use zvf::{Column, Field, Value};
 
@@ -28,14 +29,14 @@ impl Buffer {
 
     /// The values of a column: one axis where a row has one value, else two.
     pub(crate) fn of_column(column: &Column) -> Self {
-        let width = usize::try_from(column.width()).unwrap_or(1);
+        let width = usize_from_u32(column.width());
         let shape = if width == 1 { vec![column.len()] } else { vec![column.len(), width] };
         Self::new(column.bytes().clone(), type_string(column.dtype()), shape)
     }
 
     /// Positions: always two axes.
     pub(crate) fn of_positions(column: &Column) -> Self {
-        let width = usize::try_from(column.width()).unwrap_or(1);
+        let width = usize_from_u32(column.width());
         let shape = vec![column.len(), width];
         Self::new(column.bytes().clone(), type_string(column.dtype()), shape)
     }
@@ -43,13 +44,7 @@ impl Buffer {
     /// Numbers of rows, as the 64-bit integers that they are in memory.
     #[expect(clippy::host_endian_bytes, reason = "NumPy reads memory in the order of this machine")]
     pub(crate) fn from_rows(rows: &[usize], shape: Vec<usize>) -> Self {
-        let bytes: Vec<u8> = if cfg!(target_pointer_width = "64") {
-            rows.iter().flat_map(|row| row.to_ne_bytes()).collect()
-        } else {
-            rows.iter()
-                .flat_map(|row| u64::try_from(*row).unwrap_or(u64::MAX).to_ne_bytes())
-                .collect()
-        };
+        let bytes: Vec<u8> = rows.iter().flat_map(|row| to_u64(*row).to_ne_bytes()).collect();
         Self::new(bytes.into(), "i8", shape)
     }
 

@@ -81,7 +81,7 @@ impl Control {
 
     /// Records how far the work is, and of how much where that is known.
     pub(crate) fn advance_of(&self, done: u64, total: Option<u64>) {
-        self.total.store(total.unwrap_or(0), Ordering::Relaxed);
+        self.total.store(total.unwrap_or(0), Ordering::Relaxed); // 0 is shown as no total
         self.advance(done);
     }
 
@@ -310,8 +310,8 @@ static STOPPED: Mutex<Vec<Arc<(Mutex<Slot>, Condvar)>>> = Mutex::new(Vec::new())
 /// Waits at most so many seconds for jobs that were stopped, so that nothing half-written stays behind a program.
 #[pyfunction]
 pub(crate) fn settle(py: Python<'_>, seconds: f64) {
-    let day = Duration::from_secs(86_400);
-    let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default().min(day);
+    const DAY: f64 = 86_400.0;
+    let wait = Duration::try_from_secs_f64(seconds.clamp(0.0, DAY)).unwrap_or_default(); // 0 for NaN
     let until = Instant::now() + wait;
     let stopped = std::mem::take(&mut *lock(&STOPPED));
     py.detach(|| {
