@@ -20,7 +20,7 @@ use crate::error::value_error;
 /// A word of each row of a column of text.
 type Words = Vec<Option<String>>;
 
-/// The columns of anything that speaks Arrow: name, buffer of the values, words.
+/// Reads the columns of anything that speaks Arrow: name, buffer of the values, words.
 #[pyfunction]
 pub(crate) fn read_arrow(
     py: Python<'_>,
@@ -120,7 +120,7 @@ impl Numbers<'_> {
         self.put_nan(&values, start, size)
     }
 
-    /// The values of all rows, and how many a row has.
+    /// Returns the values of all rows, and how many a row has.
     fn flatten(&self, array: &ArrayRef) -> PyResult<(ArrayRef, usize)> {
         let of_lists = array.as_fixed_size_list_opt().is_some()
             || array.as_list_opt::<i32>().is_some()

@@ -165,7 +165,7 @@ impl Job {
         self.result(py)
     }
 
-    /// The outcome of work that has ended.
+    /// Returns the outcome of work that has ended.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let taken = lock(&self.slot.0).result.take();
         match taken {
@@ -176,7 +176,7 @@ impl Job {
         }
     }
 
-    /// Whether the work has ended.
+    /// Returns whether the work has ended.
     fn is_done(&self) -> bool {
         self.start_read();
         lock(&self.slot.0).is_done
@@ -377,7 +377,7 @@ impl Process {
     }
 }
 
-/// A lock whose holder panicked is as good as any other: nothing is left half-changed under it.
+/// Locks a mutex. One whose holder panicked is as good as any other: nothing is left half-changed under it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -152,7 +152,7 @@ fn parse_kind(py: Python<'_>, word: &str) -> PyResult<Kind> {
     word.parse().map_err(|error: zvf::model::UnknownKind| to_py_error(py, error))
 }
 
-/// The codecs of a document: the name and configuration of each step.
+/// Parses the codecs of a document: the name and configuration of each step.
 fn codecs_from_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
     let steps: Vec<serde_json::Value> = serde_json::from_str(text).map_err(value_error)?;
     let mut codecs = CodecPipeline::none();
@@ -270,7 +270,7 @@ fn closed_fault() -> Fault {
     Fault::Plain(Class::InvalidArgument, "InvalidArgument, the writer is closed".into())
 }
 
-/// What a writer answers after Ctrl-C, or a callback that raised, ended a call of it.
+/// Returns what a writer answers after Ctrl-C, or a callback that raised, ended a call of it.
 fn stopped_fault() -> Fault {
     let message = "InvalidArgument, the writer was stopped, and what it held is not whole: create the store anew";
     Fault::Plain(Class::InvalidArgument, message.into())

@@ -34,7 +34,7 @@ pub(crate) enum StepEnd {
     Position(StoredRow, Vec<f64>),
 }
 
-/// The steps of `chunks`; with those into other chunks where `ghosts` says so.
+/// Finds the steps of `chunks`; with those into other chunks where `ghosts` says so.
 pub(crate) async fn find_steps(
     level: &LevelReader,
     chunks: &[(u32, ChunkKey)],
@@ -76,7 +76,7 @@ pub(crate) async fn find_steps(
 /// A fragment of a chunk.
 type Place = (ChunkKey, u64);
 
-/// From which fragment in `keys` objects go on to which.
+/// Finds from which fragment in `keys` objects go on to which.
 async fn find_jumps(
     level: &LevelReader,
     keys: &[ChunkKey],
@@ -99,7 +99,7 @@ async fn find_jumps(
     Ok(jumps)
 }
 
-/// The steps into other chunks, with where they lead.
+/// Finds the steps into other chunks, with where they lead.
 async fn follow(
     level: &LevelReader,
     far: Vec<(ChunkKey, Vec<(StoredRow, u64)>)>,
@@ -138,7 +138,7 @@ async fn follow(
     Ok(steps)
 }
 
-/// The rows of a fragment; of none where there is no such fragment.
+/// Returns the rows of a fragment; of none where there is no such fragment.
 fn fragment_rows(fragments: &ChunkFragments, number: u64) -> Result<Vec<u32>, WasmError> {
     let view = fragments.view()?;
     let Some(fragment) = view.get(number) else { return Ok(Vec::new()) };

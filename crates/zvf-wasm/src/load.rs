@@ -59,7 +59,7 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
     })
 }
 
-/// Those of `columns` that the level has: coarser ones often lack some, and are drawn without.
+/// Returns those of `columns` that the level has: coarser ones often lack some, and are drawn without.
 async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<String>, WasmError> {
     let mut found = Vec::with_capacity(columns.len());
     for column in columns {
@@ -74,7 +74,7 @@ async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<St
     Ok(found)
 }
 
-/// Where the query for a chunk looks, and the corner of the chunk.
+/// Returns where the query for a chunk looks, and the corner of the chunk.
 ///
 /// Vertices and chains are asked for by chunk: a box of no extent in the middle meets no other one. Elements also join
 /// vertices of different chunks: whatever touches the chunk is asked for, and who holds the first vertex draws it.
@@ -303,7 +303,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A vertex of another chunk, with the object and the values of the one before it.
+    /// Adds a vertex of another chunk, with the object and the values of the one before it.
     fn ghost(&mut self, from: u32, stored: StoredRow, position: &[f64]) -> u32 {
         if let Some(vertex) = self.vertex_of_row.get(&stored) {
             return *vertex;
@@ -325,7 +325,7 @@ impl<'a> Builder<'a> {
         number
     }
 
-    /// The cell, the vertices of other chunks last, as far as something needs them.
+    /// Returns the cell, the vertices of other chunks last, as far as something needs them.
     fn finish(self) -> Cell {
         let mut is_used: Vec<bool> = self.vertices.iter().map(|vertex| !vertex.is_ghost).collect();
         for row in self.segments.iter().chain(&self.faces) {
@@ -377,7 +377,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Where the vertices of a batch are stored.
+/// Returns where the vertices of a batch are stored.
 fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
     let column = &batch.field(LOCATION_FIELD)?.column;
     let row = |i: usize| match column.value(i, 0) {
@@ -390,7 +390,7 @@ fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
     (0..column.len()).map(row).collect()
 }
 
-/// The nearest f32: what is drawn needs no more.
+/// Returns the nearest f32: what is drawn needs no more.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the meaning")]
 fn to_f32(x: f64) -> f32 {
     x as f32

@@ -37,7 +37,7 @@ pub fn thin_cell(cell: Cell, limit: u32) -> Cell {
     cluster(&cell, limit)
 }
 
-/// A number of 32 bits that looks random, the same for the same row.
+/// Returns a number of 32 bits that looks random, the same for the same row.
 pub(crate) fn hash_row(row: u32) -> u32 {
     let mut x = row.wrapping_add(0x9e37_79b9);
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
@@ -45,7 +45,7 @@ pub(crate) fn hash_row(row: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// The hash up to which rows are kept.
+/// Returns the hash up to which rows are kept.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is 0 to 1")]
 fn share_threshold(share: f64) -> u32 {
     (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
@@ -82,7 +82,7 @@ fn cluster(cell: &Cell, limit: u32) -> Cell {
     select(cell, &kept_vertices, own_kept, segments, faces)
 }
 
-/// The lower corner of a cell's vertices, and the longest side of their box.
+/// Returns the lower corner of a cell's vertices, and the longest side of their box.
 fn extent(cell: &Cell) -> ([f32; 3], f32) {
     let (mut low, mut high) = ([f32::INFINITY; 3], [f32::NEG_INFINITY; 3]);
     for point in cell.positions.as_chunks::<3>().0 {
@@ -107,7 +107,7 @@ fn cluster_of(cell: &Cell, at: usize, low: [f32; 3], side: f32, steps: u32) -> (
     (slot, place)
 }
 
-/// Edges or faces between clusters: each once, none that has a corner twice.
+/// Returns the edges or faces between clusters: each once, none that has a corner twice.
 fn rename<const N: usize>(rows: &[u32], moved: &[u32]) -> Vec<u32> {
     let mut distinct = HashSet::new();
     let mut renamed = Vec::new();
@@ -127,7 +127,7 @@ fn rename<const N: usize>(rows: &[u32], moved: &[u32]) -> Vec<u32> {
     renamed
 }
 
-/// The cell with some of its vertices.
+/// Returns the cell with some of its vertices.
 fn select(
     cell: &Cell,
     kept: &[usize],

@@ -1,6 +1,6 @@
 //! The name that was probably meant.
 
-/// The one of `names` that takes the fewest changes of a letter to become `name`, when few enough.
+/// Returns the one of `names` that takes the fewest changes of a letter to become `name`, when few enough.
 pub(crate) fn find_closest_name<'a>(
     name: &str,
     names: impl Iterator<Item = &'a str>,
@@ -11,7 +11,7 @@ pub(crate) fn find_closest_name<'a>(
     (changes <= budget.max(1)).then_some(nearest)
 }
 
-/// Letters to add, remove or replace; upper and lower case are the same letter.
+/// Counts the letters to add, remove or replace; upper and lower case are the same letter.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

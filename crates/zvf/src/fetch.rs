@@ -117,7 +117,7 @@ impl Source {
         }
     }
 
-    /// The lists of fragments of legacy meshes, and these.
+    /// Copies the lists of fragments of legacy meshes, and these.
     async fn copy_legacy(&mut self, below: &str, segments: &[String]) -> Result<(), Error> {
         for id in segments {
             let Some(list) = self.copy_json(&join(below, &format!("{id}:0"))).await? else {
@@ -131,7 +131,7 @@ impl Source {
         Ok(())
     }
 
-    /// The indexes of annotations.
+    /// Copies the indexes of annotations.
     async fn copy_annotations(&mut self, below: &str, info: &Json) -> Result<(), Error> {
         let mut annotation_ids = std::collections::BTreeSet::new();
         let levels = info.get("spatial").and_then(Json::as_array).into_iter().flatten();
@@ -170,7 +170,7 @@ impl Source {
         }
     }
 
-    /// All shards of a folder; one that is not there is empty.
+    /// Copies all shards of a folder; one that is not there is empty.
     async fn copy_shards(&mut self, below: &str, sharding: Option<&Json>) -> Result<(), Error> {
         let bits = sharding.and_then(|spec| spec.get("shard_bits")).and_then(Json::as_u64);
         let Some(bits) = bits.filter(|bits| *bits <= MAX_SHARD_BITS) else {
@@ -224,7 +224,7 @@ impl Source {
     }
 }
 
-/// The bytes of an object, if it is there.
+/// Reads the bytes of an object, if it is there.
 async fn read_object(
     store: &dyn ObjectStore,
     prefix: &ObjectPath,
@@ -244,7 +244,7 @@ async fn read_object(
     }
 }
 
-/// The names of all cells of a level of the spatial index.
+/// Returns the names of all cells of a level of the spatial index.
 fn cells(level: &Json) -> Result<Vec<String>, Error> {
     let shape = level.get("grid_shape").and_then(Json::as_array).into_iter().flatten();
     let shape: Vec<u64> = shape.filter_map(Json::as_u64).collect();
@@ -266,7 +266,7 @@ fn cells(level: &Json) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// The ids that segment properties are about.
+/// Returns the ids that segment properties are about.
 fn ids(properties: &Json) -> Vec<String> {
     let ids = properties.get("inline").and_then(|inline| inline.get("ids"));
     let ids = ids.and_then(Json::as_array).into_iter().flatten();
@@ -276,7 +276,7 @@ fn ids(properties: &Json) -> Vec<String> {
         .collect()
 }
 
-/// Plain HTTP lists nothing: without ids there is nothing that could be asked for.
+/// Refuses a folder without ids: plain HTTP lists nothing, so there is nothing that could be asked for.
 fn check_ids_known(segments: &[String]) -> Result<(), Error> {
     if segments.is_empty() {
         let expected = "segment properties or shards, which tell the ids: HTTP lists nothing";

@@ -108,8 +108,8 @@ impl Layout {
         Self::starting_at_id(files, None, recipe, 0, progress)
     }
 
-    /// The same, where ids below `next` are those of files of other kinds, and the first of these files may be
-    /// `begun`: its header was read.
+    /// Looks through files as [`of_all`](Self::of_all) does, where ids below `next` are those of files of other kinds, and
+    /// the first of these files may be `begun`: its header was read.
     pub(super) fn starting_at_id(
         files: &[PathBuf],
         begun: Option<Reader>,
@@ -338,7 +338,7 @@ where
     None
 }
 
-/// The same by all coordinates of all rows.
+/// Does the same by all coordinates of all rows.
 fn extend_box_by(
     low: &mut [f64],
     high: &mut [f64],
@@ -356,7 +356,7 @@ fn extend_box_by(
     None
 }
 
-/// One number for all axes, or those of each.
+/// Returns one number for all axes for each of them, or those of each.
 pub(super) fn of_each_axis<T: Copy>(numbers: &[T], axes: usize) -> Vec<T> {
     if let [number] = numbers { vec![*number; axes] } else { numbers.to_vec() }
 }
@@ -436,8 +436,8 @@ impl fmt::Display for Layout {
     }
 }
 
-/// What differs between the columns of two files, of each: their kind, their positions, or the first column
-/// that is not the same.
+/// Returns what differs between the columns of two files, of each: their kind, their positions, or the first
+/// column that is not the same.
 fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
     if first.kind != second.kind {
         return Some([first, second].map(|header| header.kind.to_string()));
@@ -476,7 +476,7 @@ fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
     Some([describe(&first_columns), describe(&second_columns)])
 }
 
-/// The shape of a chunk that holds about `chunk_vertices` of `vertices` in a box of these sizes.
+/// Returns the shape of a chunk that holds about `chunk_vertices` of `vertices` in a box of these sizes.
 fn chunk(sizes: &[f64], vertices: u64, chunk_vertices: u64) -> Vec<f64> {
     let chunks = float(vertices) / float(chunk_vertices.max(1));
     let stretched: Vec<f64> = sizes.iter().copied().filter(|size| *size > 0.0).collect();
@@ -500,27 +500,27 @@ fn chunk(sizes: &[f64], vertices: u64, chunk_vertices: u64) -> Vec<f64> {
     sizes.iter().map(|size| if *size > 0.0 { side.min(round_up(*size)) } else { side }).collect()
 }
 
-/// The next of 1, 2, 5, 10, 20, … from `x` upwards.
+/// Returns the next of 1, 2, 5, 10, 20, … from `x` upwards.
 fn round_up(x: f64) -> f64 {
     let above = steps(x).into_iter().find(|step| *step >= x * (1.0 - ROUNDING_TOLERANCE));
     above.map_or(1.0, exact)
 }
 
-/// The nearest of them, as a factor.
+/// Returns the nearest of them, as a factor.
 fn round(x: f64) -> f64 {
     let distance = |step: &f64| (step / x).ln().abs();
     let nearest = steps(x).into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     nearest.map_or(1.0, exact)
 }
 
-/// Those around `x`; nothing can be said where it is no length.
+/// Returns those around `x`; where it is no length, those around 1.
 fn steps(x: f64) -> [f64; 4] {
     let x = if x.is_finite() && x > f64::MIN_POSITIVE { x } else { 1.0 };
     let power = 10.0_f64.powf(x.log10().floor());
     [1.0, 2.0, 5.0, 10.0].map(|step| step * power)
 }
 
-/// The number that is printed: 0.30000000000000004 is 0.3.
+/// Returns the number that is printed: 0.30000000000000004 is 0.3.
 fn exact(step: f64) -> f64 {
     format!("{step:.6e}").parse().unwrap_or(step)
 }

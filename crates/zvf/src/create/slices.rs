@@ -32,7 +32,7 @@ pub(super) struct Slicer {
 }
 
 impl Slicer {
-    /// Slices that a writer with this much memory can hold.
+    /// Creates a slicer whose slices a writer with this much memory can hold.
     pub(super) fn new(memory: u64) -> Self {
         let (place, slice) = (Place::default(), SlicePlan::default());
         Self { max_bytes: memory / 4, bytes: 0, total: 0, place, slice, slices: Vec::new() }
@@ -69,17 +69,17 @@ impl Slicer {
         }
     }
 
-    /// Whether what there is so far is more than one slice.
+    /// Returns whether what there is so far is more than one slice.
     pub(super) fn is_cut(&self) -> bool {
         !self.slices.is_empty()
     }
 
-    /// Bytes of all pieces so far.
+    /// Returns the bytes of all pieces so far.
     pub(super) const fn total(&self) -> u64 {
         self.total
     }
 
-    /// All slices.
+    /// Returns all slices.
     pub(super) fn finish(mut self) -> Vec<SlicePlan> {
         if self.place.pieces > 0 {
             self.cut();
@@ -96,7 +96,7 @@ impl Slicer {
     }
 }
 
-/// Bytes that a piece takes while it is routed.
+/// Returns the bytes that a piece takes while it is routed.
 fn weight(piece: &Piece) -> u64 {
     let columns = |fields: &[zvf_model::Field]| {
         fields.iter().map(|f| to_u64(f.column.bytes().len())).sum::<u64>()
@@ -118,7 +118,7 @@ fn weight(piece: &Piece) -> u64 {
     }
 }
 
-/// Lines of a batch, as they are numbered where they have no ids.
+/// Counts the lines of a batch, as they are numbered where they have no ids.
 fn lines(batch: &Batch) -> u64 {
     if batch.kind() != Kind::Line {
         return 0;

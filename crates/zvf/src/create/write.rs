@@ -149,12 +149,12 @@ async fn at_once(
     Ok(writer.finish().await?)
 }
 
-/// Whether an earlier run left something in `folder`: a plan, readable or not, or what it removed last.
+/// Returns whether an earlier run left something in `folder`: a plan, readable or not, or what it removed last.
 fn has_leftovers(folder: &Path) -> Result<bool, Error> {
     Ok(!matches!(TaskPlan::read(folder), Ok(None)) || TaskPlan::is_half_removed(folder)?)
 }
 
-/// Whether the store that was built in `folder` has got its name.
+/// Returns whether the store that was built in `folder` has got its name.
 async fn is_published(address: &str, folder: &Path, recipe: &Recipe) -> Result<bool, Error> {
     if is_gone(address, folder)? {
         return Ok(false);
@@ -165,7 +165,7 @@ async fn is_published(address: &str, folder: &Path, recipe: &Recipe) -> Result<b
     }
 }
 
-/// Whether the store that was built in `folder` was published and has gone since.
+/// Returns whether the store that was built in `folder` was published and has gone since.
 fn is_gone(address: &str, folder: &Path) -> Result<bool, Error> {
     #[cfg(feature = "local")]
     return Ok(Build::is_gone_from(address, folder)?);
@@ -176,7 +176,7 @@ fn is_gone(address: &str, folder: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Where a plan and what tasks leave go: beside a store of this machine, among temporary files for another.
+/// Returns where a plan and what tasks leave go: beside a store of this machine, among temporary files for another.
 pub(super) fn folder(address: &str, recipe: &Recipe) -> Option<PathBuf> {
     crate::ingest::folder(address).or_else(|| {
         let parent = recipe.write.scratch.clone().unwrap_or_else(std::env::temp_dir);
@@ -191,7 +191,7 @@ pub(super) fn folder(address: &str, recipe: &Recipe) -> Option<PathBuf> {
 /// The same number for the same text in every process.
 type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
-/// Nobody else builds this store in one process for as long as it is held.
+/// Locks `folder`: nobody else builds this store in one process for as long as the lock is held.
 pub(super) fn lock(folder: &Path) -> Result<File, Error> {
     let scratch = |error| Error::from(WriteError::Scratch(error));
     std::fs::create_dir_all(folder).map_err(scratch)?;

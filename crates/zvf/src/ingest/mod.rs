@@ -91,7 +91,7 @@ impl Planned {
     }
 }
 
-/// The plan for what was seen of `files`.
+/// Makes the plan for what was seen of `files`.
 pub(crate) fn plan(
     files: &[PathBuf],
     address: &str,
@@ -132,8 +132,8 @@ pub(crate) async fn begin(
     Ok(fresh)
 }
 
-/// Where the plan of a store at `address` is, when nobody says otherwise: a hidden folder beside it. `None`
-/// for a URL.
+/// Returns where the plan of a store at `address` is, when nobody says otherwise: a hidden folder beside it.
+/// `None` for a URL.
 #[must_use]
 pub fn folder(address: &str) -> Option<PathBuf> {
     let address = address.strip_prefix("file://").unwrap_or(address);
@@ -147,8 +147,8 @@ pub fn folder(address: &str) -> Option<PathBuf> {
     Some(path.with_file_name(name))
 }
 
-/// Whether the store at `address` was finished by a process that was killed while it removed the plan. What is
-/// left of the folder goes.
+/// Returns whether the store at `address` was finished by a process that was killed while it removed the plan. What is left
+/// of the folder goes.
 ///
 /// # Errors
 ///
@@ -187,8 +187,8 @@ pub struct Ingest {
 }
 
 impl Ingest {
-    /// The store at `address`, as planned in `folder`. Of `write` memory, scratch space, how to get at the
-    /// store and what stops the work count; all else is in the plan.
+    /// Opens the store at `address`, as planned in `folder`. Of `write` memory, scratch space, how to get at
+    /// the store and what stops the work count; all else is in the plan.
     ///
     /// # Errors
     ///
@@ -212,12 +212,12 @@ impl Ingest {
         })
     }
 
-    /// The same for one process that does all tasks ([`run_all`](Self::run_all)).
+    /// Leaves out syncs between tasks, for one process that does all ([`run_all`](Self::run_all)).
     pub(crate) fn without_sync_between(self) -> Self {
         Self { tasks: self.tasks.without_sync_between(), ..self }
     }
 
-    /// The tasks.
+    /// Returns the tasks.
     #[must_use]
     pub const fn tasks(&self) -> &Tasks {
         &self.tasks

@@ -117,8 +117,8 @@ async fn list_by_objects(
     Ok(Arrays { arrays: arrays?.into_iter().flatten().collect(), complete: true })
 }
 
-/// The node that an object belongs to, and the rest of its key. However an array names its chunks, they lie below its
-/// document.
+/// Returns the node that an object belongs to, and the rest of its key. However an array names its chunks, they lie below
+/// its document.
 fn array_of<'a>(key: &'a str, small: bool, nodes: &HashSet<&str>) -> Option<(&'a str, &'a str)> {
     if small && let Some(split) = family_of(key) {
         return Some(split);
@@ -131,7 +131,7 @@ fn array_of<'a>(key: &'a str, small: bool, nodes: &HashSet<&str>) -> Option<(&'a
     Some((node, rest.strip_prefix('/')?))
 }
 
-/// The family of small arrays that an object belongs to: `0/vertices`, `0/links/+1`.
+/// Returns the family of small arrays that an object belongs to: `0/vertices`, `0/links/+1`.
 fn family_of(key: &str) -> Option<(&str, &str)> {
     let mut segments = key.split('/');
     let level = segments.next()?;
@@ -147,7 +147,7 @@ fn family_of(key: &str) -> Option<(&str, &str)> {
     Some((path, key.get(len.checked_add(1)?..)?))
 }
 
-/// Whether a name is a list of whole numbers, longer than any chunk key.
+/// Returns whether a name is a list of whole numbers, longer than any chunk key.
 fn is_tuple(name: &str) -> bool {
     name.split('.').count() > 1 && name.split('.').all(|part| part.parse::<i64>().is_ok())
 }

@@ -270,7 +270,7 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
     CellRow { row: to_u64(row), position, attributes }
 }
 
-/// The answer to the only question of a batch.
+/// Returns the answer to the only question of a batch.
 fn first<T>(answers: Vec<Result<T, zvf_model::ModelError>>) -> Result<T, Error> {
     let answer = answers.into_iter().next();
     answer

@@ -27,7 +27,7 @@ pub struct GroupView {
 }
 
 impl GroupView {
-    /// The groups `groups` of `level`, all of them when that is `None`, each with its first `max_ids` ids.
+    /// Reads the groups `groups` of `level`, all of them when that is `None`, each with its first `max_ids` ids.
     ///
     /// # Errors
     ///

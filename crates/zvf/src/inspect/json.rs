@@ -5,7 +5,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{RowValues, Value};
 
-/// A value of a column of `dtype`: a float of 32 bits with the digits it needs, not with those of its
+/// Returns a value of a column of `dtype`: a float of 32 bits with the digits it needs, not with those of its
 /// wider self.
 pub(super) fn value_json(dtype: Dtype, value: Value) -> Json {
     if let Value::Float(x) = value
@@ -34,7 +34,7 @@ pub(super) fn value(value: Value) -> Json {
     }
 }
 
-/// One value, or a list where a row has several.
+/// Returns one value, or a list where a row has several.
 pub(super) fn row(values: &RowValues, row: usize) -> Json {
     let dtype = values.column().dtype();
     match usize_from_u32(values.column().width()) {

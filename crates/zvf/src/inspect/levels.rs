@@ -151,7 +151,7 @@ impl LevelSummary {
         Ok(())
     }
 
-    /// What the document of a level says.
+    /// Takes over what the document of a level says.
     fn document(&mut self, store: &Store, node: &LevelNode) {
         let (root, meta) = (store.root(), node.meta());
         self.vertices = meta.vertex_count;
@@ -203,7 +203,7 @@ impl LevelSummary {
         Ok(store.nodes().node(&format!("{level}/{path}")).await?)
     }
 
-    /// What the documents say of an attribute: its own, then what the root declares.
+    /// Returns what the documents say of an attribute: its own, then what the root declares.
     async fn attribute(
         &self,
         store: &Store,
@@ -272,7 +272,7 @@ impl LevelSummary {
     }
 }
 
-/// The families of links, by the levels between their ends.
+/// Lists the families of links, by the levels between their ends.
 async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
     let mut deltas = BTreeSet::new();
     for family in ["links", "cross_chunk_links"] {
@@ -304,7 +304,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
     Ok(found)
 }
 
-/// A family of links to a level that was taken out, as its document describes it.
+/// Describes a family of links to a level that was taken out, as its document does.
 async fn links_to_nowhere(
     reader: &LevelReader,
     delta: Delta,
@@ -325,7 +325,7 @@ async fn links_to_nowhere(
     }))
 }
 
-/// Whether it is a fault of the backend or of the moment, not of the level.
+/// Returns whether it is a fault of the backend or of the moment, not of the level.
 pub(super) fn is_of_backend(class: Class) -> bool {
     class.retryable() || class == Class::FileChanged
 }

@@ -141,7 +141,7 @@ impl Summary {
         })
     }
 
-    /// The same with what lies in the backend, level by level; this lists every object. Where the
+    /// Adds what lies in the backend, level by level; this lists every object. Where the
     /// backend cannot list, nothing is added.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl Summary {
     }
 }
 
-/// The numbers of the levels that are there. One that was taken out may still be listed, and linked to.
+/// Returns the numbers of the levels that are there. One that was taken out may still be listed, and linked to.
 async fn find_existing_levels(store: &Store) -> Result<Vec<u32>, Error> {
     match store.list_levels().await {
         Ok(numbers) => return Ok(numbers),

@@ -30,13 +30,13 @@ pub(crate) struct StoreIdentity {
 }
 
 impl StoreIdentity {
-    /// The last commit of its journal; none where it has none, as far as this build knows journals.
+    /// Returns the last commit of its journal; none where it has none, as far as this build knows journals.
     #[cfg(feature = "edit")]
     pub(super) const fn head(&self) -> Option<u64> {
         self.head
     }
 
-    /// That of `store`, which is at `address`.
+    /// Reads that of `store`, which is at `address`.
     #[boxed]
     pub(crate) async fn read(
         store: &Store,
@@ -70,7 +70,7 @@ fn add(sum: &mut XxHash64, name: &str, bytes: &[u8]) {
     sum.write(bytes);
 }
 
-/// The last commit to a store with a journal.
+/// Returns the last commit to a store with a journal.
 #[cfg(feature = "edit")]
 #[boxed]
 async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error> {
