@@ -170,3 +170,22 @@ pub(super) fn shard_index(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::BlobKind;
+    use super::*;
+
+    #[test]
+    fn cells_of_an_index_alone_may_have_any_length() {
+        let settings = Settings { cells: Some(2), checksum: false, ..Settings::default() };
+        for (bytes, sum) in [(8, json!(16)), (u64::MAX - 1, Value::Null)] {
+            let index = [0, bytes, 0, bytes].map(u64::to_le_bytes).concat();
+            let report = settings.report(BlobKind::ShardIndex, &index).unwrap();
+            assert_eq!(report.facts["payload_bytes"], sum, "{bytes}");
+            assert!(report.is_sound(true), "{:?}", report.findings);
+        }
+    }
+}

@@ -32,3 +32,17 @@ impl Stored {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_leave_64_bits_are_refused() {
+        let mut stored = Stored::default();
+        stored.add(u64::MAX - 1).unwrap();
+        stored.add(1).unwrap();
+        let error = stored.add(1).unwrap_err();
+        assert_eq!((error.class(), stored.objects, stored.bytes), (Class::Overflow, 2, u64::MAX));
+    }
+}
