@@ -41,18 +41,21 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
     while let Some(batch) = batches.try_next().await? {
         builder.push(&batch)?;
     }
+    let mut has_all_steps = true;
     if request.kind.is_chain() && builder.keeps_rows {
         let keys: Vec<(u32, ChunkKey)> = cell_chunks
             .iter()
             .filter_map(|place| Some((*place, table.get(usize_from_u32(*place))?)))
             .collect();
         let ghosts = request.condition.is_none();
-        let steps = bridges::find_steps(&level, &keys, ghosts).await?;
+        let (steps, is_complete) = bridges::find_steps(&level, &keys, ghosts).await?;
         builder.join(&steps);
+        has_all_steps = is_complete;
     }
     let mut cell = builder.finish();
-    cell.is_complete = !request.kind.has_links()
-        || level.links(Delta::SAME).await?.is_none_or(|family| family.is_complete());
+    cell.is_complete = has_all_steps
+        && (!request.kind.has_links()
+            || level.links(Delta::SAME).await?.is_none_or(|family| family.is_complete()));
     Ok(match request.limit {
         Some(limit) => thin_cell(cell, limit),
         None => cell,

@@ -19,7 +19,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
 use zvf_convert::read::{ElementHeader, Group, Header, Piece};
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
@@ -256,7 +256,7 @@ async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Hea
         notes.push(CUT_OFF.to_owned());
     }
     let mut header = describe(reader.store(), &batch);
-    header.vertices = u64::try_from(batch.len()).ok();
+    header.vertices = Some(to_u64(batch.len()));
     Ok((Stage::Held(batch), notes, header))
 }
 

@@ -18,6 +18,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::Value as Json;
+use zvf_format::num::saturating_usize;
 use zvf_store::{Op, OpenOptions, Store, StoreError};
 
 use crate::Error;
@@ -177,7 +178,7 @@ impl Source {
             let found = bits.map_or_else(|| "none".to_owned(), |bits| bits.to_string());
             return Err(Error::bad_request("shard_bits over HTTP", "0 to 16", &found));
         };
-        let digits = usize::try_from(bits.div_ceil(4).max(1)).unwrap_or(1);
+        let digits = saturating_usize(bits.div_ceil(4).max(1)); // 4 at most
         let names = (0..1_u64 << bits).map(|n| join(below, &format!("{n:0digits$x}.shard")));
         self.copy_many(names.collect()).await.map(drop)
     }
@@ -246,8 +247,9 @@ async fn read_object(
 
 /// Returns the names of all cells of a level of the spatial index.
 fn cells(level: &Json) -> Result<Vec<String>, Error> {
-    let shape = level.get("grid_shape").and_then(Json::as_array).into_iter().flatten();
-    let shape: Vec<u64> = shape.filter_map(Json::as_u64).collect();
+    let shape = level.get("grid_shape").and_then(Json::as_array);
+    let shape: Option<Vec<u64>> = shape.and_then(|shape| shape.iter().map(Json::as_u64).collect());
+    let shape = shape.unwrap_or_default(); // refused
     let count = shape.iter().try_fold(1_u64, |all, cells| all.checked_mul(*cells));
     if shape.is_empty() || count.is_none_or(|count| count > MAX_CELLS) {
         let expected = "a grid of at most a million cells over HTTP";
@@ -314,6 +316,7 @@ mod tests {
         assert_eq!(cells(&level).unwrap(), ["0_0_0", "0_0_1", "1_0_0", "1_0_1"]);
         assert!(cells(&serde_json::json!({"grid_shape": [1_000_000, 1_000_000]})).is_err());
         assert!(cells(&serde_json::json!({})).is_err());
+        assert!(cells(&serde_json::json!({"grid_shape": [2, "1", 2]})).is_err());
         let info = serde_json::json!({"inline": {"ids": ["7", "../x", "18446744073709551615"]}});
         assert_eq!(ids(&info), ["7", "18446744073709551615"]);
         assert!(check_ids_known(&[]).is_err());

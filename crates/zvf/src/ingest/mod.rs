@@ -259,7 +259,7 @@ impl Ingest {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run) and [`finish`](Self::finish).
+    /// As [`run`](Self::run) and [`finish`](Self::finish); also when another run has given the store its name.
     #[boxed]
     pub async fn run_all(&self, progress: &mut Progress<'_>) -> Result<Report, Error> {
         let tasks = self.tasks.all();

@@ -234,14 +234,14 @@ impl Source {
         Ok(Some(&file.path))
     }
 
-    /// Counts the vertices of the files before one of them.
+    /// Returns how many vertices come before those of a file that was opened.
     pub(super) fn count_before(&self, number: usize) -> u64 {
-        self.files.get(number).map_or(0, |file| file.before)
+        self.files[number].before
     }
 
-    /// Returns what becomes of the ids of objects of one of the files.
+    /// Returns what becomes of the ids of objects of a file that was opened.
     pub(super) fn shift(&self, number: usize) -> Shift {
-        self.files.get(number).map_or_else(Shift::default, |file| file.shift)
+        self.files[number].shift
     }
 
     fn codecs(&self) -> Result<CodecPipeline, Error> {

@@ -11,6 +11,7 @@ use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, LayoutFamily, Node};
 use zvf_store::Store;
 
@@ -160,25 +161,23 @@ async fn entry(
     let Some(node) = &stats.node else { return Ok(None) };
     let node = store.nodes().node(node).await?;
     let Some(Node::Array(doc)) = node.as_deref() else { return Ok(None) };
-    let recorded = doc.nonempty_chunks.as_ref().and_then(|keys| u64::try_from(keys.len()).ok());
-    let small = stats.small;
-    Ok(Some(ArrayEntry {
-        shape: (!small).then(|| doc.shape.clone()),
-        chunks: Some(recorded.filter(|_| !small).unwrap_or(stats.chunks)),
-        stored: Some(stats.stored),
-        ..describe_array(path, doc)
+    let stored = Some(stats.stored);
+    let described = ArrayEntry { stored, ..describe_array(path, doc) };
+    Ok(Some(if stats.small {
+        ArrayEntry { shape: None, chunks: Some(stats.chunks), ..described }
+    } else {
+        ArrayEntry { chunks: described.chunks.or(Some(stats.chunks)), ..described }
     }))
 }
 
 fn describe_array(path: String, doc: &ArrayDoc) -> ArrayEntry {
-    let recorded = doc.nonempty_chunks.as_ref().and_then(|keys| u64::try_from(keys.len()).ok());
     ArrayEntry {
         path,
         shape: Some(doc.shape.clone()),
         data_type: type_word(&doc.data_type),
         codecs: codec_words(doc),
         shard_shape: shard_shape(doc),
-        chunks: recorded,
+        chunks: doc.nonempty_chunks.as_ref().map(|keys| to_u64(keys.len())),
         stored: None,
     }
 }

@@ -182,7 +182,7 @@ impl LevelSummary {
         }
         self.dtype = Some(reader.dtype().to_string());
         self.chunks = match reader.chunks().await {
-            Ok(chunks) => u64::try_from(chunks.len()).ok(),
+            Ok(chunks) => Some(to_u64(chunks.len())),
             Err(error) if error.class() == Class::Unsupported => None,
             Err(error) => return Err(error.into()),
         };
