@@ -54,7 +54,7 @@ impl fmt::Display for Left {
     }
 }
 
-/// What lies beside the store at `address`. Nothing is changed; nothing lies beside one at a URL.
+/// Lists what lies beside the store at `address`. Nothing is changed; nothing lies beside one at a URL.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub fn clear(address: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(removed)
 }
 
-/// Whether a process is at work in the folder of a plan.
+/// Returns whether a process is at work in the folder of a plan.
 fn is_alive(folder: &Path) -> bool {
     ["lock", "in-use"].iter().any(|name| {
         let lock = File::open(folder.join(name));
