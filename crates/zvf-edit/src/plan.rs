@@ -87,18 +87,13 @@ impl Transaction {
         changes: &mut Changes,
         tally: &mut Tally,
     ) -> Result<Vec<RebuildResult>> {
-        let mut rows = self.rebuilt_rows.take().map(Vec::into_iter);
-        let mut rebuilt = Vec::new();
-        for kind in &mut self.kinds {
-            rebuilt.push(match &mut rows {
-                Some(rows) => {
-                    let rows = rows.next().unwrap_or_default(); // one for each kind
-                    kind.rebuild_rest(rows, changes, tally)?
-                }
-                None => kind.rebuild(changes, tally)?,
-            });
+        let kinds = self.kinds.iter_mut();
+        match self.rebuilt_rows.take() {
+            Some(all) => {
+                kinds.zip(all).map(|(kind, rows)| kind.rebuild_rest(rows, changes, tally)).collect()
+            }
+            None => kinds.map(|kind| kind.rebuild(changes, tally)).collect(),
         }
-        Ok(rebuilt)
     }
 
     /// Converts named vertices to their chunks and rows after the commit.
