@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::{FormatError, num};
+use zvf_metadata::{LinksConvention, Token};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, read_doc};
@@ -184,11 +185,7 @@ impl Geometry {
                 scalar.name()
             )));
         }
-        let convention = level["links_convention"]
-            .as_str()
-            .or_else(|| zv["links_convention"].as_str())
-            .unwrap_or("implicit_sequential")
-            .to_owned();
+        let convention = read_convention(path, level, zv)?;
         let axes = shape.axes();
         let columns = open_vertex_columns(snap, path, &vertices, axes * scalar.size())?;
         let fragment_columns = open_fragment_columns(snap, path, &fragments)?;
@@ -692,6 +689,19 @@ fn refuse_level(path: &str, level: &Json) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Reads the convention of links from the level or the root. It decides which edges are stored.
+fn read_convention(path: &str, level: &Json, zv: &Json) -> Result<String> {
+    let both = [&level["links_convention"], &zv["links_convention"]];
+    let Some(stated) = both.into_iter().find(|value| !value.is_null()) else {
+        return Ok("implicit_sequential".to_owned()); // the default of the format
+    };
+    let word = stated.as_str().map(Token::<LinksConvention>::from_text);
+    let known = word.filter(|word| word.known_word().is_some()).ok_or_else(|| {
+        EditError::unsupported(format!("{path}, links_convention: {stated} is not edited"))
+    })?;
+    Ok(known.as_str().to_owned())
 }
 
 /// Reads the chunk and bin shapes of level 0 from the level or the root.

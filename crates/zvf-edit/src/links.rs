@@ -126,10 +126,18 @@ impl LinkFamily {
         let width = read_count(&group, attrs, "link_width")?.unwrap_or(2);
         let rank = read_count(&group, attrs, "sid_ndim")?.unwrap_or(axes);
         let mut policy = link::LinkPolicy::new(width, rank)?;
-        if attrs["directed"] == true {
+        let (directed, store) = (&attrs["directed"], &attrs["store"]);
+        let is_known = (directed.is_null() || directed.is_boolean())
+            && (store.is_null() || store == "canonical" || store == "duplicate");
+        if !is_known {
+            return Err(EditError::unsupported(format!(
+                "{group}: links that are directed: {directed} and store: {store} are not edited"
+            )));
+        }
+        if *directed == true {
             policy = policy.directed();
         }
-        if attrs["store"] == "duplicate" {
+        if store == "duplicate" {
             return Err(EditError::unsupported(format!(
                 "{group}: links that are stored once for each chunk they touch are not edited; write the store again with \"zvf migrate\""
             )));

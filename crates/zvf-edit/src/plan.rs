@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
+use zvf_format::Class;
 
 use crate::arrays::{doc_bytes, doc_key, read_doc};
 use crate::changes::Changes;
@@ -209,6 +210,14 @@ impl Transaction {
 /// Extends the bounds of the root to the changed positions. Bounds never shrink.
 fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
     let bounds = &mut root["attributes"]["zarr_vectors"]["bounds"];
+    let axes = tally.low.len();
+    let is_corner = |corner: &Json| corner.as_array().is_some_and(|list| list.len() == axes);
+    if axes > 0 && !(is_corner(&bounds[0]) && is_corner(&bounds[1])) {
+        return Err(EditError::new(
+            Class::BadShape,
+            format!("zarr.json, bounds: expected two corners of {axes} numbers, found {bounds}"),
+        ));
+    }
     for (axis, (low, high)) in tally.low.iter().zip(&tally.high).enumerate() {
         let (old_low, old_high) = (bounds[0][axis].as_f64(), bounds[1][axis].as_f64());
         let outside =

@@ -136,14 +136,16 @@ impl Transaction {
         let scale = |value: &Json| u32::try_from(value.as_u64()?).ok().filter(|scale| *scale > 0);
         // Without a recorded scale, chunks are those of level 0.
         options.chunk_scale = read_setting(1, first, "chunk_scale", scale)?.unwrap_or(1);
-        options.renumber = first["source_id"].is_string();
+        let name = |value: &Json| value.as_str().map(str::to_owned);
+        options.renumber = read_setting(1, first, "source_id", name)?.is_some();
         if self.kinds[kind].kind == Kind::Skeleton {
             options.prune = read_setting(1, first, "prune", Json::as_f64)?;
         }
         options.rules.clear();
-        for (name, rule) in first["rules"].as_object().into_iter().flatten() {
+        let rules = read_setting(1, first, "rules", |value| value.as_object().cloned())?;
+        for (name, rule) in rules.into_iter().flatten() {
             let rule = rule.as_str().unwrap_or_default(); // refused where it is empty
-            options.rules.push((name.clone(), rule.parse().map_err(wrong)?));
+            options.rules.push((name, rule.parse().map_err(wrong)?));
         }
         Ok(KindOptions {
             method: Some(method),

@@ -108,6 +108,11 @@ impl Transaction {
                 journal.place
             )));
         }
+        let extension = &root["attributes"]["zvf"];
+        if !extension.is_null() && !extension.is_object() {
+            let text = format!("zarr.json, zvf: expected an object, found {extension}");
+            return Err(EditError::new(zvf_format::Class::Encoding, text));
+        }
         let version = zv["zv_version"].as_str().unwrap_or_default(); // refused as too old
         let mut parts = version.split('.').map(parse_version_part);
         if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (0, 9) {
