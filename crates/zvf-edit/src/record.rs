@@ -131,7 +131,7 @@ impl CommitRecord {
     pub(crate) fn parse(seq: u64, whole: &Bytes) -> Result<Self> {
         let (body, operations) = split_record(seq, whole)?;
         let operations = operations.map(|text| whole.slice_ref(text.as_bytes()));
-        let body = serde_json::from_str(body)?;
+        let body: Json = serde_json::from_str(body)?;
         check_body(seq, &body)?;
         Ok(Self { seq, body, operations })
     }
