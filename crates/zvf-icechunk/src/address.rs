@@ -45,7 +45,7 @@ impl Address {
             let message = format!("address {text:?}: expected {expected}, found {found}");
             StoreError::in_words(Class::InvalidArgument, Op::Open, message)
         };
-        let inner = text.strip_prefix("icechunk+").unwrap_or_default();
+        let inner = text.strip_prefix("icechunk+").unwrap_or_default(); // no text is no URL
         let url = Url::parse(inner).map_err(|error| {
             refused("icechunk+file://, icechunk+s3:// or icechunk+https://", &error.to_string())
         })?;
@@ -122,7 +122,7 @@ fn parse_query(
     Ok((version.unwrap_or_else(main), group.unwrap_or_default()))
 }
 
-/// The text with its `%xx` as the characters they stand for.
+/// Returns the text with its `%xx` replaced by the characters that they stand for.
 fn decode_percent(text: &str) -> String {
     // A plus is a plus here; forms mean a space.
     let text = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
