@@ -73,6 +73,39 @@ fn reads_what_it_writes() {
 }
 
 #[test]
+fn missing_numbers_of_lists_are_noted() {
+    use std::sync::Arc;
+
+    use arrow_array::types::{Float32Type, Int16Type};
+    use arrow_array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch};
+
+    let x: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0]));
+    let floats = [Some(vec![Some(0.5), None]), None];
+    let floats: ArrayRef =
+        Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(floats, 2));
+    let integers = [Some(vec![Some(7), Some(8)]), Some(vec![None, Some(9)])];
+    let integers: ArrayRef =
+        Arc::new(FixedSizeListArray::from_iter_primitive::<Int16Type, _, _>(integers, 2));
+    let columns = [("x", x), ("floats", floats), ("integers", integers)];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.write(&batch).unwrap();
+    let bytes = writer.into_inner().unwrap();
+    let input = Input::reader(std::io::Cursor::new(bytes));
+    let mut reader = open(input, Some(Format::Arrows), &ReadOptions::default()).unwrap();
+    let pieces: Vec<Piece> = reader.by_ref().collect::<Result<_, _>>().unwrap();
+    let Some(Piece::Vertices(read)) = pieces.first() else { panic!("{pieces:?}") };
+    let floats = [0.5, f32::NAN, f32::NAN, f32::NAN].map(f32::to_le_bytes).concat();
+    assert_eq!(read.field("floats").unwrap().column.bytes()[..], floats[..]);
+    let integers = [7_i16, 8, 0, 9].map(i16::to_le_bytes).concat();
+    assert_eq!(read.field("integers").unwrap().column.bytes()[..], integers[..]);
+    let notes = [("floats", "NaN"), ("integers", "0")]
+        .map(|(name, shown)| format!("missing numbers of column {name:?} become {shown}"));
+    assert_eq!(reader.notes(), notes);
+}
+
+#[test]
 fn refuses_tables_without_positions() {
     let batch = Batch::new(Kind::PointCloud, small_column("uint8", 1, &[1]));
     let mut writer = ParquetWriter::new(Vec::new(), "length");
