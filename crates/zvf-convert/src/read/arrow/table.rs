@@ -176,6 +176,10 @@ impl Table {
                 continue;
             }
             let name = field.name().clone();
+            if self.attributes.iter().any(|attribute| attribute.name == name) {
+                left_out.push(format!("column {name:?}: another one has its name"));
+                continue;
+            }
             let source = match (number_type(field.data_type()), stored_type(field.data_type())) {
                 (Some((dtype, width)), None) => AttributeSource::Numbers(dtype, width),
                 (_, Some(dtype)) => AttributeSource::Inferred(self.columns.declare(&name, dtype)?),
