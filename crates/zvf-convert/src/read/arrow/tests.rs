@@ -270,8 +270,7 @@ fn reads_features_whose_geometry_is_not_the_last_column() {
         let batch = RecordBatch::try_new(Arc::new(schema), arrays).unwrap();
         let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
         file.write(&batch).unwrap();
-        let mut stream =
-            arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        let mut stream = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
         stream.write(&batch).unwrap();
         for (format, bytes) in [
             (Format::Arrow, file.into_inner().unwrap()),
