@@ -1,5 +1,6 @@
 //! Selectors: the vertices of an operation.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value as Json;
@@ -348,10 +349,10 @@ impl Transaction {
         if !geometry.alive[v as usize] {
             return Err(EditError::invalid(format!("row {row} of chunk {key:?} was removed")));
         }
-        if !self.named_rows.contains_key(&name) {
+        if let Entry::Vacant(named) = self.named_rows.entry(name) {
             let before = positions[..at].iter();
             let nth = before.filter(|earlier| **earlier == positions[at]).count();
-            self.named_rows.insert(name, (positions[at].to_vec(), num::index_u32(nth)));
+            named.insert((positions[at].to_vec(), num::index_u32(nth)));
         }
         Ok(v)
     }
