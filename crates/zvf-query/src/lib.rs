@@ -31,5 +31,5 @@ pub use error::{BadQuery, QueryError, QueryErrorKind};
 pub use mode::Mode;
 pub use query::{Columns, LOCATION_FIELD, LevelRule, Order, Query, UnknownIds};
 pub use reader::Reader;
-pub use run::{Numbered, NumberedPart};
+pub use run::{NumberedAnswer, NumberedPart};
 pub use search::FoundObject;

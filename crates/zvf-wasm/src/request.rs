@@ -112,7 +112,8 @@ pub(crate) fn cell_query(
     inside: Bounds,
 ) -> Result<Query, WasmError> {
     let mode = if request.kind.has_links() { Mode::Touch } else { Mode::Cells };
-    let mut query = Query::within(inside)
+    let mut query = Query::all()
+        .in_region(inside)
         .mode(mode)
         .of_kind(request.kind)
         .at_level(request.level)

@@ -25,7 +25,7 @@ use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
     RowAttribute, header_names,
 };
-use zvf_query::{Numbered, NumberedPart, Query, QueryError, Reader};
+use zvf_query::{NumberedAnswer, NumberedPart, Query, QueryError, Reader};
 use zvf_store::Store;
 
 use crate::Error;
@@ -73,9 +73,9 @@ enum Stage {
     /// A batch that is there, and those behind it.
     Streamed(Option<Batch>, BoxStream<'static, Result<Batch, QueryError>>),
     /// A part that is there, and those behind it.
-    Numbered(Option<NumberedPart>, Box<Numbered>),
+    Numbered(Option<NumberedPart>, Box<NumberedAnswer>),
     /// The elements of a part whose vertices came.
-    Elements(Elements, Box<Numbered>),
+    Elements(Elements, Box<NumberedAnswer>),
     /// What is said of the objects behind the first so many.
     Objects(usize),
     Groups,
@@ -95,7 +95,8 @@ impl Export {
         let query = query.at_level(plan.level).of_kind(plan.kind);
         let level = reader.level(plan.level).await?;
         let level = level.of_kind(plan.kind).await?.unwrap_or(level);
-        let (stage, notes, header) = match reader.numbered(&query.clone().with_owners()).await? {
+        let (stage, notes, header) = match reader.run_numbered(&query.clone().with_owners()).await?
+        {
             Some(numbered) => begin_numbered(reader, &query, numbered).await?,
             None if plan.kind.has_links() => hold(reader, &query).await?,
             None => begin(reader, &query, &level).await?,
@@ -264,7 +265,7 @@ async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Hea
 async fn begin_numbered(
     reader: &Reader,
     query: &Query,
-    mut numbered: Numbered,
+    mut numbered: NumberedAnswer,
 ) -> Result<(Stage, Vec<String>, Header), Error> {
     let first = numbered.next().await?;
     let notes = reader.store().notices().iter().map(ToString::to_string).collect();

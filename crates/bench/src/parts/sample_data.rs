@@ -138,7 +138,7 @@ pub(crate) fn make_boxes(count: usize, share: f64) -> Vec<[[f64; 3]; 2]> {
 
 /// Returns the uncached query for the vertices of a box.
 pub(crate) fn box_query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
-    Ok(Query::within(Bounds::new(low, high)?).columns(Columns::None).uncached())
+    Ok(Query::all().in_region(Bounds::new(low, high)?).columns(Columns::None).uncached())
 }
 
 /// A handle to the store at a path or URL, which needs no runtime.

@@ -283,7 +283,7 @@ async fn links_join_vertices_of_the_same_kind() {
             rows.push(rows_of(&reader, kind, level).await);
         }
         for (from, to) in [(0, 1), (1, 2), (0, 2), (1, 0), (2, 0)] {
-            let links = reader.related_of_kind(
+            let links = reader.find_related_of_kind(
                 Some(kind),
                 LevelId(from),
                 LevelId(to),

@@ -34,7 +34,9 @@ fn each_kind_answers_as_if_it_were_alone() {
     let cube = Bounds::new(&[40.0; 3], &[160.0; 3]).unwrap();
     for (files, kind, at) in pairs {
         let combined = reader(&files);
-        for query in [Query::all(), Query::within(cube), Query::all().of_objects([ObjectId(0)])] {
+        for query in
+            [Query::all(), Query::all().in_region(cube), Query::all().of_objects([ObjectId(0)])]
+        {
             let found = inline(combined.run(&query.clone().of_kind(kind))).unwrap();
             let answer = inline(readers[at].run(&query)).unwrap();
             assert!(!answer.batch.is_empty());

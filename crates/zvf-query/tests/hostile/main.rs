@@ -56,10 +56,10 @@ fn queries() -> Vec<Query> {
         filtered("group.name = 'g0'"),
         filtered("y >= 1"),
         filtered("label != 'a' and link.w > 1"),
-        Query::within(bounds).filter("v > 3".parse().unwrap()),
-        Query::within(bounds).with_owners(),
+        Query::all().in_region(bounds).filter("v > 3".parse().unwrap()),
+        Query::all().in_region(bounds).with_owners(),
     ];
-    all.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
+    all.extend(Mode::ALL.iter().map(|&mode| Query::all().in_region(bounds).mode(mode)));
     all
 }
 
