@@ -53,7 +53,7 @@ impl LineageWriter {
         kind: Kind,
         on_rows: Option<&RowsHook>,
     ) -> Self {
-        let writer = if folder.is_some() { writer.placing() } else { writer };
+        let writer = if folder.is_some() { writer.with_locations() } else { writer };
         let (folder, on_rows) = (folder.cloned(), on_rows.cloned());
         Self { writer, kind, parents: Vec::new(), folder, renamed: None, rows: 0, on_rows }
     }

@@ -40,7 +40,7 @@ impl Points {
         let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[side; 3])?)?;
         let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
         let schema = match self.shard {
-            Some(cells) => schema.sharded(&[cells; 3])?,
+            Some(cells) => schema.with_shard_shape(&[cells; 3])?,
             None => schema,
         };
         block_on(async {
@@ -114,7 +114,7 @@ pub(crate) fn write_batch_as(
     let schema = Schema::new(batch.kind(), axes, shape)?;
     let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
     let schema = match shard {
-        Some(cells) => schema.sharded(&[cells; 3])?,
+        Some(cells) => schema.with_shard_shape(&[cells; 3])?,
         None => schema,
     };
     block_on(async {

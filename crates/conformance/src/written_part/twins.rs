@@ -78,7 +78,7 @@ fn copy_schema(level: &LevelReader, kind: Kind) -> anyhow::Result<Schema> {
         schema = schema.with_bins(bins)?;
     }
     if let Some((name, values)) = level.binned_by() {
-        schema = schema.binned_by(name, values)?;
+        schema = schema.with_bin_attribute(name, values)?;
     }
     Ok(schema)
 }

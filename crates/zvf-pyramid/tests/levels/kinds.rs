@@ -37,7 +37,8 @@ pub(super) async fn mixed_store(folder: &Path) -> String {
     let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
     let schema = Schema::new(Kind::PointCloud, Axis::spatial(3).unwrap(), chunk).unwrap();
     let other_kinds = [Kind::Polyline, Kind::Skeleton, Kind::Mesh];
-    let schema = other_kinds.into_iter().fold(schema, |schema, kind| schema.and(kind).unwrap());
+    let schema =
+        other_kinds.into_iter().fold(schema, |schema, kind| schema.with_kind(kind).unwrap());
     let mut options = WriteOptions::default();
     options.build.sync = false;
     let mut writer = Writer::create(&address, schema, options).await.unwrap();
@@ -111,7 +112,7 @@ async fn empty_kinds_stay_empty() {
     let address = dir.path().join("store.zarrvectors").to_str().unwrap().to_owned();
     let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
     let schema = Schema::new(Kind::Graph, Axis::spatial(3).unwrap(), chunk).unwrap();
-    let schema = schema.and(Kind::PointCloud).unwrap().and(Kind::Streamline).unwrap();
+    let schema = schema.with_kind(Kind::PointCloud).unwrap().with_kind(Kind::Streamline).unwrap();
     let mut writer = Writer::create(&address, schema, WriteOptions::default()).await.unwrap();
     writer.push(&points()).unwrap();
     writer.kind(Kind::Streamline).unwrap().declare_objects(&[ObjectId(3)]);

@@ -218,7 +218,7 @@ pub(crate) fn schema(
         schema = schema.with_bins(&of_each_axis(bins, shape.axes.len()))?;
     }
     if let Some(shard) = &shape.shard {
-        schema = schema.sharded(shard)?;
+        schema = schema.with_shard_shape(shard)?;
     }
     if let Some(bytes) = shape.shard_bytes {
         schema = schema.with_shard_bytes(bytes);
