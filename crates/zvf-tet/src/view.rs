@@ -75,7 +75,7 @@ impl Plan<'_, '_> {
     /// Returns the selection inside of one raw tile.
     #[must_use]
     pub fn strided(&self) -> Option<StridedView> {
-        if self.selection().touched() != 1 {
+        if self.selection().tiles_touched() != 1 {
             return None;
         }
         let touched = self.tiles().next()?.ok()?;

@@ -52,7 +52,7 @@ impl ChunkFragments {
     ///
     /// Never: the blob was checked. A caller need not know that.
     pub fn view(&self) -> Result<FragmentIndex<'_>, ModelError> {
-        FragmentIndex::parsed_before(&self.blob).map_err(|error| self.place(error.into()))
+        FragmentIndex::parse_again(&self.blob).map_err(|error| self.place(error.into()))
     }
 
     /// Returns the chunk they are of.

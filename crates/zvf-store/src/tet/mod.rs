@@ -154,7 +154,7 @@ impl TetFile {
     /// # Errors
     ///
     /// None that opening did not have.
-    pub fn parsed(&self) -> Result<TetView<'_>, StoreError> {
+    pub fn view(&self) -> Result<TetView<'_>, StoreError> {
         match TetView::open(&self.0.prefix, &self.0.tail, self.0.file.len())? {
             TetOpening::Ready(file) => Ok(file),
             // Opening ended with these very bytes.
@@ -166,7 +166,7 @@ impl TetFile {
     pub(crate) fn directory(&self) -> Result<Directory<'_>, StoreError> {
         let count = index_u32(self.0.datasets.len()); // the file counts them in 32 bits
         if count == 0 {
-            return Ok(self.parsed()?.directory());
+            return Ok(self.view()?.directory());
         }
         let bytes = self.0.prefix.get(saturating_usize(Superblock::LEN)..).unwrap_or_default();
         Ok(Directory::parse(bytes, count, self.0.file.len())?)
@@ -198,7 +198,7 @@ impl TetFile {
     pub fn lookup(&self, dataset: &TetDataset) -> Result<Lookup<'_>, StoreError> {
         let index = Index::parse_again(self.0.prefix.get(self.0.index_at..).unwrap_or_default())?;
         if let Some(places) = dataset.places.get() {
-            return Ok(Lookup::of_places(&index, places));
+            return Ok(Lookup::from_places(&index, places));
         }
         let geometry = dataset.geometry()?;
         let lookup = Lookup::new(&index, dataset.id, &geometry, dataset.first_row);

@@ -67,7 +67,7 @@ impl NewBlocks {
 
     /// Sets the encoding of chunks; sizes of items and blocks stay those of the array.
     #[must_use]
-    pub fn coded(self, coding: Blosc2Settings) -> Self {
+    pub fn with_coding(self, coding: Blosc2Settings) -> Self {
         let Blosc2Settings { typesize, block_size, .. } = self.coding;
         Self { coding: Blosc2Settings { typesize, block_size, ..coding }, ..self }
     }

@@ -62,11 +62,11 @@ async fn every_archived_store_is_unpacked() {
         let store = archived.open().await;
         let options = match n % 2 {
             0 => PackOptions::default(),
-            _ => PackOptions::default().compressed(Compression::Zstd(3)),
+            _ => PackOptions::default().with_compression(Compression::Zstd(3)),
         };
         let bytes = packed(&store, &options).await;
-        let file = TensorFile::of_bytes(bytes.clone().into()).unwrap();
-        let faults = file.verify(true, &Memory::of_bytes(1 << 30)).await.unwrap();
+        let file = TensorFile::from_bytes(bytes.clone().into()).unwrap();
+        let faults = file.verify(true, &Memory::from_bytes(1 << 30)).await.unwrap();
         assert!(faults.iter().all(|f| f.weight == Weight::Note), "{id}: {faults:?}");
 
         let pack = opened(&bytes).await;
