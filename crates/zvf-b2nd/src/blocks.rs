@@ -69,7 +69,7 @@ impl<'a> BlockTable<'a> {
         let dictionary = if header.has_dictionary() {
             parse_dictionary(&mut cur, cbytes.into())?
         } else {
-            (cur.at(), cur.at())
+            (cur.position(), cur.position())
         };
 
         let (mut ascending, mut last) = (true, 0);
@@ -183,16 +183,16 @@ impl BlockSpans {
 }
 
 fn parse_dictionary(cur: &mut Cursor<'_>, cbytes: u64) -> Result<(u64, u64), FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     let size = cur.one::<I32>("dictionary size")?.get();
-    let room = cbytes.saturating_sub(cur.at()).min(DICTIONARY_MAX);
+    let room = cbytes.saturating_sub(cur.position()).min(DICTIONARY_MAX);
     let allowed = Expected::Between(1, room.into());
     if !allowed.allows(size.into()) {
         let class = if size < 0 { Class::Negative } else { Class::OutOfBounds };
         return Err(cur.refuse(class, "dictionary size", at, allowed, size));
     }
     // Not beyond the chunk.
-    Ok((cur.at(), cur.at().saturating_add(size.unsigned_abs().into())))
+    Ok((cur.position(), cur.position().saturating_add(size.unsigned_abs().into())))
 }
 
 /// The largest size of a dictionary in bytes.

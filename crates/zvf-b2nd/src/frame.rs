@@ -104,7 +104,7 @@ impl<'a> Frame<'a> {
         fixed.check_container(container)?;
         let mut cur = Cursor::new(Part::FrameHeader, frame);
         let header = cur.bytes("header", fixed.header_range().end)?;
-        cur.bytes("frame", fixed.tail_range().start.saturating_sub(cur.at()))?;
+        cur.bytes("frame", fixed.tail_range().start.saturating_sub(cur.position()))?;
         let tail = cur.bytes("tail", TAIL)?;
         Self::open(container, header, tail)
     }
@@ -150,7 +150,8 @@ impl<'a> Frame<'a> {
     pub fn offsets_range(&self, head: &ChunkHeader) -> Result<Range<u64>, FormatError> {
         let start = self.header.fixed().data_end();
         let wrong = |class, field, at, expected, found: u32| {
-            FormatError::new(class, Part::FrameOffsets, field, at, expected, found).shifted(start)
+            FormatError::new(class, Part::FrameOffsets, field, at, expected, found)
+                .with_base_offset(start)
         };
         let nbytes = i128::from(self.geometry.chunk_count()).saturating_mul(8);
         if i128::from(head.nbytes()) != nbytes {
@@ -259,7 +260,7 @@ impl FixedHeader {
 
 fn trailer_len(fixed: &FixedHeader, tail: &[u8]) -> Result<u64, FormatError> {
     let at = fixed.tail_range().start;
-    let len = FrameTrailer::len_from_tail(tail).map_err(|error| error.shifted(at))?;
+    let len = FrameTrailer::len_from_tail(tail).map_err(|error| error.with_base_offset(at))?;
     let max_len = fixed.fields().frame_len.saturating_sub(fixed.data_end());
     if len > max_len {
         let expected = Expected::AtMost(max_len.into());
@@ -272,7 +273,7 @@ fn trailer_len(fixed: &FixedHeader, tail: &[u8]) -> Result<u64, FormatError> {
 fn array_metalayer<'a>(header: &FrameHeader<'a>) -> Result<Metalayer<'a>, FormatError> {
     for name in [MetalayerName::B2nd, MetalayerName::Caterva] {
         if let Some(entry) = header.metalayer(name.text()) {
-            return Metalayer::parse(name, entry.content).map_err(|e| e.shifted(entry.at));
+            return Metalayer::parse(name, entry.content).map_err(|e| e.with_base_offset(entry.at));
         }
     }
     let expected = Expected::Rule("one called b2nd or caterva");

@@ -175,7 +175,7 @@ async fn target<'a>(
     build: &'a Build,
 ) -> Result<Target<'a>, ModelError> {
     let [low, high] = &reader.store().root().zarr_vectors.bounds;
-    let grid = zvf_format::grid::Grid::covering(low, high, reader.chunk_shape());
+    let grid = zvf_format::grid::Grid::from_bounds(low, high, reader.chunk_shape());
     let grid = if reader.key_rank() == reader.axes() {
         grid
     } else {

@@ -271,7 +271,7 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Repair, StoreError>
 /// Returns a cell of one fragment over `rows` rows, and its path.
 fn index_cell(rows: u64, key: &ChunkKey, origin: &[i64]) -> Option<(ChunkPath, Bytes)> {
     let mut index = FragmentIndexBuilder::new();
-    index.range(0, rows).ok()?;
+    index.push_range(0, rows).ok()?;
     let cell = encode_cell(&index.encode()).ok()?;
     Some((ChunkPath::from_key(key, origin).ok()?, cell.into()))
 }

@@ -489,7 +489,7 @@ fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreErro
         Some(Node::Group(group)) => {
             let root = Root::from_group(group.clone()).and_then(|root| {
                 root.open_checks()?;
-                let family = root.zarr_vectors.zv_version.supported()?;
+                let family = root.zarr_vectors.zv_version.require_family()?;
                 Ok((root, family))
             });
             root.map_err(|error| StoreError::from(error).with_key(&document))

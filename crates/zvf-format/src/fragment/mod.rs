@@ -132,7 +132,7 @@ impl<'a> FragmentIndex<'a> {
             ranges: ranges.items,
             csr: csr.items,
             indices: indices.items,
-            trailing: cur.left(),
+            trailing: cur.remaining(),
         })
     }
 

@@ -71,9 +71,9 @@ impl<'a> Manifest<'a> {
         check_sid_ndim(sid_ndim)?;
         let count = cur.one::<U32>("B")?.get();
         let least = least_block(sid_ndim).saturating_mul(count.into()); // compared with what is there
-        if least > cur.left() {
+        if least > cur.remaining() {
             let (class, expected) = (Class::Truncated, Expected::Bytes(least));
-            return Err(cur.refuse(class, "blocks", cur.at(), expected, cur.left()));
+            return Err(cur.refuse(class, "blocks", cur.position(), expected, cur.remaining()));
         }
         let blocks = cur.rest();
         for _ in 0..count {

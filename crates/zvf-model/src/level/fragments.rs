@@ -240,7 +240,7 @@ mod tests {
     fn fragments(ranges: &[(u64, u64)]) -> ChunkFragments {
         let mut builder = FragmentIndexBuilder::new();
         for (start, count) in ranges {
-            builder.range(*start, *count).unwrap();
+            builder.push_range(*start, *count).unwrap();
         }
         let chunk = ChunkKey::new(&[7]).unwrap();
         ChunkFragments::new(

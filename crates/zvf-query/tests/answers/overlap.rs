@@ -28,7 +28,7 @@ fn with_document(files: &Files, path: &str, from: &str, to: &str) -> Files {
 
 fn fragments(ranges: &[(u64, u64)]) -> Vec<u8> {
     let mut builder = FragmentIndexBuilder::new();
-    ranges.iter().for_each(|(start, count)| builder.range(*start, *count).unwrap());
+    ranges.iter().for_each(|(start, count)| builder.push_range(*start, *count).unwrap());
     builder.encode()
 }
 

@@ -45,7 +45,7 @@ pub(super) fn check_store(
 ) -> Result<(), StoreError> {
     // One array alone, or a store of another kind, is not checked.
     let Ok(root) = Root::parse(root) else { return Ok(()) };
-    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.supported() else { return Ok(()) };
+    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.require_family() else { return Ok(()) };
     for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
         if !store.join(&dataset.path).join(DOCUMENT).is_file() {
             let key = Key::root().below(&dataset.path)?;
@@ -96,7 +96,7 @@ pub(super) async fn check_uploads(
     nodes: &BTreeSet<Key>,
 ) -> Result<(), StoreError> {
     let Ok(root) = Root::parse(root) else { return Ok(()) };
-    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.supported() else { return Ok(()) };
+    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.require_family() else { return Ok(()) };
     let mut levels = BTreeSet::new();
     for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
         levels.insert(Key::root().below(&dataset.path)?);
