@@ -102,7 +102,7 @@ impl EditError {
 
     /// Returns the error with the line of the script, unless it has one.
     #[must_use]
-    pub fn at(mut self, line: u64, op: Option<&str>) -> Self {
+    pub fn with_line(mut self, line: u64, op: Option<&str>) -> Self {
         if self.line.is_none() {
             self.line = Some(line);
             self.op = op.map(str::to_owned);

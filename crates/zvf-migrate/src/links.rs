@@ -243,7 +243,7 @@ pub(crate) async fn write(
     for name in attributes {
         let Some(reader) = old.attribute(name).await? else { continue };
         let none = Column::empty(reader.dtype(), reader.width());
-        let rows = ColumnBuilder::like(&none.map_err(ModelError::from)?);
+        let rows = ColumnBuilder::empty_like(&none.map_err(ModelError::from)?);
         let extras = extras(target, name, delta).await?;
         values.push(Values { reader, extras, rows });
     }

@@ -180,7 +180,7 @@ async fn target<'a>(
         grid
     } else {
         // A leading axis without values is as long as the existing chunks.
-        let values = reader.binned_by().map_or(0, |(_, values)| values.len());
+        let values = reader.bin_attribute().map_or(0, |(_, values)| values.len());
         grid.and_then(|grid| grid.with_attribute_bins(zvf_format::num::to_u64(values).max(1)))
     };
     // A grid has at least one cell on each axis, and numbers of 64 bits for all.

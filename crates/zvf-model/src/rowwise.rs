@@ -193,7 +193,7 @@ impl RowAttribute {
             return Ok(RowValues { column: stored, absent });
         }
         let missing = fill.repeat(usize_from_u32(width));
-        let (mut all, mut at) = (ColumnBuilder::like(&stored), 0_usize);
+        let (mut all, mut at) = (ColumnBuilder::empty_like(&stored), 0_usize);
         for row in rows {
             match row {
                 Some(_) => {

@@ -61,7 +61,7 @@ impl TargetLock {
             let by_file = owner.exists();
             return Err(PublishError::Busy { lock: if by_file { owner } else { path }, by_file });
         };
-        let lock = lock.removing();
+        let lock = lock.remove_on_drop();
         leftover::recover_interrupted(disk, &target)?;
         Ok(Self(Arc::new(Held { target, disk: disk.clone(), made, lock: Some(lock) })))
     }

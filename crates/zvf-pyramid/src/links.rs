@@ -169,7 +169,7 @@ pub(crate) async fn write(
     for (kind, steps) in kinds {
         let mut kind_levels = Vec::new();
         for level in &levels {
-            kind_levels.extend(level.of_kind(kind).await?);
+            kind_levels.extend(level.open_kind(kind).await?);
         }
         write_kind((store, build), &kind_levels, &steps, cross_level, folder).await?;
     }

@@ -173,7 +173,7 @@ impl Reader {
         let mut chunks: Vec<ChunkKey> = rows.iter().map(|row| row.chunk).collect();
         chunks.sort_unstable_by(ChunkKey::cmp_numeric);
         chunks.dedup();
-        let mut links = family.of_chunks(&chunks).await?;
+        let mut links = family.read_chunks(&chunks).await?;
         links.retain(|link| requested_rows.contains(&link.row));
         Ok(Some(links))
     }

@@ -266,7 +266,7 @@ impl Reader {
         if let Some(cache) = cached {
             return Ok(cache);
         }
-        let Some(opened) = base.level.of_kind(kind).await? else { return Ok(base) };
+        let Some(opened) = base.level.open_kind(kind).await? else { return Ok(base) };
         let cache = Arc::new(LevelCache::from_level(opened).await?);
         Ok(Arc::clone(levels().entry((level, Some(kind))).or_insert(cache)))
     }

@@ -177,11 +177,11 @@ impl Store {
     /// # Errors
     ///
     /// When `address` is neither a path nor a URL that is known, or a storage option is none of its backend.
-    pub fn reading_backend(
+    pub fn backend_for_reading(
         address: &str,
         options: &OpenOptions,
     ) -> Result<Option<Backend>, StoreError> {
-        source::reading_backend(address, options)
+        source::backend_for_reading(address, options)
     }
 
     /// Returns the repository of versions that `address` names, for reading an earlier one and for commits; none for any

@@ -94,7 +94,7 @@ impl Export {
         let plan = reader.plan(&query).await?;
         let query = query.at_level(plan.level).of_kind(plan.kind);
         let level = reader.level(plan.level).await?;
-        let level = level.of_kind(plan.kind).await?.unwrap_or(level);
+        let level = level.open_kind(plan.kind).await?.unwrap_or(level);
         let (stage, notes, header) = match reader.run_numbered(&query.clone().with_owners()).await?
         {
             Some(numbered) => begin_numbered(reader, &query, numbered).await?,
@@ -401,7 +401,7 @@ async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Erro
         _ => f64::NAN.to_le_bytes().to_vec(),
     };
     let nan = nan.repeat(usize_from_u32(column.width()));
-    let mut all = ColumnBuilder::like(column);
+    let mut all = ColumnBuilder::empty_like(column);
     for row in 0..column.len() {
         match values.is_present(row) {
             true => all.push_row(column, row),

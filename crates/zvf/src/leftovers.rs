@@ -33,14 +33,14 @@ use crate::Error;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Left {
+pub struct BuildLeftover {
     /// Where it is.
     pub folder: PathBuf,
     /// Whether it is a build that can go on; otherwise nothing in it is needed.
     pub goes_on: bool,
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for BuildLeftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let folder = self.folder.display();
         if self.goes_on {
@@ -59,16 +59,17 @@ impl fmt::Display for Left {
 /// # Errors
 ///
 /// When the folder above the store cannot be listed.
-pub fn list(address: &str) -> Result<Vec<Left>, Error> {
+pub fn list(address: &str) -> Result<Vec<BuildLeftover>, Error> {
     let scratch = Build::list_abandoned(address)?.into_iter();
-    let mut left: Vec<Left> = scratch.map(|folder| Left { folder, goes_on: false }).collect();
+    let mut left: Vec<BuildLeftover> =
+        scratch.map(|folder| BuildLeftover { folder, goes_on: false }).collect();
     if let Some(folder) = crate::ingest::folder(address)
         && folder.is_dir()
         && !is_alive(&folder)
     {
         let planned = !matches!(TaskPlan::read(&folder), Ok(None));
         let goes_on = planned && !Build::is_built_in(address, &folder)?;
-        left.push(Left { folder, goes_on });
+        left.push(BuildLeftover { folder, goes_on });
     }
     Ok(left)
 }
@@ -126,7 +127,7 @@ mod tests {
         recipe.write.build.sync = false;
         let files = [temp_folder.join("a.csv")];
         Planned::make(&files, &store, &work, &recipe, None, go).await.unwrap();
-        let goes_on = Left { folder: work.clone(), goes_on: true };
+        let goes_on = BuildLeftover { folder: work.clone(), goes_on: true };
         assert_eq!(list(&store).unwrap(), std::slice::from_ref(&goes_on));
         assert!(goes_on.to_string().ends_with("or remove the folder"));
         assert!(clear(&store).unwrap().is_empty());

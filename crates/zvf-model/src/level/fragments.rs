@@ -121,7 +121,7 @@ impl ChunkFragments {
                 bytes,
             )));
         }
-        let mut ordered = ColumnBuilder::like(column);
+        let mut ordered = ColumnBuilder::empty_like(column);
         ordered.reserve(saturating_usize(total)); // at most as many as bytes
         for fragment in &view {
             match fragment {

@@ -79,8 +79,9 @@ fn vertices(case: &LevelCase, rows: &[u64]) {
     {
         assert_eq!(object.id.0, expected["id"]);
         assert_eq!(object.runs.len(), expected["fragments"], "{name} object {}", object.id);
-        let mut all =
-            ColumnBuilder::like(cells.first().unwrap_or(&Column::empty(level.dtype(), 1).unwrap()));
+        let mut all = ColumnBuilder::empty_like(
+            cells.first().unwrap_or(&Column::empty(level.dtype(), 1).unwrap()),
+        );
         for run in &object.runs {
             let view = followed.chunks[run.chunk].view().unwrap();
             match view.get(run.fragment).unwrap() {

@@ -144,8 +144,10 @@ pub(crate) async fn find_objects(
     let holds = |fragment: &u64| {
         view.get(*fragment).is_some_and(|rows| rows.rows().any(|vertex| vertex == row))
     };
-    let mut rows: Vec<u64> =
-        (0..view.len()).filter(holds).flat_map(|fragment| owners.of_fragment(fragment)).collect();
+    let mut rows: Vec<u64> = (0..view.len())
+        .filter(holds)
+        .flat_map(|fragment| owners.fragment_owners(fragment))
+        .collect();
     rows.sort_unstable();
     rows.dedup();
     Ok(index.ids_of(&rows).await?)

@@ -130,7 +130,7 @@ impl KindBuild<'_> {
             return refuse("the level is new");
         }
         let level = level?;
-        let Some(level) = level.of_kind(kind).await? else {
+        let Some(level) = level.open_kind(kind).await? else {
             return refuse("the level lacks the kind");
         };
         // Without one, the level was made in another way.

@@ -150,7 +150,7 @@ async fn each_kind_has_the_levels_of_a_store_of_that_kind() {
             groups.members(&[0]).await.unwrap(),
             [Members::Ids([1, 5, 40, 50].map(ObjectId).to_vec())]
         );
-        let walks = reader.of_kind(Kind::Polyline).await.unwrap().unwrap();
+        let walks = reader.open_kind(Kind::Polyline).await.unwrap().unwrap();
         let mass = walks.object_attribute("mass").await.unwrap().unwrap();
         assert_eq!(
             values(mass.range(0..6).await.unwrap().column()),
@@ -252,7 +252,7 @@ async fn objects_are_chosen_per_kind_and_numbered_across_kinds() {
     let reader = Reader::new(open(&address).await).level(LevelId(1)).await.unwrap();
     let mut source_ids = Vec::new(); // by new id
     for (kind, ids) in [(Kind::Mesh, 0..1), (Kind::Polyline, 1..4), (Kind::Skeleton, 4..5)] {
-        let kind_reader = reader.of_kind(kind).await.unwrap().unwrap();
+        let kind_reader = reader.open_kind(kind).await.unwrap().unwrap();
         let index = kind_reader.objects().await.unwrap().unwrap();
         let actual = index.ids(0..index.slots()).await.unwrap();
         assert_eq!(actual, ids.map(ObjectId).collect::<Vec<_>>(), "{kind}");

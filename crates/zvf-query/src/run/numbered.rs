@@ -156,7 +156,7 @@ fn renumber_elements(
 /// Returns some rows of a batch, without its elements.
 fn take_rows(batch: &Batch, rows: &[usize]) -> Result<Batch, QueryError> {
     let column = |from: &Column| {
-        let mut builder = ColumnBuilder::like(from);
+        let mut builder = ColumnBuilder::empty_like(from);
         builder.reserve(rows.len());
         for run in rows.chunk_by(|a, b| a + 1 == *b) {
             builder.push_rows(from, run[0]..run[0] + run.len());

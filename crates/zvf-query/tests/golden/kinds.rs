@@ -72,7 +72,7 @@ fn geometries_with_and_without_fragments_are_distinguished() {
     let reader = reader(&archives::files("composite"));
     let level = inline(reader.level(LevelId(0))).unwrap();
     assert_eq!((level.kinds(), level.extra_kinds().count()), (&[Kind::PointCloud][..], 1));
-    let error = inline(LevelReader::of_kind(&level, Kind::Graph)).unwrap_err();
+    let error = inline(LevelReader::open_kind(&level, Kind::Graph)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "Unsupported: geometry: expected a geometry with fragments: this one has vertices and links \

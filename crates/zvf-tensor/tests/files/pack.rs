@@ -111,7 +111,7 @@ async fn packs_are_read_by_range_and_by_name() {
     let cells = level.required_cells("vertices").await.unwrap();
     let keys: Vec<_> = cells.presence().await.unwrap().iter().collect();
     for (key, size) in keys.iter().zip(cells.sizes(&keys).await) {
-        let cell = cells.raw(key).await.unwrap().unwrap();
+        let cell = cells.read_raw(key).await.unwrap().unwrap();
         assert_eq!(size.unwrap(), Some(cell.len() as u64));
         let reads = [(*key, vec![4..8, 0..4])];
         let parts = cells.read_parts(&reads).await.remove(0).unwrap().unwrap();

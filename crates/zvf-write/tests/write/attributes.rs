@@ -176,7 +176,7 @@ async fn a_chunk_for_each_value_of_an_attribute() {
     writer.finish().await.unwrap();
     let store = open(memory.clone()).await;
     let level = LevelReader::open(&store, LevelId(0)).await.unwrap();
-    assert_eq!(level.binned_by(), Some(("label", values)));
+    assert_eq!(level.bin_attribute(), Some(("label", values)));
     let keys: Vec<String> = level.chunks().await.unwrap().iter().map(|k| k.to_string()).collect();
     assert_eq!(keys, ["0.0", "0.1", "1.0"]);
     let stored_batch = read(memory).await;

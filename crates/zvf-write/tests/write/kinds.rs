@@ -230,7 +230,7 @@ async fn options_of_links_apply_to_each_kind_with_links() {
         (Kind::Graph, true, "duplicate", "explicit"),
         (Kind::Polyline, false, "canonical", "implicit_sequential"),
     ] {
-        let level = level.of_kind(kind).await.unwrap().unwrap();
+        let level = level.open_kind(kind).await.unwrap().unwrap();
         let family = level.node().group("links/0").await.unwrap().unwrap().attributes;
         assert_eq!((&family["directed"], &family["store"]), (&directed.into(), &store.into()));
         assert_eq!(level.links_convention().as_str(), convention, "{kind}");

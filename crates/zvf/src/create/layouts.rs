@@ -53,7 +53,7 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// As [`Layout::of_all`] for the files of each kind, and when kinds have other axes.
+    /// As [`Layout::scan_all`] for the files of each kind, and when kinds have other axes.
     pub fn scan(
         files: &[PathBuf],
         recipe: &Recipe,

@@ -44,7 +44,7 @@ impl ObjectView {
     /// When the level has no object index, or it cannot be read; [`Class::LimitExceeded`] when more than 2^24 references
     /// would be listed.
     #[boxed]
-    pub async fn of_rows(
+    pub async fn read_rows(
         level: &LevelReader,
         rows: &[u64],
         max_references: usize,
@@ -70,7 +70,7 @@ impl ObjectView {
     ///
     /// ```no_run
     /// # async fn run(level: &zvf::LevelReader) -> Result<(), zvf::Error> {
-    /// let objects = zvf::inspect::ObjectView::of_ids(level, &[zvf::ObjectId(7)], 10).await?;
+    /// let objects = zvf::inspect::ObjectView::read_ids(level, &[zvf::ObjectId(7)], 10).await?;
     /// assert_eq!(objects[0].id, 7);
     /// # Ok(())
     /// # }
@@ -78,9 +78,9 @@ impl ObjectView {
     ///
     /// # Errors
     ///
-    /// As [`of_rows`](Self::of_rows), and when there is no such object; the hint says which there are.
+    /// As [`read_rows`](Self::read_rows), and when there is no such object; the hint says which there are.
     #[boxed]
-    pub async fn of_ids(
+    pub async fn read_ids(
         level: &LevelReader,
         ids: &[ObjectId],
         max_references: usize,
@@ -89,7 +89,7 @@ impl ObjectView {
         let found = index.find(ids).await?;
         let rows: Option<Vec<u64>> = found.iter().copied().collect();
         if let Some(rows) = rows {
-            return Self::of_rows(level, &rows, max_references).await;
+            return Self::read_rows(level, &rows, max_references).await;
         }
         let absent = found.iter().zip(ids).find(|(row, _)| row.is_none());
         let absent = absent.map_or(ObjectId(0), |(_, id)| *id);
