@@ -17,6 +17,7 @@ use crate::name::unique_id;
 
 /// A held lock.
 #[derive(Debug)]
+#[must_use = "a lock that is not held is released at once"]
 pub struct FileLock {
     path: PathBuf,
     held: Held,
@@ -63,7 +64,6 @@ impl FileLock {
     }
 
     /// Removes the lock file on drop.
-    #[must_use]
     pub fn remove_on_drop(mut self) -> Self {
         self.removes = true;
         self
@@ -242,7 +242,7 @@ mod tests {
             assert!(FileLock::try_acquire(&disk, &path).unwrap().is_none());
             drop(held);
             assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 0);
-            FileLock::try_acquire(&disk, &path).unwrap().unwrap();
+            drop(FileLock::try_acquire(&disk, &path).unwrap().unwrap());
         }
     }
 

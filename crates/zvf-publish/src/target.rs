@@ -21,10 +21,11 @@ use crate::name::{TARGET_LOCK, hidden_sibling, resolve_target, split_target};
 /// let other = TargetLock::acquire(&Disk::default(), &target).unwrap_err();
 /// assert!(matches!(other, PublishError::Busy { .. }));
 /// drop(lock);
-/// TargetLock::acquire(&Disk::default(), &target)?;
+/// drop(TargetLock::acquire(&Disk::default(), &target)?); // it is free again
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a lock that is not held is released at once"]
 pub struct TargetLock(Arc<Held>);
 
 #[derive(Debug)]
