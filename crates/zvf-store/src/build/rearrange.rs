@@ -41,6 +41,7 @@ use crate::open::Store;
 /// assert_eq!(Arrange::default(), Arrange::Keep);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Arrange {
     /// Each array keeps what it has.
     #[default]

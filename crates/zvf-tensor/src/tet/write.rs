@@ -52,6 +52,7 @@ pub struct NewTensor {
 /// assert_eq!(zvf_tensor::Compression::default(), zvf_tensor::Compression::None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Compression {
     /// Uncompressed: readable through a map without a copy.
     #[default]

@@ -132,6 +132,7 @@ pub struct Tasks {
 
 /// What became of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ran {
     /// It was done.
     Now,
