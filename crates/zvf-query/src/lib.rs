@@ -28,7 +28,7 @@ pub use answer::{
     Answer, AttributeStatistics, Counts, Missing, Plan, QueryStats, Statistics, Summary,
 };
 pub use error::{BadQuery, QueryError, QueryErrorKind};
-pub use mode::Mode;
+pub use mode::{Mode, UnknownMode};
 pub use query::{Columns, LOCATION_FIELD, LevelRule, Order, Query, UnknownIds};
 pub use reader::Reader;
 pub use run::{NumberedAnswer, NumberedPart};

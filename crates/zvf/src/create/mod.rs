@@ -119,7 +119,7 @@ pub enum Stage {
 
 impl Stage {
     /// How many there are.
-    pub const ALL: u32 = 3;
+    pub const COUNT: u32 = 3;
 
     /// Its number, from 1.
     #[must_use]
