@@ -141,7 +141,7 @@ impl<'a> BlockTable<'a> {
     /// Returns all spans at once.
     #[cfg(feature = "alloc")]
     #[must_use]
-    pub fn sorted(&self) -> BlockSpans {
+    pub fn sorted_spans(&self) -> BlockSpans {
         let mut sorted: alloc::vec::Vec<u32> = self.starts().collect();
         sorted.sort_unstable();
         let span = |start| {
@@ -162,7 +162,7 @@ impl<'a> BlockTable<'a> {
 /// use zvf_b2nd::{BlockTable, ChunkHeader};
 ///
 /// let front = b"\x02\x01\x10\x01\x10\0\0\0\x08\0\0\0\x28\0\0\0\x20\0\0\0\x18\0\0\0";
-/// let spans = BlockTable::parse(&ChunkHeader::parse(front)?, front)?.sorted();
+/// let spans = BlockTable::parse(&ChunkHeader::parse(front)?, front)?.sorted_spans();
 /// assert_eq!(spans.get(0), Some(32..40));
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```

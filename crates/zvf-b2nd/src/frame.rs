@@ -81,7 +81,7 @@ impl<'a> Frame<'a> {
     /// that do not fit the geometry.
     pub fn open(container: Container, header: &'a [u8], tail: &[u8]) -> Result<Self, FormatError> {
         let header = FrameHeader::parse(header)?;
-        let fixed = header.fixed();
+        let fixed = header.fixed_header();
         fixed.check_container(container)?;
         let trailer_len = trailer_len(fixed, tail)?;
         if fixed.fields().has_varying_blocks() {
@@ -137,7 +137,7 @@ impl<'a> Frame<'a> {
     /// Returns the range of the header of the offsets chunk, or `None` when the array has no chunks.
     #[must_use]
     pub fn offsets_head(&self) -> Option<Range<u64>> {
-        let start = self.header.fixed().data_end();
+        let start = self.header.fixed_header().data_end();
         let some = self.geometry.chunk_count() > 0;
         some.then(|| start..start.saturating_add(CHUNK_HEADER))
     }
@@ -148,7 +148,7 @@ impl<'a> Frame<'a> {
     ///
     /// When it does not decode to 8 bytes for each chunk, or runs into the trailer.
     pub fn offsets_range(&self, head: &ChunkHeader) -> Result<Range<u64>, FormatError> {
-        let start = self.header.fixed().data_end();
+        let start = self.header.fixed_header().data_end();
         let wrong = |class, field, at, expected, found: u32| {
             FormatError::new(class, Part::FrameOffsets, field, at, expected, found)
                 .with_base_offset(start)
@@ -172,7 +172,7 @@ impl<'a> Frame<'a> {
         if head.body() != Body::Raw || number >= self.geometry.chunk_count() {
             return None;
         }
-        let start = self.header.fixed().data_end().checked_add(head.header_len().into())?;
+        let start = self.header.fixed_header().data_end().checked_add(head.header_len().into())?;
         let start = start.checked_add(number.checked_mul(8)?)?;
         Some(start..start.checked_add(8)?)
     }
@@ -189,7 +189,7 @@ impl<'a> Frame<'a> {
     /// Returns the number of bytes from `position` to the end of the chunk data; 0 after it.
     #[must_use]
     pub fn room(&self, position: u64) -> u64 {
-        self.header.fixed().data_end().saturating_sub(position)
+        self.header.fixed_header().data_end().saturating_sub(position)
     }
 
     /// Checks that a chunk stored in `room` bytes belongs to this array.

@@ -700,7 +700,7 @@ fn read_grid(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
     let shape = ChunkShape::new(&chunk.ok_or_else(|| missing_sizes("chunk_shape"))?)?;
     let bins = match sizes(&zv["base_bin_shape"], "base_bin_shape")? {
         Some(bin) => Bins::new(&shape, &bin)?,
-        None => Bins::undivided(&shape),
+        None => Bins::from_chunk_shape(&shape),
     };
     Ok((shape, bins))
 }

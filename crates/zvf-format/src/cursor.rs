@@ -113,14 +113,14 @@ impl<'a> Cursor<'a> {
     ///
     /// When there are any.
     pub fn end(&self) -> Result<(), FormatError> {
-        match self.trailing() {
+        match self.trailing_error() {
             Some(error) => Err(error),
             None => Ok(()),
         }
     }
 
     /// Returns the fault of having bytes after the end, where that is only a lint.
-    pub fn trailing(&self) -> Option<FormatError> {
+    pub fn trailing_error(&self) -> Option<FormatError> {
         if self.rest.is_empty() {
             return None;
         }

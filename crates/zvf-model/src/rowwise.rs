@@ -222,7 +222,7 @@ impl RowValues {
 
     /// Returns the rows that are absent, ascending.
     #[must_use]
-    pub fn absent(&self) -> &[usize] {
+    pub fn absent_rows(&self) -> &[usize] {
         &self.absent
     }
 

@@ -204,7 +204,7 @@ mod tests {
             ("headers/las", false),
             ("1x", false),
         ] {
-            assert_eq!(is_replaced(&Key::root().below(path).unwrap()), expected, "{path}");
+            assert_eq!(is_replaced(&Key::root().join(path).unwrap()), expected, "{path}");
         }
     }
 }

@@ -72,7 +72,7 @@ impl Schema {
             kind,
             extra_kinds: Vec::new(),
             axes,
-            bins: Bins::undivided(&chunk),
+            bins: Bins::from_chunk_shape(&chunk),
             binned: false,
             bounds: None,
             by_attribute: None,

@@ -392,7 +392,7 @@ async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Erro
     let values = attribute.rows(rows).await?;
     let column = values.column();
     let dtype = column.dtype();
-    if values.absent().is_empty() || dtype.kind != DtypeKind::Float {
+    if values.absent_rows().is_empty() || dtype.kind != DtypeKind::Float {
         return Ok(attribute.field(column.clone()));
     }
     let nan: Vec<u8> = match dtype.size {

@@ -106,7 +106,7 @@ impl ChunkShape {
         positions: &[[T; D]],
         chunks: &mut [[i64; D]],
     ) -> Result<(), FormatError> {
-        Bins::undivided(self).blocks(positions, chunks, None)
+        Bins::from_chunk_shape(self).blocks(positions, chunks, None)
     }
 }
 

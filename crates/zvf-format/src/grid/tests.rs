@@ -60,7 +60,7 @@ fn the_two_rules_sometimes_disagree() {
     };
     assert_eq!(disagree(&bins(&[0.3], &[0.1])), 23);
     assert_eq!(disagree(&bins(&[0.1], &[0.05])), 0);
-    assert_eq!(disagree(&Bins::undivided(&shape(&[0.3]))), 0);
+    assert_eq!(disagree(&Bins::from_chunk_shape(&shape(&[0.3]))), 0);
 }
 
 #[rustfmt::skip]

@@ -245,7 +245,7 @@ mod tests {
         let chunk = ChunkKey::new(&[7]).unwrap();
         ChunkFragments::new(
             builder.encode().into(),
-            &Key::root().below("0/vertex_fragments").unwrap(),
+            &Key::root().join("0/vertex_fragments").unwrap(),
             chunk,
         )
         .unwrap()

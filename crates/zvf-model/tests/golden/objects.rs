@@ -193,7 +193,7 @@ pub(crate) fn attributes(case: &LevelCase) -> usize {
             assert_eq!(sha256(values.column().bytes()), expected["sha256"], "{context}");
         }
         if let Some(absent) = expected["absent_rows"].as_array() {
-            assert_eq!(json!(values.absent()), json!(absent), "{context}");
+            assert_eq!(json!(values.absent_rows()), json!(absent), "{context}");
         }
         let backwards: Vec<u64> = (0..reader.len() + 2).rev().collect();
         let read_rows = inline(reader.rows(&backwards)).unwrap();

@@ -235,7 +235,7 @@ impl Context {
             None => all_chunks(&self.chunks),
         };
         let (first, end) = &self.query.chunks;
-        let place = |key: &ChunkKey| index_u32(self.chunks.first_not_below(key.components()));
+        let place = |key: &ChunkKey| index_u32(self.chunks.lower_bound(key.components()));
         if let Some(end) = end {
             let end = place(end);
             places.truncate(places.partition_point(|place| *place < end));

@@ -269,7 +269,7 @@ impl TetFile {
 
     /// Returns the bytes of the file where they lie, when that is in memory or in a map.
     fn resident(&self, span: tet::Span) -> Option<Bytes> {
-        let whole = self.0.file.resident()?;
+        let whole = self.0.file.resident_bytes()?;
         let end = saturating_usize(span.offset.checked_add(span.len)?);
         let start = saturating_usize(span.offset);
         (start <= end && end <= whole.len()).then(|| whole.slice(start..end))
@@ -281,7 +281,7 @@ impl TetFile {
     /// `None` when they do not lie side by side in their order, or are not in memory or in a map.
     #[must_use]
     pub fn dense_view(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
-        let span = plan.dense().or_else(|| plan.strided()?.as_dense())?;
+        let span = plan.dense_span().or_else(|| plan.strided_view()?.as_dense())?;
         self.resident(span)
     }
 
@@ -296,7 +296,7 @@ impl TetFile {
     /// it strides through them.
     #[must_use]
     pub fn strided_view(&self, plan: &Plan<'_, '_>) -> Option<(Bytes, tet::StridedView)> {
-        let view = plan.strided()?;
+        let view = plan.strided_view()?;
         let strides = view.shape().iter().zip(view.strides());
         let size = plan.selection().geometry().element().size();
         // Of nothing, one element: it is there, and the shape says that none is meant.
@@ -379,7 +379,7 @@ fn datasets(file: &TetView<'_>) -> Vec<TetDataset> {
 
 /// Copies bytes that lie in the mapped file, so that they cannot change.
 fn copy_if_mapped(bytes: Bytes, file: &RangedFile) -> Bytes {
-    let held = file.resident().is_some_and(|whole| to_u64(whole.len()) == file.len());
+    let held = file.resident_bytes().is_some_and(|whole| to_u64(whole.len()) == file.len());
     if held { Bytes::copy_from_slice(&bytes) } else { bytes }
 }
 

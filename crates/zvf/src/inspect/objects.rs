@@ -182,7 +182,7 @@ pub(super) fn no_index() -> Error {
 fn no_object(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
     let class = Class::NotFound;
     let expected = Expected::Rule("an object of the level");
-    let index = level.node().path().below("object_index")?;
+    let index = level.node().path().join("object_index")?;
     let error = ModelError::refused(class, "object", expected, id.0).in_array(index);
     Ok(error.into())
 }
