@@ -1,18 +1,19 @@
 //! Readers and writers of other file formats.
 //!
 //! ```text
-//! npy     one record a vertex: position, attributes, part, object    NumPy opens it as it is
-//! csv     the same as text, a header line first
-//! jsonl   one JSON object a line: vertices, parts with their vertices, elements
-//! arrow   record batches, in memory or in files of Arrow and Parquet (feature `arrow`)
-//! ply     vertices with properties, edges or faces                   viewers open it
+//! format           the table of all formats: names, detection, capabilities
+//! read             readers: files to a header and pieces of geometry
+//! write            writers of pieces, and the losses of a conversion
+//! table, elements  a batch as rows of scalars, and its edges or faces as a table, for formats that hold tables
+//! arrow            batches as record batches, in memory or in files of Arrow and Parquet (feature `arrow`)
+//! draco, isolate   Draco streams as columns; decoders of others, of which a panic becomes an error
+//! error
 //! ```
 //!
 //! Each writer takes batches one after the other, so that a result larger than memory can be written
 //! while it is read. What a format cannot hold is refused with the reason, never changed silently.
 //!
-//! [`mod@format`] is the table of all formats, [`read`] opens a file of any of them, [`mod@write`] writes one. A reader
-//! yields a header and pieces, and a writer takes them, so that every format can be converted to every other.
+//! [`read`] opens a file of any format of the table, [`mod@write`] writes one. A reader yields a header and pieces, and a writer takes them, so that every format can be converted to every other.
 //!
 //! Not here: stores, chunks and fragments; opening the target, which is any [`std::io::Write`].
 

@@ -21,6 +21,23 @@
 //!
 //! **Repositories of versions.** The log, undo and commits use the history of the repository (`versions`).
 //!
+//! # Modules
+//!
+//! ```text
+//! transaction, snapshot, geometry, links, groups, arrays,     the state of a store during an edit, loaded on demand
+//!   dense, indexes, references, numbers, scalar, widths
+//! script, fields, select, objects, vertices, linking,         operations of a script
+//!   grouping, columns, new_column, append, expect,
+//!   parts, follow, geometry_links
+//! plan, rebuild, values, manifests, documents, changes        from a transaction to new bytes by key
+//! journal, record, epoch, stamp, medium, place, options       the write-ahead log, and where store and log lie
+//! history, diff, audit, collect, stores                       log and undo, comparison, checks, garbage, checkout and merge
+//! levels, recipe, refresh, owners                             coarser levels in a commit
+//! vacuum, divide, renumber, rewrite, store_copy, attach       commands that change a whole store in one commit
+//! versions                                                    stores in repositories of versions
+//! error
+//! ```
+//!
 //! Not here: other ways to store a history; the conversion of arguments to scripts.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,4 +1,4 @@
-//! What an address says: where the repository lies, which version of it, and the group that is the store.
+//! The address of a store in a repository: the location and version of the repository, and the group that is the store.
 //!
 //! ```text
 //! icechunk+<where>[?branch=NAME | ?tag=NAME | ?snapshot=ID][&path=GROUP]
@@ -23,7 +23,7 @@ pub(crate) struct Address {
     pub(crate) group: String,
 }
 
-/// Where a repository lies.
+/// The location of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     Folder(PathBuf),
@@ -31,7 +31,7 @@ pub(crate) enum Location {
     Server(String),
 }
 
-/// Which version of a repository.
+/// The version of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     Branch(String),
@@ -122,7 +122,7 @@ fn parse_query(
     Ok((version.unwrap_or_else(main), group.unwrap_or_default()))
 }
 
-/// The text with its `%xx` as the characters they stand for.
+/// Decodes the `%xx` of a text.
 fn decode_percent(text: &str) -> String {
     // A plus is a plus here; forms mean a space.
     let text = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");

@@ -1,4 +1,4 @@
-//! What a key of the repository is: the document of a node, or a chunk of an array. There is nothing else in one.
+//! Keys of a repository: the document of a node, or a chunk of an array. A repository holds nothing else.
 
 use icechunk::format::{ChunkIndices, Path};
 
@@ -10,7 +10,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// What `key` names; none for what no repository can hold.
+    /// Parses `key`; returns `None` for a key that no repository can hold.
     pub(crate) fn parse(key: &str) -> Option<Self> {
         if key == DOCUMENT {
             return Some(Self::Document(Path::root()));
@@ -21,11 +21,11 @@ impl Key {
         let parts: Vec<&str> = key.split('/').collect();
         let at = parts.iter().rposition(|part| *part == CHUNKS)?;
         let (node, numbers) = (parts.get(..at)?, parts.get(at + 1..)?);
-        let coordinates: Option<Vec<u32>> = numbers.iter().map(|part| number(part)).collect();
+        let coordinates: Option<Vec<u32>> = numbers.iter().map(|part| parse_number(part)).collect();
         Some(Self::Chunk(node_path(&node.join("/"))?, ChunkIndices(coordinates?)))
     }
 
-    /// The key of a document.
+    /// Returns the key of a document.
     pub(crate) fn of_document(node: &Path) -> String {
         match name_of(node) {
             name if name.is_empty() => DOCUMENT.to_owned(),
@@ -33,7 +33,7 @@ impl Key {
         }
     }
 
-    /// The key of a chunk.
+    /// Returns the key of a chunk.
     pub(crate) fn of_chunk(node: &Path, at: &ChunkIndices) -> String {
         let mut key = name_of(node);
         for part in [CHUNKS.to_owned()].into_iter().chain(at.0.iter().map(u32::to_string)) {
@@ -46,18 +46,18 @@ impl Key {
     }
 }
 
-/// The path of a node without the slash before it.
+/// Returns the path of a node without the leading slash.
 pub(crate) fn name_of(node: &Path) -> String {
     node.to_string().trim_start_matches('/').to_owned()
 }
 
-/// The node of that name; none when it cannot be one.
+/// Returns the node of that name; `None` where it is no valid path.
 pub(crate) fn node_path(name: &str) -> Option<Path> {
     Path::try_from(format!("/{name}").as_str()).ok()
 }
 
-/// A number as keys have it: without zeros before it.
-fn number(text: &str) -> Option<u32> {
+/// Parses a number without leading zeros, as keys have it.
+fn parse_number(text: &str) -> Option<u32> {
     let number: u32 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }

@@ -3,6 +3,17 @@
 //! A store is bytes under names; a level is rows, ids, links and columns. This crate is where one
 //! becomes the other. It answers "what is in these cells" and never "which of it is wanted": choosing
 //! is `zvf-query`'s, laying out is `zvf-write`'s, fetching is `zvf-store`'s.
+//!
+//! ```text
+//! kind, id, bounds, value, column, field, batch   words without a store: kinds, numbers, boxes, columns, batches
+//! level                                           one level: positions, fragments, attributes
+//! links, skeleton                                 links of a level, and the parents of the vertices of a skeleton
+//! objects, owners                                 from objects to their fragments, and back
+//! groups, rowwise                                 groups of objects, and columns with one row for each object or group
+//! levels, composite                               levels that belong together, and several kinds in one level
+//! parametric                                      shapes given by coefficients, headers of other formats
+//! error
+//! ```
 
 mod batch;
 mod bounds;

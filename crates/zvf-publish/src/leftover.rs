@@ -102,7 +102,8 @@ pub fn remove_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<PathBuf>> 
     Ok(gone.collect())
 }
 
-/// Removes leftovers, for the holder of the lock of `target`.
+/// Puts right what dead processes left half done, for the holder of the lock of `target`: an old folder that is without its
+/// name between two renames gets it back, and what was added without a commit is moved out. Then removes their leftovers.
 pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> {
     let Some(parent) = target.parent() else { return Ok(()) };
     for leftover in list_leftovers(disk, target)? {

@@ -9,7 +9,10 @@
 //! error     faults as exceptions of the hierarchy in python/zvf/errors.py
 //! arrow     tables of Arrow as columns
 //! buffer    bytes as arrays, and arrays as columns
-//! reader    stores, queries, answers, batches
+//! reader    open stores
+//! query     queries from the values that Python gives
+//! answer    answers and batches as buffers
+//! split     batches of at most so many rows
 //! writer    geometry to stores
 //! pyramid   levels as the reference builds them
 //! tensor    dense arrays

@@ -16,10 +16,10 @@ use zvf_write::SpillFolder;
 
 use crate::checkpoint::{Checkpoint, TakeOutcome};
 use crate::cross_level_options::CrossLevelOptions;
-use crate::ladder::{self, PyramidPlan};
 use crate::level_build::partial_rebuild::PreviousStore;
 use crate::level_build::{self, KindBuild};
 use crate::names::Names;
+use crate::plan::{self, PyramidPlan};
 use crate::report::{EventReporter, LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::rule::Aggregation;
@@ -106,13 +106,12 @@ pub(crate) async fn build_from_checkpoint(
 pub(crate) async fn build_one_level(
     store: &Store,
     (build, checkpoint): (&Build, &Checkpoint),
-    ladder: &PyramidPlan,
+    plan: &PyramidPlan,
     level: u32,
 ) -> Result<Option<LevelReport>, PyramidError> {
     let target = BuildTarget { build, checkpoint: Some(checkpoint), only: Some(level) };
     let (mut made, _root) =
-        build_levels(store, target, ladder, None, &mut EventReporter::new(&mut |_event| {}))
-            .await?;
+        build_levels(store, target, plan, None, &mut EventReporter::new(&mut |_event| {})).await?;
     Ok(made.pop().filter(|made| made.level == level))
 }
 
@@ -122,10 +121,10 @@ pub(crate) async fn build_one_level(
 pub(crate) async fn build_all_levels(
     store: &Store,
     (build, checkpoint): (&Build, Option<&Checkpoint>),
-    ladder: &PyramidPlan,
+    plan: &PyramidPlan,
     events: &mut EventReporter<'_>,
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
-    build_levels(store, BuildTarget::new(build, checkpoint), ladder, None, events).await
+    build_levels(store, BuildTarget::new(build, checkpoint), plan, None, events).await
 }
 
 /// As [`build_with_notices`], after edits of level 0: what they left as it was is taken from the levels as they
@@ -175,18 +174,18 @@ async fn replace(
     (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
     events: &mut EventReporter<'_>,
 ) -> Result<Vec<LevelReport>, PyramidError> {
-    levels::check(store)?;
-    let mut ladder = PyramidPlan::plan(store, options).await?;
-    if let Some(only) = ladder.kinds().first().filter(|_| options.additive) {
+    levels::check_version(store)?;
+    let mut plan = PyramidPlan::plan(store, options).await?;
+    if let Some(only) = plan.kinds().first().filter(|_| options.additive) {
         let made = additive::build((address, store), only, (how, checkpoint), events).await?;
         if let Some(made) = made {
             return Ok(made);
         }
-        ladder = ladder.without_steps();
+        plan = plan.without_steps();
     }
     if store.level(0).await?.meta().is_additive() {
         let build = levels::begin_anew(address, store, how).await?;
-        let made = rebuild(address, (&build, checkpoint), &ladder, events).await;
+        let made = rebuild(address, (&build, checkpoint), &plan, events).await;
         return levels::publish(build, made).await;
     }
     let (build, store) = if stale.is_none() && has_only_level_0(store, how).await? {
@@ -197,7 +196,7 @@ async fn replace(
         (build, Store::open(address, options.opening()).await?)
     };
     let target = BuildTarget::new(&build, checkpoint);
-    let made = build_levels(&store, target, &ladder, stale, events).await;
+    let made = build_levels(&store, target, &plan, stale, events).await;
     levels::publish(build, made).await
 }
 
@@ -211,7 +210,7 @@ async fn has_only_level_0(store: &Store, options: &BuildOptions) -> Result<bool,
     if !in_place || store.list_levels().await? != [0] {
         return Ok(false);
     }
-    for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
+    for (_, level) in plan::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
         let families = level.node().children("links").await?.names;
         let mut deltas = families.iter().filter_map(|name| name.parse::<Delta>().ok());
         if deltas.any(|delta| delta != Delta::SAME) {
@@ -243,7 +242,7 @@ async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<(
         return Ok(());
     }
     let mut names = BTreeSet::new();
-    for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
+    for (_, level) in plan::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
         names.extend(level.attribute_names().await?.names);
         names.extend(level.link_attribute_names().await?.names);
     }
@@ -265,20 +264,20 @@ async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<(
 async fn rebuild(
     address: &str,
     (build, checkpoint): (&Build, Option<&Checkpoint>),
-    ladder: &PyramidPlan,
+    plan: &PyramidPlan,
     events: &mut EventReporter<'_>,
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
-    let store = Store::open(address, ladder.options().opening()).await?;
-    let Some(only) = ladder.kinds().first() else {
+    let store = Store::open(address, plan.options().opening()).await?;
+    let Some(only) = plan.kinds().first() else {
         return Ok((Vec::new(), Root::from_store(&store).finish()));
     };
     let (mut reports, root) =
         additive::collect_level_0(&store, (build, checkpoint), only, events).await?;
     let store = build.preview(&root).await?;
     // Sizes are measured of what levels are made of.
-    let ladder = PyramidPlan::plan(&store, ladder.options()).await?;
+    let plan = PyramidPlan::plan(&store, plan.options()).await?;
     let target = BuildTarget::new(build, checkpoint);
-    let (coarser, root) = build_levels(&store, target, &ladder, None, events).await?;
+    let (coarser, root) = build_levels(&store, target, &plan, None, events).await?;
     reports.extend(coarser);
     Ok((reports, root))
 }
@@ -286,18 +285,18 @@ async fn rebuild(
 async fn build_levels(
     store: &Store,
     BuildTarget { build, checkpoint, only }: BuildTarget<'_>,
-    ladder: &PyramidPlan,
+    plan: &PyramidPlan,
     stale: Option<&Stale>,
     events: &mut EventReporter<'_>,
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
-    let options = ladder.options();
+    let options = plan.options();
     let cross_level = CrossLevelOptions { storage: options.links, depth: options.depth };
-    let (kinds, mut kind_names, mut changed) = (ladder.kinds(), Vec::new(), Vec::new());
+    let (kinds, mut kind_names, mut changed) = (plan.kinds(), Vec::new(), Vec::new());
     let memory = options.memory / 8 / to_u64(kinds.len().max(1));
     let folder = cross_level.is_enabled().then(|| SpillFolder::new(None, memory));
     let mut root = Root::from_store(store);
     root.without_links();
-    for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
+    for (_, level) in plan::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
         let explicit = level.links_convention().known_word() == Some(LinksConvention::Explicit);
         kind_names.push((Names::pick_unused(&level).await?, explicit));
         let change = stale.map(|stale| Changed::from_stale(stale, level.chunk_shape().sizes()));
@@ -305,17 +304,17 @@ async fn build_levels(
     }
     let before = stale.map(|_| Reader::new(store.clone()));
     check_rules(store, &options.rules).await?;
-    let (mut source, mut below, mut reports) = (store.clone(), ladder.sizes(), Vec::new());
+    let (mut source, mut below, mut reports) = (store.clone(), plan.sizes(), Vec::new());
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
     loop {
         let level = index_u32(reports.len()) + 1;
-        let Some(steps) = ladder.level(level, &below) else { break };
+        let Some(steps) = plan.level(level, &below) else { break };
         let kind_steps = (0..).zip(&steps).zip(kinds.iter().zip(kind_names.iter().zip(&errors)));
         let kind_builds =
-            kind_steps.map(|((at, step), (ladder, ((names, explicit), error)))| KindBuild {
+            kind_steps.map(|((at, step), (plan, ((names, explicit), error)))| KindBuild {
                 source: &source,
                 build,
-                ladder,
+                plan,
                 step,
                 rules: Rules { named: options.rules.clone(), weight: names.weight.clone() },
                 names,
@@ -328,7 +327,7 @@ async fn build_levels(
                     .map(|(reader, changed)| PreviousStore { reader, changed }),
             });
         let kind_builds: Vec<KindBuild<'_>> = kind_builds.collect();
-        let named: Vec<Kind> = kinds.iter().map(|kind_ladder| kind_ladder.kind).collect();
+        let named: Vec<Kind> = kinds.iter().map(|kind_plan| kind_plan.kind).collect();
         let taken = match checkpoint {
             Some(checkpoint) => checkpoint.take(build, level, (&named, folder.is_some())).await?,
             None => TakeOutcome::Nothing,

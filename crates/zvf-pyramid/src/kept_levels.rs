@@ -9,7 +9,7 @@
 //! All go through the loop that [`build`](crate::build) goes through: the first ends after its level, and publishes nothing.
 //! A kept level is what a build saves as its checkpoint, so what comes out has the same bytes.
 //!
-//! Levels that are built beside the store are in a *shell*: a store in a folder of this machine that has the documents of
+//! Levels that are built beside the store are in a *scratch store*: a store in a folder of this machine that has the documents of
 //! level 0 and none of its cells. Level 0 is read where it is, also on an object store.
 
 use std::fs;
@@ -21,7 +21,7 @@ use zvf_store::{Build, BuildOptions, Key, Store};
 use zvf_write::WriteError;
 
 use crate::checkpoint::{Checkpoint, DOCUMENT, KeptLevel};
-use crate::ladder::PyramidPlan;
+use crate::plan::PyramidPlan;
 use crate::report::{EventReporter, LevelReport, PyramidEvent};
 use crate::{Options, PyramidError, build, levels};
 
@@ -82,20 +82,21 @@ pub async fn build_level(
     level: u32,
 ) -> Result<Option<LevelReport>, PyramidError> {
     check_divisible(store, options).await?;
-    let ladder = PyramidPlan::plan(store, options).await?;
-    let shell = Shell::begin(store, folder, how).await?;
-    let copied = finer.iter().map(|finer_level| finer_level.copy_to(&shell.copies));
+    let plan = PyramidPlan::plan(store, options).await?;
+    let scratch_store = ScratchStore::begin(store, folder, how).await?;
+    let copied = finer.iter().map(|finer_level| finer_level.copy_to(&scratch_store.copies));
     let made = match copied.collect::<Result<_, _>>() {
         Ok(copied_levels) => {
             let checkpoint = Checkpoint::with_levels(folder, copied_levels);
             let made =
-                build::build_one_level(store, (&shell.build, &checkpoint), &ladder, level).await;
+                build::build_one_level(store, (&scratch_store.build, &checkpoint), &plan, level)
+                    .await;
             (1..level).for_each(|finer| drop(checkpoint.remove_level(finer)));
             made
         }
         Err(error) => Err(WriteError::Scratch(error).into()),
     };
-    shell.remove().await;
+    scratch_store.remove().await;
     made
 }
 
@@ -142,12 +143,18 @@ pub async fn build_in_folder(
     kept: &[KeptLevel],
     mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
 ) -> Result<(PathBuf, Vec<LevelReport>), PyramidError> {
-    build_in_shell((store, folder), options, how, kept, &mut EventReporter::new(&mut on_event))
-        .await
+    build_in_scratch_store(
+        (store, folder),
+        options,
+        how,
+        kept,
+        &mut EventReporter::new(&mut on_event),
+    )
+    .await
 }
 
 #[boxed]
-async fn build_in_shell(
+async fn build_in_scratch_store(
     (store, folder): (&Store, &Path),
     options: &Options,
     how: &BuildOptions,
@@ -155,17 +162,17 @@ async fn build_in_shell(
     events: &mut EventReporter<'_>,
 ) -> Result<(PathBuf, Vec<LevelReport>), PyramidError> {
     check_divisible(store, options).await?;
-    let ladder = PyramidPlan::plan(store, options).await?;
-    let shell = Shell::begin(store, folder, how).await?;
+    let plan = PyramidPlan::plan(store, options).await?;
+    let scratch_store = ScratchStore::begin(store, folder, how).await?;
     let checkpoint = (!kept.is_empty()).then(|| Checkpoint::with_levels(folder, kept.to_vec()));
-    let target = (&shell.build, checkpoint.as_ref());
-    let made = match build::build_all_levels(store, target, &ladder, events).await {
+    let target = (&scratch_store.build, checkpoint.as_ref());
+    let made = match build::build_all_levels(store, target, &plan, events).await {
         Ok((reports, root)) => {
-            shell.collect(&reports, &root, folder).await.map(|built| (built, reports))
+            scratch_store.collect(&reports, &root, folder).await.map(|built| (built, reports))
         }
         Err(error) => Err(error),
     };
-    shell.remove().await;
+    scratch_store.remove().await;
     made
 }
 
@@ -204,7 +211,7 @@ pub fn belongs_to_levels(path: &str) -> bool {
 /// When levels add to each other, or would, or the store is one that cannot get levels.
 #[boxed]
 pub async fn check_divisible(store: &Store, options: &Options) -> Result<(), PyramidError> {
-    levels::check(store)?;
+    levels::check_version(store)?;
     levels::check_keys(store).await?;
     if options.additive || store.level(0).await?.meta().is_additive() {
         let expected = "levels that are made one of another";
@@ -217,15 +224,15 @@ pub async fn check_divisible(store: &Store, options: &Options) -> Result<(), Pyr
     Ok(())
 }
 
-/// A store that levels are built in and that is not published: it has the documents of level 0, which say how cells of all
-/// levels are stored, and no cells of it.
-struct Shell {
+/// A store in which levels are built and which is never published: it has the documents of level 0, which say how cells of
+/// all levels are stored, and no cells of level 0.
+struct ScratchStore {
     build: Build,
-    copies: PathBuf, // what is linked into it
+    copies: PathBuf, // a folder of files that are linked into it
 }
 
-impl Shell {
-    /// Begins the shell of `store` below `folder`.
+impl ScratchStore {
+    /// Begins the scratch store for `store` below `folder`.
     async fn begin(store: &Store, folder: &Path, how: &BuildOptions) -> Result<Self, PyramidError> {
         fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
         let name = folder.join(NAME);
@@ -237,16 +244,19 @@ impl Shell {
             ));
         };
         let how = BuildOptions { replace: false, lock: None, ..how.clone() };
-        let shell = Self { build: Build::begin(name, how).await?, copies: folder.join(COPIES) };
-        match shell.describe_level_0(store).await {
-            Ok(()) => Ok(shell),
+        let scratch_store =
+            Self { build: Build::begin(name, how).await?, copies: folder.join(COPIES) };
+        match scratch_store.describe_level_0(store).await {
+            Ok(()) => Ok(scratch_store),
             Err(error) => {
-                shell.remove().await;
+                scratch_store.remove().await;
                 Err(error)
             }
         }
     }
 
+    /// Copies the documents of level 0. They are read through `store`, which may be on an object store:
+    /// [`Build::copy_documents`] copies those of the folder that a build adds to.
     async fn describe_level_0(&self, store: &Store) -> Result<(), PyramidError> {
         let write = |node: &str, text: &[u8]| {
             let node = self.copies.join(node);
@@ -280,7 +290,7 @@ impl Shell {
         Ok(built)
     }
 
-    /// Removes it. The first fault of a build counts; what stays goes with the folder.
+    /// Removes the scratch store. The first fault of a build counts; files that stay are removed with the folder.
     async fn remove(self) {
         drop(self.build.abandon().await);
         drop(fs::remove_dir_all(&self.copies));
@@ -299,9 +309,9 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The folder of what a level is made of, beside the shell, while it is made.
+/// The folder of copied levels and documents, beside the scratch store.
 const COPIES: &str = "finer";
-/// The shell.
+/// The name of the scratch store.
 const NAME: &str = "level.zarrvectors";
-/// The folder of what a commit puts into the store.
+/// The folder with the files that a commit puts into the store.
 const BUILT: &str = "built";

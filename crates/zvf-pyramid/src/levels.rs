@@ -11,8 +11,8 @@ use zvf_store::{Build, BuildOptions, Key, Store};
 
 use crate::PyramidError;
 
-/// Refuses a store that cannot be built on.
-pub(crate) fn check(store: &Store) -> Result<(), PyramidError> {
+/// Refuses a store of a version before 0.9, whose layout levels cannot be added to.
+pub(crate) fn check_version(store: &Store) -> Result<(), PyramidError> {
     if store.family() != LayoutFamily::C {
         let expected = "0.9 or later: copy the store into a new one first";
         return Err(PyramidError::unsupported("version of the store", expected, store.version()));
@@ -20,7 +20,7 @@ pub(crate) fn check(store: &Store) -> Result<(), PyramidError> {
     Ok(())
 }
 
-/// Refuses chunks by something else than their place.
+/// Refuses a store whose chunk keys have other components than the position.
 pub(crate) async fn check_keys(store: &Store) -> Result<(), PyramidError> {
     if store.level(0).await?.key_rank() != store.root().axes().len() {
         let (what, expected) =

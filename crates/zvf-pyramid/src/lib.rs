@@ -1,4 +1,20 @@
 //! Coarser levels of a store, made of finer ones.
+//!
+//! ```text
+//! options, plan, size, choose, rule           what is asked for, and the levels that follow from it
+//! build, levels, root, report, built_level    all levels one after the other, and their publication in one step
+//! level_build, blocks, batches, columns,      one level from the one below, block by block
+//!   rows, names
+//! shape                                       simplification of geometry, without a store: voxel grid, Douglas-Peucker,
+//!                                             contraction, edge collapse with quadric errors, Hausdorff bounds
+//! clusters, carry, selection, groups,         what a level takes over: merged vertices, objects, groups
+//!   row_ids, disjoint_objects
+//! links, cross_level_options                  links between vertices of two levels
+//! checkpoint, kept_levels, stale              levels that a killed or another process built, and levels that edits made stale
+//! additive                                    levels that add to each other
+//! reference, random                           the levels of the reference implementation, value for value
+//! offload, error
+//! ```
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -17,13 +33,13 @@ mod disjoint_objects;
 mod error;
 mod groups;
 mod kept_levels;
-mod ladder;
 mod level_build;
 mod levels;
 mod links;
 mod names;
 mod offload;
 mod options;
+mod plan;
 mod random;
 #[cfg(feature = "reference")]
 mod reference;
@@ -43,8 +59,8 @@ pub use error::PyramidError;
 pub use kept_levels::{
     belongs_to_levels, build_in_folder, build_level, build_with_levels, check_divisible,
 };
-pub use ladder::{PyramidPlan, Step};
 pub use options::{KindOptions, Method, Options, RowsHook, Strategy};
+pub use plan::{PyramidPlan, Step};
 #[cfg(feature = "reference")]
 pub use reference::{LevelContent, Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};

@@ -11,7 +11,7 @@ use crate::carry::{Objects, read_row_ids};
 use crate::choose::{self, Candidate};
 use crate::columns::Points;
 use crate::groups::{self, ids_of};
-use crate::ladder::Step;
+use crate::plan::Step;
 use crate::shape::contract::sides;
 use crate::{PyramidError, Strategy};
 

@@ -8,6 +8,15 @@
 //!
 //! A [`Reader`] is a warm handle: what describes the store stays with it. It never writes, and it
 //! does not know which backend or which layout serves it.
+//!
+//! ```text
+//! query, mode, region, predicate, data   the question
+//! reader, level_cache                    the handle, and what it keeps of open levels
+//! run                                    plan, fetch and gather: work units of one level, collected or streamed
+//! select                                 which rows are in the answer: pure functions of loaded rows
+//! answer, error                          what comes back
+//! lineage, search                        vertices that stand for others at coarser levels; objects by id or value
+//! ```
 
 mod answer;
 #[cfg(feature = "serde")]

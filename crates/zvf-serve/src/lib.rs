@@ -1,12 +1,13 @@
 //! Zarr Vectors stores over HTTP.
 //!
 //! ```text
-//! accept (server) -> limits per connection (connection), bytes of requests (stream, head) -> head, access, route (service)
+//! accept (server) -> limits per connection (connection), bytes of requests (stream, head) -> head, access, route (service; target)
 //!     /data  files by range, beneath a directory descriptor        data, files, range
 //!     /api   queries, objects, pictures on blocking threads        api, query_fields, transfer, picture
 //!     /precomputed  stores as Neuroglancer's formats                 precomputed
 //!     /view  the viewer, out of files of this crate                 viewer
 //!     /      the stores                                             page
+//! shared by all routes: state, stores, work (blocking threads), answer, refusal, api_request, limits, metrics; examine for fuzzing
 //! ```
 //!
 //! Read only. A [`Server`] binds to loopback unless it has a token or is explicitly public. Everything has a limit

@@ -1,9 +1,9 @@
-//! Decoded cells and index rows, kept up to a number of bytes; and nothing fetched twice at once.
+//! Decoded cells and index rows, kept up to a number of bytes; nothing is fetched twice at once (single flight).
 //!
-//! A batch asks for many slots (single flight). Slots that are held are answered; slots that another batch is fetching
-//! are waited for; the rest is fetched as one batch, and handed to all that wait for it, errors included. Errors are not kept. A batch fetches before it waits, so two batches that want each
-//! other's cells cannot block each other; and when a fetch is dropped half way, those who waited for it
-//! fetch themselves.
+//! A batch asks for many slots. Slots that are held are answered at once; a slot that another batch is fetching is waited for;
+//! the rest is fetched as one batch and handed to all that wait for it, errors included. Errors are not kept. A batch fetches
+//! before it waits, so two batches that want each other's cells cannot block each other. If a fetch is dropped half way,
+//! those who waited for it fetch themselves.
 //!
 //! Eviction is CLOCK (second chance): the oldest entry is evicted, unless it was used since
 //! it was last examined. An entry is charged its bytes and a little for itself, and never keeps a

@@ -8,6 +8,19 @@
 //! batch costs one hop to a blocking thread. Remote stores need a tokio runtime of the caller's, with
 //! timers. Nothing here starts a runtime or keeps global state.
 //!
+//! ```text
+//! open, options, versions              from an address to a store
+//! level, node, nodes, docs, key        levels, arrays and documents by path
+//! layout                               where the cells of each format version lie: objects, shards, packed and small arrays
+//! codec                                codec chains of Zarr, decoded and encoded
+//! source, map, signal                  backends: directories, object stores, packs; mapped files
+//! cache, budget, shared, clock, sync   what all handles of one store share
+//! build                                stores that are written and published
+//! file, objects, lone, tet             single files, objects, Zarr arrays and `.tet` files
+//! notice, error
+//! internals, models, place             for benches and tests
+//! ```
+//!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), zvf_store::StoreError> {

@@ -1,4 +1,4 @@
-//! One Zarr array by its own address, in whatever group or none: chunks of numbers, one by one.
+//! A standalone Zarr array, by its own address, in whatever group or none: chunks of numbers, one by one.
 //!
 //! ```text
 //! zarr.json      shape, chunks or shards, codecs: refused here when they cannot be decoded

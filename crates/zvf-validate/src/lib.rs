@@ -14,6 +14,19 @@
 //! A validator that trusted what readers trust would not find what misleads them: cells are read past the
 //! cache and whatever presence lists say, whole, and everything that is compared is computed here.
 //!
+//! ```text
+//! run, options, validation, stop         the order of all checks, and the state of a validation
+//! structure                              level 1: which nodes there are
+//! documents                              level 2: root and level documents
+//! array, chunks, cells, links, objects,  level 3: arrays, cells, links, the object index
+//!   parametric
+//! geometry, composite                    level 4: kinds of geometry
+//! pyramid, level                         level 5: how levels fit together
+//! rule, rules, finding, findings, report rules, and what was found
+//! parts                                  one validation, divided between processes
+//! pipeline, pool, splitmix, unopened     batches on threads; hashes; stores that do not open
+//! ```
+//!
 //! Not here: how findings are printed, and how findings could be repaired.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -320,4 +320,17 @@ mod tests {
         drop((blocks, folder));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
+
+    #[test]
+    fn a_block_longer_than_any_that_is_written_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        for length in [u64::from(MAX_BLOCK) + 1, u64::MAX] {
+            fs::write(&run, [1, 2, length].map(u64::to_le_bytes).concat()).unwrap();
+            let error = Merge::open(std::slice::from_ref(&run)).unwrap_err();
+            let expected = "expected blocks of at most 2147483647 bytes";
+            let message = format!("blocks in the scratch folder: {expected}, found {length}");
+            assert_eq!(error.to_string(), message);
+        }
+    }
 }

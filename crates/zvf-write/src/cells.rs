@@ -18,7 +18,7 @@ use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, ColumnEncoding};
 use crate::draco::{DracoPlan, DracoPositions};
 use crate::geometry_path::GeometryPath;
-use crate::run::{ChunkRows, Group};
+use crate::routed::{ChunkRows, Group};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
 
@@ -131,8 +131,8 @@ impl<'a> Frame<'a> {
         self.stop.check()
     }
 
-    /// Puts the cells of these chunks, which are in the order of writing, on all cores; shards are
-    /// closed as they become whole.
+    /// Assembles and writes the cells of these chunks, which are in the order of writing, on all cores: `put` does one chunk.
+    /// Shards are closed as they become whole.
     pub(crate) fn par_write_chunks<T: Send>(
         &self,
         chunks: &[u32],

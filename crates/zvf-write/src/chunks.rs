@@ -221,4 +221,21 @@ mod tests {
         assert_eq!(table.key(3).unwrap().to_string(), "-1.9");
         assert_eq!(ChunkTable::new(1).extent(), None);
     }
+
+    #[test]
+    fn a_chunk_that_must_be_there_is_refused_where_it_is_not() {
+        let mut table = ChunkTable::new(1);
+        for key in 0..9 {
+            table.number(&[key]).unwrap();
+        }
+        // Near, behind, far ahead, and past the end.
+        for (next, key) in [(3, 4), (3, 0), (0, 8), (u32::MAX, 8)] {
+            assert_eq!(u64::from(table.find_from(next, &[key]).unwrap()), key as u64);
+        }
+        assert_eq!(table.find(&[9]), None);
+        assert_eq!(
+            table.find_from(8, &[9]).unwrap_err().to_string(),
+            "lists of chunks: expected only chunks of the merged lists, found chunk [9]"
+        );
+    }
 }

@@ -365,4 +365,12 @@ mod tests {
         assert_eq!(decode_texts(&field).unwrap().value(0, 0), Value::from("a"));
         assert_eq!(decode_texts(&field).unwrap().value(1, 0), Value::from(""));
     }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_code_without_a_text_stops_the_program() {
+        let mut attribute = Attribute::new(&texts(&[]), None, true);
+        attribute.take(Kind::PointCloud, &texts(&["a"])).unwrap();
+        attribute.encoding().cell(1_u32.to_le_bytes().to_vec());
+    }
 }

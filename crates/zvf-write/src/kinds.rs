@@ -320,4 +320,13 @@ mod tests {
             "object 9 is both a graph and a line: ids are those of all kinds together"
         );
     }
+
+    #[test]
+    fn more_vertices_of_a_kind_than_a_document_can_state_are_refused() {
+        let report = Report { vertices: u64::MAX, ..Report::default() };
+        assert_eq!(
+            entry(Kind::Graph, &report).unwrap_err().to_string(),
+            "vertices of a level: 18446744073709551615 is more than 9223372036854775807"
+        );
+    }
 }

@@ -117,3 +117,18 @@ pub(crate) const fn convention(kind: Kind, explicit: bool) -> LinksConvention {
         LinksConvention::ImplicitSequential
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_vertices_than_a_document_can_state_are_refused() {
+        let most = i64::MAX.cast_unsigned();
+        assert_eq!(vertex_count(most).unwrap(), i64::MAX);
+        assert_eq!(
+            vertex_count(most + 1).unwrap_err().to_string(),
+            "vertices of a level: 9223372036854775808 is more than 9223372036854775807"
+        );
+    }
+}

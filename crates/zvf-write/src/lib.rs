@@ -1,12 +1,27 @@
 //! Geometry to cells: writes Zarr Vectors stores of every kind.
 //!
 //! Batches go in, in any number and order; rows are routed to their chunks as they come, what does not
-//! fit in memory is put aside, and at the end every cell is written once: vertices and attributes,
-//! fragments, links, objects, then what is said of them. A [`Schema`] says what the store will hold,
+//! fit in memory is put aside in files (spilled), and at the end every cell is assembled and written once: vertices and
+//! attributes, fragments, links, objects, then the documents. A [`Schema`] says what the store will hold,
 //! [`WriteOptions`] how to write it, a [`Writer`] does it.
 //!
 //! What the reference implementation gets wrong is written right here; where it cannot read the right
 //! form, `WriteOptions::compat` asks for the one it reads.
+//!
+//! ```text
+//! writer, kinds, schema, options, report     the interface: a store, or one level of one, from batches
+//! survey                                     a layout for data that nobody knows yet
+//! ingest, route, routed, buffer, chunks,       from batches to routed rows, and from these to slices
+//!   elements, objects, extent, columns,
+//!   level_columns
+//! stages                                     the steps that assemble cells from slices, in memory or in files
+//! types, cells, link, draco, geometry_path   cells: rows, fragments, attributes, links
+//! level, group_table, parametric             documents and arrays beside the cells
+//! tasks                                      the same steps, shared by many processes
+//! pairs, blocks, id_runs, scratch,           sorted lists and folders for data larger than memory
+//!   spill_folder
+//! stop, error
+//! ```
 //!
 //! Not here: answering questions, and where bytes lie.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -38,7 +53,7 @@ mod pairs;
 mod parametric;
 mod report;
 mod route;
-mod run;
+mod routed;
 mod schema;
 mod scratch;
 mod spill_folder;

@@ -22,26 +22,34 @@
 //!
 //! | path | what | crate |
 //! | --- | --- | --- |
-//! | [`format`](mod@format) | bytes and views: fragments, manifests, links, keys, documents | `zvf-format` |
+//! | [`format`](mod@format) | bytes and views: fragments, manifests, links, keys | `zvf-format` |
+//! | [`metadata`] | the JSON documents of a store | `zvf-metadata` |
 //! | [`store`], [`Store`], [`OpenOptions`] | names and bytes: backends, codecs, layouts, caches | `zvf-store` |
 //! | [`model`], [`LevelReader`], [`Batch`] | rows, ids, links and columns of a level | `zvf-model` |
 //! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
-//! | [`convert`] | answers as files of other formats, and such files as geometry | `zvf-convert` |
+//! | [`convert`], [`export`] | answers as files of other formats, and such files as geometry | `zvf-convert`, here |
 //! | [`write`](mod@write), [`create`], [`ingest`] | geometry to stores; files to stores, in one process or many | `zvf-write`, here |
 //! | [`pyramid`] | coarser levels of a store | `zvf-pyramid` |
 //! | [`render`](mod@render) | pictures of answers | `zvf-render` |
+//! | [`edit`] | transactions on stores: operations, history, undo | `zvf-edit` |
 //! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
 //! | [`repair`] | what can be repaired without guessing | `zvf-repair` |
 //! | [`migrate`] | stores of older formats as new ones | `zvf-migrate` |
 //! | [`tensor`] | dense arrays in one file, and stores packed into one | `zvf-tensor` |
 //! | [`tasks`] | work that many processes divide: plan, run, finish | here |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
+//! | [`clean`], [`leftovers`] | what killed commands left beside a store | here |
+//! | [`fetch`] | precomputed folders behind URLs, copied to this machine | here |
+//! | [`publish`] | files and folders that appear at once | `zvf-publish` |
+//! | [`tet`], [`b2nd`] | tensor files and packs, Caterva and B2ND frames as views | `zvf-tet`, `zvf-b2nd` |
 //!
 //! # Features
 //!
 //! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
 //! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
-//! `write` what makes stores, `pyramid` their coarser levels, `render` pictures, `validate` the rules of the format,
+//! `h5ad` tables of cells (`.h5ad`), `draco` Draco streams of other programs, `serde` queries that can be stored and sent,
+//! `write` what makes stores, `pyramid` their coarser levels, `reference` those of the reference implementation,
+//! `edit` transactions, `render` pictures, `validate` the rules of the format,
 //! `repair` what can be repaired, `migrate` what brings older stores along, `tensor` dense arrays in one
 //! file and packed stores, `more-codecs` steps of codec chains that few writers use, `fast-codecs` faster decoding of
 //! Blosc with some code that is not safe Rust. A feature adds items and changes none.

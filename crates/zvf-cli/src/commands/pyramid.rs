@@ -348,18 +348,18 @@ impl Pyramid {
     async fn plan(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let progress = session.progress("measuring");
-        let ladder =
+        let plan =
             PyramidPlan::plan(&store, &self.options(session)).await.map_err(zvf::Error::from);
         drop(progress);
-        let ladder = ladder.with_context(|| format!("cannot plan levels of {}", self.store))?;
-        let steps = ladder.steps();
+        let plan = plan.with_context(|| format!("cannot plan levels of {}", self.store))?;
+        let steps = plan.steps();
         if session.json() {
             let levels: Vec<Value> = steps.iter().map(step).collect();
             let plan =
-                json!({ "store": self.store, "vertices": ladder.vertices(), "levels": levels });
+                json!({ "store": self.store, "vertices": plan.vertices(), "levels": levels });
             table::json(&plan, out)?;
         } else {
-            writeln!(out, "level 0: {} vertices", count(ladder.vertices()))?;
+            writeln!(out, "level 0: {} vertices", count(plan.vertices()))?;
             for step in &steps {
                 writeln!(out, "{step}")?;
             }

@@ -36,7 +36,7 @@ pub(super) struct IncrementWriter<'a> {
 impl IncrementWriter<'_> {
     /// Writes the level.
     pub(super) async fn write(&self) -> Result<(LevelReport, Document), PyramidError> {
-        let options = self.kind_build.ladder.options();
+        let options = self.kind_build.plan.options();
         let write = WriteOptions {
             memory: options.writing_bytes(),
             outside: Outside::Expand,
@@ -50,7 +50,7 @@ impl IncrementWriter<'_> {
             Share::Points(_) => (0, self.write_points(&mut writer, None).await?),
             Share::Objects(objects) => {
                 let names = self.kind_build.names;
-                let kind = self.kind_build.ladder.kind;
+                let kind = self.kind_build.plan.kind;
                 objects.carry(self.levels, &names.source_id, writer.writer().kind(kind)?).await?;
                 groups::carry(self.levels, &[objects], writer.writer()).await?;
                 let elements = if kind == Kind::PointCloud {
@@ -125,11 +125,10 @@ impl IncrementWriter<'_> {
         writer: &mut LevelWriter,
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
-        let ladder = self.kind_build.ladder;
-        let room = vertices_in(ladder.options().working_bytes(), ladder.kind);
+        let plan = self.kind_build.plan;
+        let room = vertices_in(plan.options().working_bytes(), plan.kind);
         let mut elements = 0_u64;
-        for ((at, level), vertices) in
-            (0..NO_LEVEL).zip(self.levels).zip(ladder.vertices_of_levels())
+        for ((at, level), vertices) in (0..NO_LEVEL).zip(self.levels).zip(plan.vertices_of_levels())
         {
             let batch_len = objects_at_once(room, *vertices, objects.count_at_level(at));
             for ids in objects.kept_ids_of_level(at).chunks(batch_len) {

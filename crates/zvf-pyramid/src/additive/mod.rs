@@ -29,9 +29,9 @@ use zvf_store::{Build, BuildOptions, Store};
 use self::increment::IncrementWriter;
 use self::shares::Shares;
 use crate::checkpoint::{Checkpoint, TakeOutcome};
-use crate::ladder::{KindLadder, Step};
 use crate::level_build::KindBuild;
 use crate::names::Names;
+use crate::plan::{KindPlan, Step};
 use crate::report::{EventReporter, LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::shape::Rules;
@@ -41,20 +41,20 @@ use crate::{Method, PyramidError, levels};
 /// Spreads the store at `address` over levels; `None` when there is nothing for a second one.
 pub(crate) async fn build(
     (address, store): (&str, &Store),
-    ladder: &KindLadder,
+    plan: &KindPlan,
     (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
     events: &mut EventReporter<'_>,
 ) -> Result<Option<Vec<LevelReport>>, PyramidError> {
     let full = LevelReader::chain(store, LevelId(0)).await?;
-    source_levels::check(&full, ladder.kind).await?;
-    let (shares, steps) = Shares::assign(&Reader::new(store.clone()), &full, ladder).await?;
+    source_levels::check(&full, plan.kind).await?;
+    let (shares, steps) = Shares::assign(&Reader::new(store.clone()), &full, plan).await?;
     if steps.len() < 2 {
         return Ok(None);
     }
     let build = levels::begin_anew(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
-    let store = Store::open(address, ladder.options().opening()).await?;
-    let made = spread_levels(&store, (&build, checkpoint), (ladder, &steps, &shares), events).await;
+    let store = Store::open(address, plan.options().opening()).await?;
+    let made = spread_levels(&store, (&build, checkpoint), (plan, &steps, &shares), events).await;
     levels::publish(build, made).await.map(Some)
 }
 
@@ -63,19 +63,19 @@ pub(crate) async fn build(
 pub(crate) async fn collect_level_0(
     store: &Store,
     how: (&Build, Option<&Checkpoint>),
-    ladder: &KindLadder,
+    plan: &KindPlan,
     events: &mut EventReporter<'_>,
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
     let full = LevelReader::chain(store, LevelId(0)).await?;
-    source_levels::check(&full, ladder.kind).await?;
-    let shares = Shares::load_all(&full, ladder.kind).await?;
-    spread_levels(store, how, (ladder, &[ladder.first()], &shares), events).await
+    source_levels::check(&full, plan.kind).await?;
+    let shares = Shares::load_all(&full, plan.kind).await?;
+    spread_levels(store, how, (plan, &[plan.first()], &shares), events).await
 }
 
 async fn spread_levels(
     store: &Store,
     (build, checkpoint): (&Build, Option<&Checkpoint>),
-    (ladder, steps, shares): (&KindLadder, &[Step], &Shares),
+    (plan, steps, shares): (&KindPlan, &[Step], &Shares),
     events: &mut EventReporter<'_>,
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
     let reader = Reader::new(store.clone());
@@ -92,11 +92,11 @@ async fn spread_levels(
     for step in steps {
         let Some(share) = shares.at(step.level) else { break };
         let rules = Rules { named: Vec::new(), weight: names.weight.clone() };
-        let error = (ladder.method == Method::Keep).then_some(0.0);
+        let error = (plan.method == Method::Keep).then_some(0.0);
         let kind_build = KindBuild {
             source: store,
             build,
-            ladder,
+            plan,
             step,
             rules,
             names: &names,
@@ -113,7 +113,7 @@ async fn spread_levels(
             adds: usize_from_u32(step.level) + 1 < steps.len(),
         };
         let taken = match checkpoint {
-            Some(checkpoint) => checkpoint.take(build, step.level, (&[ladder.kind], false)).await?,
+            Some(checkpoint) => checkpoint.take(build, step.level, (&[plan.kind], false)).await?,
             None => TakeOutcome::Nothing,
         };
         if matches!(taken, TakeOutcome::Discarded) {
@@ -140,12 +140,12 @@ async fn spread_levels(
         counted.1 += report.elements;
         reports.push(report);
     }
-    let links = source_levels::count_links_of_levels(&full, ladder.kind).await?;
+    let links = source_levels::count_links_of_levels(&full, plan.kind).await?;
     for (what, expected, total, found) in [
         (
             "vertices",
             "each in one object: other vertices would be lost or doubled",
-            ladder.vertices(),
+            plan.vertices(),
             counted.0,
         ),
         (
@@ -162,9 +162,9 @@ async fn spread_levels(
     Ok((reports, root.finish()))
 }
 
-/// Returns the steps of a ladder behind one for level 0, which is written again.
-fn with_level_0(ladder: &KindLadder) -> Vec<Step> {
-    let mut steps = vec![ladder.first()];
-    steps.extend(ladder.steps());
+/// Returns the steps of a plan behind one for level 0, which is written again.
+fn with_level_0(plan: &KindPlan) -> Vec<Step> {
+    let mut steps = vec![plan.first()];
+    steps.extend(plan.steps());
     steps
 }

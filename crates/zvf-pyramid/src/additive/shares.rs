@@ -12,7 +12,7 @@ use zvf_query::Reader;
 
 use super::with_level_0;
 use crate::carry::Objects;
-use crate::ladder::{KindLadder, Step};
+use crate::plan::{KindPlan, Step};
 use crate::rows::row_number;
 use crate::shape::points;
 use crate::{Method, PyramidError};
@@ -50,14 +50,14 @@ impl Shares {
     pub(super) async fn assign(
         reader: &Reader,
         levels: &[LevelReader],
-        ladder: &KindLadder,
+        plan: &KindPlan,
     ) -> Result<(Self, Vec<Step>), PyramidError> {
-        let mut steps = with_level_0(ladder);
+        let mut steps = with_level_0(plan);
         let shares = match Objects::load(levels).await? {
-            Some(objects) if ladder.method == Method::Keep => {
-                Self::Objects(choose_objects(reader, levels, ladder, objects, &mut steps).await?)
+            Some(objects) if plan.method == Method::Keep => {
+                Self::Objects(choose_objects(reader, levels, plan, objects, &mut steps).await?)
             }
-            _ => Self::Points(PointSampling::new(ladder, &mut steps)),
+            _ => Self::Points(PointSampling::new(plan, &mut steps)),
         };
         Ok((shares, steps))
     }
@@ -113,13 +113,13 @@ impl Share<'_> {
 
 impl PointSampling {
     /// Drops the last steps, until each level has something of its own.
-    fn new(ladder: &KindLadder, steps: &mut Vec<Step>) -> Self {
-        let options = ladder.options();
+    fn new(plan: &KindPlan, steps: &mut Vec<Step>) -> Self {
+        let options = plan.options();
         let (seed, keep) = (options.seed, options.share(Method::Subset));
         loop {
             let levels = index_u32(steps.len() - 1); // the first step is that of level 0
             let sampling = Self { seed, keep, levels };
-            if levels == 0 || sampling.reaches_all_levels(ladder.vertices()) {
+            if levels == 0 || sampling.reaches_all_levels(plan.vertices()) {
                 return sampling;
             }
             steps.pop();
@@ -149,11 +149,11 @@ impl PointSampling {
 async fn choose_objects(
     reader: &Reader,
     levels: &[LevelReader],
-    ladder: &KindLadder,
+    plan: &KindPlan,
     objects: Objects,
     steps: &mut Vec<Step>,
 ) -> Result<Vec<Objects>, PyramidError> {
-    let options = ladder.options();
+    let options = plan.options();
     let mut shown = vec![objects.clone()];
     let full = levels.first().and_then(LevelReader::bins);
     let mut bin = full.map(|bins| bins.bin_shape().to_vec());
@@ -162,7 +162,7 @@ async fn choose_objects(
         let below = next.kept_count();
         let choice = (&options.strategy, options.seed);
         let bin_shape = bin.take().unwrap_or(step.bin.clone());
-        next.choose_with_bins((reader, levels), ladder.kind, step, choice, &bin_shape).await?;
+        next.choose_with_bins((reader, levels), plan.kind, step, choice, &bin_shape).await?;
         if next.kept_count() == below {
             break;
         }

@@ -108,7 +108,7 @@ impl KindBuild<'_> {
 
     /// Returns how many objects fit in memory together, by their mean size.
     fn objects_at_once(&self, objects: usize) -> usize {
-        let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
+        let room = blocks::vertices_in(self.plan.options().working_bytes(), self.plan.kind);
         blocks::objects_at_once(room, self.step.below, objects)
     }
 }

@@ -34,10 +34,10 @@ use self::shape_settings::ShapeSettings;
 use crate::built_level::BuiltLevel;
 use crate::carry::Objects;
 use crate::groups;
-use crate::ladder::{KindLadder, Step};
 use crate::links::LineageWriter;
 use crate::names::Names;
 use crate::offload::{Stop, offload};
+use crate::plan::{KindPlan, Step};
 use crate::report::LevelReport;
 use crate::shape::largest_error::LargestError;
 use crate::shape::{Coarsened, Rules};
@@ -48,7 +48,7 @@ use crate::{Method, PyramidError};
 pub(crate) struct KindBuild<'a> {
     pub(crate) source: &'a Store,
     pub(crate) build: &'a Build,
-    pub(crate) ladder: &'a KindLadder,
+    pub(crate) plan: &'a KindPlan,
     pub(crate) step: &'a Step,
     pub(crate) rules: Rules,
     pub(crate) names: &'a Names,
@@ -118,14 +118,14 @@ async fn attempt(
         kept += source.objects.as_ref().map_or(0, Objects::kept_count);
         sources.push(source);
     }
-    let options = first.ladder.options();
+    let options = first.plan.options();
     let memory = options.writing_bytes();
     let write = WriteOptions { memory, outside: Outside::Expand, ..WriteOptions::default() };
     let kind_sources: Vec<(&KindBuild<'_>, &KindSource)> = all.iter().zip(&sources).collect();
     let writer =
         LevelWriter::new(first.build, first.step.level, schema(&kind_sources).await?, &write);
     let mut lineage =
-        LineageWriter::new(writer, first.folder, first.ladder.kind, options.on_rows.as_ref());
+        LineageWriter::new(writer, first.folder, first.plan.kind, options.on_rows.as_ref());
     let objects: Vec<&Objects> =
         sources.iter().filter_map(|source| source.objects.as_ref()).collect();
     if let Some(source) = sources.first().filter(|_| !objects.is_empty()) {
@@ -134,7 +134,7 @@ async fn attempt(
     }
     let mut results = Vec::new();
     for (kind_build, source) in &kind_sources {
-        let kind = kind_build.ladder.kind;
+        let kind = kind_build.plan.kind;
         lineage.begin_kind(kind, source.objects.as_ref());
         match kind_build.make(&reader, source, refusals, &mut lineage).await? {
             Ok(result) => results.push(result),
@@ -146,7 +146,7 @@ async fn attempt(
         let found = kind_sources
             .iter()
             .zip(&results)
-            .find(|((kind_build, _), _)| kind_build.ladder.kind == kind);
+            .find(|((kind_build, _), _)| kind_build.plan.kind == kind);
         if let Some(((kind_build, source), result)) = found {
             let recipe = kind_build.recipe(result.error, Some(&result.made));
             kind_build.describe(level, source.objects.as_ref(), recipe);
@@ -163,7 +163,7 @@ async fn attempt(
         .map(|((kind_build, source), result)| kind_build.describe_rebuilt(source, result, &report))
         .collect();
     let reports = kind_sources.iter().zip(&results).map(|((kind_build, source), result)| {
-        let kind = kind_build.ladder.kind;
+        let kind = kind_build.plan.kind;
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
         let kind_report = LevelReport {
             level: kind_build.step.level,
@@ -219,7 +219,7 @@ async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema
     let mut schema = first.schema(Some(&source.below)).await?;
     for (kind_build, source) in others {
         schema = kind_build
-            .meaning(schema.with_kind(kind_build.ladder.kind)?, Some(&source.below))
+            .meaning(schema.with_kind(kind_build.plan.kind)?, Some(&source.below))
             .await?;
     }
     Ok(schema)
@@ -228,9 +228,9 @@ async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema
 impl KindBuild<'_> {
     /// Opens the source; objects that are numbered anew begin at `first`.
     async fn open_source(&self, reader: &Reader, first: usize) -> Result<KindSource, PyramidError> {
-        let kind = self.ladder.kind;
+        let kind = self.plan.kind;
         let below = reader.level_of_kind(self.finer_level(), kind).await?;
-        let options = self.ladder.options();
+        let options = self.plan.options();
         let levels = std::slice::from_ref(&below);
         let mut objects = Objects::load(levels).await?;
         if let Some(objects) = &mut objects {
@@ -251,7 +251,7 @@ impl KindBuild<'_> {
         refusals: &Refusals,
         lineage: &mut LineageWriter,
     ) -> Result<Attempt<KindResult>, PyramidError> {
-        let (kind, objects) = (self.ladder.kind, objects.as_ref());
+        let (kind, objects) = (self.plan.kind, objects.as_ref());
         let previous_kind = match refusals.anew.iter().find(|(other, _)| *other == kind) {
             None => self.find_previous_kind(objects.is_some(), refusals.retains).await?,
             Some((_, refusal)) => Err(refusal.clone()),
@@ -306,7 +306,7 @@ impl KindBuild<'_> {
         objects: Option<&Objects>,
         lineage: &mut LineageWriter,
     ) -> Result<CoarseningSummary, PyramidError> {
-        let kind = self.ladder.kind;
+        let kind = self.plan.kind;
         if kind == Kind::PointCloud || kind.is_chain() {
             let farthest = if kind == Kind::PointCloud {
                 self.points(reader, below, objects, lineage).await?
@@ -342,7 +342,7 @@ impl KindBuild<'_> {
         result: &KindResult,
         report: &Report,
     ) -> (Rebuilt, Changed) {
-        let (level, kind) = (self.step.level, self.ladder.kind);
+        let (level, kind) = (self.step.level, self.plan.kind);
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
         let chunks = written.map_or(report.chunks, |(_, written)| written.chunks)
             + result.stored_chunks().map_or(0, |stored| stored.chunks);
@@ -380,7 +380,7 @@ impl KindBuild<'_> {
     ) -> Result<Schema, PyramidError> {
         let root = self.source.root();
         let chunk = ChunkShape::new(&self.step.chunk)?;
-        let mut schema = Schema::new(self.ladder.kind, root.axes().to_vec(), chunk)?;
+        let mut schema = Schema::new(self.plan.kind, root.axes().to_vec(), chunk)?;
         if root.zarr_vectors.base_bin_shape.is_some() {
             schema = schema.with_bins(&self.step.bin)?;
         }
@@ -408,7 +408,7 @@ impl KindBuild<'_> {
                 // A chunk of this level may hold much more than one of level 0, and level 0 may have been written
                 // before shards had a largest number of cells.
                 let shard = fit_shard_shape(doc.chunk_shape.clone());
-                let max_shard_bytes = self.ladder.options().memory / 8;
+                let max_shard_bytes = self.plan.options().memory / 8;
                 schema = schema.with_shard_shape(&shard)?.with_shard_bytes(max_shard_bytes);
             }
         }
@@ -421,7 +421,7 @@ impl KindBuild<'_> {
         schema: Schema,
         linked: Option<&LevelReader>,
     ) -> Result<Schema, PyramidError> {
-        let (mut schema, kind) = (schema, self.ladder.kind);
+        let (mut schema, kind) = (schema, self.plan.kind);
         // Of several kinds, only edges and faces have a direction of their own.
         let has_direction = self.step.kind.is_none() || matches!(kind, Kind::Graph | Kind::Mesh);
         let links = match linked.filter(|_| has_direction) {
@@ -445,7 +445,7 @@ impl KindBuild<'_> {
 
     /// Completes a query of the level below.
     fn complete_query(&self, query: Query, objects: Option<&Objects>) -> Query {
-        let query = query.at_level(self.finer_level()).of_kind(self.ladder.kind).uncached();
+        let query = query.at_level(self.finer_level()).of_kind(self.plan.kind).uncached();
         let query = if self.folder.is_some() { query.with_places() } else { query };
         if objects.is_some() { query.with_owners() } else { query }
     }
@@ -472,7 +472,7 @@ impl KindBuild<'_> {
             method: self.step.method,
             size: self.step.size.unwrap_or(0.0),
             keep: self.step.keep.unwrap_or(1.0),
-            prune: self.ladder.options().prune.unwrap_or(0.0),
+            prune: self.plan.options().prune.unwrap_or(0.0),
             directed,
             rules: self.rules.clone(),
         }
@@ -481,7 +481,7 @@ impl KindBuild<'_> {
     /// Removes attributes of edges that are not stored: those that the order of vertices implies.
     pub(crate) fn plain_links(&self, batch: Batch) -> Result<Batch, PyramidError> {
         match batch.elements() {
-            Some(elements) if self.ladder.kind == Kind::Skeleton && !self.explicit => {
+            Some(elements) if self.plan.kind == Kind::Skeleton && !self.explicit => {
                 let plain = Elements::new(elements.width(), elements.rows().to_vec())?;
                 Ok(batch.clone().with_elements(plain)?)
             }

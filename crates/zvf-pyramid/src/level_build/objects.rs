@@ -45,8 +45,8 @@ impl KindBuild<'_> {
             Ok(sizes) => sizes,
             Err(why) => return refuse(why),
         };
-        let kind = self.ladder.kind;
-        let room = blocks::vertices_in(self.ladder.options().working_bytes(), kind);
+        let kind = self.plan.kind;
+        let room = blocks::vertices_in(self.plan.options().working_bytes(), kind);
         let (mut groups, mut taken): (Groups, u64) = (Vec::new(), 0);
         for id in objects.kept_ids() {
             // One without vertices has no size.

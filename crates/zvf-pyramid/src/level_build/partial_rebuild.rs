@@ -114,10 +114,10 @@ impl KindBuild<'_> {
         if self.folder.is_some() {
             return refuse("vertices are linked between levels");
         }
-        if self.ladder.options().renumber {
+        if self.plan.options().renumber {
             return refuse("objects are numbered anew");
         }
-        let kind = self.ladder.kind;
+        let kind = self.plan.kind;
         let by_cells = kind == Kind::PointCloud && self.step.method == Method::Cluster;
         if !by_cells && kind == Kind::PointCloud {
             return refuse("the method looks at more than chunks");
@@ -149,7 +149,7 @@ impl KindBuild<'_> {
 
     /// Returns a question to the level as it stands.
     pub(super) fn earlier_query(&self, query: Query, objects: Option<&Objects>) -> Query {
-        let query = query.at_level(LevelId(self.step.level)).of_kind(self.ladder.kind).uncached();
+        let query = query.at_level(LevelId(self.step.level)).of_kind(self.plan.kind).uncached();
         if objects.is_some() { query.with_owners() } else { query }
     }
 
@@ -171,7 +171,7 @@ impl KindBuild<'_> {
         {
             return refuse("other objects are kept");
         }
-        let scale = i64::from(self.ladder.options().chunk_scale);
+        let scale = i64::from(self.plan.options().chunk_scale);
         let part = previous_kind.part.coarsen(scale);
         let dirty = chunks_of(below, &part, scale).await?;
         let stored = self.find_stored((previous_kind, &part), objects, &dirty).await?;

@@ -27,8 +27,8 @@ impl KindBuild<'_> {
         let links = below.links(Delta::SAME).await?;
         let directed = links.is_some_and(|links| links.policy().is_directed());
         // A tree is made as a whole.
-        let whole = self.ladder.kind == Kind::Skeleton;
-        let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
+        let whole = self.plan.kind == Kind::Skeleton;
+        let room = blocks::vertices_in(self.plan.options().working_bytes(), self.plan.kind);
         let max_rows = if whole { u64::MAX } else { room };
         let blocks = Blocks::build(below, max_rows).await?;
         if blocks.len() < 2 {

@@ -45,7 +45,7 @@ impl KindBuild<'_> {
             }
             return Ok(found);
         };
-        let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
+        let room = blocks::vertices_in(self.plan.options().working_bytes(), self.plan.kind);
         let blocks = Blocks::build_in_units(below, room, &wide.chunks()).await?;
         let mut found = LargestError::default();
         for number in 0..blocks.len() {
@@ -97,7 +97,7 @@ impl KindBuild<'_> {
                 let owner = owners.and_then(|owners| owners.get(row).copied().flatten());
                 owner.is_none_or(|id| objects.is_none_or(|objects| objects.keeps(id.0)))
             };
-            let place = (self.ladder.options().seed, self.step.level, first);
+            let place = (self.plan.options().seed, self.step.level, first);
             let made = points::select_subset(&batch, keep, place, &is_kept, &self.rules)?;
             lineage.take(&made, &places)?;
             error = made.error;

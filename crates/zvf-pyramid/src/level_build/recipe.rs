@@ -10,7 +10,7 @@ impl KindBuild<'_> {
     /// Returns how the level was made, so that it can be made again; without what was found meanwhile where nothing was
     /// made.
     pub(super) fn recipe(&self, error: Option<f64>, made: Option<&CoarseningSummary>) -> Json {
-        let options = self.ladder.options();
+        let options = self.plan.options();
         let rules =
             options.rules.iter().map(|(name, rule)| (name.clone(), rule.to_string().into()));
         let rules: serde_json::Map<String, Json> = rules.collect();

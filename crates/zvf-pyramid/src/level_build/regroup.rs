@@ -54,7 +54,7 @@ impl KindBuild<'_> {
         below: &LevelReader,
         objects: &Objects,
     ) -> Result<Option<Regrouped>, PyramidError> {
-        let folder = SpillFolder::new(None, self.ladder.options().working_bytes() / 2);
+        let folder = SpillFolder::new(None, self.plan.options().working_bytes() / 2);
         let Some(visits) = visits(below, objects, &folder).await? else { return Ok(None) };
         let query = self.complete_query(Query::all(), None).order(Order::Storage).with_places();
         let (mut batches, mut columns) = (reader.stream(query), None);

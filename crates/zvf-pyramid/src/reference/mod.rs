@@ -135,7 +135,7 @@ pub async fn build_reference(
 ) -> Result<Vec<LevelReport>, PyramidError> {
     reference.check()?;
     let store = Store::open(address, OpenOptions::default()).await?;
-    levels::check(&store)?;
+    levels::check_version(&store)?;
     check_alone(&store).await?;
     let level = LevelReader::open(&store, LevelId(0)).await?;
     if let Some(beside) = level.extra_kinds().next() {

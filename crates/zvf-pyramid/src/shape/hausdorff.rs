@@ -1,18 +1,18 @@
 //! Upper bounds on the directed Hausdorff distance between surfaces.
 //!
-//! Some points are measured first: what is not farther than these by much needs no closer look. Most triangles show by
-//! what lies under them and beside that how near they are ([`walk`](super::walk)). Of the others all of the surface
-//! counts, of which only what is near is looked at: one triangle after the other, by branch and bound.
+//! The distances of some points are measured first: they are a lower bound of the answer, the `floor`. A triangle that is
+//! hardly farther than that needs no closer look. Most triangles are bounded by the triangles below them and beside those
+//! ([`walk`](super::walk)). The others are compared with all triangles near them, by branch and bound:
 //!
 //! ```text
-//! floor     how far some point of all triangles is: what is hardly farther will do
-//! cut       a face along the sides of the triangles below it: over each of these the distance is largest at
-//!           a corner
-//! left      what is farther than that: its corners raise the floor, or it is halved, and looked at again
+//! floor     the largest distance of a point that was measured; a bound that is hardly larger is good enough
+//! cut       the face is cut along the sides of the triangles below it: over each of these the distance is
+//!           largest at a corner
+//! left      parts of the face that are farther: their corners raise the floor, or they are halved and examined again
 //! ```
 //!
-//! What comes out is never too small. It is hardly too large either, unless so much lies around that looking
-//! ends before: then a face is as far as its farthest corner is from one triangle.
+//! The answer is never too small. It is hardly too large either, unless there are so many triangles around that the search
+//! ends early: then the bound of a face is the distance of its farthest corner from one triangle.
 
 use rayon::prelude::*;
 use zvf_format::num::to_u64;
@@ -23,9 +23,10 @@ use super::triangle::{Face, MeasuredTriangle, Triangle, bounds};
 use super::walk::{bound_nearby, find_triangle_below};
 use crate::offload::Stop;
 
-/// Returns an upper bound on the directed Hausdorff distance from some triangles of `from` to `to`; 0 where one of them is
-/// nothing, and infinite where a corner is nowhere or so far off that its distance is no number. With each triangle stands
-/// one of `to` which may be near it: any will do. Once it is stopped it looks at nothing more.
+/// Returns an upper bound on the directed Hausdorff distance from the triangles `some` of `from` to `to`: 0 where either has
+/// no triangles, and infinite where a corner is not finite or so far off that its squared distance is not. The second number
+/// of each pair in `some` is a triangle of `to` that is probably near the first; any will do. The search ends once `stop` is
+/// set.
 pub(super) fn directed_hausdorff_bound(
     (from, some): (&Net<'_>, &[[u32; 2]]),
     to: &Net<'_>,
@@ -46,7 +47,7 @@ pub(super) fn directed_hausdorff_bound(
     let surface = Surface::new(to);
     let mut floor = surface.farthest_center(from, some).max(surface.zero_distance_sq());
     let mut max_sq = 0.0_f64;
-    // What some found raises the floor for others.
+    // Distances that one round found raise the floor of the next one.
     for round in 0..ROUNDS {
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
         let faces = some.par_iter().skip(round).step_by(ROUNDS).filter(|_| !stop.is_set());
@@ -65,8 +66,8 @@ pub(super) fn directed_hausdorff_bound(
     max_sq.sqrt()
 }
 
-/// Returns how far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
-/// floor, or how far some point of the triangle is, if that is more.
+/// Returns an upper bound on the squared distance of a triangle from a surface, no tighter than needed where it is hardly
+/// above `floor`; and the floor, raised to the squared distance of the points that were measured.
 fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
     let first = Piece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
     let mut look = BoundSearch { surface, max_sq: 0.0, floor, room: BASE_PAIRS, open: vec![first] };
@@ -77,12 +78,12 @@ fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64,
     (look.max_sq, look.floor)
 }
 
-/// A part of the triangle.
+/// A part of a triangle, still to be bounded.
 #[derive(Debug)]
 struct Piece {
     face: Face,
-    halved: u32,  // how often
-    crowd: usize, // the triangles around what was halved
+    halved: u32,  // the number of halvings that made it
+    crowd: usize, // the number of triangles near the part that was halved
 }
 
 #[derive(Debug)]
@@ -113,12 +114,12 @@ impl BoundSearch<'_> {
         if piece.crowd == usize::MAX {
             self.room += to_u64(crowd) * PAIRS_PER_TRIANGLE;
         }
-        // Where halves have as many around them, halving leads nowhere.
+        // Halving only helps while the halves have clearly fewer triangles near them.
         if crowd > MAX_NEAR_TRIANGLES && crowd < piece.crowd.saturating_sub(piece.crowd / 4) {
             self.halve(piece, crowd);
             return;
         }
-        // All of it may be near enough to one triangle: then nothing has to be cut.
+        // If one triangle is near enough to all of the face, nothing has to be cut.
         if let Some(distance_sq) = distance_sq_to_one(face, near, limit) {
             self.max_sq = self.max_sq.max(distance_sq);
             return;
@@ -142,7 +143,7 @@ impl BoundSearch<'_> {
         self.open.extend(piece.face.halves().map(|face| Piece { face, halved, crowd }));
     }
 
-    /// Puts to `left` what is left of a face when all is taken away that is not farther than `limit`.
+    /// Cuts away the parts of a face that are at most `limit` from one of `triangles`, and puts the others into `left`.
     fn cut(
         &mut self,
         face: &Face,
@@ -170,7 +171,7 @@ impl BoundSearch<'_> {
                 break;
             }
         }
-        // What lies over none may be near to one.
+        // A part that lies over no triangle may still be near one.
         left.retain(|face| {
             let near = distance_sq_to_one(face, triangles, limit);
             self.max_sq = near.map_or(self.max_sq, |distance_sq| self.max_sq.max(distance_sq));
@@ -179,8 +180,8 @@ impl BoundSearch<'_> {
     }
 }
 
-/// Returns how far a face is, squared, from a triangle to which all of it is no farther than `limit`: the distance to one
-/// triangle is largest at a corner.
+/// Returns the squared distance of a face from the first triangle that is at most `limit` from all of it; `None` without such
+/// a triangle. The distance to one triangle is largest at a corner of the face.
 fn distance_sq_to_one(face: &Face, triangles: &[MeasuredTriangle], limit: f64) -> Option<f64> {
     triangles
         .iter()
@@ -188,8 +189,8 @@ fn distance_sq_to_one(face: &Face, triangles: &[MeasuredTriangle], limit: f64) -
         .find(|distance_sq| *distance_sq <= limit)
 }
 
-/// Returns how far what of a face lies over a triangle is from it, with all else put to `rest`; `None` where nothing
-/// does, or is farther than `limit`.
+/// Returns the squared distance from a triangle of the part of a face that lies over it, and puts the other parts into `rest`;
+/// `None` where no part does, or where it is farther than `limit`.
 fn distance_sq_over(
     face: &Face,
     measured: &MeasuredTriangle,
@@ -204,18 +205,18 @@ fn distance_sq_over(
     distance_sq
 }
 
-/// The square of how much too large the answer may be.
+/// The square of the ratio by which a bound may be too large.
 const BOUND_RATIO_SQ: f64 = 1.1;
-/// A face with more triangles below it is halved at once.
+/// The number of triangles near a face above which it is halved at once.
 const MAX_NEAR_TRIANGLES: usize = 128;
-/// How often a face is halved.
+/// The largest number of halvings of a face.
 const MAX_HALVINGS: u32 = 24;
-/// How many pairs of a face and a triangle are looked at, and how many more for each triangle around.
+/// The number of pairs of a face and a triangle that are compared, and how many more for each triangle near the face.
 const BASE_PAIRS: u64 = 100_000;
 const PAIRS_PER_TRIANGLE: u64 = 64;
-/// What is farther off than that has no distance squared.
+/// The coordinate up to which squared distances are finite.
 const MAX_DISTANCE: f64 = 1e150;
-/// In so many rounds all are looked at.
+/// The number of rounds into which the triangles are divided.
 const ROUNDS: usize = 32;
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::triangle::midpoint;
 use crate::offload::Stop;
 use crate::rows::{NONE, row_number};
 
-/// What is known around an edge: memory that is used again.
+/// The surroundings of an edge, in buffers that are reused.
 #[derive(Default)]
 struct Scratch {
     rings: [Vec<IncidentFace>; 2], // around either end
@@ -22,13 +22,13 @@ struct Scratch {
     over: [Vec<[u32; 2]>; 2],
 }
 
-/// A face around a vertex: the corner of it that the vertex is, and all its corners.
+/// A face around a vertex: which corner of it is the vertex, and the vertices of its three corners.
 type IncidentFace = (u32, [u32; 3]);
 
 /// The corners of a face, and the next corner of the same vertex after each of them.
 #[derive(Clone, Copy, Debug)]
 struct Face {
-    corners: [u32; 3], // of one that is gone nothing
+    corners: [u32; 3], // `NONE` where the face was removed
     next: [u32; 3],
 }
 
@@ -36,20 +36,21 @@ struct Face {
 pub(super) struct Mesh {
     at: Vec<[f64; 3]>,
     faces: Vec<Face>,
-    first: Vec<u32>, // a corner of each vertex
-    into: Vec<u32>,  // what a vertex became, itself while it is there
+    first: Vec<u32>, // the first corner in the list of each vertex
+    into: Vec<u32>,  // the vertex that each one was merged into; itself where it was not
     quadrics: Vec<Quadric>,
     border: Vec<bool>,
     fixed: Vec<bool>,
     stamps: Vec<u32>, // how often a vertex changed
     owners: Vec<u32>, // a number for each object
     queue: Queue,
-    low: [f64; 3], // of the box
+    low: [f64; 3], // the corners of the box around the mesh
     high: [f64; 3],
 }
 
 impl Mesh {
-    /// Faces between vertices at these places, some of which are `fixed`; `owners` has a number for each object.
+    /// Creates a mesh of `faces` between vertices at the positions `at`; those that are `fixed` never move. `owners` has the
+    /// number of the object of each vertex.
     pub(super) fn new(
         at: Vec<[f64; 3]>,
         faces: &[[u32; 3]],
@@ -65,7 +66,7 @@ impl Mesh {
         let mut mesh = Self {
             low,
             high,
-            fixed: seams(&at, fixed),
+            fixed: find_seams(&at, fixed),
             at,
             faces: Vec::with_capacity(faces.len()),
             first: vec![NONE; count],
@@ -140,17 +141,17 @@ impl Mesh {
         &self.at
     }
 
-    /// Returns the corners of each face, where it is there.
+    /// Returns the corners of each face; `None` where it was removed.
     pub(super) fn faces(&self) -> impl Iterator<Item = Option<[u32; 3]>> {
         self.faces.iter().map(Face::live_corners)
     }
 
-    /// Returns the vertex that each one became.
+    /// Returns the vertex that each one was merged into in the end.
     pub(super) fn heads(&self) -> Vec<u32> {
         (0..row_number(self.into.len())).map(|row| self.head(row)).collect()
     }
 
-    /// Returns a face around a vertex that is there.
+    /// Returns a face around a vertex, if one is left.
     pub(super) fn face_at(&self, vertex: u32) -> Option<u32> {
         self.faces_of(vertex).next().map(|(corner, _)| corner / 3)
     }
@@ -265,8 +266,8 @@ impl Mesh {
         if !sound {
             return false;
         }
-        neighbours(a, ring_a, near_a);
-        neighbours(b, ring_b, near_b);
+        collect_neighbours(a, ring_a, near_a);
+        collect_neighbours(b, ring_b, near_b);
         let common = || near_a.iter().filter(|v| near_b.binary_search(v).is_ok());
         if common().count() != shared {
             return false;
@@ -289,7 +290,7 @@ impl Mesh {
         self.keeps_turned((a, b), at, ring_a) && self.keeps_turned((b, a), at, ring_b)
     }
 
-    /// Returns whether the faces of `moved` that stay look where they looked.
+    /// Returns whether the faces of `moved` that stay keep their direction, within a limit.
     fn keeps_turned(
         &self,
         (moved, other): (u32, u32),
@@ -308,7 +309,8 @@ impl Mesh {
         })
     }
 
-    /// Puts both ends to `at`, and returns how many faces went. What is around them stands in `scratch`.
+    /// Collapses the edge from `a` to `b`: `a` moves to `at`, and `b` is merged into it. Returns how many faces were removed.
+    /// `scratch` has the faces around both ends.
     fn collapse(&mut self, a: u32, b: u32, at: [f64; 3], scratch: &mut Scratch) -> usize {
         let Scratch { rings: [ring_a, ring_b], near: [near, _], .. } = scratch;
         let mut gone = 0_usize;
@@ -342,15 +344,15 @@ impl Mesh {
                 *stamp = stamp.wrapping_add(1);
             }
         }
-        neighbours(a, ring_a, near);
+        collect_neighbours(a, ring_a, near);
         for neighbour in near {
             self.offer(a, *neighbour);
         }
         gone
     }
 
-    /// Makes one list of the corners around two vertices, whose faces are all those of `a` now; `ring_a` becomes what is
-    /// around it.
+    /// Joins the lists of corners of two vertices into one list of `a`, which has all their faces now; `ring_a` becomes the
+    /// faces around it.
     fn join(&mut self, a: u32, ring_a: &mut Vec<IncidentFace>, ring_b: &[IncidentFace]) {
         ring_a.extend_from_slice(ring_b);
         let mut next = NONE;
@@ -370,15 +372,15 @@ impl Mesh {
 }
 
 impl Face {
-    /// Returns its corners, while it is there.
+    /// Returns its corners; `None` where it was removed.
     fn live_corners(&self) -> Option<[u32; 3]> {
         let [first, ..] = self.corners;
         (first != NONE).then_some(self.corners)
     }
 }
 
-/// Puts the neighbours of a vertex to `all`, ascending.
-fn neighbours(vertex: u32, ring: &[IncidentFace], all: &mut Vec<u32>) {
+/// Collects the neighbours of a vertex into `all`, ascending.
+fn collect_neighbours(vertex: u32, ring: &[IncidentFace], all: &mut Vec<u32>) {
     all.clear();
     let corners = ring.iter().flat_map(|(_, face)| face);
     all.extend(corners.filter(|corner| **corner != vertex));
@@ -407,8 +409,8 @@ fn mark(flags: &mut [bool], vertex: u32) {
     }
 }
 
-/// Returns which vertices lie exactly where another one does, or are `fixed` anyway.
-fn seams(at: &[[f64; 3]], fixed: &[bool]) -> Vec<bool> {
+/// Returns which vertices lie exactly where another one does (seams), or are `fixed` anyway.
+fn find_seams(at: &[[f64; 3]], fixed: &[bool]) -> Vec<bool> {
     let bits = |at: &[f64; 3]| at.map(|x| (x + 0.0).to_bits());
     let mut counts: HashMap<[u64; 3], u32> = HashMap::with_capacity(at.len());
     for position in at {

@@ -11,7 +11,7 @@ use zvf_store::{Caching, Partial};
 use super::Context;
 use crate::error::QueryError;
 use crate::select::loaded_rows::LoadedRows;
-use crate::select::pieces::{Piece, Pieces, not_held, ranges};
+use crate::select::pieces::{Piece, Pieces, coalesce_ranges, not_held};
 
 /// The rows to read of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ pub(crate) fn plan_needs_by_count(
     let needs = rows.iter().zip(counts).enumerate().map(|(cell, (cell_rows, count))| {
         source.plan_need(*cell_rows, *count, |gap| {
             let by_cell = by_cell.get_or_insert_with(|| group_by_cell(pieces, rows.len()));
-            ranges(by_cell[cell].iter(), gap, &mut scratch)
+            coalesce_ranges(by_cell[cell].iter(), gap, &mut scratch)
         })
     });
     needs.collect()

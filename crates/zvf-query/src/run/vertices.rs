@@ -25,10 +25,10 @@ use super::{Context, MAX_BYTES, MAX_ROWS, Purpose};
 use crate::answer::Plan;
 use crate::error::QueryError;
 use crate::mode::Mode;
-use crate::select::inside::{Test, work};
+use crate::select::inside::{Test, count_tested_bytes};
 use crate::select::loaded_rows::LoadedRows;
-use crate::select::pieces::{ColumnAssembler, Piece, Pieces, ranges};
-use crate::select::runs::{ROWS_END, Runs, runs};
+use crate::select::pieces::{ColumnAssembler, Piece, Pieces, coalesce_ranges};
+use crate::select::runs::{ROWS_END, Runs, list_runs};
 
 /// One chunk and the rows of it that can matter.
 #[derive(Clone, Debug)]
@@ -160,7 +160,8 @@ impl Context {
                 _ => None,
             };
             let extent = fragments.extent();
-            let mut runs = runs(&view, extent, bins.as_ref(), tell).map_err(|e| e.in_chunk(key))?;
+            let mut runs =
+                list_runs(&view, extent, bins.as_ref(), tell).map_err(|e| e.in_chunk(key))?;
             if let Some(asked) = &asked {
                 runs.retain(|fragment| is_owned(&asked[at], fragment));
             }
@@ -275,7 +276,7 @@ impl Context {
         let stride = positions_stride(positions);
         let rows = count_rows(chunks);
         let mut all = Pieces::default();
-        if test.is_some() && work(rows, stride) > to_u64(MIN_THREAD_BYTES) {
+        if test.is_some() && count_tested_bytes(rows, stride) > to_u64(MIN_THREAD_BYTES) {
             let cells = (0..index_u32(chunks.len())).into_par_iter().zip(chunks);
             let cell_pieces: Vec<Pieces> = cells.zip(positions).map(select_cell).collect();
             cell_pieces.into_iter().for_each(|pieces| all.extend(pieces));
@@ -369,7 +370,7 @@ fn plan_need(source: RowSource<'_>, chunk: &Chunk) -> Need {
             fragment: 0,
         });
         let pieces: Vec<Piece> = pieces.collect();
-        ranges(pieces.iter(), gap, &mut Vec::new())
+        coalesce_ranges(pieces.iter(), gap, &mut Vec::new())
     })
 }
 

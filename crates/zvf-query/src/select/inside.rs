@@ -172,8 +172,8 @@ fn word_runs(mut word: u64, first: u32, hit: &mut dyn FnMut(u32, u32)) {
     }
 }
 
-/// Returns the bytes of positions that the runs of some chunks make a test go through.
-pub(crate) fn work(rows: u64, stride: usize) -> u64 {
+/// Returns how many bytes of positions a test of `rows` rows reads.
+pub(crate) fn count_tested_bytes(rows: u64, stride: usize) -> u64 {
     rows.saturating_mul(to_u64(stride)) // to be compared
 }
 

@@ -123,7 +123,7 @@ impl Pieces {
 }
 
 /// Returns the ranges of rows that `pieces` of one chunk need, ascending. Ranges at most `gap` rows apart are joined.
-pub(crate) fn ranges<'a>(
+pub(crate) fn coalesce_ranges<'a>(
     pieces: impl Iterator<Item = &'a Piece>,
     gap: u32,
     scratch: &mut Vec<(u32, u32)>,
@@ -341,10 +341,10 @@ mod tests {
     fn close_ranges_are_joined() {
         let pieces = [piece(0, 9, 2), piece(0, 0, 3), piece(0, 5, 1), piece(0, 1, 1)];
         let mut scratch = Vec::new();
-        assert_eq!(ranges(pieces.iter(), 0, &mut scratch), [0..3, 5..6, 9..11]);
-        assert_eq!(ranges(pieces.iter(), 2, &mut scratch), [0..6, 9..11]);
+        assert_eq!(coalesce_ranges(pieces.iter(), 0, &mut scratch), [0..3, 5..6, 9..11]);
+        assert_eq!(coalesce_ranges(pieces.iter(), 2, &mut scratch), [0..6, 9..11]);
         assert_eq!(
-            ranges(pieces.iter(), 3, &mut scratch),
+            coalesce_ranges(pieces.iter(), 3, &mut scratch),
             std::iter::once(0..11).collect::<Vec<_>>()
         );
     }

@@ -99,7 +99,7 @@ pub(crate) const ROWS_END: &str = "end of the rows of a fragment";
 /// # Errors
 ///
 /// When a fragment names a row that no chunk can have.
-pub(crate) fn runs(
+pub(crate) fn list_runs(
     index: &FragmentIndex<'_>,
     extent: u64,
     bins: Option<&BinRange>,
@@ -140,9 +140,9 @@ mod tests {
         let flat = |runs: &Runs| -> Vec<(u32, u32, u32)> {
             runs.list.iter().map(|run| (run.start, run.len, run.fragment)).collect()
         };
-        let all = runs(&index, 11, None, false).unwrap();
+        let all = list_runs(&index, 11, None, false).unwrap();
         assert_eq!((flat(&all), all.rows), (vec![(0, 5, 0), (4, 1, 0), (9, 2, 0)], 8));
-        let flagged = runs(&index, 11, None, true).unwrap();
+        let flagged = list_runs(&index, 11, None, true).unwrap();
         assert_eq!(flat(&flagged), [(0, 2, 0), (2, 3, 1), (4, 1, 3), (9, 2, 3)]);
         assert_eq!(flagged.end(), 11);
     }
@@ -159,7 +159,7 @@ mod tests {
             builder.push_range(start, count).unwrap();
             let blob = builder.encode();
             let index = FragmentIndex::parse(&blob).unwrap();
-            let found = runs(&index, index.extent(), None, false);
+            let found = list_runs(&index, index.extent(), None, false);
             assert_eq!(found.is_err(), refused, "{start} {count}");
         }
     }

@@ -70,39 +70,39 @@ impl Job {
     }
 }
 
-/// Returns what each of `jobs` held, in their order.
+/// Decodes the chunks of `jobs`, and returns the results in their order.
 pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> {
     let compressed = jobs.iter().filter(|job| !job.chain.is_empty());
     let work = compressed.map(|job| to_u64(job.stored.len())).sum::<u64>();
     let jobs: Arc<[Job]> = jobs.into();
     let places: Vec<usize> = (0..jobs.len()).collect();
     let first = Arc::clone(&jobs);
-    let mut undone = spread(places, work, move |place, scratch| match first.get(place) {
+    let mut decoded = spread(places, work, move |place, scratch| match first.get(place) {
         None => Err(cancelled_error()),
         Some(job) => job.decode(job.max_first_bytes(), scratch),
     })
     .await;
-    let grown = |(_, (job, undone)): &(usize, (&Job, &Result<Bytes, StoreError>))| {
+    let grown = |(_, (job, decoded)): &(usize, (&Job, &Result<Bytes, StoreError>))| {
         job.max_first_bytes() < job.caps.chunk
-            && undone.as_ref().is_err_and(|error| error.class() == Class::LimitExceeded)
+            && decoded.as_ref().is_err_and(|error| error.class() == Class::LimitExceeded)
     };
     let late: Vec<usize> =
-        (0..).zip(jobs.iter().zip(&undone)).filter(grown).map(|(place, _)| place).collect();
+        (0..).zip(jobs.iter().zip(&decoded)).filter(grown).map(|(place, _)| place).collect();
     if late.is_empty() {
-        return undone;
+        return decoded;
     }
     let places = late.clone();
     let one_by_one = move |_, scratch: &mut Scratch| decode_late(&jobs, &places, scratch);
-    let undone_late = spread(vec![()], u64::MAX, one_by_one).await.into_iter().flatten();
-    for (place, late) in late.into_iter().zip(undone_late) {
-        if let Some(slot) = undone.get_mut(place) {
+    let decoded_late = spread(vec![()], u64::MAX, one_by_one).await.into_iter().flatten();
+    for (place, late) in late.into_iter().zip(decoded_late) {
+        if let Some(slot) = decoded.get_mut(place) {
             *slot = late;
         }
     }
-    undone
+    decoded
 }
 
-/// Returns what those of `jobs` at `places` held, one after the other, under one allowance.
+/// Decodes those of `jobs` at `places`, one after the other, under one allowance.
 fn decode_late(
     jobs: &[Job],
     places: &[usize],
@@ -110,9 +110,9 @@ fn decode_late(
 ) -> Vec<Result<Bytes, StoreError>> {
     let late = || places.iter().map(|&place| jobs.get(place).ok_or_else(cancelled_error));
     let mut left = late().flatten().map(|job| job.caps.batch).max().unwrap_or_default(); // without jobs, none
-    let mut undone = Vec::with_capacity(places.len());
+    let mut decoded = Vec::with_capacity(places.len());
     for job in late() {
-        undone.push(job.and_then(|job| {
+        decoded.push(job.and_then(|job| {
             let max_ordinary_bytes = job.max_ordinary_bytes();
             // Saturates where there is no allowance to keep to; the cap of the chunk holds all the same.
             let cap = job.caps.chunk.min(max_ordinary_bytes.saturating_add(left));
@@ -123,7 +123,7 @@ fn decode_late(
             Ok(bytes)
         }));
     }
-    undone
+    decoded
 }
 
 /// Calls `run` for each of `items`, in their order; `work` says how many compressed bytes they go through.
@@ -184,7 +184,7 @@ impl<I, T, F: Fn(I, &mut Scratch) -> T> Queue<I, F> {
         Self { items: Mutex::new(items.into_iter().enumerate()), run }
     }
 
-    /// Runs items until there are no more; what came of each, with its place.
+    /// Runs items until there are none left; returns the result of each with its place.
     fn drain(&self) -> Vec<(usize, T)> {
         let mut scratch = Scratch::default();
         let next = || self.items.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -193,7 +193,7 @@ impl<I, T, F: Fn(I, &mut Scratch) -> T> Queue<I, F> {
     }
 }
 
-/// Returns what the threads made, by place.
+/// Returns the results of all threads in the order of their places.
 fn in_order<T>(parts: Vec<Vec<(usize, T)>>) -> Vec<T> {
     let mut all: Vec<(usize, T)> = parts.into_iter().flatten().collect();
     all.sort_unstable_by_key(|(place, _)| *place);

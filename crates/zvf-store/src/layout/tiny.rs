@@ -200,12 +200,12 @@ pub(crate) async fn flat_many(
         })
         .collect();
     let jobs = stored.iter().flatten().flatten().filter_map(|flat| flat.job(shared));
-    let mut undone = decode_many(jobs.collect()).await.into_iter();
+    let mut decoded = decode_many(jobs.collect()).await.into_iter();
     stored
         .into_iter()
         .map(|stored| {
             let Some(flat) = stored? else { return Ok(None) };
-            let bytes = if flat.stored.is_some() { undone.next() } else { None };
+            let bytes = if flat.stored.is_some() { decoded.next() } else { None };
             flat.content(bytes.transpose()?).map(Some)
         })
         .collect()
@@ -265,8 +265,8 @@ impl Flat {
     }
 
     /// Returns the content, given what is stored, decoded.
-    fn content(self, undone: Option<Bytes>) -> Result<Bytes, StoreError> {
-        let Some(mut bytes) = undone else {
+    fn content(self, decoded: Option<Bytes>) -> Result<Bytes, StoreError> {
+        let Some(mut bytes) = decoded else {
             return Ok(vec![self.fill; saturating_usize(self.len)].into()); // at most the cap of a chunk
         };
         if to_u64(bytes.len()) != self.chunk {

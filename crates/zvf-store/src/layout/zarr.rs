@@ -219,8 +219,8 @@ impl ZarrArray {
             let (_, stored) = stored.as_ref().ok()?.as_ref()?;
             Some(Job { chain: Arc::clone(&self.chain), stored: stored.clone(), caps })
         });
-        let mut undone = decode_many(jobs.collect()).await.into_iter();
-        let mut next = |(place, _stored): (Place, Bytes)| match undone.next() {
+        let mut decoded = decode_many(jobs.collect()).await.into_iter();
+        let mut next = |(place, _stored): (Place, Bytes)| match decoded.next() {
             None => Err(place.locate_error(cancelled_error())), // there is one for each
             Some(Ok(bytes)) => Ok(Some((place, bytes))),
             Some(Err(error)) => Err(place.locate_error(error)),

@@ -144,8 +144,8 @@ pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes,
         let raw = row.raw_byte_len();
         Job { chain: Arc::clone(&chain), stored: stored.clone(), caps: Caps::exactly(raw) }
     };
-    let undone = decode_many(packed.iter().map(job).collect()).await;
-    let checked = packed.iter().zip(undone).map(|((row, _), undone)| {
+    let decoded = decode_many(packed.iter().map(job).collect()).await;
+    let checked = packed.iter().zip(decoded).map(|((row, _), decoded)| {
         let at = |error: StoreError| error.with_span(row.payload_offset(), row.payload_end());
         let wrong = |found: zvf_format::Found| {
             let (class, expected) =
@@ -153,7 +153,7 @@ pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes,
             let (part, offset) = (Part::CodecStream, row.payload_offset());
             at(FormatError::new(class, part, "zstd payload", offset, expected, found).into())
         };
-        match undone {
+        match decoded {
             Ok(tile) if to_u64(tile.len()) == row.raw_byte_len() => Ok(tile),
             Ok(tile) => Err(wrong(tile.len().into())),
             Err(error) if error.class() == Class::LimitExceeded => Err(wrong("more".into())),

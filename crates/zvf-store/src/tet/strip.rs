@@ -166,8 +166,8 @@ async fn read_chunks(
             other => drop(chunks.insert(place, other)),
         }
     }
-    let undone = fetch::decode_tiles(packed).await;
-    chunks.extend(places.into_iter().zip(undone));
+    let decoded = fetch::decode_tiles(packed).await;
+    chunks.extend(places.into_iter().zip(decoded));
     chunks
 }
 

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use archives::{Unpacked, files, ids, in_memory};
 use object_store::memory::InMemory;
+use serde_json::json;
 use zvf_format::Class;
-use zvf_metadata::{LayoutFamily, Node};
+use zvf_format::key::ChunkKey;
+use zvf_metadata::{GroupDoc, LayoutFamily, Node};
 use zvf_store::{
-    Arrange, BloscSettings, Build, BuildOptions, Caching, CodecPipeline, Moved, OpenOptions,
-    Rearrangement, Store,
+    Arrange, BloscSettings, Build, BuildOptions, Caching, CellPlan, CodecPipeline, Moved,
+    OpenOptions, Rearrangement, Store,
 };
 
+use crate::uploads::root;
 use crate::walk::{Found, Kind, arrays};
 
 pub(crate) async fn contents(store: &Store, found: &Found) -> Vec<Option<Vec<u8>>> {
@@ -168,4 +171,35 @@ async fn impossible_arrangements_are_named() {
         error.to_string(),
         "InvalidArgument in 0/vertex_fragments, axes of a shard: expected 3, found 5"
     );
+}
+
+#[tokio::test]
+async fn an_origin_written_as_floats_is_published_and_kept() {
+    let memory = Arc::new(InMemory::new());
+    let options = BuildOptions::default();
+    let build = Build::in_object_store(memory.clone(), "floats", options).await.unwrap();
+    let level =
+        json!({"zarr_vectors_level": {"level": 0, "vertex_count": 2, "arrays_present": []}});
+    build.group("0", &GroupDoc::new(level.as_object().unwrap().clone())).await.unwrap();
+    // There is room below the lowest cell: it does not say what the origin is.
+    let cells = build.cells("0/vertices", CellPlan::new(vec![-2, 0], vec![1, 0])).unwrap();
+    for key in ["-1.0", "1.0"] {
+        let payload = key.as_bytes().into();
+        cells.put(&key.parse::<ChunkKey>().unwrap(), payload).unwrap();
+    }
+    let as_floats = json!([-2.0, 0.0]);
+    let origin = "chunk_grid_origin";
+    cells.finish(|attributes| drop(attributes.insert(origin.into(), as_floats))).await.unwrap();
+    build.publish(&root()).await.unwrap();
+    let store = open_at(&memory, "floats").await;
+    let plan = Rearrangement { shards: Arrange::Shards(vec![2]), codecs: None };
+    assert_eq!(apply(&plan, &store, &memory, "sharded").await.cells, 2);
+    let rearranged = open_at(&memory, "sharded").await;
+    let node = rearranged.nodes().node("0/vertices").await.unwrap();
+    let Some(Node::Array(doc)) = node.as_deref() else { panic!("an array") };
+    assert_eq!((&doc.attributes[origin], &doc.shape[..]), (&json!([-2, 0]), &[4, 1][..]));
+    let found = Found { path: "0/vertices".to_owned(), kind: Kind::Cells };
+    let cells = ["-1.0-1.0", "1.01.0"].map(|cell| Some(cell.as_bytes().to_vec()));
+    assert_eq!(contents(&store, &found).await, cells);
+    assert_eq!(contents(&rearranged, &found).await, cells);
 }

@@ -11,7 +11,7 @@ use zvf_store::{
     Build, BuildOptions, Caching, CellPlan, Notice, OpenOptions, RowPlan, Store, StoreError,
 };
 
-fn root() -> Root {
+pub(crate) fn root() -> Root {
     let block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
     let mut root = Root::new(block, Axis::spatial(2).unwrap());
     root.multiscales[0].datasets.push(Dataset::new("0", vec![1.0; 2], vec![0.5; 2]));

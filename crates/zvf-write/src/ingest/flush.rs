@@ -17,7 +17,7 @@ use crate::columns::Attribute;
 use crate::extent::Extent;
 use crate::level_columns::{Columns, Grouping};
 use crate::objects::{ObjectField, common_type, put_values};
-use crate::run::RoutedBatch;
+use crate::routed::RoutedBatch;
 use crate::stages::{
     FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData, StepOutput, Target, WrittenFile,
     sum, write_elements, write_field, write_ids, write_rows,
@@ -47,8 +47,8 @@ impl Ingest {
         stop.check()?;
         let rank = self.table.rank();
         let table = std::mem::replace(&mut self.table, ChunkTable::new(rank));
-        let (runs, by_chunk) = self.buffer.take(&table);
-        let rows = HeldRows { runs, by_chunk, table, chains: self.chains.take() };
+        let (batches, by_chunk) = self.buffer.take(&table);
+        let rows = HeldRows { batches, by_chunk, table, chains: self.chains.take() };
         let ends = rows.chains.ends().map(|ends| {
             ends.map(|(object, chunk)| (object, rows.table.components(chunk).to_vec()))
         });
@@ -93,7 +93,7 @@ impl Ingest {
         stop: &StopFlag,
     ) -> Result<Slice, WriteError> {
         slice.data = SliceData::Files(stem.to_owned());
-        slice.sum = rows.runs.par_iter().map(sum_of_positions).reduce(|| 0, u64::wrapping_add);
+        slice.sum = rows.batches.par_iter().map(sum_of_positions).reduce(|| 0, u64::wrapping_add);
         // Without columns no row came.
         let grouping = self.columns.as_ref().map_or(Grouping::Bins, |columns| columns.grouping);
         let side_data = SideData::new(&self.schema, grouping, self.records_locations);
@@ -110,8 +110,8 @@ impl Ingest {
     }
 }
 
-fn sum_of_positions(run: &RoutedBatch) -> u64 {
-    sum(run.positions.bytes(), run.positions.stride())
+fn sum_of_positions(batch: &RoutedBatch) -> u64 {
+    sum(batch.positions.bytes(), batch.positions.stride())
 }
 
 /// The ids and attributes of objects, sorted.

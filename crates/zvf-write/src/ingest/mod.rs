@@ -21,7 +21,7 @@ use crate::extent::Extent;
 use crate::level_columns::{Columns, Grouping};
 use crate::objects::Objects;
 use crate::route;
-use crate::run::{Numbers, RoutedBatch, select_rows};
+use crate::routed::{Numbers, RoutedBatch, select_rows};
 use crate::schema::Schema;
 use crate::scratch::Scratch;
 use crate::stages::{Slice, Target};

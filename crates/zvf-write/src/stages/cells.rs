@@ -26,7 +26,7 @@ use super::step_output::{Sequence, StepOutput, Target};
 use crate::WriteError;
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
 use crate::level_columns::{Columns, Grouping};
-use crate::run::{Group, first_numbers, gather};
+use crate::routed::{Group, first_numbers, gather};
 
 /// What the step wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -411,3 +411,38 @@ const NAMED: usize = 13;
 const BLOCK: usize = 1 << 14;
 /// Element, which of its ends, chunk and row.
 const FOUND: usize = 13;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::merged_slices::tests::merge;
+    use crate::stages::places::Places;
+
+    #[test]
+    fn a_run_that_ends_before_its_first_row_is_refused() {
+        let merged = merge(Kind::Polyline, &[1.0, 2.0], &Target::Memory);
+        let entry = |first: u32, last: u32| {
+            let mut entry = vec![0; 24]; // object, order, chunk and fragment
+            entry.extend([first, last].map(ascending_u32).concat());
+            let held = |bytes: Vec<u8>| StepOutput::Held(bytes.into());
+            let places = Places::Sorted(held(Vec::new()));
+            let cells = CellsOutput { entries: held(entry), places, fragments: held(Vec::new()) };
+            chains(&merged, &[&cells], &Target::Memory).map(|(record, _)| record.elements)
+        };
+        assert_eq!(entry(5, 5).unwrap(), 0);
+        assert_eq!(
+            entry(5, 4).unwrap_err().to_string(),
+            "entries: expected a last row from 5 on, found 4"
+        );
+    }
+
+    #[test]
+    fn more_elements_of_a_slice_than_are_numbered_are_refused() {
+        let merged = merge(Kind::Graph, &[1.0, 2.0], &Target::Memory);
+        let slice = Slice { elements: 1 << 32, width: 2, ..Slice::default() };
+        assert_eq!(
+            for_each_element(&merged, &slice, |_, _, _| Ok(())).unwrap_err().to_string(),
+            "elements: expected fewer than 2^32 of a slice, found 4294967296"
+        );
+    }
+}

@@ -270,6 +270,10 @@ impl<'a> Step<'a> {
                 self.place_cross_link(chunk_links, &ends, link)?;
                 continue;
             }
+            if !self.elements {
+                let expected = "only links between chunks";
+                return Err(self.merged.damage_error("links", expected, "one within a chunk"));
+            }
             if self.implicit
                 && let [(_, child), (_, parent)] = ends.as_slice()
                 && parent.checked_add(1) == Some(*child)
@@ -390,3 +394,66 @@ fn spans(counts: &[u64]) -> Result<Vec<u8>, WriteError> {
 
 /// No fragment: the ends of the link are in several.
 const NONE: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use zvf_model::Kind;
+
+    use super::*;
+    use crate::stages::merged_slices::tests::merge;
+    use crate::stages::sorted::ascending_u32;
+    use crate::stages::step_output::Target;
+
+    /// Returns the message of the refusal of these links of chunk 0.
+    fn refuse(
+        merged: &MergedSlices,
+        places: Option<&PlaceTable>,
+        chunk_links: ChunkLinks<'_>,
+    ) -> String {
+        let step = Step {
+            merged,
+            held: merged.held_slice().zip(places),
+            links: links(merged).unwrap(),
+            width: width(merged),
+            strides: Vec::new(),
+            zero: Offsets::new(1, &[&[0]]).unwrap(),
+            elements: merged.schema.kind.has_links(),
+            implicit: false,
+        };
+        let mut chunk_links = SplitLinks::new(0, vec![0], chunk_links);
+        step.split_links(&mut chunk_links).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_end_without_a_place_is_refused() {
+        let merged = merge(Kind::Graph, &[1.0, 2.0], &Target::Memory);
+        let places = PlaceTable::new(2);
+        places.put(0, &[0]);
+        let held = || ChunkLinks::Held(&[(0, 0)]);
+        assert_eq!(
+            [refuse(&merged, Some(&places), held()), refuse(&merged, None, held())],
+            [
+                "links: expected places of all vertices, found none of vertex 1",
+                "links: expected elements in memory, found none",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_link_of_a_chain_within_a_chunk_is_refused() {
+        let merged = merge(Kind::Polyline, &[1.0, 2.0], &Target::Memory);
+        let ends = [0, 0, 0, 1].map(ascending_u32).concat(); // chunk and row of each
+        let record = [&[0; 12][..], &ends].concat();
+        assert_eq!(
+            refuse(&merged, None, ChunkLinks::Records(record)),
+            "links: expected only links between chunks, found one within a chunk"
+        );
+    }
+
+    #[test]
+    fn links_without_an_open_array_are_refused() {
+        let offsets = Offsets::new(1, &[&[3]]).unwrap();
+        let error = OpenArrays::default().segment(&offsets).err().unwrap().to_string();
+        assert!(error.starts_with("links: expected arrays for all of them, found none"), "{error}");
+    }
+}

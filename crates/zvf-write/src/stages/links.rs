@@ -156,3 +156,21 @@ fn starts(file: &mut impl Read) -> Result<Vec<u32>, WriteError> {
         found: starts.first().map_or_else(|| "none".to_owned(), ToString::to_string),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_that_do_not_begin_at_row_0_are_refused() {
+        let read = |words: &[u32]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            starts(&mut bytes.as_slice()).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(&[2, 0, 7]).unwrap(), [0, 7]);
+        for (words, found) in [(&[1, 5][..], "5"), (&[0][..], "none")] {
+            let expected = "fragments of a chunk: expected the first from row 0 on";
+            assert_eq!(read(words).unwrap_err(), format!("{expected}, found {found}"));
+        }
+    }
+}

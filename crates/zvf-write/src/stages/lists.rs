@@ -219,6 +219,8 @@ const MAGIC: &[u8; 8] = b"zvflist2";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::slice::SliceData;
+    use crate::stages::step_output::file;
 
     #[test]
     fn ascending_lists_are_merged() {
@@ -256,5 +258,21 @@ mod tests {
             assert_eq!(MergedLists::parse(&damaged, 9), None, "byte {at}");
             assert_eq!(MergedLists::parse(&bytes[..at], 9), None, "{at} bytes");
         }
+    }
+
+    #[test]
+    fn lists_that_lack_a_chunk_of_a_slice_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let stem = folder.path().join("slice");
+        let entry = |key: i64| [key.to_le_bytes(), [0; 8], [0; 8]].concat();
+        fs::write(file(&stem, "chunks"), [entry(1), entry(5)].concat()).unwrap();
+        let mut slice = Slice { data: SliceData::Files(stem), ..Slice::default() };
+        let mut lists =
+            MergedLists { identity: 0, rank: 1, keys: vec![1], rows: Vec::new(), entries: 0 };
+        let table = lists.table().unwrap();
+        assert_eq!(
+            lists.number_chunks(&table, &mut [Source::new(&mut slice)]).unwrap_err().to_string(),
+            "lists of chunks: expected only chunks of the merged lists, found chunk [5]"
+        );
     }
 }

@@ -34,7 +34,7 @@ use crate::geometry_path::GeometryPath;
 use crate::level::bounds;
 use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::route::Segment;
-use crate::run::{Numbers, Piece, RoutedBatch};
+use crate::routed::{Numbers, Piece, RoutedBatch};
 use crate::schema::Schema;
 use crate::{WriteError, WriteOptions};
 
@@ -78,7 +78,7 @@ pub(crate) struct LoadedChunk<'a> {
 impl LoadedChunk<'_> {
     /// Returns its pieces, in the order given.
     pub(crate) fn pieces(&self) -> Vec<Piece<'_>> {
-        self.held.iter().copied().chain(self.read.iter().map(|run| run.piece(0))).collect()
+        self.held.iter().copied().chain(self.read.iter().map(|batch| batch.piece(0))).collect()
     }
 }
 
@@ -303,13 +303,13 @@ impl MergedSlices {
             let mut base = to_u64(all.len());
             let same = source.goes_on == Some(chunk) && base > 0;
             base -= u64::from(same);
-            let (mut run, owners) = self.decode_span(columns, source, stored)?;
+            let (mut batch, owners) = self.decode_span(columns, source, stored)?;
             if columns.grouping == Grouping::Runs {
-                run.groups.iter_mut().for_each(|group| *group += base);
+                batch.groups.iter_mut().for_each(|group| *group += base);
                 all.extend(owners.into_iter().skip(usize::from(same)));
             }
-            run.segments = vec![Segment { chunk, start: 0, count: stored.span.rows }];
-            loaded.read.push(run);
+            batch.segments = vec![Segment { chunk, start: 0, count: stored.span.rows }];
+            loaded.read.push(batch);
         }
         loaded.owners = all.into();
         Ok(loaded)
@@ -327,6 +327,11 @@ impl MergedSlices {
         stored: &LoadedSpan,
     ) -> Result<(RoutedBatch, Vec<i64>), WriteError> {
         let LoadedSpan { span, bytes, .. } = stored;
+        let attributes = columns.attributes().count();
+        if source.codes.len() != attributes {
+            let (expected, found) = (format!("{attributes} attributes"), source.codes.len());
+            return Err(self.damage_error("columns of a slice with rows", expected, found));
+        }
         let side_data = self.side_data(columns);
         let rows = usize_from_u32(span.rows);
         let mut bytes = bytes.clone();
@@ -349,7 +354,14 @@ impl MergedSlices {
         let mut listed = if side_data.numbers { numbers(&take(8)) } else { Vec::new() };
         let mut owners = Vec::new();
         if side_data.runs {
-            let found = ChainRun::read_all(&bytes).map(|run| u64::from(run.rows)).sum::<u64>();
+            let mut found = 0_u64;
+            for run in ChainRun::read_all(&bytes) {
+                if run.rows == 0 || run.first.checked_add(run.rows.into()).is_none() {
+                    let found = format!("{} from number {} on", run.rows, run.first);
+                    return Err(self.damage_error("rows", "runs of numbered rows", found));
+                }
+                found += u64::from(run.rows);
+            }
             if found != u64::from(span.rows) {
                 return Err(self.damage_error("rows", format!("runs of {rows} rows"), found));
             }
@@ -361,7 +373,7 @@ impl MergedSlices {
                 owners.push(run.object);
             }
         }
-        let run = RoutedBatch {
+        let batch = RoutedBatch {
             positions,
             fields,
             groups,
@@ -369,7 +381,7 @@ impl MergedSlices {
             rows: (0..span.rows).collect(),
             segments: Vec::new(),
         };
-        Ok((run, owners))
+        Ok((batch, owners))
     }
 
     /// Returns the error for a step that left something else than another one needs.
@@ -479,4 +491,88 @@ fn recode(stored: &[u8], codes: &[u32]) -> Result<Bytes, WriteError> {
         bytes.extend_from_slice(&code.to_le_bytes());
     }
     Ok(bytes.into())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::fs;
+
+    use zvf_format::grid::ChunkShape;
+    use zvf_metadata::Axis;
+    use zvf_model::{Batch, Column, Elements, ObjectId, Parts};
+
+    use super::*;
+    use crate::ingest::Ingest;
+    use crate::stages::Target;
+
+    /// Returns vertices at these places, in chunks of 10, of which each is joined to the one before it: in one chain, or by
+    /// edges.
+    pub(crate) fn merge(kind: Kind, places: &[f32], target: &Target) -> MergedSlices {
+        let (options, chunk) = (WriteOptions::default(), ChunkShape::new(&[10.0]).unwrap());
+        let schema = Schema::new(kind, Axis::spatial(1).unwrap(), chunk).unwrap();
+        let bytes: Vec<u8> = places.iter().flat_map(|place| place.to_le_bytes()).collect();
+        let batch = Batch::new(kind, Column::new(Dtype::FLOAT32, 1, bytes.into()).unwrap());
+        let batch = if kind.is_chain() {
+            let parts = Parts::new(vec![0, places.len()], vec![ObjectId(7)]).unwrap();
+            batch.with_parts(parts).unwrap()
+        } else {
+            let edges = (1..places.len()).flat_map(|vertex| [vertex, vertex - 1]).collect();
+            batch.with_elements(Elements::new(2, edges).unwrap()).unwrap()
+        };
+        let mut ingest = Ingest::new(schema.clone(), &options);
+        ingest.push(&batch, &[]).unwrap();
+        let slices = vec![ingest.take_slice(target).unwrap()];
+        let stem = match target {
+            Target::Memory => None,
+            Target::Files(stem) => Some(stem.with_file_name("merged")),
+        };
+        MergedSlices::from_slices(&schema, &options, slices, stem.as_deref()).unwrap()
+    }
+
+    #[test]
+    fn runs_that_are_not_those_of_the_rows_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target::Files(folder.path().join("slice"));
+        let merged = merge(Kind::Polyline, &[1.0, 2.0, 3.0], &target);
+        let path = folder.path().join("slice.rows");
+        let mut stored = fs::read(&path).unwrap();
+        assert_eq!(stored.len(), 3 * 4 + 20);
+        // The object, and what is known of its run: the number of the first row, and how many there are.
+        for (first, rows, refused) in [
+            (5, 3, ""),
+            (u64::MAX - 3, 3, ""),
+            (5, 2, "expected runs of 3 rows, found 2"),
+            (5, u32::MAX, "expected runs of 3 rows, found 4294967295"),
+            (5, 0, "expected runs of numbered rows, found 0 from number 5 on"),
+            (
+                u64::MAX,
+                3,
+                "expected runs of numbered rows, found 3 from number 18446744073709551615 on",
+            ),
+        ] {
+            stored.truncate(20);
+            stored.extend([&first.to_le_bytes()[..], &rows.to_le_bytes()].concat());
+            fs::write(&path, &stored).unwrap();
+            let window = merged.window(&merged.order.chunks).unwrap();
+            match merged.load(&window, 0) {
+                Ok(loaded) => assert_eq!((&*loaded.owners, refused), (&[7][..], "")),
+                Err(error) => assert_eq!(error.to_string(), format!("rows: {refused}")),
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_a_slice_without_columns_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target::Files(folder.path().join("slice"));
+        let mut merged = merge(Kind::Polyline, &[1.0], &target);
+        if let [Source::File(source)] = merged.sources.as_mut_slice() {
+            source.codes.push(None);
+        }
+        let window = merged.window(&merged.order.chunks).unwrap();
+        assert_eq!(
+            merged.load(&window, 0).unwrap_err().to_string(),
+            "columns of a slice with rows: expected 0 attributes, found 1"
+        );
+    }
 }

@@ -1,9 +1,9 @@
 //! Building a level, step by step.
 //!
-//! Input is taken in, routed, and put aside as a *slice* when memory is full. When all slices are there, every chunk is put
-//! together from those that have rows of it. Each step reads what others left, and leaves something and writes cells; what
-//! it wrote it says in a small record. No step needs another one of its own kind, so that they may run in any order and
-//! anywhere.
+//! Input is routed, and put aside as a *slice* when memory is full. When all slices are there, every chunk is assembled from
+//! those that have rows of it. A step reads what earlier steps left, writes cells or leaves something for later steps, and
+//! returns a small record of what it wrote. Steps of one kind are independent of each other, so that they may run in any
+//! order and on any machine.
 //!
 //! ```text
 //! route    a part of the input       rows by chunk, elements, objects              slice

@@ -38,7 +38,7 @@ use crate::columns::{AttributeRecord, row_bytes};
 use crate::elements::Elements;
 use crate::error::count_u32;
 use crate::level_columns::{Columns, ColumnsRecord, Grouping};
-use crate::run::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
+use crate::routed::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
 use crate::types::chain::Chains;
@@ -96,8 +96,8 @@ pub(crate) struct HeldSlice {
 /// Rows in memory.
 #[derive(Debug)]
 pub(crate) struct HeldRows {
-    pub(crate) runs: Vec<RoutedBatch>,
-    /// For each chunk of `table`, which segments of which runs it is.
+    pub(crate) batches: Vec<RoutedBatch>,
+    /// For each chunk of `table`, which segments of which batches it is.
     pub(crate) by_chunk: Vec<Vec<(u32, u32)>>,
     pub(crate) table: ChunkTable,
     /// The objects of the runs of each chunk.
@@ -107,7 +107,7 @@ pub(crate) struct HeldRows {
 impl Default for HeldRows {
     fn default() -> Self {
         let (table, chains) = (ChunkTable::new(0), Chains::default());
-        Self { runs: Vec::new(), by_chunk: Vec::new(), table, chains }
+        Self { batches: Vec::new(), by_chunk: Vec::new(), table, chains }
     }
 }
 
@@ -244,7 +244,7 @@ impl HeldRows {
 
     /// Returns the rows of a chunk, in the order given.
     pub(crate) fn pieces(&self, chunk: u32) -> Vec<Piece<'_>> {
-        pieces(&self.runs, &self.by_chunk[usize_from_u32(chunk)])
+        pieces(&self.batches, &self.by_chunk[usize_from_u32(chunk)])
     }
 }
 

@@ -1,7 +1,7 @@
 //! Records of one width in the order of their bytes, however many there are.
 //!
-//! They stay in memory where that is the target. For a file, what does not fit is sorted in runs, and runs are merged
-//! when they are read. Numbers are put into records so that the order of their bytes is theirs ([`ascending`]).
+//! They stay in memory where that is the target. For a file it is an external sort: what does not fit is sorted in runs, and
+//! a k-way merge reads the runs. Numbers are put into records so that the order of their bytes is theirs ([`ascending`]).
 
 use std::fs;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
@@ -152,7 +152,7 @@ fn in_order(records: &[u8], width: usize) -> impl Iterator<Item = &[u8]> {
     order.into_iter().map(move |number| record(place(number)))
 }
 
-/// The records of several sorted sources, in one order.
+/// A k-way merge: the records of several sorted sources, in one order, by a heap of their first records.
 #[derive(Debug)]
 pub(crate) struct KWayMerge {
     sources: Vec<Source>,

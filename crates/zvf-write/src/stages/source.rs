@@ -17,7 +17,7 @@ use super::slice::{HeldRows, Slice, SliceData};
 use super::step_output::file;
 use crate::WriteError;
 use crate::error::count_u32;
-use crate::run::Piece;
+use crate::routed::Piece;
 
 /// Where the rows of a slice are.
 #[derive(Debug)]
@@ -125,6 +125,17 @@ impl FileSource {
         }
         spans.sort_unstable_by_key(|(_, span)| span.start);
         let file = open(&self.rows)?;
+        let length = file.metadata().map_err(WriteError::Scratch)?.len();
+        let ends_inside = |span: Span| {
+            span.start.checked_add(to_u64(size(span))).is_some_and(|end| end <= length)
+        };
+        if let Some((_, span)) = spans.iter().find(|(_, span)| !ends_inside(*span)) {
+            return Err(WriteError::Task {
+                task: "rows of a slice".to_owned(),
+                expected: format!("{length} bytes of them"),
+                found: format!("{} rows from byte {} on", span.rows, span.start),
+            });
+        }
         let adjoin = |(_, a): &(u32, Span), (_, b): &(u32, Span)| {
             a.start.checked_add(to_u64(size(*a))) == Some(b.start)
         };
@@ -192,4 +203,68 @@ fn span(entry: &[u8], rank: usize) -> Span {
     // Both fit.
     let [rows, runs] = [counts & u64::from(u32::MAX), counts >> 32].map(saturating_u32);
     Span { start, rows, runs }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use zvf_metadata::Dtype;
+    use zvf_model::Column;
+
+    use super::*;
+    use crate::route::Segment;
+    use crate::run::{Numbers, RoutedBatch};
+    use crate::stages::slice::HeldSlice;
+
+    #[test]
+    fn more_rows_of_a_chunk_than_an_entry_can_state_are_refused() {
+        // A segment of 2^16 rows, as many times.
+        let byte = "uint8".parse::<Dtype>().unwrap();
+        let run = RoutedBatch {
+            positions: Column::new(byte, 1, vec![0].into()).unwrap(),
+            fields: Vec::new(),
+            groups: Vec::new(),
+            numbers: Numbers::From(0),
+            rows: vec![0; 1 << 16],
+            segments: vec![Segment { chunk: 0, start: 0, count: 1 << 16 }],
+        };
+        let mut rows = HeldRows {
+            runs: vec![run],
+            by_chunk: vec![vec![(0, 0); 1 << 16]],
+            ..HeldRows::default()
+        };
+        rows.table.number(&[7]).unwrap();
+        let held = HeldSlice { rows, ..HeldSlice::default() };
+        let mut slice = Slice { data: SliceData::Held(Box::new(held)), ..Slice::default() };
+        assert_eq!(
+            Source::new(&mut slice).for_each_span(1, |_, _| Ok(())).unwrap_err().to_string(),
+            "rows of a chunk: 4294967296 is more than 4294967295"
+        );
+    }
+
+    #[test]
+    fn an_entry_of_more_rows_than_its_file_has_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = FileSource {
+            rows: folder.path().join("rows"),
+            chunks: PathBuf::new(),
+            codes: Vec::new(),
+            goes_on: None,
+        };
+        fs::write(&source.rows, [1; 8]).unwrap();
+        let size = |span: Span| usize_from_u32(span.rows).saturating_mul(1 << 40);
+        let byte_per_row = |span: Span| usize_from_u32(span.rows);
+        let span = |start, rows| (0, Span { start, rows, runs: 0 });
+        let loaded = source.read(vec![span(6, 2), span(0, 6)], byte_per_row).unwrap();
+        assert_eq!(loaded.iter().map(|loaded| loaded.bytes.len()).collect::<Vec<_>>(), [6, 2]);
+        for (start, rows) in [(1, 8), (8, 1), (u64::MAX, 1), (0, u32::MAX)] {
+            let expected = format!(
+                "rows of a slice: expected 8 bytes of them, found {rows} rows from byte {start} on"
+            );
+            let spans = vec![span(0, 0), span(start, rows)];
+            assert_eq!(source.read(spans.clone(), byte_per_row).unwrap_err().to_string(), expected);
+            assert_eq!(source.read(spans, size).unwrap_err().to_string(), expected);
+        }
+    }
 }

@@ -204,4 +204,45 @@ mod tests {
         load().unwrap();
         assert_eq!(fs::read(&path).unwrap(), whole);
     }
+
+    #[test]
+    fn a_list_with_a_chunk_of_no_number_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let sources = [Source::new(&mut slice(folder.path(), 0, &[(0, 2), (1, 1)]))];
+        let mut table = ChunkTable::new(1);
+        table.number(&[0]).unwrap();
+        let (order, path) = (table.order(&[0], None), folder.path().join("spans"));
+        let sorted = sort_spans(&path, &sources, (&table, &order), &WriteOptions::default());
+        assert_eq!(
+            sorted.unwrap_err().to_string(),
+            "lists of chunks: expected only chunks of the merged lists, found chunk [1]"
+        );
+    }
+
+    #[test]
+    fn an_entry_of_no_slice_or_of_an_earlier_place_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spans");
+        let mut table = ChunkTable::new(1);
+        for key in 0..3 {
+            table.number(&[key]).unwrap();
+        }
+        let order = table.order(&[0], None);
+        let stop = WriteOptions::default().stop_flag();
+        let index = SpanIndex { stored: StepOutput::File(path.clone()), slices: 1, stop };
+        let entry = |place: u8, slice: u8| {
+            let mut entry = [0; ENTRY];
+            (entry[3], entry[7]) = (place, slice);
+            entry
+        };
+        for (entries, found) in [
+            ([entry(1, 0), entry(1, 0), entry(2, 1)], "place 2 in slice 1"),
+            ([entry(1, 0), entry(1, 0), entry(0, 0)], "place 0 in slice 0"), // not sorted
+        ] {
+            fs::write(&path, entries.concat()).unwrap();
+            let expected = "rows of chunks: expected place 1 or later, in one of 1 slices";
+            let error = index.find(&order, &order.chunks[1..]).unwrap_err();
+            assert_eq!(error.to_string(), format!("{expected}, found {found}"));
+        }
+    }
 }

@@ -323,7 +323,9 @@ impl Tasks {
         let folder = self.journal.files();
         let finished = all.finish(merged, &build, &Objects::default(), Some(&folder), |_| {}).await;
         let outcome = match finished {
-            Err(WriteError::Lost { array, chunks }) => return Err(self.undone(&array, &chunks)?),
+            Err(WriteError::Lost { array, chunks }) => {
+                return Err(self.forget_lost_tasks(&array, &chunks)?);
+            }
             finished => finished?,
         };
         let address = match &self.place {
@@ -378,21 +380,25 @@ impl Tasks {
         })
     }
 
-    /// Takes back the records of the tasks that wrote these cells, which are not there.
-    fn undone(&self, array: &str, chunks: &[Box<str>]) -> Result<WriteError, WriteError> {
-        let mut undone = Vec::new();
+    /// Removes the records of the tasks that wrote these cells, which are lost, so that the tasks run again; returns the error.
+    fn forget_lost_tasks(
+        &self,
+        array: &str,
+        chunks: &[Box<str>],
+    ) -> Result<WriteError, WriteError> {
+        let mut forgotten = Vec::new();
         for task in self.all() {
             let Some(record) = self.journal.read(task)? else { continue };
             let parts = record.parts().iter().filter(|part| part.path == array);
             if parts.flat_map(|part| &part.keys).any(|key| chunks.contains(key)) {
                 self.journal.forget(task)?;
-                undone.push(task.to_string());
+                forgotten.push(task.to_string());
             }
         }
         let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();
         let expected = "every object that it wrote to be there; it is to be run again".to_owned();
         let found = format!("none for {array}, chunk {}", shorten_list(&chunks));
-        Ok(WriteError::Task { task: shorten_list(&undone), expected, found })
+        Ok(WriteError::Task { task: shorten_list(&forgotten), expected, found })
     }
 
     fn tasks_of_stage(&self, stage: Stage) -> impl Iterator<Item = Task> {

@@ -175,7 +175,7 @@ fn is_gone(address: &str, folder: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Where a plan and what tasks leave go: beside a store of this machine, among temporary files for another.
+/// Returns the folder for a plan and the results of its tasks: beside a store of this machine, else among temporary files.
 pub(super) fn folder(address: &str, recipe: &Recipe) -> Option<PathBuf> {
     crate::ingest::folder(address).or_else(|| {
         let parent = recipe.write.scratch.clone().unwrap_or_else(std::env::temp_dir);
@@ -187,10 +187,10 @@ pub(super) fn folder(address: &str, recipe: &Recipe) -> Option<PathBuf> {
     })
 }
 
-/// The same number for the same text in every process.
+/// A hasher with fixed keys: the same text has the same hash in every process.
 type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
-/// Nobody else builds this store in one process for as long as it is held.
+/// Locks the folder of a build, so that no other process builds the same store while the lock is held.
 pub(super) fn lock(folder: &Path) -> Result<File, Error> {
     let scratch = |error| Error::from(WriteError::Scratch(error));
     std::fs::create_dir_all(folder).map_err(scratch)?;

@@ -18,7 +18,7 @@ use zvf_store::{OpenOptions, Store};
 
 use crate::Error;
 
-/// Which store is worked on, and what it was.
+/// The identity of the store of a plan: its last commit, or a hash of what it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoreIdentity {
     /// The last commit of its journal.
@@ -30,13 +30,13 @@ pub(crate) struct StoreIdentity {
 }
 
 impl StoreIdentity {
-    /// The last commit of its journal; none where it has none, as far as this build knows journals.
+    /// Returns the last commit of its journal; `None` without a journal, or where this build does not know journals.
     #[cfg(feature = "edit")]
     pub(super) const fn head(&self) -> Option<u64> {
         self.head
     }
 
-    /// That of `store`, which is at `address`.
+    /// Reads the identity of `store`, which is at `address`.
     #[boxed]
     pub(crate) async fn read(
         store: &Store,

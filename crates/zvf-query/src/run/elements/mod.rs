@@ -27,8 +27,8 @@ use super::object_selection::is_owned;
 use super::vertices::check_end;
 use crate::error::QueryError;
 use crate::select::loaded_rows::LoadedRows;
-use crate::select::pieces::{Piece, Pieces, not_held, ranges};
-use crate::select::runs::{Runs, runs};
+use crate::select::pieces::{Piece, Pieces, coalesce_ranges, not_held};
+use crate::select::runs::{Runs, list_runs};
 use marks::{Marks, NONE};
 use selection::KeptElements;
 
@@ -295,7 +295,7 @@ impl Context {
                     let view = fragments.view()?;
                     let rows = fragments.extent();
                     let runs =
-                        runs(&view, rows, None, true).map_err(|error| error.in_chunk(&key))?;
+                        list_runs(&view, rows, None, true).map_err(|error| error.in_chunk(&key))?;
                     (runs, rows, self.asks_for_objects() && view.tiles(rows))
                 }
             };
@@ -507,7 +507,7 @@ fn plan_position_needs(source: RowSource<'_>, chunks: &[Chunk], parts: &[Part]) 
             return if chunk.rows == 0 { Need::Nothing } else { Need::Whole };
         }
         source.plan_need(chunk.rows, to_u64(ends.len()), |gap| {
-            ranges(ends.iter(), gap, &mut Vec::new())
+            coalesce_ranges(ends.iter(), gap, &mut Vec::new())
         })
     });
     needs.collect()

@@ -26,14 +26,14 @@ use crate::{Method, Options, PyramidError};
 /// The levels to come.
 #[derive(Clone, Debug)]
 pub struct PyramidPlan {
-    kinds: Vec<KindLadder>, // one or more, the first of the store first
-    options: Options,       // of all
-    all: Size,              // of level 0
+    kinds: Vec<KindPlan>, // one or more, the first of the store first
+    options: Options,     // of all
+    all: Size,            // of level 0
 }
 
 /// The levels to come of one kind of geometry.
 #[derive(Clone, Debug)]
-pub(crate) struct KindLadder {
+pub(crate) struct KindPlan {
     pub(crate) kind: Kind,
     pub(crate) method: Method,
     options: Options,    // with the settings of the kind
@@ -56,8 +56,8 @@ pub(crate) struct KindLadder {
 /// use zvf_pyramid::{PyramidPlan, Method, Options};
 ///
 /// let options = Options { levels: Some(2), size: Some(0.25), ..Options::default() };
-/// let ladder = PyramidPlan::plan(&store, &options).await?;
-/// let steps = ladder.steps();
+/// let plan = PyramidPlan::plan(&store, &options).await?;
+/// let steps = plan.steps();
 /// assert_eq!((steps.len(), steps[0].method, steps[1].size), (2, Method::Cluster, Some(0.5)));
 /// # Ok(())
 /// # }
@@ -132,30 +132,27 @@ impl PyramidPlan {
             }
             _ => options.clone(),
         };
-        let (mut ladders, several) = (Vec::new(), named.len() > 1);
+        let (mut plans, several) = (Vec::new(), named.len() > 1);
         for ((kind, level), asked) in levels.iter().zip(options.per_kind(&named)?) {
             let levels =
-                if ladders.is_empty() { chain.as_slice() } else { std::slice::from_ref(level) };
-            ladders
-                .push(KindLadder::plan((store, &reader), (*kind, levels), asked, several).await?);
+                if plans.is_empty() { chain.as_slice() } else { std::slice::from_ref(level) };
+            plans.push(KindPlan::plan((store, &reader), (*kind, levels), asked, several).await?);
         }
-        let total = |ladders: &[KindLadder]| {
-            ladders.iter().map(|ladder| ladder.all).fold(Size::default(), Size::combine)
+        let total = |plans: &[KindPlan]| {
+            plans.iter().map(|plan| plan.all).fold(Size::default(), Size::combine)
         };
-        let mut all = total(&ladders);
-        if let [first, others @ ..] = ladders.as_mut_slice() {
+        let mut all = total(&plans);
+        if let [first, others @ ..] = plans.as_mut_slice() {
             all.bytes = first.all.bytes; // the groups of others lie among its arrays
             first.all.bytes = all.bytes.saturating_sub(total(others).bytes);
         }
-        let none = ladders.iter().all(|ladder| !ladder.indexed);
-        let asked =
-            |ladder: &KindLadder| none || options.settings_of(ladder.kind).sparsity.is_some();
-        if ladders.iter().any(|ladder| !ladder.indexed && ladder.sparsity() > 1.0 && asked(ladder))
-        {
+        let none = plans.iter().all(|plan| !plan.indexed);
+        let asked = |plan: &KindPlan| none || options.settings_of(plan.kind).sparsity.is_some();
+        if plans.iter().any(|plan| !plan.indexed && plan.sparsity() > 1.0 && asked(plan)) {
             let expected = "a level with objects, to keep some of them";
             return Err(PyramidError::unsupported("objects of the store", expected, "none"));
         }
-        Ok(Self { kinds: ladders, options, all })
+        Ok(Self { kinds: plans, options, all })
     }
 
     /// Returns the steps, as far as is known before any is made: how many levels there are is then a guess, too.
@@ -181,7 +178,7 @@ impl PyramidPlan {
     }
 
     /// Returns those of each kind.
-    pub(crate) fn kinds(&self) -> &[KindLadder] {
+    pub(crate) fn kinds(&self) -> &[KindPlan] {
         &self.kinds
     }
 
@@ -207,7 +204,7 @@ impl PyramidPlan {
     }
 }
 
-impl KindLadder {
+impl KindPlan {
     async fn plan(
         (store, reader): (&Store, &Reader),
         (kind, levels): (Kind, &[LevelReader]),

@@ -1,7 +1,7 @@
 //! Routed batches, and the rows of one chunk put together from them.
 //!
-//! A run holds a batch as it was given, columns untouched, and beside it the order of its rows by
-//! chunk. A chunk is then a piece of each run that has rows of it, in the order of the runs: that is
+//! A [`RoutedBatch`] holds a batch as it was given, columns untouched, and beside it the order of its rows by
+//! chunk. A chunk is then a piece of each routed batch that has rows of it, in the order of the batches: that is
 //! the order in which rows were given. Within the chunk rows are sorted, stably, by their *group*:
 //! what a fragment is made of, a bin, an object or a run of a chain.
 //!
@@ -61,22 +61,22 @@ impl RoutedBatch {
     pub(crate) fn piece(&self, segment: usize) -> Piece<'_> {
         let Segment { start, count, .. } = self.segments[segment];
         let start = usize_from_u32(start);
-        Piece { run: self, rows: &self.rows[start..start + usize_from_u32(count)] }
+        Piece { batch: self, rows: &self.rows[start..start + usize_from_u32(count)] }
     }
 }
 
-/// Rows of one chunk in a run.
+/// Rows of one chunk in a routed batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
-    /// The run.
-    pub(crate) run: &'a RoutedBatch,
+    /// The batch.
+    pub(crate) batch: &'a RoutedBatch,
     /// Its rows.
     pub(crate) rows: &'a [u32],
 }
 
 impl Piece<'_> {
     fn group(&self, row: u32) -> u64 {
-        let groups = &self.run.groups;
+        let groups = &self.batch.groups;
         if groups.is_empty() { 0 } else { groups[usize_from_u32(row)] }
     }
 }
@@ -86,7 +86,7 @@ impl Piece<'_> {
 pub(crate) struct ChunkRows {
     /// Positions, row after row.
     pub(crate) positions: Vec<u8>,
-    /// One for each of the run's fields.
+    /// One for each field of the batches.
     pub(crate) fields: Vec<Vec<u8>>,
     /// The groups there are, ascending, each with its rows.
     pub(crate) groups: Vec<Group>,
@@ -105,19 +105,19 @@ pub(crate) struct Group {
     pub(crate) count: u64,
 }
 
-/// Puts the rows of a chunk together.
+/// Gathers the rows of a chunk from its pieces.
 pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
     let (groups, sorted) = groups_of(pieces);
     let mut rows = ChunkRows { groups, ..ChunkRows::default() };
     let Some(first) = pieces.first() else { return rows };
-    let columns = first.run.fields.len();
+    let columns = first.batch.fields.len();
     if sorted {
-        rows.positions = column(pieces.iter().map(|p| (&p.run.positions, p.rows)));
-        let field = |c: usize| column(pieces.iter().map(move |p| (&p.run.fields[c], p.rows)));
+        rows.positions = column(pieces.iter().map(|p| (&p.batch.positions, p.rows)));
+        let field = |c: usize| column(pieces.iter().map(move |p| (&p.batch.fields[c], p.rows)));
         rows.fields = (0..columns).map(field).collect();
         if wants_numbers {
             let numbers =
-                pieces.iter().flat_map(|p| p.rows.iter().map(|row| p.run.numbers.get(*row)));
+                pieces.iter().flat_map(|p| p.rows.iter().map(|row| p.batch.numbers.get(*row)));
             rows.numbers = numbers.collect();
         }
         return rows;
@@ -130,24 +130,24 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
     let scattered = |get_column: &dyn Fn(&RoutedBatch) -> &Column| {
         let mut out = Vec::new();
         for (_, piece, row) in &places {
-            let column = get_column(pieces[usize_from_u32(*piece)].run);
-            out.extend_from_slice(column.row(usize_from_u32(*row)));
+            let column = get_column(pieces[usize_from_u32(*piece)].batch);
+            out.extend_from_slice(row_of(column, *row));
         }
         out
     };
     if let [only] = pieces {
-        // One run, as for input that was given in one batch.
+        // One batch, as for input that was given at once.
         let order: Vec<u32> = places.iter().map(|(.., row)| *row).collect();
-        rows.positions = column([(&only.run.positions, order.as_slice())].into_iter());
-        let fields = only.run.fields.iter();
+        rows.positions = column([(&only.batch.positions, order.as_slice())].into_iter());
+        let fields = only.batch.fields.iter();
         rows.fields = fields.map(|f| column([(f, order.as_slice())].into_iter())).collect();
     } else {
-        rows.positions = scattered(&|run| &run.positions);
-        rows.fields = (0..columns).map(|c| scattered(&|run| &run.fields[c])).collect();
+        rows.positions = scattered(&|batch| &batch.positions);
+        rows.fields = (0..columns).map(|c| scattered(&|batch| &batch.fields[c])).collect();
     }
     if wants_numbers {
         let number = |(_, piece, row): &(u64, u32, u32)| {
-            pieces[usize_from_u32(*piece)].run.numbers.get(*row)
+            pieces[usize_from_u32(*piece)].batch.numbers.get(*row)
         };
         rows.numbers = places.iter().map(number).collect();
     }
@@ -162,16 +162,16 @@ pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> 
             before += to_u64(past.rows.len());
         }
         let at = saturating_usize(group.start - before); // within the piece
-        pieces.peek().and_then(|piece| Some(piece.run.numbers.get(*piece.rows.get(at)?)))
+        pieces.peek().and_then(|piece| Some(piece.batch.numbers.get(*piece.rows.get(at)?)))
     });
     firsts.collect()
 }
 
 /// Returns the columns of a chunk in the order given, as they are put aside: positions, then each field.
 pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> Vec<Vec<u8>> {
-    let mut columns = vec![column(pieces.iter().map(|p| (&p.run.positions, p.rows)))];
-    let fields = pieces.first().map_or(0, |piece| piece.run.fields.len()); // no rows, no columns
-    let field = |c: usize| column(pieces.iter().map(move |p| (&p.run.fields[c], p.rows)));
+    let mut columns = vec![column(pieces.iter().map(|p| (&p.batch.positions, p.rows)))];
+    let fields = pieces.first().map_or(0, |piece| piece.batch.fields.len()); // no rows, no columns
+    let field = |c: usize| column(pieces.iter().map(move |p| (&p.batch.fields[c], p.rows)));
     columns.extend((0..fields).map(field));
     columns
 }
@@ -183,13 +183,13 @@ pub(crate) fn groups_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64>
 
 /// Returns the running number of each row of a chunk, in the order given.
 pub(crate) fn numbers_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
-    pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.run.numbers.get(*row)))
+    pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.batch.numbers.get(*row)))
 }
 
 /// Returns the groups of all rows in order, and whether the rows are in that order already.
 fn groups_of(pieces: &[Piece<'_>]) -> (Vec<Group>, bool) {
     let count = pieces.iter().map(|piece| piece.rows.len()).sum::<usize>();
-    if count > 0 && pieces.iter().all(|piece| piece.run.groups.is_empty()) {
+    if count > 0 && pieces.iter().all(|piece| piece.batch.groups.is_empty()) {
         return (vec![Group { group: 0, start: 0, count: to_u64(count) }], true);
     }
     let keys = pieces.iter().flat_map(|piece| piece.rows.iter().map(|row| piece.group(*row)));
@@ -232,7 +232,7 @@ fn column<'a>(parts: impl Iterator<Item = (&'a Column, &'a [u32])> + Clone) -> V
             24 => gather_fixed::<24>(column, rows, &mut out),
             _ => {
                 for row in rows {
-                    out.extend_from_slice(column.row(usize_from_u32(*row)));
+                    out.extend_from_slice(row_of(column, *row));
                 }
             }
         }
@@ -261,6 +261,12 @@ fn gather_fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>
     }
 }
 
+/// Returns a row that is there.
+fn row_of(column: &Column, row: u32) -> &[u8] {
+    let start = usize_from_u32(row) * column.stride();
+    &column.bytes()[start..start + column.stride()]
+}
+
 /// Returns the rows of `column` that `keep` names.
 pub(crate) fn select_rows(col: &Column, keep: &[u32]) -> Result<Column, zvf_model::BadColumn> {
     let bytes = column([(col, keep)].into_iter());
@@ -274,7 +280,7 @@ mod tests {
     use super::*;
     use zvf_format::num::index_u32;
 
-    fn run(values: &[u8], groups: &[u64], rows: &[u32], first: u64) -> RoutedBatch {
+    fn routed_batch(values: &[u8], groups: &[u64], rows: &[u32], first: u64) -> RoutedBatch {
         let byte = "uint8".parse::<Dtype>().unwrap();
         let column = |bytes: Vec<u8>| Column::new(byte, 1, bytes.into()).unwrap();
         let count = index_u32(rows.len());
@@ -290,8 +296,8 @@ mod tests {
 
     #[test]
     fn rows_are_sorted_by_group_in_stable_order() {
-        let a = run(&[1, 2, 3], &[5, 1, 5], &[0, 1, 2], 0);
-        let b = run(&[4, 5], &[1, 5], &[1, 0], 3);
+        let a = routed_batch(&[1, 2, 3], &[5, 1, 5], &[0, 1, 2], 0);
+        let b = routed_batch(&[4, 5], &[1, 5], &[1, 0], 3);
         let rows = gather(&[a.piece(0), b.piece(0)], true);
         assert_eq!(rows.positions, [2, 4, 1, 3, 5]);
         assert_eq!(rows.fields, [[102, 104, 101, 103, 105]]);
@@ -307,7 +313,7 @@ mod tests {
 
     #[test]
     fn rows_may_be_copied_more_than_once() {
-        let a = run(&[1, 2, 3], &[], &[], 0);
+        let a = routed_batch(&[1, 2, 3], &[], &[], 0);
         assert_eq!(select_rows(&a.positions, &[0, 0, 2]).unwrap().bytes()[..], [1, 1, 3]);
         assert_eq!(select_rows(&a.positions, &[1, 2]).unwrap().bytes()[..], [2, 3]);
         assert_eq!(select_rows(&a.positions, &[2, 1]).unwrap().bytes()[..], [3, 2]);
@@ -315,7 +321,7 @@ mod tests {
 
     #[test]
     fn rows_without_groups_are_copied_in_order() {
-        let a = run(&[1, 2, 3], &[], &[1, 2], 7);
+        let a = routed_batch(&[1, 2, 3], &[], &[1, 2], 7);
         let rows = gather(&[a.piece(0)], true);
         assert_eq!((rows.positions, rows.numbers), (vec![2, 3], vec![8, 9]));
         assert_eq!(rows.groups, [Group { group: 0, start: 0, count: 2 }]);
@@ -324,10 +330,38 @@ mod tests {
 
     #[test]
     fn the_first_number_of_each_run_is_found() {
-        let a = run(&[1, 2, 3], &[0, 0, 1], &[0, 1, 2], 7);
-        let b = run(&[4, 5], &[1, 2], &[0, 1], 20);
+        let a = routed_batch(&[1, 2, 3], &[0, 0, 1], &[0, 1, 2], 7);
+        let b = routed_batch(&[4, 5], &[1, 2], &[0, 1], 20);
         let pieces = [a.piece(0), b.piece(0)];
         let rows = gather(&pieces, false);
         assert_eq!(first_numbers(&pieces, &rows.groups), [7, 9, 21]);
+    }
+
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn a_piece_longer_than_its_run_stops_the_program() {
+        let mut a = run(&[1, 2, 3], &[], &[0], 0);
+        a.segments[0].count = 2;
+        assert_eq!(a.piece(0).rows, [0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_row_that_its_column_does_not_have_stops_the_program() {
+        let a = run(&[1, 2, 3], &[], &[0, 3], 0);
+        gather(&[a.piece(0)], false);
+    }
+
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn a_row_that_a_column_of_another_width_does_not_have_stops_the_program() {
+        let byte = "uint8".parse::<Dtype>().unwrap();
+        gather_as_given(&[Piece {
+            run: &RoutedBatch {
+                positions: Column::new(byte, 3, vec![1, 2, 3].into()).unwrap(),
+                ..run(&[], &[], &[0, 1], 0)
+            },
+            rows: &[0, 1],
+        }]);
     }
 }
