@@ -64,7 +64,7 @@ impl Session {
     /// Returns the common options of a command line that runs for this one in parallel with `jobs - 1` others.
     #[cfg(all(feature = "edit", feature = "write"))]
     pub(crate) fn common_words(&self, jobs: usize) -> Vec<String> {
-        self.common.words(u64::try_from(jobs).unwrap_or(u64::MAX))
+        self.common.words(zvf::format::num::to_u64(jobs))
     }
 
     /// Returns the common options of a program that does all of this command line.

@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
+use zvf::format::num::saturating_usize;
+
 /// Rows of cells; each column is as wide as its widest cell.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -51,7 +53,7 @@ pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && digits.len().saturating_sub(at).is_multiple_of(3) {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -119,7 +121,7 @@ pub(crate) fn json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow
 /// Returns the number of items that a limit allows, where 0 stands for all.
 pub(crate) fn limit(n: u64) -> usize {
     // A limit above `usize` allows all items.
-    if n == 0 { usize::MAX } else { usize::try_from(n).unwrap_or(usize::MAX) }
+    if n == 0 { usize::MAX } else { saturating_usize(n) }
 }
 
 /// Formats a number with the fewest digits that restore it: an exponent instead of many zeros.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use tokio::runtime::Builder;
 use zvf_cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
 
@@ -95,6 +95,14 @@ fn host_and_port(text: &str) -> Result<(String, u16), String> {
     Ok((host.to_owned(), port))
 }
 
+/// Returns the port after that of `--listen`; the last one has none.
+fn port_after(port: u16) -> Result<u16> {
+    port.checked_add(1).ok_or_else(|| {
+        let text = "--listen: expected a port below 65535, found 65535; or give --control-port";
+        DataFusionError::Plan(text.to_owned())
+    })
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Fails only if a logger is already installed.
@@ -150,14 +158,29 @@ async fn serve(role: Role) -> Result<()> {
                 scheduler_host,
                 scheduler_port,
                 listen,
-                control_port: control_port.unwrap_or_else(|| listen.port().wrapping_add(1)),
+                control_port: match control_port {
+                    Some(port) => port,
+                    None => port_after(listen.port())?,
+                },
                 external_host,
                 cores,
-                memory_limit: memory.saturating_mul(1 << 20),
+                memory_limit: memory.saturating_mul(1 << 20), // more than there is means no limit
                 work_dir,
                 heartbeat: Duration::from_secs(heartbeat),
             };
             run_executor(&options).await
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_port_has_none_after_it() {
+        assert_eq!(port_after(50051).unwrap(), 50052);
+        let error = port_after(u16::MAX).unwrap_err().to_string();
+        assert!(error.contains("or give --control-port"), "{error}");
     }
 }

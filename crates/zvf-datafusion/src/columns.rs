@@ -354,7 +354,7 @@ pub(crate) fn row_field(attribute: &RowAttribute) -> Result<Field> {
 pub(crate) fn batch_from_fields(fields: Vec<zvf::Field>, len: usize) -> Result<Batch> {
     let bad =
         |error: &dyn fmt::Display| bad_request("a column", "equal lengths", &error.to_string());
-    let zeros = vec![0_u8; len.saturating_mul(4)];
+    let zeros = vec![0_u8; len * 4]; // rows in memory, of 8 bytes each
     let positions = Column::new(zvf::metadata::Dtype::FLOAT32, 1, zeros.into());
     let mut batch = Batch::new(Kind::PointCloud, positions.map_err(|error| bad(&error))?);
     for field in fields {

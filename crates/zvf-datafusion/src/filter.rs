@@ -76,28 +76,28 @@ fn translate_list(expr: &Expr, layout: &Layout) -> Option<StoreCondition> {
     if let Some(ids) = allowed_values(expr, layout, &is_object) {
         return Some(StoreCondition::Objects(ids.iter().map(as_i64).collect::<Option<_>>()?));
     }
-    // No chunk has a name that is not a key, and no group a number below 0.
+    // No chunk has a name that is not a key, and no group a number below 0. Lists may be cast: what is then compared with
+    // values of another type is left to the engine.
     let is_chunk = |column: &TableColumn| matches!(column.origin, Origin::Chunk(_));
     if let Some(keys) = allowed_values(expr, layout, &is_chunk) {
         let key = |value: &Value| as_text(value).and_then(|text| text.parse::<ChunkKey>().ok());
         return Some(StoreCondition::Chunks(keys.iter().filter_map(key).collect()));
     }
-    if let Some(numbers) = allowed_values(expr, layout, &own_column("group")) {
+    let numbers = match list_items(expr, layout, &Origin::Groups) {
+        Some(numbers) => Some(numbers),
+        None => allowed_values(expr, layout, &own_column("group")),
+    };
+    if let Some(numbers) = numbers {
         let numbers = numbers.iter().map(as_i64).collect::<Option<Vec<i64>>>()?;
         let numbers = numbers.into_iter().filter_map(|number| u64::try_from(number).ok());
-        return Some(StoreCondition::Groups(numbers.collect()));
-    }
-    if let Some(numbers) = list_items(expr, layout, &Origin::Groups) {
-        let numbers = numbers.iter().filter_map(as_i64);
-        let numbers = numbers.filter_map(|number| u64::try_from(number).ok());
         return Some(StoreCondition::Groups(numbers.collect()));
     }
     let names = match list_items(expr, layout, &Origin::GroupNames) {
         Some(names) => names,
         None => allowed_values(expr, layout, &own_column("name"))?,
     };
-    let names = names.iter().filter_map(as_text).map(str::to_owned).collect();
-    Some(StoreCondition::GroupNames(names))
+    let names = names.iter().map(|name| as_text(name).map(str::to_owned));
+    Some(StoreCondition::GroupNames(names.collect::<Option<_>>()?))
 }
 
 /// Returns the items of which a column of lists must hold at least one.

@@ -20,6 +20,7 @@ use datafusion::error::Result;
 use zvf::Batch;
 
 use crate::bad_request;
+use crate::values::check_list_items;
 
 /// The name of the geometry column.
 pub(crate) const NAME: &str = "geometry";
@@ -91,13 +92,16 @@ pub(crate) fn line_column(
         runs.entry(part.object).or_insert_with(Vec::new).push(part.rows);
     }
     let (mut lines, mut lengths, mut present) = (Vec::new(), Vec::new(), Vec::new());
+    let mut vertices_of_lines = 0;
     for object in objects {
         let run = match runs.get(object).map(Vec::as_slice) {
             Some([run]) => Some(run.clone()),
             _ => None,
         };
         present.push(run.is_some());
-        let run = run.unwrap_or(0..0);
+        let run = run.unwrap_or(0..0); // null
+        vertices_of_lines += run.len();
+        check_list_items(vertices_of_lines)?;
         lengths.push(run.len());
         let found = numbers.get(run.start * axes..run.end * axes);
         lines.extend_from_slice(found.ok_or_else(|| {

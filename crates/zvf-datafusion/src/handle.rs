@@ -26,13 +26,13 @@ impl StoreAddress {
         Self { path: path.to_owned(), storage_options }
     }
 
-    /// The path or URL.
+    /// Returns the path or URL.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The options of the backend.
+    /// Returns the options of the backend.
     #[must_use]
     pub fn storage_options(&self) -> &[(String, String)] {
         &self.storage_options
@@ -89,19 +89,19 @@ impl StoreHandle {
         Ok(Self { address, options: Arc::new(options), reader, last_io: Arc::default() })
     }
 
-    /// The address of the store.
+    /// Returns the address of the store.
     #[must_use]
     pub const fn address(&self) -> &StoreAddress {
         &self.address
     }
 
-    /// The reader of the store, in the state of its opening or of the last INSERT through one of its tables.
+    /// Returns the reader of the store, in the state of its opening or of the last INSERT through one of its tables.
     #[must_use]
     pub fn reader(&self) -> Reader {
         self.reader.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The options with which the store is opened.
+    /// Returns the options with which the store is opened.
     pub(crate) fn open_options(&self) -> OpenOptions {
         self.address.open_options(&self.options)
     }
@@ -119,6 +119,7 @@ impl StoreHandle {
         let IoStats { requests, bytes_read, .. } = self.reader().store().io_stats();
         let mut last = self.last_io.lock().unwrap_or_else(PoisonError::into_inner);
         let (before_requests, before_bytes) = std::mem::replace(&mut *last, (requests, bytes_read));
+        // A reader that was opened anew counts from 0.
         (requests.saturating_sub(before_requests), bytes_read.saturating_sub(before_bytes))
     }
 }

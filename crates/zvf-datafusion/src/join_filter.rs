@@ -96,7 +96,7 @@ async fn find_passing_ids(
     let mut passed = Vec::new();
     let mut start = 0;
     while start < index.slots() {
-        let end = start.saturating_add(BATCH_IDS).min(index.slots());
+        let end = (start + BATCH_IDS).min(index.slots());
         let ids = index.ids(start..end).await.map_err(external)?;
         let ids: Vec<i64> = ids.into_iter().map(object_number).collect();
         // The last value, null, stands for a vertex without an object.

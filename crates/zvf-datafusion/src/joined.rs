@@ -21,8 +21,9 @@ use zvf::model::{LevelReader, Members};
 use zvf::{Column, ObjectId};
 
 use crate::columns::{Layout, Origin, object_number, row_field};
+use crate::read::group_numbers;
 use crate::table::{TableName, TableOptions};
-use crate::values::attribute_values;
+use crate::values::{attribute_values, check_list_items};
 use crate::{bad_request, external};
 
 /// Prefix of columns of fragments.
@@ -138,7 +139,7 @@ impl Memberships {
     pub(crate) async fn read(level: &LevelReader, layout: &Layout) -> Result<Self> {
         let found = level.groups().await.map_err(external)?;
         let groups = found.ok_or_else(|| bad_request("columns of groups", "groups", "none"))?;
-        let all: Vec<u64> = (0..groups.len()).collect();
+        let all: Vec<u64> = group_numbers(&groups)?.collect();
         let (mut listed, mut ranges) = (Vec::new(), Vec::new());
         for (group, members) in all.iter().zip(groups.members(&all).await.map_err(external)?) {
             match members {
@@ -163,19 +164,22 @@ impl Memberships {
     }
 
     /// Returns the groups of each of `owners`, as concatenated lists.
-    pub(crate) fn lists(&self, owners: impl Iterator<Item = Option<ObjectId>>) -> GroupLists {
+    pub(crate) fn lists(
+        &self,
+        owners: impl Iterator<Item = Option<ObjectId>>,
+    ) -> Result<GroupLists> {
         let (mut groups, mut lengths) = (Vec::new(), Vec::new());
-        let mut last: Option<(Option<ObjectId>, Vec<u64>)> = None;
+        let mut last: Option<ObjectId> = None;
+        let mut object_groups = Vec::new(); // without an object, none
         for owner in owners {
-            let is_cached = last.as_ref().is_some_and(|(cached, _)| *cached == owner);
-            if !is_cached {
-                last = Some((owner, self.find_groups(owner)));
+            if last != owner {
+                (last, object_groups) = (owner, self.find_groups(owner));
             }
-            let object_groups = last.as_ref().map_or(&[][..], |(_, numbers)| numbers.as_slice());
-            groups.extend_from_slice(object_groups);
+            check_list_items(groups.len() + object_groups.len())?;
+            groups.extend_from_slice(&object_groups);
             lengths.push(object_groups.len());
         }
-        GroupLists { groups: UInt64Array::from(groups), lengths }
+        Ok(GroupLists { groups: UInt64Array::from(groups), lengths })
     }
 
     fn find_groups(&self, owner: Option<ObjectId>) -> Vec<u64> {
@@ -254,7 +258,7 @@ mod tests {
     fn lists_are_in_the_order_of_owners() {
         let owners = [3, 3, 8, 7].map(|id| Some(ObjectId(id))).into_iter().chain([None]);
         let members = memberships();
-        let lists = members.lists(owners);
+        let lists = members.lists(owners).unwrap();
         assert_eq!(lists.lengths, [2, 2, 0, 2, 0]);
         let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
         let names = members.column(&Origin::GroupNames, &DataType::List(item), &lists).unwrap();

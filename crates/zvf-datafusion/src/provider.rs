@@ -24,6 +24,7 @@ use crate::columns::{Layout, Origin, open_level};
 use crate::filter::{StoreCondition, Translation, translate};
 use crate::handle::{StoreAddress, StoreHandle, wait};
 use crate::links::find_source_chunks;
+use crate::read::group_numbers;
 use crate::scan::{Scan, Task};
 use crate::sink::StoreSink;
 use crate::source::{ZvfSource, data_source};
@@ -103,13 +104,13 @@ impl ZvfTable {
         })
     }
 
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub const fn store(&self) -> &StoreHandle {
         &self.store
     }
 
-    /// The table, its level and kind.
+    /// Returns the table, its level and kind.
     #[must_use]
     pub const fn options(&self) -> &TableOptions {
         &self.options
@@ -185,7 +186,7 @@ impl ZvfTable {
             scan.groups.as_ref().is_none_or(|numbers| numbers.contains(group))
                 && names.as_ref().is_none_or(has_name)
         };
-        let selected = (0..groups.len()).filter(is_selected).collect();
+        let selected = group_numbers(&groups)?.filter(is_selected).collect();
         scan.groups = Some(selected);
         Ok(())
     }
@@ -351,9 +352,9 @@ impl TableProvider for ZvfTable {
         };
         let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
         let (mut scan, chunks, is_exact) = self.plan_scan(columns, filters);
-        scan.limit = limit.filter(|_| is_exact).and_then(|limit| u64::try_from(limit).ok());
+        scan.limit = limit.filter(|_| is_exact).map(to_u64);
         let partitions = state.config().target_partitions().max(1);
-        let max_tasks = partitions.saturating_mul(TASKS_PER_PARTITION);
+        let max_tasks = partitions.saturating_mul(TASKS_PER_PARTITION); // a limit, and any number may be set
         self.resolve_groups(&mut scan).await?;
         let TaskPlan { tasks, chunks } = self.plan_tasks(&scan, chunks, max_tasks).await?;
         if tasks.is_empty() {
@@ -362,10 +363,11 @@ impl TableProvider for ZvfTable {
         let projection = projection.map(Vec::as_slice);
         let statistics = self.scan_statistics(projection, &scan, !filters.is_empty(), chunks);
         let takes_join_filters = scan.table == TableName::Vertices && self.has_one_object;
-        let (kept, all) = chunks.unwrap_or_default();
+        // Objects may name chunks that a faulty level does not have; then no chunk was pruned.
+        let pruned = chunks.map_or(0, |(kept, all)| all.saturating_sub(kept));
         let mut source = ZvfSource::new(self.store.clone(), scan, schema)
             .with_pool(Arc::clone(&state.runtime_env().memory_pool))
-            .with_pruned_cells(all.saturating_sub(kept));
+            .with_pruned_cells(pruned);
         if takes_join_filters {
             source = source.with_join_filters();
         }
@@ -431,25 +433,25 @@ fn cover_keys(kept: &[ChunkKey], all: &[ChunkKey]) -> Result<(Vec<Task>, u64)> {
     for (start, end) in starts.iter().copied().zip(ends) {
         let cells = to_u64(places[end - 1] - places[start] + 1);
         count += cells;
-        let end = key_behind(&kept[end - 1])?.to_string();
-        tasks.push(Task::Chunks { first: Some(kept[start].to_string()), end: Some(end), cells });
+        let end = key_behind(&kept[end - 1])?;
+        tasks.push(Task::Chunks { first: Some(kept[start].to_string()), end, cells });
     }
     Ok((tasks, count))
 }
 
 /// Returns the task of one chunk.
 fn chunk_task(key: &ChunkKey) -> Result<Task> {
-    let end = key_behind(key)?.to_string();
-    Ok(Task::Chunks { first: Some(key.to_string()), end: Some(end), cells: 1 })
+    let end = key_behind(key)?;
+    Ok(Task::Chunks { first: Some(key.to_string()), end, cells: 1 })
 }
 
-/// Returns the first key behind `key`.
-fn key_behind(key: &ChunkKey) -> Result<ChunkKey> {
+/// Returns the first key behind `key`, as text; `None` where it is the last one. A condition may name any key.
+fn key_behind(key: &ChunkKey) -> Result<Option<String>> {
     let mut next = key.components().to_vec();
-    if let Some(last) = next.last_mut() {
-        *last += 1;
-    }
-    ChunkKey::new(&next).map_err(external)
+    let Some(place) = next.iter().rposition(|n| *n < i64::MAX) else { return Ok(None) };
+    next[place] += 1;
+    next[place + 1..].fill(i64::MIN);
+    Ok(Some(ChunkKey::new(&next).map_err(external)?.to_string()))
 }
 
 /// Divides rows of the object index into at most `max_tasks` tasks.
@@ -503,6 +505,18 @@ mod tests {
         let Task::Chunks { end, .. } = &tasks[0] else { panic!("{tasks:?}") };
         assert_eq!(end.as_deref(), Some("2.1"));
         assert_eq!(cover_keys(&[], &chunks).unwrap(), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn each_key_but_the_last_has_one_behind_it() {
+        for (key, behind) in [
+            ("3.-1", Some("3.0")),
+            ("3.9223372036854775807", Some("4.-9223372036854775808")),
+            ("9223372036854775807.9223372036854775807", None),
+        ] {
+            let found = key_behind(&key.parse().unwrap()).unwrap();
+            assert_eq!(found.as_deref(), behind, "{key}");
+        }
     }
 
     #[test]

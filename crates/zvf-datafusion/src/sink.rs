@@ -328,7 +328,7 @@ impl DataSink for StoreSink {
             Purpose::Create(options, open) => {
                 // The reservation of the spool is free by now.
                 let memory = free_bytes(pool.as_ref()).min(open.budget_bytes);
-                reservation.try_resize(saturating_usize(memory))?;
+                reservation.try_resize(saturating_usize(memory))?; // compared with the limit of the pool
                 create_store(&self.address, path, options.recipe(open, memory)).await?;
             }
             Purpose::Append(append) => {
@@ -339,6 +339,7 @@ impl DataSink for StoreSink {
                     );
                     return Err(bad_request("INSERT", &expected, &rows.to_string()));
                 }
+                // No more than is free; compared with the limit of the pool.
                 reservation.try_resize(saturating_usize(rows * append.row_bytes()))?;
                 let Some(store) = &self.store else {
                     return Err(bad_request("INSERT", "a table of a store", "none"));
@@ -371,7 +372,7 @@ async fn spool(
 ) -> Result<u64> {
     let schema = spool_schema(&rows.schema(), names);
     let mut writer = ArrowWriter::try_new(File::create(path)?, Arc::clone(&schema), None)?;
-    let max_bytes = saturating_usize(memory.min(MAX_SPOOL_BYTES) / 4);
+    let max_bytes = saturating_usize(memory.min(MAX_SPOOL_BYTES) / 4); // at most 64 MiB
     let mut count = 0_u64;
     while let Some(batch) = rows.next().await {
         let batch = batch?;

@@ -93,19 +93,19 @@ impl ZvfSource {
         Self { takes_join_filters: true, ..self }
     }
 
-    /// The address of the store.
+    /// Returns the address of the store.
     #[must_use]
     pub const fn address(&self) -> &StoreAddress {
         &self.address
     }
 
-    /// The columns of the answer.
+    /// Returns the columns of the answer.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         self.schema.table_schema()
     }
 
-    /// The scan.
+    /// Returns the scan.
     #[must_use]
     pub fn scan(&self) -> &Scan {
         &self.scan
@@ -117,7 +117,7 @@ impl ZvfSource {
         Self { pruned_cells: cells, ..self }
     }
 
-    /// Number of chunks that planning pruned.
+    /// Returns the number of chunks that planning pruned.
     #[must_use]
     pub const fn pruned_cells(&self) -> u64 {
         self.pruned_cells
@@ -303,7 +303,7 @@ impl FileSource for ZvfSource {
     }
 }
 
-/// The metrics of one partition.
+/// The metrics of one partition. The engine counts in `usize`.
 #[derive(Clone, Debug)]
 struct Counters {
     cells: Count,
@@ -329,6 +329,7 @@ impl FileOpener for ZvfOpener {
             let mut cells = task.cells();
             if let Some(selection) = source.join_selection(&context).await? {
                 if let Some(kept_cells) = selection.count_cells(&task)? {
+                    // Objects may name chunks that a faulty level does not have; then no chunk was pruned.
                     counters.pruned.add(saturating_usize(cells.saturating_sub(kept_cells)));
                     cells = kept_cells;
                 }

@@ -1,7 +1,7 @@
 //! Statistics of a table for the optimizer, which chooses the order and the sides of joins by them.
 //!
 //! ```text
-//! rows        exact    groups; objects, where no table can add rows to them
+//! rows        exact    groups; objects, where no table can add any
 //!             about    vertices and links by the documents (writers have left them wrong); members; levels
 //! min, max    exact    "row" of objects, "group" of groups
 //!             about    axes, by the bounds that the store declares; "group" of members
@@ -60,10 +60,7 @@ impl TableStatistics {
     pub(crate) fn project(&self, projection: Option<&[usize]>) -> Statistics {
         let column_statistics = match projection {
             None => self.columns.clone(),
-            Some(places) => {
-                let column = |place: &usize| self.columns.get(*place).cloned();
-                places.iter().map(|place| column(place).unwrap_or_default()).collect()
-            }
+            Some(places) => places.iter().map(|place| self.columns[*place].clone()).collect(),
         };
         Statistics { num_rows: self.rows, total_byte_size: Precision::Absent, column_statistics }
     }
@@ -97,16 +94,18 @@ impl Counts {
         };
         let groups = groups.map(|groups| groups.len());
         let meta = level.node().meta();
-        // INSERT can add objects to point clouds through a table that shares the store.
-        let can_grow = table == TableName::Objects && level.kinds().contains(&Kind::PointCloud);
+        // INSERT can add objects of these kinds through a table that shares the store.
+        let takes_rows = |kind: &Kind| *kind == Kind::PointCloud || kind.is_chain();
+        let can_grow = table == TableName::Objects && level.kinds().iter().any(takes_rows);
         let rows = match table {
             TableName::Vertices if meta.is_additive() => Precision::Absent,
             TableName::Vertices => {
                 u64::try_from(meta.vertex_count).map_or(Precision::Absent, inexact)
             }
-            TableName::Objects if can_grow => inexact(objects.unwrap_or_default()),
-            TableName::Objects => exact(objects.unwrap_or_default()),
-            TableName::Groups => exact(groups.unwrap_or_default()),
+            // Without an index there is no object, and without a list of groups no group.
+            TableName::Objects if can_grow => inexact(objects.unwrap_or(0)),
+            TableName::Objects => exact(objects.unwrap_or(0)),
+            TableName::Groups => exact(groups.unwrap_or(0)),
             // An estimate: one group for each object.
             TableName::Members => {
                 objects.filter(|_| groups.is_some()).map_or(Precision::Absent, inexact)
@@ -144,6 +143,7 @@ impl Counts {
     }
 }
 
+/// Returns an exact count; the engine answers from it, so one that is no `usize` is left out instead of clamped.
 fn exact(count: u64) -> Precision<usize> {
     usize::try_from(count).map_or(Precision::Absent, Precision::Exact)
 }

@@ -34,7 +34,7 @@ impl TableName {
     pub const ALL: &'static [Self] =
         &[Self::Vertices, Self::Objects, Self::Groups, Self::Members, Self::Links, Self::Levels];
 
-    /// The name of the table in SQL.
+    /// Returns the name of the table in SQL.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

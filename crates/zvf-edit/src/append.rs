@@ -202,14 +202,14 @@ impl<'a> FileContents<'a> {
             Piece::Elements { rows, fields } => {
                 for n in 0..rows.len() {
                     let ends = self.element_ends(&rows, n)?;
-                    self.links.push((ends, named_values(&fields, n)));
+                    self.links.push((ends, named_values(self.file, &fields, n)?));
                 }
                 Ok(())
             }
             Piece::Objects { ids, fields } => {
                 for (n, id) in ids.iter().enumerate() {
                     let object = self.objects.entry(Some(id.0)).or_default();
-                    object.values.extend(named_values(&fields, n));
+                    object.values.extend(named_values(self.file, &fields, n)?);
                 }
                 Ok(())
             }
@@ -231,7 +231,7 @@ impl<'a> FileContents<'a> {
             object.positions.push(position.map(|x| to_json(&Value::Float(x))).collect());
             for field in batch.fields() {
                 let values = object.attributes.entry(field.name.to_string()).or_default();
-                values.push(row_value(field, i));
+                values.push(row_value(self.file, field, i)?);
             }
         }
         let Some(elements) = batch.elements() else { return Ok(()) };
@@ -248,7 +248,7 @@ impl<'a> FileContents<'a> {
                 }
                 self.objects.entry(owner).or_default().parents.insert(child, parent);
             } else {
-                self.links.push((ends, named_values(elements.fields(), n)));
+                self.links.push((ends, named_values(self.file, elements.fields(), n)?));
             }
         }
         Ok(())
@@ -306,16 +306,31 @@ impl<'a> FileContents<'a> {
 }
 
 /// Returns the values of row `i`, each with the name of its column.
-fn named_values(fields: &[Field], i: usize) -> Vec<(String, Json)> {
-    fields.iter().map(|field| (field.name.to_string(), row_value(field, i))).collect()
+fn named_values(file: &str, fields: &[Field], i: usize) -> Result<Vec<(String, Json)>> {
+    let value = |field: &Field| Ok((field.name.to_string(), row_value(file, field, i)?));
+    fields.iter().map(value).collect()
 }
 
-fn row_value(field: &Field, i: usize) -> Json {
-    // `encode` refuses a code without a category later.
-    let json_value = |c: usize| field.value(i, c).map_or(Json::Null, |value| to_json(&value));
+/// Returns the value of row `i`.
+///
+/// # Errors
+///
+/// When it is a code without a category, which must not be taken for an absent value.
+fn row_value(file: &str, field: &Field, i: usize) -> Result<Json> {
+    let json_value = |c: usize| match field.value(i, c) {
+        Ok(value) => Ok(to_json(&value)),
+        Err(error) => {
+            let message = format!("{file}: {} of row {i}: {error}", field.name);
+            Err(EditError::new(Class::OutOfBounds, message).caused_by(error))
+        }
+    };
     match field.column.width() {
         1 => json_value(0),
-        width => Json::Array((0..num::usize_from_u32(width)).map(json_value).collect()),
+        width => {
+            let values =
+                (0..num::usize_from_u32(width)).map(json_value).collect::<Result<Vec<_>>>()?;
+            Ok(Json::Array(values))
+        }
     }
 }
 

@@ -177,7 +177,9 @@ impl CellArray {
                 "{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\""
             )));
         };
-        let present: Option<BTreeSet<Chunk>> = list.iter().map(parse_chunk).collect();
+        let rank = shape.len();
+        let present = list.iter().map(|key| parse_chunk(key).filter(|chunk| chunk.len() == rank));
+        let present: Option<BTreeSet<Chunk>> = present.collect();
         let present = present.ok_or_else(|| {
             EditError::new(
                 Class::Encoding,
@@ -219,7 +221,9 @@ impl CellArray {
     pub(crate) fn copy_to(&self, snap: &Snapshot, path: &str) -> Result<Self> {
         let mut copy = Self::create(self, path, self.doc["attributes"].clone());
         for chunk in self.chunks() {
-            copy.put_chunk(&chunk, self.read(snap, &chunk)?.unwrap_or_default());
+            if let Some(payload) = self.read(snap, &chunk)? {
+                copy.put_chunk(&chunk, payload);
+            }
         }
         Ok(copy)
     }
@@ -244,28 +248,38 @@ impl CellArray {
     }
 
     /// Reads the payload that a chunk had before the edit. Returns `None` for an empty chunk.
+    ///
+    /// # Errors
+    ///
+    /// When a chunk that is listed is not stored: taken for an empty one, its rows would be given up.
     pub(crate) fn read_stored(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
         if self.is_new || !self.present.contains(chunk) {
             return Ok(None);
         }
         let origin = self.old_grid.as_ref().map_or(&self.origin, |(origin, _)| origin);
         let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
+        let missing = |key: &str| {
+            let text = format!(
+                "{key}: nonempty_chunks names the chunk, but nothing is stored; run \"zvf repair\""
+            );
+            EditError::new(Class::NotFound, text)
+        };
         let plain = match &self.shard {
             None => {
                 let key = cell_key(&self.path, &at);
-                let bytes = snap.get(&key)?.ok_or_else(|| EditError::new(Class::NotFound, format!("{key}: nonempty_chunks names the chunk, but nothing is stored; run \"zvf repair\"")))?;
+                let bytes = snap.get(&key)?.ok_or_else(|| missing(&key))?;
                 self.coding
                     .codecs
                     .unpack(bytes, MAX_CELL_BYTES)
                     .map_err(|error| EditError::from(error).with_place(&key))?
             }
             Some(shard) => {
-                let (outer, inner) = split_by_shard(&at, shard);
-                let cells = self.read_shard(snap, &outer)?;
-                match cells.get(inner).cloned().flatten() {
-                    Some(bytes) => self.coding.codecs.unpack(bytes, MAX_CELL_BYTES)?,
-                    None => return Ok(None),
-                }
+                let (outer, place) = (shard_of(&at, shard), place_in_shard(&at, shard)?);
+                let cell = self.read_shard(snap, shard, &outer)?[place].take();
+                let bytes = cell.ok_or_else(|| {
+                    missing(&format!("{}, {}", cell_key(&self.path, &outer), chunk_text(chunk)))
+                })?;
+                self.coding.codecs.unpack(bytes, MAX_CELL_BYTES)?
             }
         };
         let cell = VlenCell::parse(&plain)
@@ -281,8 +295,13 @@ impl CellArray {
         }
     }
 
-    fn read_shard(&self, snap: &Snapshot, outer: &[i64]) -> Result<Vec<Option<Bytes>>> {
-        let shard = self.shard.as_deref().unwrap_or_default();
+    /// Reads the cells of a shard, all of which are missing where there is no such shard.
+    fn read_shard(
+        &self,
+        snap: &Snapshot,
+        shard: &[i64],
+        outer: &[i64],
+    ) -> Result<Vec<Option<Bytes>>> {
         let count = count_cells(shard)?;
         let key = cell_key(&self.path, outer);
         let Some(bytes) = snap.get(&key)? else { return Ok(vec![None; count]) };
@@ -335,7 +354,7 @@ impl CellArray {
         }
     }
 
-    /// Whether the grid contains all chunks from `low` to `high`, both included.
+    /// Returns whether the grid contains all chunks from `low` to `high`, both included.
     pub(crate) fn contains_range(&self, low: &[i64], high: &[i64]) -> bool {
         (0..self.shape.len()).all(|axis| {
             low[axis] >= self.origin[axis] && high[axis] < self.origin[axis] + self.shape[axis]
@@ -432,25 +451,27 @@ impl CellArray {
         if let Some((origin, present)) = &moved {
             for chunk in present {
                 let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
-                out.insert(cell_key(&self.path, &split_by_shard(&at, shard).0), None);
+                out.insert(cell_key(&self.path, &shard_of(&at, shard)), None);
             }
         }
         let mut shards: BTreeMap<Vec<i64>, Vec<(usize, Option<&Bytes>)>> = BTreeMap::new();
         for (chunk, bytes) in staged {
             let at: Vec<i64> = chunk.iter().zip(&self.origin).map(|(c, o)| c - o).collect();
-            let (outer, inner) = split_by_shard(&at, shard);
-            shards.entry(outer).or_default().push((inner, bytes.as_ref()));
+            let cell = (place_in_shard(&at, shard)?, bytes.as_ref());
+            shards.entry(shard_of(&at, shard)).or_default().push(cell);
         }
         for (outer, cells) in shards {
             let count = count_cells(shard)?;
-            let old =
-                if moved.is_some() { vec![None; count] } else { self.read_shard(snap, &outer)? };
+            let old = match &moved {
+                Some(_) => vec![None; count],
+                None => self.read_shard(snap, shard, &outer)?,
+            };
             let mut new = old.clone();
-            for (inner, bytes) in cells {
+            for (place, bytes) in cells {
                 let packed = bytes.map(|bytes| -> Result<Bytes> {
                     Ok(self.coding.codecs.pack(encode_cell(bytes)?.into())?)
                 });
-                new[inner] = packed.transpose()?;
+                new[place] = packed.transpose()?;
             }
             if new == old {
                 continue;
@@ -501,7 +522,10 @@ impl CellArray {
         };
         for chunk in present {
             let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
-            let at = self.shard.as_ref().map_or(at.clone(), |shard| split_by_shard(&at, shard).0);
+            let at = match &self.shard {
+                Some(shard) => shard_of(&at, shard),
+                None => at,
+            };
             out.insert(cell_key(&self.path, &at), None);
         }
         out.insert(doc_key(&self.path), None);
@@ -522,18 +546,41 @@ fn cell_key(path: &str, at: &[i64]) -> String {
 fn count_cells(shard: &[i64]) -> Result<usize> {
     let count = shard.iter().try_fold(1_i64, |all, side| all.checked_mul(*side));
     let count = count.and_then(|count| usize::try_from(count).ok());
-    count.ok_or_else(|| {
-        EditError::new(
-            Class::BadShape,
-            format!("shards of {shard:?} cells have no number of cells"),
-        )
-    })
+    count.ok_or_else(|| uncountable_cells(shard))
 }
 
-fn split_by_shard(at: &[i64], shard: &[i64]) -> (Vec<i64>, usize) {
-    let outer: Vec<i64> = at.iter().zip(shard).map(|(a, s)| a.div_euclid(*s)).collect();
-    let inner = at.iter().zip(shard).fold(0, |sum, (a, s)| sum * s + a.rem_euclid(*s));
-    (outer, usize::try_from(inner).unwrap_or(0)) // remainders are not negative
+fn uncountable_cells(shard: &[i64]) -> EditError {
+    EditError::new(Class::BadShape, format!("shards of {shard:?} cells have no number of cells"))
+}
+
+/// Returns the coordinates of the shard of a cell.
+fn shard_of(at: &[i64], shard: &[i64]) -> Vec<i64> {
+    at.iter().zip(shard).map(|(a, side)| a.div_euclid(*side)).collect()
+}
+
+/// Returns the index of a cell in its shard.
+fn place_in_shard(at: &[i64], shard: &[i64]) -> Result<usize> {
+    let place = at.iter().zip(shard).try_fold(0_i64, |place, (a, side)| {
+        place.checked_mul(*side)?.checked_add(a.rem_euclid(*side))
+    });
+    let place = place.and_then(|place| usize::try_from(place).ok());
+    place.ok_or_else(|| uncountable_cells(shard))
+}
+
+/// Returns the lowest and the highest coordinates of chunks; `None` without chunks.
+pub(crate) fn bounding_chunks<'a>(
+    chunks: impl IntoIterator<Item = &'a Chunk>,
+) -> Option<(Chunk, Chunk)> {
+    let mut chunks = chunks.into_iter();
+    let first = chunks.next()?;
+    let (mut low, mut high) = (first.clone(), first.clone());
+    for chunk in chunks {
+        for (axis, c) in chunk.iter().enumerate() {
+            low[axis] = low[axis].min(*c);
+            high[axis] = high[axis].max(*c);
+        }
+    }
+    Some((low, high))
 }
 
 /// Maximum length of a decoded cell in bytes, the limit of the format.
@@ -639,6 +686,11 @@ impl RowArray {
         }
         let parts = count.div_ceil(self.chunk_rows);
         if !same || old_chunk != self.chunk_rows {
+            let chunk_rows = u32::try_from(self.chunk_rows).map_err(|_large| {
+                let (path, found) = (&self.path, self.chunk_rows);
+                let text = format!("{path}: expected fewer than 2^32 rows a chunk, found {found}");
+                EditError::new(Class::LimitExceeded, text)
+            })?;
             for part in 0..parts {
                 let first = part * self.chunk_rows;
                 let span = first..(first + self.chunk_rows).min(count);
@@ -648,7 +700,6 @@ impl RowArray {
                     continue;
                 }
                 let rows: Vec<&[u8]> = self.rows[span].iter().map(AsRef::as_ref).collect();
-                let chunk_rows = u32::try_from(self.chunk_rows).unwrap_or(u32::MAX); // at most 2^26 rows
                 let plain = encode_rows(&rows, chunk_rows)?;
                 out.insert(
                     format!("{}/c/{part}", self.path),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use zvf_format::{Class, num};
+use zvf_format::Class;
 use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::append::to_json;
@@ -187,7 +187,8 @@ impl Transaction {
         matched: &[(ObjectPlace, &[String])],
     ) -> Result<()> {
         let name = format!("{}{}", join.prefix, table.names[at]);
-        let scalar = infer_type(table.rows.iter().map(|row| row[at].as_str()));
+        let scalar = infer_type(table.rows.iter().map(|row| row[at].as_str()))
+            .ok_or_else(|| EditError::invalid(format!("{name}: a field is too long")))?;
         for kind in 0..self.kinds.len() {
             if self.kinds[kind].objects.is_none() {
                 continue;
@@ -255,8 +256,8 @@ fn normalize_key(text: &str) -> String {
     }
 }
 
-/// Returns the simplest type that holds all values of a column.
-fn infer_type<'a>(values: impl Iterator<Item = &'a str>) -> Scalar {
+/// Returns the simplest type that holds all values of a column; `None` when no text is that long.
+fn infer_type<'a>(values: impl Iterator<Item = &'a str>) -> Option<Scalar> {
     let (mut is_int, mut is_uint, mut is_float, mut longest) = (true, true, true, 1);
     for text in values {
         let text = text.trim();
@@ -269,14 +270,17 @@ fn infer_type<'a>(values: impl Iterator<Item = &'a str>) -> Scalar {
         // An integer that `f64` would round, such as an id, is kept exactly as text.
         is_float &= match text.parse::<i128>() {
             Ok(n) => n as f64 as i128 == n,
-            Err(_) => text.parse::<f64>().is_ok(),
+            // Digits beyond the range of `f64` give an infinity that is not meant.
+            Err(_) => text
+                .parse::<f64>()
+                .is_ok_and(|x| !x.is_infinite() || !text.contains(|c: char| c.is_ascii_digit())),
         };
     }
     match (is_int, is_uint, is_float) {
-        (true, ..) => Scalar::Int(8),
-        (_, true, _) => Scalar::UInt(8),
-        (_, _, true) => Scalar::Float(8),
-        _ => Scalar::Text(num::saturating_u32_from_usize(longest)), // shorter than the table
+        (true, ..) => Some(Scalar::Int(8)),
+        (_, true, _) => Some(Scalar::UInt(8)),
+        (_, _, true) => Some(Scalar::Float(8)),
+        _ => Scalar::text(u32::try_from(longest).ok()?),
     }
 }
 
@@ -348,8 +352,10 @@ mod tests {
             (&["-1.5", "1152921504606846977"][..], Scalar::Text(19)),
             (&["-1.5", "1152921504606846976"][..], Scalar::Float(8)),
             (&["-1", "99999999999999999999", "0"][..], Scalar::Text(20)),
+            (&["1", "1e400"][..], Scalar::Text(5)),
+            (&["1", "-inf", "nan"][..], Scalar::Float(8)),
         ] {
-            assert_eq!(infer_type(values.iter().copied()), scalar, "{values:?}");
+            assert_eq!(infer_type(values.iter().copied()), Some(scalar), "{values:?}");
         }
     }
 }

@@ -127,6 +127,7 @@ impl Audit<'_> {
     /// Checks the staged bytes of a pending commit.
     fn check_staged(&mut self, record: &CommitRecord) -> Result<()> {
         let key = format!("txn/{}/new", record.txid());
+        // Spans in a missing file are faults as well.
         let staged = self.journal.side.get(&key)?.unwrap_or_default();
         for entry in record.entries() {
             if let Some(Err(error)) = entry.new.map(|span| span.slice(&staged, &key)) {

@@ -78,7 +78,7 @@ struct Garbage {
 }
 
 impl Garbage {
-    /// Whether a file is within the grace period. A clock that was set back makes files younger, never older.
+    /// Returns whether a file is within the grace period. A clock that was set back makes files younger, never older.
     fn is_young(&self, modified: SystemTime) -> bool {
         let age = self.now.duration_since(modified).unwrap_or_default(); // 0 for a time in the future
         age < self.options.grace

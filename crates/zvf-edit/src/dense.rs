@@ -46,7 +46,14 @@ impl DenseArray {
         let size = scalar.size() * usize_from_u32(width);
         let fill = fill_bytes(path, &parsed, scalar)?.repeat(usize_from_u32(width));
         let rank = doc["shape"].as_array().map_or(1, Vec::len);
-        let mut bytes = Vec::with_capacity((count * size).min(1 << 24));
+        let Some((total, chunk_bytes)) = count.checked_mul(size).zip(chunk.checked_mul(size))
+        else {
+            let text = format!(
+                "{path}: expected rows that memory holds, found {count} of {size} bytes in chunks of {chunk}"
+            );
+            return Err(EditError::new(Class::BadShape, text));
+        };
+        let mut bytes = Vec::with_capacity(total.min(1 << 24));
         for part in 0..count.div_ceil(chunk) {
             let length = chunk.min(count - part * chunk);
             match snap.get(&dense_key(path, part, rank))? {
@@ -56,13 +63,12 @@ impl DenseArray {
                         .codecs
                         .unpack(stored, MAX_CELL_BYTES)
                         .map_err(|error| EditError::from(error).with_place(path))?;
-                    if plain.len() != chunk * size {
+                    if plain.len() != chunk_bytes {
                         return Err(EditError::new(
                             Class::CountMismatch,
                             format!(
-                                "{path}: a chunk has {} bytes, expected {}",
-                                plain.len(),
-                                chunk * size
+                                "{path}: a chunk has {} bytes, expected {chunk_bytes}",
+                                plain.len()
                             ),
                         ));
                     }

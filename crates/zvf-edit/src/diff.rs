@@ -37,7 +37,7 @@ pub struct Side {
 /// When there is no such store or head, `gc` removed bytes that the head needs, or the axes differ.
 pub fn diff(before: &Side, after: &Side) -> Result<Json> {
     let (mut old, mut new) = (open(before)?, open(after)?);
-    let axes = |side: &Transaction| side.kinds.first().map_or(0, |kind| kind.axes);
+    let axes = |side: &Transaction| side.kinds[0].axes;
     if axes(&old) != axes(&new) {
         return Err(EditError::invalid(format!(
             "the stores have {} and {} axes; stores of the same axes are compared",
@@ -127,6 +127,7 @@ impl StoreContent {
         for kind in 0..store.kinds.len() {
             let vertices = store.kinds[kind].all_vertices()?;
             store.kinds[kind].load_all_links()?;
+            // A kind of one side only shares none.
             let columns =
                 shared.get(&store.kinds[kind].kind.to_string()).cloned().unwrap_or_default();
             content.take_vertices(store, kind, &vertices, &columns);
@@ -207,8 +208,8 @@ fn read_object(store: &Transaction, kind: usize, object: u32, id: i64) -> Object
     let geometry = &store.kinds[kind];
     let mut values = BTreeMap::new();
     for column in &geometry.object_columns {
-        let row = geometry.object_row(object, &column.name).unwrap_or_default();
-        if row != column.array.fill {
+        let row = geometry.object_row(object, &column.name);
+        if let Some(row) = row.filter(|row| !column.is_absent(row)) {
             values.insert(column.name.clone(), row_json(&column.ty, &row).to_string());
         }
     }

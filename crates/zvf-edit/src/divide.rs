@@ -77,11 +77,11 @@ pub fn plan_vacuum(store: impl Into<Place>, shares: usize) -> Result<(u64, Vec<V
                 chunks += shards[to].len();
                 to += 1;
             }
-            let ends = [shards[from].first(), shards[to - 1].last()];
+            let (first, last) = (&shards[from], &shards[to - 1]); // neither is empty
             list.push(VacuumShare {
                 kind: geometry.kind.token().to_owned(),
                 chunks,
-                span: ends.map(|chunk| chunk.cloned().unwrap_or_default()),
+                span: [first[0].clone(), last[last.len() - 1].clone()],
                 shards: [from, to],
             });
             from = to;
@@ -134,7 +134,7 @@ pub fn finish_vacuum(
     report_vacuum(&journal, false, committed)
 }
 
-/// Whether the commit after `head` is the vacuum of the plan that `digest` names.
+/// Returns whether the commit after `head` is the vacuum of the plan that `digest` names.
 ///
 /// # Errors
 ///
@@ -196,7 +196,7 @@ impl Geometry {
 /// The header of the result of a task.
 #[derive(Deserialize, Serialize)]
 struct Header {
-    chunks: Vec<(Chunk, usize, usize, [u64; 2], u64)>,
+    chunks: Vec<(Chunk, usize, usize, [u32; 2], u32)>,
     cells: Vec<(String, Option<usize>)>,
 }
 

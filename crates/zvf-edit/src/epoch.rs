@@ -11,7 +11,7 @@
 //!
 //! Not here: the journal.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -19,7 +19,7 @@ use zvf_format::Class;
 
 use crate::error::{EditError, Result};
 use crate::medium::Medium;
-use crate::stamp::{new_txid, writer_name};
+use crate::stamp::{new_txid, since_1970, writer_name};
 
 /// The exclusive right to write.
 #[derive(Debug)]
@@ -38,7 +38,8 @@ impl Epoch {
         {
             let held: Json = serde_json::from_slice(&text)?;
             // An epoch without a time is old; one from the future counts as just taken.
-            let age = seconds_since_1970().saturating_sub(held["time"].as_u64().unwrap_or(0));
+            let now = since_1970()?.as_secs();
+            let age = now.saturating_sub(held["time"].as_u64().unwrap_or(0));
             if age < EPOCH_LEASE.as_secs() {
                 let text = format!(
                     "epoch {last} was taken {age} s ago by {}, who may still write; try again when it has ended, or in {} s",
@@ -50,7 +51,7 @@ impl Epoch {
         }
         let writer = format!("{} {}", writer_name(), new_txid());
         let text: Bytes =
-            serde_json::to_vec(&json!({"writer": writer, "time": seconds_since_1970()}))?.into();
+            serde_json::to_vec(&json!({"writer": writer, "time": since_1970()?.as_secs()}))?.into();
         let number = last + 1;
         let is_created = side.create(&epoch_key(number), &text)?;
         side.sync([epoch_key(number).as_str()].into_iter())?;
@@ -99,10 +100,6 @@ fn epoch_key(number: u64) -> String {
 
 fn end_key(number: u64) -> String {
     format!("epoch/{number:020}.end")
-}
-
-fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// How long an epoch that has not ended refuses other writers.

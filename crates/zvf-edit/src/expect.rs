@@ -113,7 +113,7 @@ impl Transaction {
         }
         if let Some(count) = fields::read_int(fields, "count")? {
             self.kinds[kind].load_object(object)?;
-            let n = self.kinds[kind].object(object).map_or(0, |object| object.vertices.len());
+            let n = self.kinds[kind].known_object(object)?.vertices.len();
             if usize::try_from(count) != Ok(n) {
                 return Err(EditError::expectation(format!(
                     "object {id} has {n} vertices, expected {count}"
@@ -127,7 +127,9 @@ impl Transaction {
                 .ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
             let row = column.ty.encode(value)?.unwrap_or_else(|| column.array.fill.clone());
             let ty = column.ty.clone();
-            let found = self.kinds[kind].object_row(object, name).unwrap_or_default();
+            let found = self.kinds[kind].object_row(object, name);
+            let found =
+                found.ok_or_else(|| EditError::invalid(format!("object {id} is not there")))?;
             if !is_same_value(&found, &row, &ty) {
                 return Err(EditError::expectation(format!(
                     "{name} of object {id} is {:?}, expected {value}",
@@ -190,7 +192,7 @@ impl Transaction {
     }
 }
 
-/// Whether two rows hold the same values. All NaN are equal.
+/// Returns whether two rows hold the same values. All NaN are equal.
 fn is_same_value(a: &[u8], b: &[u8], ty: &crate::scalar::ColumnType) -> bool {
     if a == b {
         return true;

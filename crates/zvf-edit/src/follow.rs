@@ -40,7 +40,7 @@ impl Geometry {
         let mut missing: HashSet<[Vid; 2]> = HashSet::new();
         let mut old: BTreeSet<u32> = BTreeSet::new();
         for (object, pieces) in changed {
-            let state = self.object(*object).cloned().unwrap_or_default();
+            let state = self.known_object(*object)?;
             for pair in pieces.windows(2) {
                 if let (Some(a), Some(b)) = (pair[0].1.last(), pair[1].1.first()) {
                     missing.insert([*a, *b]);
@@ -126,7 +126,7 @@ impl Geometry {
         let mut by_child: HashMap<Vid, u32> = HashMap::new();
         let mut used_records: HashSet<u32> = HashSet::new();
         for (object, _) in changed {
-            let state = self.object(*object).cloned().unwrap_or_default();
+            let state = self.known_object(*object)?;
             for v in state.vertices_before.iter().chain(&state.vertices) {
                 for number in family.records_at(*v) {
                     if let End::Vertex(child) = family.records[number as usize].ends[0]

@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::{FormatError, num};
+use zvf_metadata::{LinksConvention, Token};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, read_doc};
@@ -178,11 +179,13 @@ impl Geometry {
             )));
         }
         let (scalar, _) = parse_scalar(vertices.attribute("dtype"), "float32")?;
-        let convention = level["links_convention"]
-            .as_str()
-            .or_else(|| zv["links_convention"].as_str())
-            .unwrap_or("implicit_sequential")
-            .to_owned();
+        if matches!(scalar, Scalar::Bool | Scalar::Text(_) | Scalar::Bytes(_)) {
+            return Err(EditError::unsupported(format!(
+                "{path}/vertices: positions of type {} are not edited",
+                scalar.name()
+            )));
+        }
+        let convention = read_convention(path, level, zv)?;
         let axes = shape.axes();
         let columns = open_vertex_columns(snap, path, &vertices, axes * scalar.size())?;
         let fragment_columns = open_fragment_columns(snap, path, &fragments)?;
@@ -237,12 +240,12 @@ impl Geometry {
         })
     }
 
-    /// Whether the vertices of an object have an order.
+    /// Returns whether the vertices of an object have an order.
     pub(crate) fn is_ordered(&self) -> bool {
         matches!(self.kind, Kind::Line | Kind::Polyline | Kind::Streamline)
     }
 
-    /// Whether links are stored explicitly, rather than implied by objects.
+    /// Returns whether links are stored explicitly, rather than implied by objects.
     pub(crate) fn has_links(&self) -> bool {
         matches!(self.kind, Kind::Graph | Kind::Mesh)
     }
@@ -252,7 +255,7 @@ impl Geometry {
         if let Some(number) = self.chunk_numbers.get(key) {
             return *number;
         }
-        let number = num::saturating_u32_from_usize(self.chunk_keys.len()); // fewer chunks than vertices
+        let number = num::index_u32(self.chunk_keys.len());
         self.chunk_keys.push(key.to_vec());
         self.chunk_numbers.insert(key.to_vec(), number);
         number
@@ -614,12 +617,17 @@ impl Geometry {
 
     /// Returns the numbers of all objects, removed ones included.
     pub(crate) fn object_numbers(&self) -> Range<u32> {
-        0..num::saturating_u32_from_usize(self.objects.as_ref().map_or(0, |all| all.list.len()))
+        0..num::index_u32(self.objects.as_ref().map_or(0, |all| all.list.len()))
     }
 
     /// Returns the vertices of an object in order; none for an unknown number.
     pub(crate) fn vertices_of(&self, object: u32) -> Vec<Vid> {
         self.object(object).map(|object| object.vertices.clone()).unwrap_or_default()
+    }
+
+    /// Returns an object whose number is known.
+    pub(crate) fn known_object(&self, object: u32) -> Result<&Object> {
+        self.object(object).ok_or_else(|| EditError::invalid("there are no objects"))
     }
 
     pub(crate) fn object_mut(&mut self, object: u32) -> Result<&mut Object> {
@@ -683,26 +691,47 @@ fn refuse_level(path: &str, level: &Json) -> Result<()> {
     Ok(())
 }
 
+/// Reads the convention of links from the level or the root. It decides which edges are stored.
+fn read_convention(path: &str, level: &Json, zv: &Json) -> Result<String> {
+    let both = [&level["links_convention"], &zv["links_convention"]];
+    let Some(stated) = both.into_iter().find(|value| !value.is_null()) else {
+        return Ok("implicit_sequential".to_owned()); // the default of the format
+    };
+    let word = stated.as_str().map(Token::<LinksConvention>::from_text);
+    let known = word.filter(|word| word.known_word().is_some()).ok_or_else(|| {
+        EditError::unsupported(format!("{path}, links_convention: {stated} is not edited"))
+    })?;
+    Ok(known.as_str().to_owned())
+}
+
 /// Reads the chunk and bin shapes of level 0 from the level or the root.
 fn read_grid(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
-    let sizes = |value: &Json, name: &str| -> Result<Option<Vec<f64>>> {
-        if value.is_null() {
-            return Ok(None);
-        }
-        let floats =
-            value.as_array().and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>());
-        floats.map(Some).ok_or_else(|| missing_sizes(name))
+    let shape = match read_sizes(level, "chunk_shape")? {
+        Some(sizes) => ChunkShape::new(&sizes)?,
+        None => root_chunk_shape(zv)?,
     };
-    let chunk = match sizes(&level["chunk_shape"], "chunk_shape")? {
-        Some(level_sizes) => Some(level_sizes),
-        None => sizes(&zv["chunk_shape"], "chunk_shape")?,
-    };
-    let shape = ChunkShape::new(&chunk.ok_or_else(|| missing_sizes("chunk_shape"))?)?;
-    let bins = match sizes(&zv["base_bin_shape"], "base_bin_shape")? {
+    let bins = match read_sizes(zv, "base_bin_shape")? {
         Some(bin) => Bins::new(&shape, &bin)?,
         None => Bins::from_chunk_shape(&shape),
     };
     Ok((shape, bins))
+}
+
+/// Reads the chunk shape that the root states.
+pub(crate) fn root_chunk_shape(zv: &Json) -> Result<ChunkShape> {
+    let sizes = read_sizes(zv, "chunk_shape")?.ok_or_else(|| missing_sizes("chunk_shape"))?;
+    Ok(ChunkShape::new(&sizes)?)
+}
+
+/// Reads one size for each axis. Returns `None` where they are not stated.
+pub(crate) fn read_sizes(block: &Json, name: &str) -> Result<Option<Vec<f64>>> {
+    let value = &block[name];
+    if value.is_null() {
+        return Ok(None);
+    }
+    let floats =
+        value.as_array().and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>());
+    floats.map(Some).ok_or_else(|| missing_sizes(name))
 }
 
 fn missing_sizes(name: &str) -> EditError {
@@ -731,7 +760,7 @@ fn open_vertex_columns(
 ) -> Result<Vec<VertexColumn>> {
     let names = list_children(snap, &format!("{path}/vertex_attributes"))?;
     let rows = |bytes: &[u8]| bytes.len().checked_div(row_bytes).map(num::to_u64);
-    let first = if names.is_empty() { None } else { first_rows(snap, vertices, rows) };
+    let first = if names.is_empty() { None } else { first_rows(snap, vertices, rows)? };
     let open = |name: String| {
         let array = need_array(snap, path, &format!("vertex_attributes/{name}"))?;
         let ty = resolve_column_type(snap, &array, first.as_ref())?;
@@ -746,7 +775,7 @@ fn open_fragment_columns(
     fragments: &CellArray,
 ) -> Result<Vec<FragmentColumn>> {
     let names = list_children(snap, &format!("{path}/fragment_attributes"))?;
-    let first = if names.is_empty() { None } else { first_rows(snap, fragments, count_fragments) };
+    let first = if names.is_empty() { None } else { first_rows(snap, fragments, count_fragments)? };
     let open = |name: String| {
         let array = need_array(snap, path, &format!("fragment_attributes/{name}"))?;
         let ty = resolve_column_type(snap, &array, first.as_ref())?;

@@ -68,11 +68,21 @@ impl Transaction {
         for id in &members {
             self.need_object(*id)?;
         }
+        let values = fields::read_map(fields, "values")?;
+        let is_given = |name: &str| values.is_some_and(|values| values.contains_key(name));
+        let mut bools =
+            self.groups.columns.iter().filter(|column| column.ty.scalar == Scalar::Bool);
+        if let Some(column) = bools.find(|column| !is_given(&column.name)) {
+            return Err(EditError::invalid(format!(
+                "values: column {:?} of type bool must be given",
+                column.name
+            )));
+        }
         let group = self.groups.push_group(name);
         for id in members {
             self.join_group(group, id);
         }
-        if let Some(values) = fields::read_map(fields, "values")? {
+        if let Some(values) = values {
             self.set_group_values(group, values)?;
         }
         Ok(Done { selected: 1, changed: 1, ids: Vec::new() })

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
-use zvf_format::Class;
+use zvf_format::{Class, num};
 
 use crate::arrays::{RowArray, doc_bytes, doc_key, plain_group, read_doc};
 use crate::changes::Changes;
@@ -15,6 +15,7 @@ use crate::snapshot::Snapshot;
 /// Expands the members of a group that is stored as a range of ids.
 fn range_members(number: usize, start: &Json, stop: &Json) -> Result<Vec<i64>> {
     let ends = start.as_i64().zip(stop.as_i64());
+    // The difference is compared with the cap, which a clamped one exceeds.
     let ends = ends.filter(|(start, stop)| stop.saturating_sub(*start) <= MAX_RANGE_MEMBERS);
     let Some((start, stop)) = ends else {
         return Err(EditError::new(
@@ -26,6 +27,20 @@ fn range_members(number: usize, start: &Json, stop: &Json) -> Result<Vec<i64>> {
         ));
     };
     Ok((start..stop).collect())
+}
+
+/// Reads the members of a group that is stored as a list of ids.
+fn read_members(number: usize, row: &[u8]) -> Result<Vec<i64>> {
+    if !row.len().is_multiple_of(8) {
+        return Err(EditError::new(
+            Class::Misaligned,
+            format!(
+                "{GROUPS_PATH}, group {number}: expected ids of 8 bytes, found {} bytes",
+                row.len()
+            ),
+        ));
+    }
+    Ok(num::i64s_from_le(row).collect())
 }
 
 /// Maximum number of members of a group that is stored as a range, as they are expanded in memory.
@@ -63,10 +78,7 @@ impl Groups {
                 let range = attrs["group_ranges"][number.to_string()].as_array();
                 let members = match range.map(Vec::as_slice) {
                     Some([start, stop]) => range_members(number, start, stop)?,
-                    _ => row
-                        .chunks_exact(8)
-                        .map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b)))
-                        .collect(),
+                    _ => read_members(number, row)?,
                 };
                 list.push(Group { name: name.map(str::to_owned), members });
             }
@@ -218,5 +230,11 @@ mod tests {
             assert_eq!(error.class, Class::BadShape);
             assert!(error.message.contains("group_ranges of group 7"), "{error}");
         }
+    }
+
+    #[test]
+    fn refuses_members_that_are_no_whole_ids() {
+        assert_eq!(read_members(0, &(-1_i64).to_le_bytes()).unwrap(), [-1]);
+        assert_eq!(read_members(0, &[0; 12]).unwrap_err().class, Class::Misaligned);
     }
 }

@@ -137,9 +137,6 @@ pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
 ///
 /// When a pending commit cannot be applied, for example by a process that may only read.
 pub fn settle(place: &Place) -> Result<(u64, bool)> {
-    if place.versions().is_some() {
-        return Ok((head(place)?.unwrap_or(0), false));
-    }
     let journal = Journal::open(place)?;
     let was_behind = !journal.list_pending()?.is_empty();
     Ok((journal.apply_all_pending()?, was_behind))
@@ -163,7 +160,7 @@ pub fn check_head(place: &Place, head: u64) -> Result<()> {
     }
 }
 
-/// Whether the vertices of a kind belong to objects. `None` is the first kind.
+/// Returns whether the vertices of a kind belong to objects. `None` is the first kind.
 ///
 /// # Errors
 ///
@@ -291,7 +288,7 @@ fn reverse_commits(
     let pinned = journal.pinned.as_ref().zip(journal.place.versions());
     if let Some((pinned, (_, options))) = pinned {
         let (contents, bodies) = pinned.contents_since(target, options)?;
-        bodies.iter().for_each(|body| reversed.add(body));
+        bodies.iter().try_for_each(|body| reversed.add(body))?;
         return Ok((contents, reversed));
     }
     for seq in (target + 1..snap.head + 1).rev() {
@@ -305,7 +302,7 @@ fn reverse_commits(
             return Err(unavailable());
         }
         then.extend(journal.read_before(&record)?);
-        reversed.add(&record.body);
+        reversed.add(&record.body)?;
     }
     Ok((then, reversed))
 }
@@ -322,7 +319,7 @@ struct ReversedCommits {
 
 impl ReversedCommits {
     /// Adds the body of a record.
-    fn add(&mut self, body: &Json) {
+    fn add(&mut self, body: &Json) -> Result<()> {
         let report = &body["report"];
         let ids = |name: &str| -> BTreeSet<i64> {
             let list = report["objects"][name].as_array();
@@ -332,10 +329,17 @@ impl ReversedCommits {
         self.removed.extend(ids("added"));
         self.changed.extend(ids("changed"));
         for (at, (part, name)) in REPORT_COUNTS.into_iter().enumerate() {
-            self.counts[at] += report[part][name].as_i64().unwrap_or(0); // an absent count is 0
+            let count = report[part][name].as_i64().unwrap_or(0); // an absent count is 0
+            self.counts[at] = self.counts[at].checked_add(count).ok_or_else(|| {
+                let text = format!(
+                    "the commits to undo, {part}.{name}: expected a sum of 64 bits, found more"
+                );
+                EditError::new(Class::Overflow, text)
+            })?;
         }
         let items = body["written"].as_array().into_iter().flatten();
         self.written.extend(items.filter_map(|item| item.as_str().map(str::to_owned)));
+        Ok(())
     }
 
     fn into_summary(self, bounds: Json) -> UndoSummary {

@@ -53,11 +53,33 @@ pub(crate) struct RowColumn {
     pub(crate) ty: ColumnType,
 }
 
+impl RowColumn {
+    /// Returns whether the document says that the fill value means absent.
+    fn states_absence(&self) -> bool {
+        let attrs = &self.array.doc["attributes"];
+        attrs["fill_sentinel_meaning"] == "absent" || attrs["has_present_mask"] == true
+    }
+
+    /// Returns whether a row can be absent: `bool` has no value for that of its own.
+    pub(crate) fn can_be_absent(&self) -> bool {
+        self.ty.scalar != Scalar::Bool || self.states_absence()
+    }
+
+    /// Returns whether a row is absent. A number other than NaN is only where the document says so.
+    pub(crate) fn is_absent(&self, row: &[u8]) -> bool {
+        let means_absent = match self.ty.scalar {
+            Scalar::Bool | Scalar::Int(_) | Scalar::UInt(_) => self.states_absence(),
+            Scalar::Float(_) => self.states_absence() || self.ty.scalar.to_f64(row).is_nan(),
+            Scalar::Text(_) | Scalar::Bytes(_) => true,
+        };
+        means_absent && row == self.array.fill
+    }
+}
+
 impl Objects {
     pub(crate) fn open(snap: &Snapshot, path: &str, axes: usize) -> Result<Option<Self>> {
         let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
         let attrs = &doc["attributes"];
-        let layout = attrs["layout"].as_str().unwrap_or_default().to_owned();
         let Some(manifests) = RowArray::open(snap, &format!("{path}/manifests"))? else {
             return Ok(None);
         };
@@ -73,14 +95,15 @@ impl Objects {
         }
         let mut manifests = manifests;
         manifests.truncate(count);
-        let ids = match layout.as_str() {
-            "vlen_manifests_v2" => {
+        let ids = match attrs["layout"].as_str() {
+            Some("vlen_manifests_v2") => {
                 DenseArray::open(snap, &format!("{path}/object_ids"), Scalar::Int(8), 1)?
             }
-            "vlen_manifests_v1" => None,
-            layout => {
+            Some("vlen_manifests_v1") => None,
+            _ => {
                 return Err(EditError::unsupported(format!(
-                    "{path}: the layout {layout:?} is not edited"
+                    "{path}: the layout {} is not edited",
+                    attrs["layout"]
                 )));
             }
         };
@@ -96,10 +119,11 @@ impl Objects {
         let rank = read_count(path, attrs, "sid_ndim")?.unwrap_or(axes);
         let mut list = Vec::with_capacity(count);
         let mut by_id = FxHashMap::with_capacity_and_hasher(count, FxBuildHasher);
+        let stored_ids = ids.as_ref().map(|ids| ids.bytes.as_chunks::<8>().0); // one for each row
         for number in 0..object_number(count)? {
             let row = num::usize_from_u32(number);
-            let id = match &ids {
-                Some(ids) => i64_from_le(ids.row(row)),
+            let id = match stored_ids {
+                Some(stored_ids) => i64::from_le_bytes(stored_ids[row]),
                 None => number.into(), // the row is the id
             };
             let exists = has_references(&manifests.rows[row]);
@@ -169,10 +193,6 @@ pub(crate) fn object_number(count: usize) -> Result<u32> {
     })
 }
 
-fn i64_from_le(bytes: &[u8]) -> i64 {
-    bytes.first_chunk::<8>().map_or(0, |bytes| i64::from_le_bytes(*bytes)) // rows have 8 bytes
-}
-
 /// Lists the names of the child nodes of a group.
 pub(crate) fn list_children(snap: &Snapshot, path: &str) -> Result<Vec<String>> {
     let mut names = snap.list(path)?;
@@ -204,10 +224,16 @@ pub(crate) fn parse_scalar(dtype: &Json, default: &str) -> Result<(Scalar, bool)
 /// Returns the type of a column from the attributes of its array, with a given width.
 pub(crate) fn column_type(attrs: &Json, width: u32) -> Result<ColumnType> {
     let (scalar, _) = parse_scalar(&attrs["dtype"], "float32")?;
-    let categories = (attrs["encoding"] == "dictionary").then(|| Categories {
-        values: attrs["categories"].as_array().cloned().unwrap_or_default(),
-        missing: attrs["_FillValue"].as_i64(),
-    });
+    let categories = if attrs["encoding"] == "dictionary" {
+        // Without the list, a new category would get a code that has another meaning.
+        let values = attrs["categories"].as_array().ok_or_else(|| {
+            let text = format!("categories: expected a list, found {}", attrs["categories"]);
+            EditError::new(Class::Encoding, text)
+        })?;
+        Some(Categories { values: values.clone(), missing: attrs["_FillValue"].as_i64() })
+    } else {
+        None
+    };
     Ok(ColumnType { scalar, width, categories })
 }
 
@@ -261,7 +287,7 @@ fn row_width(path: &str, doc: &Json) -> Result<u32> {
     })
 }
 
-/// Whether a manifest names any fragment. Its first four bytes are their number.
+/// Returns whether a manifest names any fragment. Its first four bytes are their number.
 pub(crate) fn has_references(manifest: &[u8]) -> bool {
     manifest.get(..4).is_some_and(|count| count != [0; 4])
 }

@@ -264,6 +264,7 @@ impl Journal {
         let staged = format!("txn/{}/new", record.txid());
         let (new_bytes, mut prepared) = match new_staged {
             Some(new_staged) => (new_staged.new, new_staged.prepared),
+            // Spans in a missing file are refused.
             None => (self.side.get(&staged)?.unwrap_or_default(), PreparedFiles::new()),
         };
         for class in entries.chunk_by(|a, b| self.is_one_step(a, b)) {
@@ -283,7 +284,7 @@ impl Journal {
         self.side.put_unsynced(&done, &Bytes::new())
     }
 
-    /// Whether two keys belong to one step. In a folder all puts do, as files are renamed in order.
+    /// Returns whether two keys belong to one step. In a folder all puts do, as files are renamed in order.
     fn is_one_step(&self, a: &Entry<'_>, b: &Entry<'_>) -> bool {
         let step = |entry: &Entry<'_>| (entry.new.is_none(), put_order(entry.key));
         match self.store.is_folder() {
@@ -343,7 +344,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Whether a later record writes the key; then that record decides what to do with the bytes.
+    /// Returns whether a later record writes the key; then that record decides what to do with the bytes.
     fn is_written_later(&self, key: &str, seq: u64, head: u64) -> Result<bool> {
         let mut later = seq + 1;
         loop {
@@ -355,7 +356,7 @@ impl Journal {
         }
     }
 
-    /// Whether the bytes are the old or new bytes of a recent commit, which a slow writer may have put back.
+    /// Returns whether the bytes are the old or new bytes of a recent commit, which a slow writer may have put back.
     fn is_from_journal(&self, key: &str, bytes: &[u8], head: u64) -> Result<bool> {
         if self.store.is_folder() {
             return Ok(false); // the lock excludes slow writers
@@ -403,7 +404,7 @@ impl Journal {
         Ok(before)
     }
 
-    /// Whether the old bytes of a record still exist.
+    /// Returns whether the old bytes of a record still exist.
     pub(crate) fn has_old_bytes(&self, record: &CommitRecord) -> Result<bool> {
         let needed = record.entries().any(|entry| entry.old.is_some());
         Ok(!needed || self.side.exists(&format!("txn/{}/old", record.txid()))?)
@@ -461,7 +462,7 @@ impl Journal {
         )))
     }
 
-    /// Whether the backend refuses to create an object that exists.
+    /// Returns whether the backend refuses to create an object that exists.
     pub(crate) fn has_conditions(&self) -> Result<bool> {
         match &self.side {
             Medium::Folder(_) => Ok(true),

@@ -10,11 +10,12 @@
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::num;
+use zvf_pyramid::Stale;
 
-use crate::arrays::{CellArray, Chunk, RowArray, doc_bytes, doc_key, read_doc};
+use crate::arrays::{CellArray, Chunk, RowArray, bounding_chunks, doc_bytes, doc_key, read_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, read_sizes, root_chunk_shape};
 use crate::indexes::{has_references, list_children, manifest_bytes, open_row_column};
 use crate::links::{End, LinkFamily, moved_end};
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
@@ -58,9 +59,7 @@ impl Transaction {
                     continue;
                 }
                 self.update_level_index(geometry, &path, changes)?;
-                if !kind.chunks.is_empty() {
-                    self.update_cross_level_links(geometry, kind, level, &path, changes)?;
-                }
+                self.update_cross_level_links(geometry, kind, level, &path, changes)?;
             }
             if geometric {
                 let kinds = self.kinds.iter().map(|geometry| geometry.group_at_level(level));
@@ -74,8 +73,9 @@ impl Transaction {
             let columns = |item: &String| {
                 item.starts_with("column:vertex:") || item.starts_with("column:link:")
             };
-            if self.written_items.iter().any(columns) {
-                let mut doc = self.level_doc(&level.to_string(), changes)?;
+            if self.written_items.iter().any(columns)
+                && let Some(mut doc) = self.level_doc(&level.to_string(), changes)?
+            {
                 doc["attributes"]["zvf"][COLUMNS_CHANGED] = json!(true);
                 changes.insert(doc_key(&level.to_string()), Some(doc_bytes(&doc)?));
             }
@@ -83,14 +83,16 @@ impl Transaction {
         Ok(stale)
     }
 
-    /// Reads the document of a level, `changes` included.
-    pub(crate) fn level_doc(&self, path: &str, changes: &Changes) -> Result<Json> {
+    /// Reads the document of a level, `changes` included. Returns `None` when there is no such level.
+    pub(crate) fn level_doc(&self, path: &str, changes: &Changes) -> Result<Option<Json>> {
         match changes.get(&doc_key(path)) {
-            Some(Some(bytes)) => Ok(serde_json::from_slice(bytes)?),
-            _ => Ok(read_doc(&self.snap, path)?.unwrap_or_default()),
+            Some(Some(bytes)) => Ok(Some(serde_json::from_slice(bytes)?)),
+            Some(None) => Ok(None),
+            None => read_doc(&self.snap, path),
         }
     }
 
+    /// Adds what changed to the mark of a level. A mark that cannot be read stays, and the level is rebuilt in full.
     fn mark_stale(
         &self,
         path: &str,
@@ -99,14 +101,13 @@ impl Transaction {
         changes: &mut Changes,
     ) -> Result<()> {
         let key = doc_key(path);
-        let mut doc = self.level_doc(path, changes)?;
-        if doc.is_null() {
-            return Ok(());
-        }
-        let old = doc["attributes"]["zvf"]["stale"].clone();
-        let since = old["since"].as_u64().unwrap_or(self.snap.head + 1);
-        let mut boxes: Vec<[Vec<f64>; 2]> =
-            old["boxes"].as_array().into_iter().flatten().filter_map(read_box).collect();
+        let Some(mut doc) = self.level_doc(path, changes)? else { return Ok(()) };
+        let old = &doc["attributes"]["zvf"]["stale"];
+        let read = match old.is_null() {
+            true => Some((self.snap.head + 1, Stale::default())),
+            false => old["since"].as_u64().zip(read_stale(old, self.kinds[0].axes)),
+        };
+        let Some((since, Stale { mut boxes, mut objects })) = read else { return Ok(()) };
         for (geometry, kind) in self.kinds.iter().zip(rebuilt) {
             let sizes = geometry.shape.sizes();
             for chunk in kind.changed.union(&kind.linked_chunks) {
@@ -129,8 +130,6 @@ impl Transaction {
             }
             boxes = vec![all];
         }
-        let mut objects: Vec<i64> =
-            old["objects"].as_array().into_iter().flatten().filter_map(Json::as_i64).collect();
         objects.extend(tally.added.iter().chain(&tally.removed).chain(&tally.changed));
         objects.extend(rebuilt.iter().flat_map(|kind| &kind.linked_objects));
         objects.sort_unstable();
@@ -231,18 +230,18 @@ impl Transaction {
         path: &str,
         changes: &mut Changes,
     ) -> Result<()> {
+        let Some((low, high)) = bounding_chunks(&rebuilt.chunks) else { return Ok(()) };
         let delta = i32::try_from(level).map_err(|_large| {
             EditError::invalid(format!("level {level}: expected a number below 2^31"))
         })?;
-        let root = self.root["attributes"]["zarr_vectors"]["chunk_shape"].clone();
-        let sizes = |value: &Json| -> Option<Vec<f64>> {
-            value.as_array()?.iter().map(Json::as_f64).collect()
+        let root_shape = root_chunk_shape(&self.root["attributes"]["zarr_vectors"])?;
+        let Some(doc) = read_doc(&self.snap, path)? else { return Ok(()) };
+        let coarse_sizes = read_sizes(&doc["attributes"]["zarr_vectors_level"], "chunk_shape")
+            .map_err(|error| error.with_place(path))?;
+        let coarse_shape = match coarse_sizes {
+            Some(sizes) => ChunkShape::new(&sizes)?,
+            None => root_shape,
         };
-        let root_shape = ChunkShape::new(&sizes(&root).unwrap_or_default())?;
-        let coarse_shape = read_doc(&self.snap, path)?
-            .and_then(|doc| sizes(&doc["attributes"]["zarr_vectors_level"]["chunk_shape"]));
-        let coarse_shape =
-            coarse_shape.map_or_else(|| Ok(root_shape), |sizes| ChunkShape::new(&sizes))?;
         let place = |v: Vid| -> Option<(Chunk, u64)> {
             if let Some((chunk, row)) = rebuilt.places.get(&v) {
                 return Some((geometry.chunk_keys[*chunk as usize].clone(), u64::from(*row)));
@@ -272,7 +271,6 @@ impl Transaction {
                 )
             })
         };
-        let (low, high) = bounding_chunks(&rebuilt.chunks);
         if let Some(family) = LinkFamily::open(&self.snap, &geometry.path, delta, geometry.axes)? {
             let mut family =
                 family.move_across(delta, &geometry.shape, &coarse_shape, &root_shape)?;
@@ -302,23 +300,17 @@ impl Geometry {
     }
 }
 
-/// Parses a box of a stale mark.
-pub(crate) fn read_box(value: &Json) -> Option<[Vec<f64>; 2]> {
-    let corner =
-        |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
-    Some([corner(&value[0])?, corner(&value[1])?])
-}
-
-fn bounding_chunks(chunks: &std::collections::BTreeSet<Chunk>) -> (Chunk, Chunk) {
-    let first = chunks.first().cloned().unwrap_or_default();
-    let (mut low, mut high) = (first.clone(), first);
-    for chunk in chunks {
-        for (axis, c) in chunk.iter().enumerate() {
-            low[axis] = low[axis].min(*c);
-            high[axis] = high[axis].max(*c);
-        }
-    }
-    (low, high)
+/// Parses the boxes and objects of a stale mark. Returns `None` for what is none.
+pub(crate) fn read_stale(mark: &Json, axes: usize) -> Option<Stale> {
+    let corner = |value: &Json| -> Option<Vec<f64>> {
+        let corner: Option<Vec<f64>> = value.as_array()?.iter().map(Json::as_f64).collect();
+        corner.filter(|corner| corner.len() == axes)
+    };
+    let read_box = |value: &Json| Some([corner(&value[0])?, corner(&value[1])?]);
+    let boxes = mark["boxes"].as_array()?.iter().map(read_box).collect::<Option<Vec<_>>>()?;
+    let objects =
+        mark["objects"].as_array()?.iter().map(Json::as_i64).collect::<Option<Vec<_>>>()?;
+    Some(Stale { boxes, objects })
 }
 
 /// The field that marks levels built before columns were added or dropped.

@@ -84,8 +84,9 @@ impl Transaction {
         let mut sorted_ends = ends.to_vec();
         sorted_ends.sort_unstable();
         let Some(family) = &self.kinds[kind].links else { return Ok(Vec::new()) };
-        let first = sorted_ends.first().copied().unwrap_or_default();
-        let mut found = family.records_at(first);
+        // No link joins no vertices.
+        let first = sorted_ends.first().map(|first| family.records_at(*first));
+        let mut found = first.unwrap_or_default();
         found.retain(|number| {
             let mut record_ends: Vec<Vid> = family.records[*number as usize]
                 .ends

@@ -70,7 +70,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Whether it was added, removed or changed.
+    /// Returns whether it was added, removed or changed.
     pub(crate) fn is_changed(&self) -> bool {
         match self.cell {
             None => self.alive,
@@ -126,10 +126,18 @@ impl LinkFamily {
         let width = read_count(&group, attrs, "link_width")?.unwrap_or(2);
         let rank = read_count(&group, attrs, "sid_ndim")?.unwrap_or(axes);
         let mut policy = link::LinkPolicy::new(width, rank)?;
-        if attrs["directed"] == true {
+        let (directed, store) = (&attrs["directed"], &attrs["store"]);
+        let is_known = (directed.is_null() || directed.is_boolean())
+            && (store.is_null() || store == "canonical" || store == "duplicate");
+        if !is_known {
+            return Err(EditError::unsupported(format!(
+                "{group}: links that are directed: {directed} and store: {store} are not edited"
+            )));
+        }
+        if *directed == true {
             policy = policy.directed();
         }
-        if attrs["store"] == "duplicate" {
+        if store == "duplicate" {
             return Err(EditError::unsupported(format!(
                 "{group}: links that are stored once for each chunk they touch are not edited; write the store again with \"zvf migrate\""
             )));
@@ -146,17 +154,17 @@ impl LinkFamily {
             if read_doc(snap, &inner)?.is_none() {
                 continue;
             }
-            let mut column_arrays = BTreeMap::new();
+            let mut column_arrays: BTreeMap<String, CellArray> = BTreeMap::new();
             for offsets in list_children(snap, &inner)? {
                 column_arrays.extend(
                     CellArray::open(snap, &format!("{inner}/{offsets}"))?
                         .map(|array| (offsets, array)),
                 );
             }
-            let attrs = column_arrays.values().next().map_or_else(
-                || json!({"dtype": "float32"}),
-                |array: &CellArray| array.doc["attributes"].clone(),
-            );
+            let attrs = match column_arrays.values().next() {
+                Some(array) => array.doc["attributes"].clone(),
+                None => declared_link_column(snap, &name)?,
+            };
             let width =
                 widths::declared_link_width(&attrs).map_err(|error| error.with_place(&inner))?;
             let ty = column_type(&attrs, width)?;
@@ -264,16 +272,7 @@ impl LinkFamily {
         let records = LinkCell::parse(&bytes, body, shape)
             .map_err(|error| EditError::from(error).with_place(&array.path))?;
         let key = ChunkKey::new(source)?;
-        let anchor = self.policy.anchor().map_chunk(&key)?;
-        let place_chunk = |place: usize| -> Chunk {
-            match place {
-                0 => source.clone(),
-                _ => {
-                    let step = parsed.get(place).unwrap_or_default();
-                    anchor.components().iter().zip(step).map(|(a, o)| a + o).collect()
-                }
-            }
-        };
+        let chunks = end_chunks(source, &self.policy.anchor().map_chunk(&key)?, &parsed);
         let mut values: Vec<Option<bytes::Bytes>> = Vec::new();
         for column in &self.columns {
             let array = column.arrays.get(offsets);
@@ -288,8 +287,11 @@ impl LinkFamily {
         for (row, (number, record)) in (0_u32..).zip(records.records()).enumerate() {
             let mut ends = Vec::with_capacity(width);
             for (place, at) in record.in_input_order() {
-                let chunk = place_chunk(place);
-                ends.push(if level_zero(place) { end(&chunk, at)? } else { End::Row(chunk, at) });
+                let chunk = &chunks[place];
+                ends.push(match level_zero(place) {
+                    true => end(chunk, at)?,
+                    false => End::Row(chunk.clone(), at),
+                });
             }
             let mut record_values = Vec::with_capacity(self.columns.len());
             for (column, bytes) in self.columns.iter().zip(&values) {
@@ -315,7 +317,7 @@ impl LinkFamily {
 
     /// Adds a record, and returns its number.
     pub(crate) fn insert(&mut self, record: Record) -> u32 {
-        let number = num::saturating_u32_from_usize(self.records.len()); // of 2^32 records no memory is large enough
+        let number = num::index_u32(self.records.len());
         for end in &record.ends {
             if let End::Vertex(v) = end {
                 let list = self.by_vertex.entry(*v).or_default();
@@ -347,37 +349,19 @@ impl LinkFamily {
         let mut sources = BTreeSet::new();
         if self.policy.delta() == Delta::SAME {
             for chunk in chunks {
-                for place in 0..width {
-                    let source: Chunk = match place {
-                        0 => chunk.clone(),
-                        _ => chunk
-                            .iter()
-                            .zip(parsed.get(place).unwrap_or_default())
-                            .map(|(c, o)| c - o)
-                            .collect(),
-                    };
-                    if array.contains(&source) {
-                        sources.insert(source);
-                    }
-                }
+                let others = parsed
+                    .iter()
+                    .map(|step| -> Chunk { chunk.iter().zip(step).map(|(c, o)| c - o).collect() });
+                let all = std::iter::once(chunk.clone()).chain(others);
+                sources.extend(all.filter(|source| array.contains(source)));
             }
             return Ok(sources.into_iter().collect());
         }
         for source in array.chunks() {
             let anchor = self.policy.anchor().map_chunk(&ChunkKey::new(&source)?)?;
-            let names = (0..width).filter(|place| level_zero(*place)).any(|place| {
-                let chunk: Chunk = match place {
-                    0 => source.clone(),
-                    _ => anchor
-                        .components()
-                        .iter()
-                        .zip(parsed.get(place).unwrap_or_default())
-                        .map(|(a, o)| a + o)
-                        .collect(),
-                };
-                chunks.contains(&chunk)
-            });
-            if names {
+            let ends = end_chunks(&source, &anchor, &parsed);
+            let mut ends = ends.iter().enumerate();
+            if ends.any(|(place, chunk)| level_zero(place) && chunks.contains(chunk)) {
                 sources.insert(source);
             }
         }
@@ -488,7 +472,7 @@ impl LinkFamily {
                 let source = placement.source().components().to_vec();
                 let key = match &record.cell {
                     Some((old, chunk, row)) if *old == offsets && *chunk == source => (false, *row),
-                    _ => (true, num::saturating_u32_from_usize(number)), // fewer than 2^32, see `insert`
+                    _ => (true, num::index_u32(number)),
                 };
                 cells.entry((offsets, source)).or_default().push((key, number, placement.record()));
             }
@@ -533,8 +517,7 @@ impl LinkFamily {
     ) -> CellArray {
         let width = self.policy.link_width();
         let path = format!("{}/links/{}/{offsets}", self.path, self.delta_text);
-        let steps: Vec<Vec<i64>> =
-            (1..width).map(|k| parsed.get(k).unwrap_or_default().to_vec()).collect();
+        let steps: Vec<Vec<i64>> = parsed.iter().map(<[i64]>::to_vec).collect();
         let attrs = json!({"nonempty_chunks": [], "zv_array": "links", "dtype": "int64", "offsets": steps,
             "has_perm": self.policy.has_perm(intra), "link_width": width, "level_delta": self.policy.delta().0});
         CellArray::create(like, &path, attrs)
@@ -653,6 +636,20 @@ impl LinkFamily {
     }
 }
 
+/// Returns the attributes of a column of links that has no array yet, as the root declares it.
+fn declared_link_column(snap: &Snapshot, name: &str) -> Result<Json> {
+    let mut attrs = json!({"dtype": "float32"}); // the type of columns that name none
+    let Some(root) = read_doc(snap, "")? else { return Ok(attrs) };
+    let spec = &root["attributes"]["zarr_vectors"]["attribute_specs"]["link"][name];
+    if !spec["dtype"].is_null() {
+        attrs["dtype"] = spec["dtype"].clone();
+    }
+    if !spec["channels"].is_null() {
+        attrs["row_shape"] = json!([spec["channels"]]);
+    }
+    Ok(attrs)
+}
+
 impl LinkColumn {
     /// Writes the documents of the groups above the arrays of a column. `family` is the document of the family.
     fn write_documents(
@@ -679,6 +676,14 @@ impl LinkColumn {
         out.insert(doc_key(&format!("{group}/{delta}")), Some(doc_bytes(&doc)?));
         Ok(())
     }
+}
+
+/// Returns the chunk of each end of a record: `source` for the first, and `anchor` moved by the offset of each other.
+fn end_chunks(source: &Chunk, anchor: &ChunkKey, offsets: &Offsets) -> Vec<Chunk> {
+    let others = offsets
+        .iter()
+        .map(|step| anchor.components().iter().zip(step).map(|(a, o)| a + o).collect());
+    std::iter::once(source.clone()).chain(others).collect()
 }
 
 fn same_records(

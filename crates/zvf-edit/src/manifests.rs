@@ -12,7 +12,6 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{Objects, has_references, manifest_bytes, object_number};
-
 use crate::rebuild::{ChangedObject, FragmentNumbers, Tally};
 use crate::scalar::Scalar;
 
@@ -91,9 +90,9 @@ impl Geometry {
     ) -> Result<Manifests> {
         let mut manifests = Vec::new();
         for (object, pieces) in changed {
-            let state = self.object(*object).cloned().unwrap_or_default();
+            let state = self.known_object(*object)?;
             let mut list: Vec<(Chunk, u32)> = Vec::new();
-            let mut unmoved = state.refs.to_vec();
+            let mut unmoved = state.refs.clone();
             for (n, (chunk, vertices)) in pieces.iter().enumerate() {
                 let found = numbers
                     .get(&(*object, *chunk))
@@ -204,12 +203,7 @@ impl Objects {
             attrs["num_present"] = json!(present);
         }
         if let Some(ids) = &self.ids {
-            let list: Vec<i64> = ids
-                .bytes
-                .chunks_exact(8)
-                .map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b)))
-                .collect();
-            attrs["object_ids_sorted"] = json!(list.is_sorted());
+            attrs["object_ids_sorted"] = json!(num::i64s_from_le(&ids.bytes).is_sorted());
         }
         if self.doc != before || self.is_new && count > 0 {
             out.insert(doc_key(&format!("{path}/object_index")), Some(doc_bytes(&self.doc)?));

@@ -103,7 +103,7 @@ impl Medium {
         }
     }
 
-    /// Whether an object exists.
+    /// Returns whether an object exists.
     pub(crate) fn exists(&self, key: &str) -> Result<bool> {
         match self {
             Self::Folder(folder) => Ok(folder.exists(key)),

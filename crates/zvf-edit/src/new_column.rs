@@ -238,7 +238,9 @@ impl Transaction {
         let mut attrs = column.attrs.clone();
         attrs["zv_array"] = json!("object_attribute");
         attrs["shape"] = json!([]);
-        attrs["fill_sentinel_meaning"] = json!("absent");
+        if column.ty.scalar != Scalar::Bool {
+            attrs["fill_sentinel_meaning"] = json!("absent"); // both values of `bool` are meant
+        }
         let mut array = column.create_dense(&path, OBJECT_COLUMN_CHUNK_ROWS, count, attrs)?;
         let NewColumn { name, ty, fill, .. } = column;
         for object in geometry.objects.iter_mut().flat_map(|objects| &mut objects.list) {

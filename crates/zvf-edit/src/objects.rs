@@ -211,6 +211,18 @@ impl Transaction {
                 self.kinds[kind].object_mut(object)?.values.insert(name.clone(), row);
             }
         }
+        let (columns, state) =
+            (&self.kinds[kind].object_columns, self.kinds[kind].known_object(object)?);
+        let is_given = |name: &str| state.row.is_some() || state.values.contains_key(name);
+        let missing =
+            columns.iter().find(|column| !column.can_be_absent() && !is_given(&column.name));
+        if let Some(column) = missing {
+            return Err(EditError::invalid(format!(
+                "values: column {:?} of type {} must be given",
+                column.name,
+                column.ty.scalar.name()
+            )));
+        }
         Ok(new_vertices)
     }
 
@@ -249,10 +261,7 @@ impl Transaction {
         let (kind, object) = self.need_object(id)?;
         self.mark_written(format!("object:{id}"));
         self.kinds[kind].mark_object_changed(object)?;
-        let old: HashSet<Vid> = self.kinds[kind]
-            .object(object)
-            .map(|object| object.vertices.iter().copied().collect())
-            .unwrap_or_default();
+        let old: HashSet<Vid> = self.kinds[kind].vertices_of(object).into_iter().collect();
         self.drop_links(kind, &old)?;
         for v in old {
             self.kinds[kind].alive[v as usize] = false;
@@ -343,9 +352,10 @@ impl Transaction {
     /// Removes an object with its vertices and links, also from all groups.
     pub(crate) fn remove_object(&mut self, kind: usize, object: u32) -> Result<()> {
         self.kinds[kind].mark_object_changed(object)?;
-        let state = self.kinds[kind].object(object).cloned().unwrap_or_default();
-        self.mark_written(format!("object:{}", state.id));
+        let state = self.kinds[kind].known_object(object)?;
+        let id = state.id;
         let removed: HashSet<Vid> = state.vertices.iter().copied().collect();
+        self.mark_written(format!("object:{id}"));
         self.drop_links(kind, &removed)?;
         for v in removed {
             self.kinds[kind].alive[v as usize] = false;
@@ -353,7 +363,6 @@ impl Transaction {
         let state = self.kinds[kind].object_mut(object)?;
         state.exists = false;
         state.vertices.clear();
-        let id = state.id;
         for group in self.groups.with_member(id) {
             self.leave_group(group, id);
         }

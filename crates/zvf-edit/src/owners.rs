@@ -60,6 +60,7 @@ pub(crate) fn withdraw_owners(
         };
         if !cells.contains_key(&chunk) {
             let bytes = column.read(snap, &chunk)?;
+            // A chunk without values gets none.
             cells.insert(chunk.clone(), bytes.unwrap_or_default().to_vec());
         }
         let at = num::usize_from_u32(fragment).checked_mul(scalar.size());

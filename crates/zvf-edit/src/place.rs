@@ -114,7 +114,7 @@ impl Place {
         }
     }
 
-    /// Whether the place is a repository of versions, which has its own history.
+    /// Returns whether the place is a repository of versions, which has its own history.
     #[must_use]
     pub const fn is_of_versions(&self) -> bool {
         matches!(self.location, Location::Versions(..))
@@ -132,7 +132,7 @@ impl Place {
     pub(crate) fn open_media(&self) -> Result<(Medium, Medium)> {
         match &self.location {
             Location::Folder(path, disk) => {
-                let beside = journal_folder(path);
+                let beside = journal_folder(path)?;
                 let folder = |path: PathBuf| Medium::Folder(KeyedFolder::new(disk.clone(), path));
                 Ok((folder(path.clone()), folder(beside)))
             }
@@ -157,11 +157,23 @@ impl Place {
     }
 }
 
-/// Returns the folder of the journal of a store in a folder.
-pub(crate) fn journal_folder(store: &Path) -> PathBuf {
-    let mut name = store.file_name().unwrap_or_default().to_owned();
+/// Returns the folder of the journal of a store in a folder. A path such as `.` gets its name from the full path.
+pub(crate) fn journal_folder(store: &Path) -> Result<PathBuf> {
+    let full = match store.file_name() {
+        Some(_) => store.to_owned(),
+        None => store
+            .canonicalize()
+            .map_err(|error| EditError::from(error).with_place(&store.display().to_string()))?,
+    };
+    let Some(name) = full.file_name() else {
+        return Err(EditError::unsupported(format!(
+            "{}: the folder has no name to put a journal beside",
+            store.display()
+        )));
+    };
+    let mut name = name.to_owned();
     name.push(".zvf");
-    store.parent().map_or_else(|| PathBuf::from(&name), |parent| parent.join(&name))
+    Ok(full.with_file_name(name))
 }
 
 impl From<&Path> for Place {
@@ -187,5 +199,20 @@ impl From<&Self> for Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_has_the_name_of_its_store_whatever_the_path() {
+        let temp_dir = tempfile::tempdir().unwrap();
+        let root = temp_dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        assert_eq!(journal_folder(Path::new("x/a")).unwrap(), Path::new("x/a.zvf"));
+        assert_eq!(journal_folder(&root.join("a/b/..")).unwrap(), root.join("a.zvf"));
+        assert!(journal_folder(Path::new("/")).is_err());
     }
 }

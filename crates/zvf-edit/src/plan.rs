@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
+use zvf_format::Class;
 
 use crate::arrays::{doc_bytes, doc_key, read_doc};
 use crate::changes::Changes;
@@ -87,18 +88,13 @@ impl Transaction {
         changes: &mut Changes,
         tally: &mut Tally,
     ) -> Result<Vec<RebuildResult>> {
-        let mut rows = self.rebuilt_rows.take().map(Vec::into_iter);
-        let mut rebuilt = Vec::new();
-        for kind in &mut self.kinds {
-            rebuilt.push(match &mut rows {
-                Some(rows) => {
-                    let rows = rows.next().unwrap_or_default(); // one for each kind
-                    kind.rebuild_rest(rows, changes, tally)?
-                }
-                None => kind.rebuild(changes, tally)?,
-            });
+        let kinds = self.kinds.iter_mut();
+        match self.rebuilt_rows.take() {
+            Some(all) => {
+                kinds.zip(all).map(|(kind, rows)| kind.rebuild_rest(rows, changes, tally)).collect()
+            }
+            None => kinds.map(|kind| kind.rebuild(changes, tally)).collect(),
         }
-        Ok(rebuilt)
     }
 
     /// Converts named vertices to their chunks and rows after the commit.
@@ -214,6 +210,14 @@ impl Transaction {
 /// Extends the bounds of the root to the changed positions. Bounds never shrink.
 fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
     let bounds = &mut root["attributes"]["zarr_vectors"]["bounds"];
+    let axes = tally.low.len();
+    let is_corner = |corner: &Json| corner.as_array().is_some_and(|list| list.len() == axes);
+    if axes > 0 && !(is_corner(&bounds[0]) && is_corner(&bounds[1])) {
+        return Err(EditError::new(
+            Class::BadShape,
+            format!("zarr.json, bounds: expected two corners of {axes} numbers, found {bounds}"),
+        ));
+    }
     for (axis, (low, high)) in tally.low.iter().zip(&tally.high).enumerate() {
         let (old_low, old_high) = (bounds[0][axis].as_f64(), bounds[1][axis].as_f64());
         let outside =

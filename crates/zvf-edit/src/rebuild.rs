@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::json;
 use zvf_format::fragment::FragmentIndexBuilder;
-use zvf_format::num::{checked_usize, saturating_u32_from_usize, saturating_usize, to_u64};
+use zvf_format::num::{checked_usize, index_u32, saturating_usize, to_u64};
 use zvf_model::Kind;
 
-use crate::arrays::{CellArray, Chunk};
+use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
@@ -87,9 +87,9 @@ pub(crate) struct RebuiltChunk {
     /// The new number of each old fragment, `NONE` where it was removed.
     pub(crate) fragments: Vec<u32>,
     /// The number of rows in fragments, now and before.
-    pub(crate) held: [u64; 2],
+    pub(crate) held: [u32; 2],
     /// The number of rows that were removed from fragments.
-    pub(crate) removed: u64,
+    pub(crate) removed: u32,
 }
 
 /// By object and chunk: old fragment or `NONE`, index of the piece in a changed object, new fragment.
@@ -140,13 +140,10 @@ pub(crate) type ChunkPayload = Vec<Vec<u8>>;
 /// The objects that name each fragment, by chunk and fragment number.
 type FragmentOwners = HashMap<(u32, u32), Vec<u32>>;
 
-/// The sort key of fragments without an object, which come last.
-const UNOWNED_KEY: i64 = i64::MAX;
-
 /// A future fragment of a rebuilt chunk.
 pub(crate) struct Piece {
-    /// The sort key: the least id of its objects, then its index among their pieces.
-    key: (i64, usize),
+    /// The sort key: whether it has no object, the least id of its objects, then its index among their pieces.
+    key: (bool, i64, usize),
     /// The unchanged objects that name it.
     owners: Vec<u32>,
     /// The changed object that has it, and its index among the pieces of the object.
@@ -258,11 +255,11 @@ impl Geometry {
         }
     }
 
+    /// Returns the vertices of a fragment of an object that is loaded.
     fn old_piece(&self, chunk: u32, fragment: u32, old_vertices: &HashSet<Vid>) -> Vec<Vid> {
-        let list = self.chunks.get(&chunk).and_then(|state| state.fragments.get(fragment as usize));
-        let list = list.cloned().unwrap_or_default();
+        let list = &self.chunks[&chunk].fragments[fragment as usize];
         // Copies of shared rows are vertices of the object, so that its pieces differ.
-        if list.iter().all(|v| old_vertices.contains(v)) { list } else { Vec::new() }
+        if list.iter().all(|v| old_vertices.contains(v)) { list.clone() } else { Vec::new() }
     }
 
     /// Writes the rows and fragments of rebuilt chunks. Returns the renumbered fragments by object.
@@ -288,11 +285,9 @@ impl Geometry {
         let mut row_change = 0_i64;
         for chunk in rebuilt {
             let key = self.chunk_keys[*chunk as usize].clone();
-            row_change -= self.chunks[chunk]
-                .fragments
-                .iter()
-                .map(|list| i64::from(saturating_u32_from_usize(list.len()))) // vertices have numbers of 32 bits
-                .sum::<i64>();
+            // Each is a vertex, which has a number of 32 bits.
+            let held: usize = self.chunks[chunk].fragments.iter().map(Vec::len).sum();
+            row_change -= i64::from(index_u32(held));
             let piece_places = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
             let pieces = self.chunk_pieces(*chunk, &owners, (changed, &touched), piece_places)?;
             let mut row = 0_u32;
@@ -362,11 +357,11 @@ impl Geometry {
         }
         let claimed: HashSet<Vid> =
             piece_places.iter().flat_map(|(i, n)| changed[*i].1[*n].1.iter().copied()).collect();
-        let mut pieces = self.kept_pieces(chunk, owners, touched, &claimed);
+        let mut pieces = self.kept_pieces(chunk, owners, touched, &claimed)?;
         for (i, n) in piece_places {
             let (object, new) = &changed[*i];
             pieces.push(Piece {
-                key: (self.id_of(*object), *n),
+                key: (false, self.known_object(*object)?.id, *n),
                 owners: Vec::new(),
                 changed: Some((*object, *n)),
                 old: None,
@@ -375,10 +370,10 @@ impl Geometry {
         }
         let arrived = self.arrived_vertices(chunk, &claimed);
         if !arrived.is_empty() {
-            match pieces.iter_mut().find(|piece| piece.key.0 == UNOWNED_KEY) {
+            match pieces.iter_mut().find(|piece| piece.key.0) {
                 Some(piece) => piece.vertices.extend(arrived),
                 None => pieces.push(Piece {
-                    key: (UNOWNED_KEY, usize::MAX),
+                    key: (true, 0, 0), // the only one without an object
                     owners: Vec::new(),
                     changed: None,
                     old: None,
@@ -390,11 +385,6 @@ impl Geometry {
         Ok(pieces)
     }
 
-    /// Returns the id of an object in the list.
-    fn id_of(&self, object: u32) -> i64 {
-        self.object(object).map_or(0, |object| object.id)
-    }
-
     /// Returns the old fragments of a chunk that stay: those of unchanged objects, and of vertices without objects.
     fn kept_pieces(
         &self,
@@ -402,7 +392,7 @@ impl Geometry {
         owners: &FragmentOwners,
         touched: &HashSet<u32>,
         claimed: &HashSet<Vid>,
-    ) -> Vec<Piece> {
+    ) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
         for (n, (fragment, list)) in (0_u32..).zip(&self.chunks[&chunk].fragments).enumerate() {
             let named = owners.get(&(chunk, fragment)).map(Vec::as_slice).unwrap_or_default();
@@ -423,12 +413,13 @@ impl Geometry {
             if vertices.is_empty() && (!list.is_empty() || named.is_empty()) {
                 continue;
             }
-            let first_id = still.iter().map(|object| self.id_of(*object)).min();
-            let key = (first_id.unwrap_or(UNOWNED_KEY), n);
+            let ids = still.iter().map(|object| Ok(self.known_object(*object)?.id));
+            let first_id = ids.collect::<Result<Vec<i64>>>()?.into_iter().min();
+            let key = first_id.map_or((true, 0, n), |id| (false, id, n));
             let old = Some(fragment);
             pieces.push(Piece { key, owners: still, changed: None, old, vertices });
         }
-        pieces
+        Ok(pieces)
     }
 
     /// Returns the vertices without objects that entered a chunk and are not in a piece of it.
@@ -496,6 +487,7 @@ impl Geometry {
             let (_, bin) = self.locate(&self.position(v))?;
             let (home, row) = self.home[v as usize];
             let stays = home == chunk && (bins == 1 || old_bins.get(&v) == Some(&bin));
+            // Below the number of bins.
             lists[saturating_usize(bin)].push((!stays, if stays { row } else { v }, v));
         }
         if lists.iter().all(Vec::is_empty) {
@@ -504,7 +496,7 @@ impl Geometry {
         let pieces = lists.into_iter().enumerate().map(|(bin, mut list)| {
             list.sort_unstable();
             let vertices: Vec<Vid> = list.into_iter().map(|(_, _, v)| v).collect();
-            Piece { key: (0, bin), owners: Vec::new(), changed: None, old: None, vertices }
+            Piece { key: (true, 0, bin), owners: Vec::new(), changed: None, old: None, vertices }
         });
         Ok(pieces.collect())
     }
@@ -513,10 +505,9 @@ impl Geometry {
     fn fragment_value(&self, column: usize, chunk: u32, piece: &Piece) -> Result<Vec<u8>> {
         let column = &self.fragment_columns[column];
         if column.name == "object_id" {
-            let id = |object: u32| self.object(object).map_or(-1, |object| object.id);
             let owner = match (piece.changed, piece.owners.as_slice()) {
-                (Some((object, _)), _) => id(object),
-                (None, [owner]) => id(*owner),
+                (Some((object, _)), _) => self.known_object(object)?.id,
+                (None, [owner]) => self.known_object(*owner)?.id,
                 (None, []) => -1,
                 (None, _) => -2,
             };
@@ -547,14 +538,7 @@ impl Geometry {
 
     /// Extends the arrays of the level to these chunks.
     fn extend_arrays(&mut self, keys: &[Chunk]) {
-        let Some(first) = keys.first() else { return };
-        let (mut low, mut high) = (first.clone(), first.clone());
-        for key in keys {
-            for (axis, value) in key.iter().enumerate() {
-                low[axis] = low[axis].min(*value);
-                high[axis] = high[axis].max(*value);
-            }
-        }
+        let Some((low, high)) = bounding_chunks(keys) else { return };
         if self.vertices.contains_range(&low, &high)
             && self.fragments.contains_range(&low, &high)
             && self.columns.iter().all(|column| column.array.contains_range(&low, &high))

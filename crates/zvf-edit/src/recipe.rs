@@ -11,7 +11,7 @@
 use serde_json::Value as Json;
 #[cfg(feature = "reference")]
 use zvf_format::num;
-use zvf_metadata::CrossLevelStorage;
+use zvf_metadata::{CrossLevelStorage, Token};
 use zvf_model::Kind;
 use zvf_pyramid::{KindOptions, Method, Options};
 #[cfg(feature = "reference")]
@@ -42,8 +42,8 @@ fn unsupported_level(level: u32, what: impl std::fmt::Display) -> EditError {
 }
 
 #[cfg(feature = "reference")]
-fn parse_numbers(value: &Json) -> Vec<f64> {
-    value.as_array().into_iter().flatten().filter_map(Json::as_f64).collect()
+fn parse_numbers(value: &Json) -> Option<Vec<f64>> {
+    value.as_array()?.iter().map(Json::as_f64).collect()
 }
 
 impl Transaction {
@@ -67,22 +67,22 @@ impl Transaction {
     /// Reads the `zarr_vectors_level` block of a kind at a level.
     fn level_block(&self, level: u32, kind: usize) -> Result<Json> {
         let path = self.kinds[kind].group_at_level(level);
-        let doc = read_doc(&self.snap, &path)?.unwrap_or_default();
+        let doc = read_doc(&self.snap, &path)?.unwrap_or_default(); // a missing one has no block
         Ok(doc["attributes"]["zarr_vectors_level"].clone())
     }
 
-    fn cross_levels(&self) -> (CrossLevelStorage, i64) {
+    /// Reads which links between levels there are. Absent settings are those of none.
+    fn cross_levels(&self) -> Result<(CrossLevelStorage, i64)> {
         let zv = &self.root["attributes"]["zarr_vectors"];
-        let storage = match zv["cross_level_storage"].as_str() {
-            Some("explicit") => CrossLevelStorage::Explicit,
-            Some("implicit") => CrossLevelStorage::Implicit,
-            _ => CrossLevelStorage::None,
-        };
-        (storage, zv["cross_level_depth"].as_i64().unwrap_or(0)) // absent: no links
+        let storage =
+            |value: &Json| Token::<CrossLevelStorage>::from_text(value.as_str()?).known_word();
+        let storage = read_setting(1, zv, "cross_level_storage", storage)?;
+        let depth = read_setting(1, zv, "cross_level_depth", Json::as_i64)?;
+        Ok((storage.unwrap_or(CrossLevelStorage::None), depth.unwrap_or(0)))
     }
 
     fn read_own_recipe(&self, levels: &[u32]) -> Result<Options> {
-        let (links, depth) = self.cross_levels();
+        let (links, depth) = self.cross_levels()?;
         let count = u32::try_from(levels.len())
             .map_err(|_many| unsupported_level(levels[0], "there are too many"))?;
         let mut options = Options { levels: Some(count), links, depth, ..Options::default() };
@@ -112,7 +112,7 @@ impl Transaction {
                 format_args!("how {} became coarser is not on record", self.kinds[kind].kind),
             ));
         };
-        let word = |name: &str| first[name].as_str().unwrap_or_default();
+        let word = |name: &str| first[name].as_str().unwrap_or_default(); // refused where it is empty
         let wrong = |error: zvf_pyramid::PyramidError| unsupported_level(1, error);
         let method: Method = word("method").parse().map_err(wrong)?;
         if recipes.iter().any(|recipe| recipe["method"] != first["method"]) {
@@ -136,15 +136,16 @@ impl Transaction {
         let scale = |value: &Json| u32::try_from(value.as_u64()?).ok().filter(|scale| *scale > 0);
         // Without a recorded scale, chunks are those of level 0.
         options.chunk_scale = read_setting(1, first, "chunk_scale", scale)?.unwrap_or(1);
-        options.renumber = first["source_id"].is_string();
+        let name = |value: &Json| value.as_str().map(str::to_owned);
+        options.renumber = read_setting(1, first, "source_id", name)?.is_some();
         if self.kinds[kind].kind == Kind::Skeleton {
             options.prune = read_setting(1, first, "prune", Json::as_f64)?;
         }
         options.rules.clear();
-        for (name, rule) in first["rules"].as_object().into_iter().flatten() {
-            options
-                .rules
-                .push((name.clone(), rule.as_str().unwrap_or_default().parse().map_err(wrong)?));
+        let rules = read_setting(1, first, "rules", |value| value.as_object().cloned())?;
+        for (name, rule) in rules.into_iter().flatten() {
+            let rule = rule.as_str().unwrap_or_default(); // refused where it is empty
+            options.rules.push((name, rule.parse().map_err(wrong)?));
         }
         Ok(KindOptions {
             method: Some(method),
@@ -162,9 +163,10 @@ impl Transaction {
             return Err(unsupported_level(levels[0], "levels of several kinds are not refreshed"));
         }
         let zv = &self.root["attributes"]["zarr_vectors"];
-        let (storage, depth) = self.cross_levels();
+        let (storage, depth) = self.cross_levels()?;
         let mut recipe = Reference { depth, storage, ..Reference::default() };
-        let (mut scale, mut chunk) = (1.0, parse_numbers(&zv["chunk_shape"]));
+        let root_chunk = read_setting(levels[0], zv, "chunk_shape", parse_numbers)?;
+        let (mut scale, mut chunk) = (1.0, root_chunk.clone());
         for level in levels {
             let block = self.level_block(*level, 0)?;
             let method = block["coarsening_method"].as_str().unwrap_or("none");
@@ -183,9 +185,10 @@ impl Transaction {
             recipe.factors.push((bin_scale / scale, 1.0 / share));
             recipe.kept.push(if share < 1.0 { Some(self.kept_rows(*level)?) } else { None });
             scale = bin_scale;
-            let sizes = parse_numbers(&block["chunk_shape"]);
-            let sizes = if sizes.is_empty() { parse_numbers(&zv["chunk_shape"]) } else { sizes };
-            let scale = sizes.first().zip(chunk.first()).map_or(Some(1), |(size, below)| {
+            let sizes = read_setting(*level, &block, "chunk_shape", parse_numbers)?;
+            let sizes = sizes.or_else(|| root_chunk.clone());
+            let both = sizes.iter().flatten().zip(chunk.iter().flatten()).next();
+            let scale = both.map_or(Some(1), |(size, below)| {
                 chunk_scale(*size, *below) // chunks are those of the level below where no shape is stated
             });
             let scale = scale.ok_or_else(|| {
@@ -206,12 +209,12 @@ impl Transaction {
         let datasets = self.root["attributes"]["multiscales"][0]["datasets"].as_array();
         let dataset =
             datasets.into_iter().flatten().find(|dataset| dataset["path"] == name.as_str());
-        let scales =
-            dataset.map(|dataset| parse_numbers(&dataset["coordinateTransformations"][0]["scale"]));
-        let scales = scales.unwrap_or_default();
-        let first =
-            scales.first().copied().filter(|first| scales.iter().all(|scale| scale == first));
-        first.ok_or_else(|| {
+        let scales = dataset
+            .and_then(|dataset| parse_numbers(&dataset["coordinateTransformations"][0]["scale"]));
+        let uniform = scales.and_then(|scales| {
+            scales.first().copied().filter(|first| scales.iter().all(|scale| scale == first))
+        });
+        uniform.ok_or_else(|| {
             unsupported_level(level, "its bins are not those of the level below times one number")
         })
     }
@@ -219,15 +222,15 @@ impl Transaction {
     /// Returns the rows of the objects of a level: those that it was built with, and all added since.
     fn kept_rows(&self, level: u32) -> Result<Vec<usize>> {
         let path = self.kinds[0].group_at_level(level);
-        let doc = read_doc(&self.snap, &path)?.unwrap_or_default();
+        let doc = read_doc(&self.snap, &path)?.unwrap_or_default(); // a missing one has no index
         let index = RowArray::open(&self.snap, &format!("{path}/object_index/manifests"))?;
         let Some(index) = index else {
             return Err(unsupported_level(level, "it has no index of objects"));
         };
         let rows = self.kinds[0].objects.as_ref().map_or(0, |objects| objects.manifests.rows.len());
-        let built =
-            doc["attributes"]["zvf"]["built_rows"].as_u64().and_then(|n| usize::try_from(n).ok());
-        let built = built.unwrap_or(index.rows.len());
+        let count = |value: &Json| value.as_u64().and_then(num::checked_usize);
+        let built = read_setting(level, &doc["attributes"]["zvf"], "built_rows", count)?;
+        let built = built.unwrap_or(index.rows.len()); // all, where none was added since
         let is_kept = |row: &usize| {
             *row >= built || index.rows.get(*row).is_some_and(|row| has_references(row))
         };

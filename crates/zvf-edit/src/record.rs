@@ -18,7 +18,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{checked_usize, to_u64};
 
 use crate::error::{EditError, Result};
 
@@ -91,7 +91,7 @@ pub(crate) struct Entry<'a> {
 
 impl CommitRecord {
     pub(crate) fn txid(&self) -> &str {
-        self.body["txid"].as_str().unwrap_or_default()
+        self.body["txid"].as_str().unwrap_or_default() // `check_body` refuses others
     }
 
     /// Returns the epoch of the writer; 0 without one.
@@ -109,7 +109,7 @@ impl CommitRecord {
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let list = self.body["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
         list.iter().map(|entry| Entry {
-            key: entry["key"].as_str().unwrap_or_default(),
+            key: entry["key"].as_str().unwrap_or_default(), // `check_body` refuses others
             new: Span::from_json(&entry["new"]),
             old: Span::from_json(&entry["old"]),
         })
@@ -131,7 +131,9 @@ impl CommitRecord {
     pub(crate) fn parse(seq: u64, whole: &Bytes) -> Result<Self> {
         let (body, operations) = split_record(seq, whole)?;
         let operations = operations.map(|text| whole.slice_ref(text.as_bytes()));
-        Ok(Self { seq, body: serde_json::from_str(body)?, operations })
+        let body: Json = serde_json::from_str(body)?;
+        check_body(seq, &body)?;
+        Ok(Self { seq, body, operations })
     }
 
     /// Encodes a record.
@@ -146,7 +148,8 @@ impl Span {
     fn from_json(span: &Json) -> Option<Self> {
         let number = |name: &str| span.get(name)?.as_u64();
         let crc = u32::try_from(number("crc")?).ok()?;
-        let hash = span["xxh64"].as_str().and_then(parse_hash);
+        let hash = &span["xxh64"];
+        let hash = if hash.is_null() { None } else { Some(parse_hash(hash.as_str()?)?) };
         Some(Self { offset: number("offset")?, len: number("len")?, crc, hash })
     }
 
@@ -160,7 +163,7 @@ impl Span {
         })
     }
 
-    /// Whether `bytes` have the length and the checksum of the span.
+    /// Returns whether `bytes` have the length and the checksum of the span.
     pub(crate) fn matches_bytes(&self, bytes: &[u8]) -> bool {
         to_u64(bytes.len()) == self.len
             && match self.hash {
@@ -171,15 +174,14 @@ impl Span {
 
     /// Returns the bytes of the span in a staged file, and verifies them.
     pub(crate) fn slice(&self, whole: &Bytes, staged: &str) -> Result<Bytes> {
-        let from = usize::try_from(self.offset).unwrap_or(usize::MAX); // no file is that long
-        let length = usize::try_from(self.len).unwrap_or(usize::MAX); // nor is any span
-        let to = from.saturating_add(length); // an overflow is beyond the end as well
-        if to > whole.len() {
+        let to = u128::from(self.offset) + u128::from(self.len);
+        let span = checked_usize(self.offset).zip(usize::try_from(to).ok());
+        let Some((from, to)) = span.filter(|(_, to)| *to <= whole.len()) else {
             return Err(EditError::new(
                 Class::Truncated,
                 format!("{staged}: need {to} bytes, found {}", whole.len()),
             ));
-        }
+        };
         let bytes = whole.slice(from..to);
         if !self.matches_bytes(&bytes) {
             return Err(EditError::new(
@@ -192,12 +194,12 @@ impl Span {
 }
 
 impl Entry<'_> {
-    /// Whether the current bytes of the key are the new ones.
+    /// Returns whether the current bytes of the key are the new ones.
     pub(crate) fn is_applied(&self, now: Option<&[u8]>) -> bool {
         matches_span(self.new, now)
     }
 
-    /// Whether the current bytes of the key are the old ones.
+    /// Returns whether the current bytes of the key are the old ones.
     pub(crate) fn is_unapplied(&self, now: Option<&[u8]>) -> bool {
         matches_span(self.old, now)
     }
@@ -222,6 +224,26 @@ fn split_record(seq: u64, whole: &Bytes) -> Result<(&str, Option<&str>)> {
         Some((body, operations)) => (body, Some(operations)),
         None => (lines, None),
     })
+}
+
+/// Refuses a record whose keys or items cannot be read: a key whose new bytes are not found would be removed.
+fn check_body(seq: u64, body: &Json) -> Result<()> {
+    let is_span = |span: &Json| span.is_null() || Span::from_json(span).is_some();
+    let is_entry =
+        |entry: &Json| entry["key"].is_string() && is_span(&entry["new"]) && is_span(&entry["old"]);
+    let is_list = |list: &Json, is_item: &dyn Fn(&Json) -> bool| {
+        list.is_null() || list.as_array().is_some_and(|list| list.iter().all(is_item))
+    };
+    let fits = body["txid"].is_string()
+        && is_list(&body["keys"], &is_entry)
+        && is_list(&body["written"], &Json::is_string);
+    if fits {
+        return Ok(());
+    }
+    let text = format!(
+        "log/{seq:020}: expected keys with spans of bytes, found others; a newer version may have written the record"
+    );
+    Err(EditError::new(Class::Encoding, text))
 }
 
 fn parse_hash(text: &str) -> Option<u64> {
@@ -253,6 +275,18 @@ mod tests {
         assert_eq!(crc32c::crc32c(&first), crc32c::crc32c(&second), "what a CRC cannot tell");
         let span = Span::from_json(&Span::append(&mut Vec::new(), &first)).unwrap();
         assert!(span.matches_bytes(&first) && !span.matches_bytes(&second));
+    }
+
+    #[test]
+    fn refuses_a_span_that_it_cannot_read() {
+        let span = Span::append(&mut Vec::new(), &"abc".into());
+        let mut large = span.clone();
+        large["crc"] = json!(1_u64 << 32);
+        for (new, fits) in [(span, true), (Json::Null, true), (large, false), (json!(7), false)] {
+            let body = json!({"txid": "t", "keys": [{"key": "a/b", "new": new}]});
+            let text = CommitRecord::encode(&body, &[]).unwrap();
+            assert_eq!(CommitRecord::parse(3, &text).is_ok(), fits, "{body}");
+        }
     }
 
     #[test]

@@ -16,8 +16,7 @@ impl Geometry {
     pub(crate) fn load_owners(&mut self) -> Result<&HashMap<(u32, u32), Vec<u32>>> {
         if self.owners.is_none() {
             let mut map: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
-            let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
-            for object in 0..num::saturating_u32_from_usize(count) {
+            for object in self.object_numbers() {
                 for reference in self.references(object)? {
                     map.entry(reference).or_default().push(object);
                 }

@@ -14,7 +14,7 @@ use zvf_store::BuildOptions;
 
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::levels::{COLUMNS_CHANGED, list_coarser, read_box};
+use crate::levels::{COLUMNS_CHANGED, list_coarser, read_stale};
 use crate::medium::block_on;
 use crate::options::Refresh;
 use crate::recipe::Recipe;
@@ -44,7 +44,8 @@ impl Transaction {
             return Ok(RefreshResult::default());
         }
         let recipe = self.read_recipe(&levels)?;
-        let stale = if refresh == Refresh::Stale { merge_stale(&marks) } else { None };
+        let stale =
+            if refresh == Refresh::Stale { merge_stale(&marks, self.kinds[0].axes) } else { None };
         let rebuilt = self.build_on_copy(&recipe, stale.as_ref(), changes)?;
         if let Some(Some(bytes)) = changes.get("zarr.json") {
             *root = serde_json::from_slice(bytes)?;
@@ -57,7 +58,7 @@ impl Transaction {
         let mut marks = Vec::new();
         for level in levels {
             let doc = self.level_doc(&level.to_string(), changes)?;
-            marks.push(doc["attributes"]["zvf"].clone());
+            marks.push(doc.map_or(Json::Null, |doc| doc["attributes"]["zvf"].clone()));
         }
         Ok(marks)
     }
@@ -108,19 +109,16 @@ impl Transaction {
 }
 
 /// Merges the stale marks of all levels. Returns `None` when a full build is needed.
-fn merge_stale(marks: &[Json]) -> Option<Stale> {
+fn merge_stale(marks: &[Json], axes: usize) -> Option<Stale> {
     let mut all = Stale::default();
     for mark in marks {
         let stale = &mark["stale"];
         if mark[COLUMNS_CHANGED] == true || stale.is_null() {
             return None;
         }
-        for corners in stale["boxes"].as_array()? {
-            all.boxes.push(read_box(corners)?);
-        }
-        for id in stale["objects"].as_array()? {
-            all.objects.push(id.as_i64()?);
-        }
+        let Stale { boxes, objects } = read_stale(stale, axes)?;
+        all.boxes.extend(boxes);
+        all.objects.extend(objects);
     }
     Some(all)
 }

@@ -119,7 +119,7 @@ fn check_is_at(journal: &Journal, head: u64, found: u64) -> Result<()> {
     ))
 }
 
-/// Whether the commit after `head` is the one of `operation`.
+/// Returns whether the commit after `head` is the one of `operation`.
 ///
 /// # Errors
 ///

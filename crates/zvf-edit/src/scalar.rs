@@ -55,11 +55,16 @@ impl Scalar {
             "uint32" | "u4" => Self::UInt(4),
             "uint64" | "u8" => Self::UInt(8),
             "bool" | "b1" | "?" => Self::Bool,
-            _ if plain.starts_with('U') => Self::Text(number(&plain[1..])?),
+            _ if plain.starts_with('U') => Self::text(number(&plain[1..])?).ok_or_else(unknown)?,
             _ if plain.starts_with('S') => Self::Bytes(number(&plain[1..])?),
             _ => return Err(unknown()),
         };
         Ok((scalar, big))
+    }
+
+    /// Returns the type of text of at most this many characters; `None` when no 32 bits hold the number of its bytes.
+    pub(crate) fn text(characters: u32) -> Option<Self> {
+        characters.checked_mul(4).map(|_bytes| Self::Text(characters))
     }
 
     /// Returns the name in documents.
@@ -84,7 +89,7 @@ impl Scalar {
         }
     }
 
-    /// Whether the type is a float, which has NaN.
+    /// Returns whether the type is a float, which has NaN.
     pub(crate) fn is_float(self) -> bool {
         matches!(self, Self::Float(_))
     }
@@ -125,11 +130,17 @@ impl Scalar {
         }
     }
 
+    /// Encodes an integer; refuses one that the type does not hold.
     fn checked_int(self, n: i128) -> Result<Vec<u8>> {
-        let bits = u32::try_from(self.size() * 8).unwrap_or(64); // sizes are at most 8
-        let (low, high) = match matches!(self, Self::Int(_)) {
-            true => (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1),
-            false => (0, (1_i128 << bits) - 1),
+        let (low, high) = match self {
+            Self::Int(bytes) => {
+                let half = 1_i128 << (u32::from(bytes) * 8 - 1);
+                (-half, half - 1)
+            }
+            Self::UInt(bytes) => (0, (1_i128 << (u32::from(bytes) * 8)) - 1),
+            Self::Float(_) | Self::Bool | Self::Text(_) | Self::Bytes(_) => {
+                return Err(EditError::invalid(format!("{n} is no {}", self.name())));
+            }
         };
         if n < low || n > high {
             return Err(EditError::invalid(format!(
@@ -343,7 +354,7 @@ impl ColumnType {
         if let Some(categories) = &mut self.categories {
             let code = if value.is_null() {
                 match categories.missing {
-                    Some(code) => code,
+                    Some(code) => i128::from(code),
                     None => return Ok(None),
                 }
             } else {
@@ -352,9 +363,9 @@ impl ColumnType {
                     categories.values.push(value.clone());
                     categories.values.len() - 1
                 });
-                num::saturating_i64(num::to_u64(at)) // a list in memory is shorter than that
+                i128::from(num::to_u64(at))
             };
-            let bytes = self.scalar.checked_int(code.into());
+            let bytes = self.scalar.checked_int(code);
             return bytes.map(Some).map_err(|_full| {
                 EditError::unsupported(format!(
                     "the codes of the categories, {}, are used up",
@@ -417,5 +428,30 @@ impl ColumnType {
             },
             _ => Value::Null,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_categories_are_integers() {
+        for (scalar, fits) in [
+            (Scalar::Int(1), true),
+            (Scalar::Float(4), false),
+            (Scalar::Text(100), false),
+            (Scalar::Bool, false),
+        ] {
+            let categories = Some(Categories { values: Vec::new(), missing: None });
+            let mut ty = ColumnType { scalar, width: 1, categories };
+            assert_eq!(ty.encode(&Json::from("a")).is_ok(), fits, "{}", scalar.name());
+        }
+    }
+
+    #[test]
+    fn text_has_a_number_of_bytes_of_32_bits() {
+        assert_eq!(Scalar::parse("<U1073741823").unwrap().0, Scalar::Text(1_073_741_823));
+        assert!(Scalar::parse("<U1073741824").is_err());
     }
 }

@@ -112,6 +112,7 @@ impl Editor {
             return Err(EditError::invalid("the line is no JSON object").with_line(number, None));
         };
         match self.step(&line) {
+            // `step` refuses a line without an operation.
             Ok(fields) => Ok(Some(Reply { line: number, op: op.unwrap_or_default(), fields })),
             Err(error) => {
                 self.open = None;
@@ -227,9 +228,12 @@ impl Editor {
         }
     }
 
-    /// Returns the report of the script, as the command prints it.
+    /// Returns the report of the script, as the command prints it. Where the head cannot be read, it is 0, and the report
+    /// has that error unless there is another.
     pub fn report(&self, error: Option<&EditError>) -> Json {
-        let head = self.journal.head().unwrap_or(0); // the error that hides it is reported
+        let head = self.journal.head();
+        let error = error.or(head.as_ref().err());
+        let head = head.as_ref().copied().unwrap_or(0);
         report(&self.journal, head, self.defaults.dry_run, &self.commits, &self.notices, error)
     }
 }
@@ -383,7 +387,7 @@ pub(crate) fn commit_changes(
         let report = pinned.commit(changes, report, (&body, operations), options)?;
         return Ok(Some((report, None)));
     }
-    let txid = new_txid();
+    let (txid, time) = (new_txid(), utc_timestamp()?);
     let _first = journal.lock_for_first()?;
     let staging = journal.lock_for_staging()?;
     let staged = journal.stage(&txid, changes, before)?;
@@ -395,7 +399,7 @@ pub(crate) fn commit_changes(
     body["txid"] = json!(txid);
     body["epoch"] = json!(epoch.map(|epoch| epoch.number));
     body["writer"] = json!(writer_name());
-    body["time"] = json!(utc_timestamp());
+    body["time"] = json!(time);
     body["message"] = json!(options.message);
     body["undoes"] = json!(options.undoes);
     body["report"] = report.clone();
@@ -404,6 +408,7 @@ pub(crate) fn commit_changes(
         Ok(true) => {}
         Ok(false) => {
             journal.unstage(&txid);
+            // One that is not visible yet is found by the next attempt.
             let winner = journal.read_record(head)?.map_or(0, |record| record.epoch());
             if let Some(epoch) = epoch.filter(|epoch| winner > epoch.number) {
                 epoch.check_is_latest()?;
@@ -521,7 +526,7 @@ fn repeat_after_conflict(
     Ok(new)
 }
 
-/// Whether two items are equal, or are a group and one of its members, or `b` is everything.
+/// Returns whether two items are equal, or are a group and one of its members, or `b` is everything.
 fn items_conflict(a: &str, b: &str) -> bool {
     let inside = |group: &str, member: &str| {
         let number = group.strip_prefix("group:");
@@ -541,7 +546,7 @@ impl Transaction {
         for geometry in &self.kinds {
             let chains = matches!(geometry.kind, Kind::Line | Kind::Polyline | Kind::Streamline);
             let Some(objects) = geometry.objects.as_ref().filter(|_| chains) else { continue };
-            let rows = num::saturating_i64(num::to_u64(objects.manifests.rows.len()));
+            let rows = i64::from(num::index_u32(objects.manifests.rows.len()));
             let hidden = |all: bool| {
                 objects.list.iter().any(|object| {
                     object.row.is_some()

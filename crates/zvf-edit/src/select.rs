@@ -331,23 +331,16 @@ impl Transaction {
         let number = geometry.chunk_number(&key);
         geometry.load_chunk(number)?;
         let rows = geometry.chunks[&number].rows.clone();
-        let position_of = |geometry: &Geometry, v: Vid| -> Vec<u8> {
-            let mut bytes = Vec::new();
-            if let Ok(Some(stored)) = geometry.vertices.read_stored(&geometry.snap, &key) {
-                let size = geometry.scalar.size() * geometry.axes;
-                let row = geometry.home[v as usize].1 as usize;
-                bytes.extend_from_slice(
-                    stored.get(row * size..(row + 1) * size).unwrap_or_default(),
-                );
-            }
-            bytes
-        };
+        let stored = geometry.vertices.read_stored(&geometry.snap, &key)?;
+        let size = geometry.scalar.size() * geometry.axes;
+        // One for each row.
+        let positions: Vec<&[u8]> =
+            stored.iter().flat_map(|stored| stored.chunks_exact(size)).collect();
         let named_row = self.replayed_rows.as_ref().and_then(|rows| rows.get(&name)).cloned();
         if let Some((position, nth)) = named_row {
             // On another head, find the vertex that had the row, by its position.
-            let is_same = |i: &usize| position_of(&self.kinds[kind], rows[*i]) == position;
-            let same: Vec<usize> = (0..rows.len()).filter(is_same).collect();
-            at = same.get(nth as usize).copied().ok_or_else(absent)?;
+            let mut same = (0..positions.len()).filter(|i| *positions[*i] == *position);
+            at = same.nth(nth as usize).ok_or_else(absent)?;
         }
         let geometry = &mut self.kinds[kind];
         let v = *rows.get(at).ok_or_else(absent)?;
@@ -356,13 +349,9 @@ impl Transaction {
             return Err(EditError::invalid(format!("row {row} of chunk {key:?} was removed")));
         }
         if !self.named_rows.contains_key(&name) {
-            let row_position = position_of(&self.kinds[kind], v);
-            let before = rows[..at].iter();
-            let nth = before
-                .filter(|earlier| position_of(&self.kinds[kind], **earlier) == row_position)
-                .count();
-            let nth = num::saturating_u32_from_usize(nth); // vertices have numbers of 32 bits
-            self.named_rows.insert(name, (row_position, nth));
+            let before = positions[..at].iter();
+            let nth = before.filter(|earlier| **earlier == positions[at]).count();
+            self.named_rows.insert(name, (positions[at].to_vec(), num::index_u32(nth)));
         }
         Ok(v)
     }
@@ -396,11 +385,9 @@ impl Geometry {
         let by_id: BTreeMap<i64, u32> = self.existing_objects().into_iter().collect();
         let mut all = Vec::new();
         for number in by_id.values() {
-            all.extend(
-                self.object(*number).map(|object| object.vertices.as_slice()).unwrap_or_default(),
-            );
+            all.extend(self.vertices_of(*number));
         }
-        let mut free: Vec<Vid> = (0..self.home.len() as Vid)
+        let mut free: Vec<Vid> = (0..num::index_u32(self.home.len()))
             .filter(|v| self.alive[*v as usize] && self.owner[*v as usize] == NONE)
             .collect();
         free.sort_by_cached_key(|v| {
@@ -438,7 +425,7 @@ impl Geometry {
             return Value::Null;
         };
         let Some(row) = self.object_row(object, &column.name) else { return Value::Null };
-        if row == object_column.array.fill {
+        if object_column.is_absent(&row) {
             return Value::Null;
         }
         object_column.ty.decode_value(&row, column.index as usize)

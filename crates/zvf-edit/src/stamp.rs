@@ -1,9 +1,12 @@
 //! The transaction id, writer and time of a commit.
 
 use std::fs::File;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use zvf_format::num;
+use zvf_format::{Class, num};
+
+use crate::error::{EditError, Result};
 
 /// Returns a unique transaction id.
 pub(crate) fn new_txid() -> String {
@@ -13,9 +16,9 @@ pub(crate) fn new_txid() -> String {
             .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
         filled.map(|()| u128::from_le_bytes(bytes))
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let mixed = now ^ (u128::from(std::process::id()) << 96);
-    format!("{:032x}", random().unwrap_or(mixed))
+    // Where there is no such file, a hash with a random key.
+    let hashed = || u128::from(RandomState::new().hash_one(std::process::id()));
+    format!("{:032x}", random().unwrap_or_else(|_error| (hashed() << 64) | hashed()))
 }
 
 /// Returns the user and the process that write.
@@ -26,12 +29,20 @@ pub(crate) fn writer_name() -> String {
     format!("{user}, process {}", std::process::id())
 }
 
+/// Returns the time since 1970. Refuses a clock before that.
+pub(crate) fn since_1970() -> Result<Duration> {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| {
+        let text = "the clock of this machine is before 1970; set it, as commits state their time";
+        EditError::new(Class::Unavailable, text).caused_by(error)
+    })
+}
+
 /// Formats the current time in UTC, to the millisecond.
-pub(crate) fn utc_timestamp() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(); // clamps to 1970
+pub(crate) fn utc_timestamp() -> Result<String> {
+    let since = since_1970()?;
     let (days, rest) = (since.as_secs() / 86400, since.as_secs() % 86400);
     // Civil date from days, by eras of 400 years.
-    let z = num::saturating_i64(days) + 719_468; // a clock has fewer days
+    let z = num::saturating_i64(days) + 719_468; // seconds of 64 bits are fewer days
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);
     let year_of_era =
@@ -41,11 +52,11 @@ pub(crate) fn utc_timestamp() -> String {
     let day = day_of_year - (153 * month_index + 2) / 5 + 1;
     let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!(
+    Ok(format!(
         "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
         rest / 3600,
         rest / 60 % 60,
         rest % 60,
         since.subsec_millis()
-    )
+    ))
 }

@@ -79,7 +79,7 @@ impl StoreCopy {
         Ok((changes, stored))
     }
 
-    /// Whether a file is still the hard link to that of the store.
+    /// Returns whether a file is still the hard link to that of the store.
     fn is_linked(&self, key: &str) -> bool {
         let inode = self.linked.get(key);
         inode.is_some() && inode.copied() == inode_of(&self.path.join(key))

@@ -22,14 +22,14 @@ use crate::new_column::NewColumn;
 use crate::numbers::{NONE, Vid};
 use crate::options::CommitOptions;
 use crate::place::{Place, journal_folder};
-use crate::scalar::ColumnType;
+use crate::scalar::{ColumnType, Scalar};
 use crate::script::{commit, open_journal, report};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
 /// Copies a store to a folder that must not exist.
 fn copy_store(from: &Journal, to: &Path) -> Result<()> {
-    if to.exists() || journal_folder(to).exists() {
+    if to.exists() || journal_folder(to)?.exists() {
         return Err(EditError::new(
             Class::AlreadyExists,
             format!("{} is there already; give another name", to.display()),
@@ -330,12 +330,9 @@ pub fn merge(
         let _held = hold_for_reading(source)?;
         let source_journal = open_store_journal(source)?;
         let mut store = Transaction::begin(&source_journal, Path::new("."))?;
-        let name = Path::new(&source.to_string())
-            .file_stem()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let name = if by_source { Some(source_name(source)?) } else { None };
         target
-            .add_store(&mut store, ids, by_source.then_some(name))
+            .add_store(&mut store, ids, name)
             .map_err(|error| error.with_place(&source.to_string()))?;
     }
     let names: Vec<String> = from.iter().map(Place::to_string).collect();
@@ -345,6 +342,15 @@ pub fn merge(
     let committed = commit(&journal, target, &own_options)?;
     let commits: Vec<Json> = committed.report.into_iter().collect();
     Ok(report(&journal, journal.head()?, options.dry_run, &commits, &committed.notices, None))
+}
+
+/// Returns the name of a store without its ending, for the group of its objects.
+fn source_name(source: &Place) -> Result<String> {
+    let text = source.to_string();
+    let name = Path::new(&text).file_stem().map(|name| name.to_string_lossy().into_owned());
+    name.ok_or_else(|| {
+        EditError::invalid(format!("{text}: expected a path that ends with a name, for the group"))
+    })
 }
 
 impl Transaction {
@@ -369,7 +375,7 @@ impl Transaction {
                     MergeIds::New => self.next_id,
                 };
                 let vertices = source.kinds[number].vertices_of(object);
-                let data = source.collect_object_data(number, Some(object), &vertices);
+                let data = source.collect_object_data(number, Some(object), &vertices)?;
                 let new_vertices = self.add_object_data(kind, Some(new), data)?;
                 new_ids.insert(id, new);
                 twin.extend(vertices.into_iter().zip(new_vertices));
@@ -379,7 +385,7 @@ impl Transaction {
             let free: Vec<Vid> =
                 all_vertices.into_iter().filter(|v| owner[*v as usize] == NONE).collect();
             if !free.is_empty() {
-                let data = source.collect_object_data(number, None, &free);
+                let data = source.collect_object_data(number, None, &free)?;
                 let new_vertices = self.add_object_data(kind, None, data)?;
                 twin.extend(free.into_iter().zip(new_vertices));
             }
@@ -465,6 +471,11 @@ impl Transaction {
         for theirs in &source.kinds[number].object_columns {
             if !self.column_exists("object", kind, &theirs.name) {
                 let (name, ty) = (theirs.name.clone(), theirs.ty.clone());
+                if ty.scalar == Scalar::Bool && !self.kinds[kind].existing_objects().is_empty() {
+                    return Err(EditError::invalid(format!(
+                        "objects have no column {name:?}, and bool has no value for absent; add it first"
+                    )));
+                }
                 let attrs = json!({"name": name, "dtype": ty.scalar.name()});
                 let fill = ty.sentinel();
                 self.create_column("object", kind, NewColumn { name, ty, fill, attrs })?;
@@ -474,12 +485,16 @@ impl Transaction {
     }
 
     /// Gathers vertices and their object, in the form of a script.
+    ///
+    /// # Errors
+    ///
+    /// When a text of the object has another form there.
     fn collect_object_data(
         &self,
         kind: usize,
         object: Option<u32>,
         vertices: &[Vid],
-    ) -> ObjectData {
+    ) -> Result<ObjectData> {
         let geometry = &self.kinds[kind];
         let mut data = ObjectData::default();
         let place: HashMap<Vid, usize> =
@@ -500,14 +515,23 @@ impl Transaction {
         if let Some(object) = object {
             let mut values = Map::new();
             for column in &geometry.object_columns {
-                let row = geometry.object_row(object, &column.name).unwrap_or_default();
-                let value =
-                    if row == column.array.fill { Json::Null } else { row_json(&column.ty, &row) };
+                let row = geometry.object_row(object, &column.name);
+                let row = row.filter(|row| !column.is_absent(row));
+                let value = row.as_ref().map_or(Json::Null, |row| row_json(&column.ty, row));
+                let scalar = column.ty.scalar;
+                let is_text = matches!(scalar, Scalar::Text(_) | Scalar::Bytes(_));
+                if let Some(row) = row.filter(|_| is_text && column.ty.width == 1)
+                    && scalar.encode(&value).ok().as_ref() != Some(&row)
+                {
+                    let text =
+                        format!("{}: the text {value} is not stored as Unicode", column.name);
+                    return Err(EditError::new(Class::Encoding, text));
+                }
                 values.insert(column.name.clone(), value);
             }
             data.values = values;
         }
-        data
+        Ok(data)
     }
 
     /// Copies the links of the other store to the copies of their vertices, which `twin` maps to.

@@ -108,7 +108,12 @@ impl Transaction {
                 journal.place
             )));
         }
-        let version = zv["zv_version"].as_str().unwrap_or_default();
+        let extension = &root["attributes"]["zvf"];
+        if !extension.is_null() && !extension.is_object() {
+            let text = format!("zarr.json, zvf: expected an object, found {extension}");
+            return Err(EditError::new(zvf_format::Class::Encoding, text));
+        }
+        let version = zv["zv_version"].as_str().unwrap_or_default(); // refused as too old
         let mut parts = version.split('.').map(parse_version_part);
         if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (0, 9) {
             return Err(EditError::unsupported(format!(
@@ -150,7 +155,7 @@ impl Transaction {
             .flat_map(|objects| objects.list.iter().map(|object| object.id))
             .max();
         let stored = next_id_of(&root)?.unwrap_or(0); // no edit allocated an id yet
-        let next_id = stored.max(highest.map_or(0, |id| id.saturating_add(1))); // the last id of all has none above
+        let next_id = stored.max(highest.map_or(0, |id| id.saturating_add(1))); // none is given above the last of all
         Ok(Self {
             snap,
             folder: folder.to_owned(),
@@ -247,7 +252,7 @@ impl Transaction {
         }
     }
 
-    /// Whether an item means the same on another head, unlike an unrequested id.
+    /// Returns whether an item means the same on another head, unlike an unrequested id.
     pub(crate) fn is_lasting(&self, item: &str) -> bool {
         let id = item.strip_prefix("object:").and_then(|id| id.parse().ok());
         id.is_none_or(|id: i64| !self.unrequested_ids.contains(&id))

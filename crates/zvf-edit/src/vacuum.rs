@@ -128,7 +128,7 @@ impl Geometry {
         Ok(wasted)
     }
 
-    /// Whether a chunk has waste. Its `named` fragments have objects.
+    /// Returns whether a chunk has waste. Its `named` fragments have objects.
     fn has_waste(&self, chunk: u32, named: &BTreeSet<u32>) -> Result<bool> {
         let key = &self.chunk_keys[chunk as usize];
         let size = self.scalar.size() * self.axes;
@@ -186,10 +186,11 @@ impl Geometry {
             }
             let key = self.chunk_keys[*chunk as usize].clone();
             let old = self.fragment_rows(&key, state.rows.len())?;
+            let held: usize = old.iter().map(Vec::len).sum();
             let mut became = RebuiltChunk {
                 rows: vec![NONE; state.rows.len()],
                 fragments: vec![NONE; old.len()],
-                held: [0, num::to_u64(old.iter().map(Vec::len).sum())],
+                held: [0, num::index_u32(held)], // each was loaded as a vertex
                 removed: 0,
             };
             let pieces = self.chunk_pieces(*chunk, &owners, (&[], &nobody), &[])?;
@@ -211,10 +212,10 @@ impl Geometry {
                     row += 1;
                 }
             }
-            became.held[0] = u64::from(row);
+            became.held[0] = row;
             let had: HashSet<usize> = old.iter().flatten().copied().collect();
             let is_gone = |from: &&usize| became.rows[**from] == NONE;
-            became.removed = num::to_u64(had.iter().filter(is_gone).count());
+            became.removed = num::index_u32(had.iter().filter(is_gone).count());
             if row == 0 && !pieces.is_empty() {
                 continue; // objects name empty fragments of the chunk
             }
@@ -256,9 +257,9 @@ impl Geometry {
         let mut change = 0_i64;
         for (key, became) in &rows.chunks {
             let [now, before] = became.held;
-            change += num::saturating_i64(now) - num::saturating_i64(before); // fewer than 2^32
+            change += i64::from(now) - i64::from(before);
             if became.removed > 0 {
-                tally.vertices[1] += became.removed;
+                tally.vertices[1] += u64::from(became.removed);
                 tally.free_chunks.insert(format!("chunk:{}:{}", self.kind, chunk_text(key)));
             }
             if now == 0 {

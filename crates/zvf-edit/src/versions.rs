@@ -65,18 +65,21 @@ impl Pinned {
 
     /// Returns the versions up to this one, newest first.
     fn history(&self) -> Result<&[CommittedVersion]> {
-        if self.history.get().is_none() {
-            let found = block_on(self.versions.history(&self.id)).map_err(convert_error)?;
-            // A faster thread has set the same history.
-            let _ = self.history.set(found);
+        if let Some(history) = self.history.get() {
+            return Ok(history);
         }
-        Ok(self.history.get().map(Vec::as_slice).unwrap_or_default())
+        let found = block_on(self.versions.history(&self.id)).map_err(convert_error)?;
+        Ok(self.history.get_or_init(|| found))
+    }
+
+    /// Returns the number of this version; 0 for the first.
+    fn number(&self) -> Result<u64> {
+        Ok(num::to_u64(self.history()?.len().saturating_sub(1)))
     }
 
     /// Returns the number of commits up to this version, including one made on it.
     pub(crate) fn head(&self) -> Result<u64> {
-        let committed = num::to_u64(self.history()?.len().saturating_sub(1)); // without the first version
-        Ok(committed + u64::from(self.committed.get().is_some()))
+        Ok(self.number()? + u64::from(self.committed.get().is_some()))
     }
 
     /// Returns the versions after the first with their numbers, newest first.
@@ -87,8 +90,7 @@ impl Pinned {
 
     /// Returns the version with a number.
     fn version(&self, number: u64) -> Result<&CommittedVersion> {
-        let history = self.history()?;
-        let last = num::to_u64(history.len().saturating_sub(1));
+        let (history, last) = (self.history()?, self.number()?);
         let found =
             last.checked_sub(number).and_then(|back| history.get(usize::try_from(back).ok()?));
         found.ok_or_else(|| {
@@ -138,7 +140,7 @@ impl Pinned {
 
     /// Returns the entries of the log, newest first.
     pub(crate) fn log(&self, limit: Option<u64>) -> Result<Vec<Json>> {
-        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let limit = limit.map_or(usize::MAX, num::saturating_usize); // the largest number is none
         let entry = |(number, version): (u64, &CommittedVersion)| {
             let properties = &version.properties.get("zvf").cloned().unwrap_or_default(); // another program's
             json!({
@@ -209,6 +211,7 @@ impl Pinned {
             store.get_all(&keys)?.into_iter().map(|found| found.map(|found| found.bytes));
         let contents = keys.iter().map(|key| (*key).to_owned()).zip(contents).collect();
         let later = self.numbered_versions()?.take_while(|(at, _)| *at > number);
+        // Versions of other programs have none.
         let properties =
             later.map(|(_, version)| version.properties.get("zvf").cloned().unwrap_or_default());
         Ok((contents, properties.collect()))

@@ -72,6 +72,7 @@ fn parse_vector(value: &Json, axes: usize, name: &str) -> Result<Vec<f64>> {
 
 /// Parses the targets of `count` vertices: one position for each, or one for all.
 fn target_positions(to: &Json, axes: usize, count: usize) -> Result<Vec<Vec<f64>>> {
+    // `parse_vector` refuses what is no list.
     let list = to.as_array().map(Vec::as_slice).unwrap_or_default();
     let nested = list.iter().any(Json::is_array);
     if nested || to.is_array() && list.is_empty() && count == 0 {
@@ -479,9 +480,9 @@ impl Transaction {
             }
             self.kinds[kind].mark_object_changed(owner)?;
             let geometry = &mut self.kinds[kind];
-            let state = geometry.object(owner).cloned().unwrap_or_default();
+            let vertices = geometry.vertices_of(owner);
             let remaining: Vec<Vid> =
-                state.vertices.iter().copied().filter(|v| !removed.contains(v)).collect();
+                vertices.iter().copied().filter(|v| !removed.contains(v)).collect();
             if remaining.is_empty() {
                 self.remove_object(kind, owner)?;
                 continue;
@@ -489,7 +490,7 @@ impl Transaction {
             if kind_type == Kind::Skeleton {
                 geometry.reparent_over_removed(&remaining, &removed)?;
             }
-            for v in state.vertices.iter().filter(|v| removed.contains(v)) {
+            for v in vertices.iter().filter(|v| removed.contains(v)) {
                 geometry.alive[*v as usize] = false;
             }
             geometry.object_mut(owner)?.vertices = remaining;

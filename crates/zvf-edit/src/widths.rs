@@ -32,17 +32,27 @@ pub(crate) fn declared_link_width(attrs: &Json) -> Result<u32> {
 
 /// Finds the first chunk of an array with rows. Returns it, and the number of its rows.
 ///
-/// Skips chunks that cannot be read; an edit of them reports the error.
+/// Skips damaged and missing chunks; an edit of them reports the error.
+///
+/// # Errors
+///
+/// When a chunk cannot be read now.
 pub(crate) fn first_rows(
     snap: &Snapshot,
     array: &CellArray,
     count: impl Fn(&[u8]) -> Option<u64>,
-) -> Option<(Chunk, u64)> {
-    array.chunks().into_iter().find_map(|chunk| {
-        let bytes = array.read_stored(snap, &chunk).ok()??;
-        let rows = count(&bytes).filter(|rows| *rows > 0)?;
-        Some((chunk, rows))
-    })
+) -> Result<Option<(Chunk, u64)>> {
+    for chunk in array.chunks() {
+        let bytes = match array.read_stored(snap, &chunk) {
+            Err(error) if error.class.is_damage() || error.class == Class::NotFound => continue,
+            bytes => bytes?,
+        };
+        let rows = bytes.and_then(|bytes| count(&bytes)).filter(|rows| *rows > 0);
+        if let Some(rows) = rows {
+            return Ok(Some((chunk, rows)));
+        }
+    }
+    Ok(None)
 }
 
 /// Counts the fragments of a chunk.
@@ -51,6 +61,10 @@ pub(crate) fn count_fragments(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Returns the type of a column of vertices or fragments. `first` is a chunk with rows, and their number.
+///
+/// # Errors
+///
+/// When the rows of that chunk cannot be read: the declared width may not be theirs.
 pub(crate) fn resolve_column_type(
     snap: &Snapshot,
     array: &CellArray,
@@ -60,7 +74,7 @@ pub(crate) fn resolve_column_type(
     let width = declared_width(attrs).map_err(|error| error.with_place(&array.path))?;
     let mut ty = column_type(attrs, width)?;
     let Some((chunk, rows)) = first else { return Ok(ty) };
-    let Ok(Some(bytes)) = array.read_stored(snap, chunk) else { return Ok(ty) };
+    let Some(bytes) = array.read_stored(snap, chunk)? else { return Ok(ty) };
     let values = to_u64(bytes.len() / ty.scalar.size().max(1));
     // If no width fits the chunk, loading it reports the mismatch.
     if let Ok(width) = zvf_metadata::columns(width.into(), [(*rows, values)]) {
@@ -80,6 +94,7 @@ pub(crate) fn check_size(path: &str, chunk: &[i64], found: usize, expected: usiz
     ))
 }
 
+/// Returns the attributes of an array; none where it states none.
 fn attributes_object(attrs: &Json) -> Object {
     attrs.as_object().cloned().unwrap_or_default()
 }

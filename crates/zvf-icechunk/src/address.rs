@@ -45,7 +45,7 @@ impl Address {
             let message = format!("address {text:?}: expected {expected}, found {found}");
             StoreError::in_words(Class::InvalidArgument, Op::Open, message)
         };
-        let inner = text.strip_prefix("icechunk+").unwrap_or_default();
+        let inner = text.strip_prefix("icechunk+").unwrap_or_default(); // no text is no URL
         let url = Url::parse(inner).map_err(|error| {
             refused("icechunk+file://, icechunk+s3:// or icechunk+https://", &error.to_string())
         })?;

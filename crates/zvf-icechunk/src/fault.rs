@@ -10,7 +10,7 @@ use icechunk::store::StoreErrorKind;
 use zvf_format::Class;
 use zvf_store::{Op, StoreError};
 
-/// An error of a repository, at `address`.
+/// Converts an error of a repository, at `address`.
 pub(crate) fn of_repository(
     address: &str,
     op: Op,
@@ -19,7 +19,7 @@ pub(crate) fn of_repository(
     in_words(address, class_of_repository(&error.kind), op, &error.kind)
 }
 
-/// An error of a session.
+/// Converts an error of a session.
 pub(crate) fn of_session(
     address: &str,
     op: Op,
@@ -28,13 +28,13 @@ pub(crate) fn of_session(
     in_words(address, class_of_session(&error.kind), op, &error.kind)
 }
 
-/// An error of a session as a store of keys.
+/// Converts an error of a session as a store of keys.
 pub(crate) fn of_store(address: &str, op: Op, error: &icechunk::store::StoreError) -> StoreError {
     let class = class_of_store(&error.kind);
     in_words(address, class, op, &error.kind)
 }
 
-/// An error of the place where a repository lies.
+/// Converts an error of the place where a repository lies.
 pub(crate) fn of_storage(address: &str, error: &icechunk::StorageError) -> StoreError {
     in_words(address, class_of_storage(&error.kind), Op::Open, &error.kind)
 }
@@ -116,7 +116,7 @@ fn class_of_storage(kind: &StorageErrorKind) -> Class {
     }
 }
 
-/// The class of what the backend below icechunk refuses.
+/// Returns the class of what the backend below icechunk refuses.
 fn class_of_backend(error: &(dyn Error + Send + Sync + 'static)) -> Class {
     match error.downcast_ref::<object_store::Error>() {
         Some(object_store::Error::PermissionDenied { .. }) => Class::PermissionDenied,

@@ -42,7 +42,8 @@ use zvf_store::VersionsHook;
 
 use crate::repository::IcechunkVersions;
 
-/// What opens addresses of icechunk repositories, for [`OpenOptions::versions`](zvf_store::OpenOptions::versions).
+/// Returns the hook that opens addresses of icechunk repositories, for
+/// [`OpenOptions::versions`](zvf_store::OpenOptions::versions).
 #[must_use]
 pub fn hook() -> VersionsHook {
     VersionsHook::new(|address, options| Ok(Arc::new(IcechunkVersions::new(address, options)?)))

@@ -18,6 +18,7 @@ use object_store::{
     MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
     PutResult, Result,
 };
+use zvf_format::num::to_u64;
 
 use crate::key::{CHUNKS, Key, name_of};
 
@@ -40,12 +41,12 @@ impl SnapshotObjects {
         ObjectMeta { location, last_modified: Default::default(), size, e_tag, version }
     }
 
-    /// The length of an object, and its bytes where they are at hand.
+    /// Returns the length of an object, and its bytes where they are at hand.
     async fn find(&self, key: &Key) -> Result<Option<(u64, Option<Bytes>)>> {
         match key {
             Key::Document(node) => {
                 let node = none_if_absent(self.session.get_node(node).await)?;
-                Ok(node.map(|node| (node.user_data.len() as u64, Some(node.user_data))))
+                Ok(node.map(|node| (to_u64(node.user_data.len()), Some(node.user_data))))
             }
             Key::Chunk(node, at) => {
                 let chunk = none_if_absent(self.session.get_chunk_ref(node, at).await)?;
@@ -54,7 +55,7 @@ impl SnapshotObjects {
         }
     }
 
-    /// A part of an object that is there.
+    /// Reads a part of an object that is there.
     async fn read(&self, key: &Key, range: std::ops::Range<u64>) -> Result<Bytes> {
         let Key::Chunk(node, at) = key else { return Err(failed("a document was lost")) };
         if range.is_empty() {
@@ -64,13 +65,13 @@ impl SnapshotObjects {
         let reader =
             self.session.get_chunk_reader(node, at, &byte_range).await.map_err(failed_by)?;
         let bytes = reader.ok_or_else(|| failed("a chunk was lost"))?.await.map_err(failed_by)?;
-        match bytes.len() as u64 == range.end - range.start {
+        match to_u64(bytes.len()) == range.end - range.start {
             true => Ok(bytes),
             false => Err(failed("a chunk is cut short")),
         }
     }
 
-    /// All nodes at and below `name`; an empty name is the root.
+    /// Returns all nodes at and below `name`; an empty name is the root.
     async fn nodes(&self, name: &str) -> Result<Vec<NodeSnapshot>> {
         let nodes = self.session.list_nodes(&NodePath::root()).await.map_err(failed_by)?;
         let nodes: std::result::Result<Vec<_>, SessionError> = nodes.collect();
@@ -79,7 +80,7 @@ impl SnapshotObjects {
         Ok(nodes)
     }
 
-    /// The array that a prefix lies inside of: its chunks are what is below.
+    /// Returns the array that a prefix lies inside of: its chunks are what is below.
     async fn array_around(&self, prefix: &str) -> Result<Option<NodeSnapshot>> {
         let mut above = prefix;
         while let Some((shorter, _)) = above.rsplit_once('/') {
@@ -92,7 +93,7 @@ impl SnapshotObjects {
         Ok(None)
     }
 
-    /// The chunks of an array: key and length.
+    /// Returns the chunks of an array: key and length.
     async fn chunks(&self, array: &NodeSnapshot) -> Result<Vec<(String, u64)>> {
         let chunks = self.session.all_node_chunks(array).await;
         let chunks = chunks
@@ -109,7 +110,7 @@ impl SnapshotObjects {
     async fn list_all(&self, prefix: &str) -> Result<Vec<ObjectMeta>> {
         let mut found = Vec::new();
         for node in self.nodes(prefix).await? {
-            found.push((Key::of_document(&node.path), node.user_data.len() as u64));
+            found.push((Key::of_document(&node.path), to_u64(node.user_data.len())));
             if matches!(node.node_data, NodeData::Array { .. }) {
                 found.extend(self.chunks(&node).await?);
             }
@@ -124,7 +125,7 @@ impl SnapshotObjects {
         found.into_iter().map(|(key, size)| Ok(self.object_meta(Path::parse(key)?, size))).collect()
     }
 
-    /// What lies directly below a prefix: objects, and the names of what has more below it.
+    /// Returns what lies directly below a prefix: objects, and the names of what has more below it.
     async fn list_one(&self, prefix: &str) -> Result<(Vec<ObjectMeta>, BTreeSet<String>)> {
         let (mut objects, mut folders) = (Vec::new(), BTreeSet::new());
         let nodes = self.nodes(prefix).await?;
@@ -142,10 +143,11 @@ impl SnapshotObjects {
             let name = name_of(&node.path);
             match path_below(&name, prefix) {
                 Some(rest) => {
-                    folders.insert(rest.split('/').next().unwrap_or_default().to_owned());
+                    let first = rest.split_once('/').map_or(rest, |(first, _)| first);
+                    folders.insert(first.to_owned());
                 }
                 None => {
-                    let (key, size) = (Key::of_document(&node.path), node.user_data.len() as u64);
+                    let (key, size) = (Key::of_document(&node.path), to_u64(node.user_data.len()));
                     objects.push(self.object_meta(Path::parse(key)?, size));
                     let is_array = matches!(node.node_data, NodeData::Array { .. });
                     if is_array && self.has_chunks(&node).await? {
@@ -281,8 +283,8 @@ fn failed_by(error: SessionError) -> Error {
     failed(&error.kind.to_string())
 }
 
-/// A fault of the repository. What its backend answered about a file of its own must not be taken for an answer about an
-/// object, so that only the words are kept.
+/// Returns a fault of the repository. What its backend answered about a file of its own must not be taken for an answer
+/// about an object, so that only the words are kept.
 fn failed(text: &str) -> Error {
     let text = text.replace("status code", "status");
     Error::Generic { store: "icechunk", source: text.into() }

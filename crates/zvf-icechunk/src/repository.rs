@@ -48,7 +48,7 @@ impl IcechunkVersions {
         StoreError::in_words(class, Op::Open, format!("{}: {text}", self.address.text))
     }
 
-    /// Where the repository lies, as icechunk has it.
+    /// Returns where the repository lies, as icechunk has it.
     async fn storage(&self) -> Result<Arc<dyn Storage + Send + Sync>, StoreError> {
         let storage = match &self.address.location {
             Location::Folder(path) => icechunk::new_local_filesystem_storage(path).await,
@@ -144,7 +144,7 @@ impl IcechunkVersions {
         })
     }
 
-    /// A session for reading a snapshot.
+    /// Opens a session for reading a snapshot.
     async fn session(&self, version: &str) -> Result<Session, StoreError> {
         let id = self.snapshot_id(version)?;
         let repository = self.repository().await?;
@@ -172,6 +172,7 @@ impl IcechunkVersions {
     fn branch(&self) -> Result<&str, StoreError> {
         match (self.read_only(), &self.address.version) {
             (None, Version::Branch(name)) => Ok(name),
+            // There is a reason for all but a branch.
             (reason, _) => Err(self.fail(Class::Unsupported, reason.unwrap_or_default())),
         }
     }
@@ -204,7 +205,7 @@ impl IcechunkVersions {
         }
     }
 
-    /// What became of a commit that failed with `error`: the history says whether it is there.
+    /// Finds out what became of a commit that failed with `error`: the history says whether it is there.
     async fn settle_commit(
         &self,
         error: SessionError,
@@ -390,12 +391,12 @@ impl IcechunkVersions {
         Ok(id.to_string())
     }
 
-    /// The groups that the group of the store lies in.
+    /// Returns the groups that the group of the store lies in.
     fn groups_above(&self) -> Changes {
         let parts: Vec<&str> =
             self.address.group.split('/').filter(|part| !part.is_empty()).collect();
         let groups = (0..parts.len()).map(|depth| {
-            let above = parts.get(..depth).unwrap_or_default().join("/");
+            let above = parts[..depth].join("/");
             let slash = if above.is_empty() { "" } else { "/" };
             let document = Bytes::from_static(br#"{"zarr_format":3,"node_type":"group"}"#);
             (format!("{above}{slash}{}", crate::key::DOCUMENT), Some(document))
@@ -424,7 +425,7 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn create_next_to(path: &std::path::Path) -> Result<Self, StoreError> {
         let faulted = |error| StoreError::io(Op::Write, error);
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = path.file_name().unwrap_or_default().to_string_lossy(); // the name only helps readers
         let scratch = path.with_file_name(format!(".{name}.zvf-{}", std::process::id()));
         if let Some(above) = path.parent() {
             fs::create_dir_all(above).map_err(faulted)?;
@@ -450,7 +451,7 @@ fn to_committed_version(info: SnapshotInfo) -> CommittedVersion {
     }
 }
 
-/// What icechunk wants to know of S3: from the options, which go before the environment.
+/// Returns what icechunk wants to know of S3: from the options, which go before the environment.
 fn s3_options(
     given: &[(String, String)],
 ) -> Result<(S3Options, Option<S3Credentials>), StoreError> {

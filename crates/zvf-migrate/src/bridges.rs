@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{Endpoint, LinkPolicy};
+use zvf_format::manifest::BlockFragments;
 use zvf_model::{ChunkFragments, ModelError, ObjectManifest};
 
 use crate::cells::Target;
@@ -28,7 +29,7 @@ pub(crate) async fn write(
         let ends = ends(target, &manifests).await?;
         for manifest in &manifests {
             let runs = manifest.references()?.filter_map(|(chunk, fragment)| {
-                let (first, last) = *ends.get(&chunk)?.get(&fragment)?;
+                let (first, last) = *ends.get(&chunk)?.get(&fragment)?; // nothing of empty ones
                 Some((chunk, first, last))
             });
             let mut before: Option<(ChunkKey, u64)> = None;
@@ -53,40 +54,42 @@ async fn ends(
     target: &Target<'_>,
     manifests: &[ObjectManifest],
 ) -> Result<HashMap<ChunkKey, HashMap<u64, (u64, u64)>>, ModelError> {
-    let mut numbers_by_chunk: BTreeMap<Vec<i64>, Vec<u64>> = BTreeMap::new();
+    let mut blocks_by_chunk: BTreeMap<Vec<i64>, Vec<BlockFragments<'_>>> = BTreeMap::new();
     for manifest in manifests {
-        for (chunk, fragment) in manifest.references()? {
-            numbers_by_chunk.entry(chunk.components().to_vec()).or_default().push(fragment);
+        for block in manifest.view()?.blocks().filter(|block| !block.fragments.is_empty()) {
+            let chunk = block.chunk.iter().map(|at| at.get()).collect();
+            blocks_by_chunk.entry(chunk).or_default().push(block.fragments);
         }
     }
-    let keys = numbers_by_chunk.keys().map(|key| ChunkKey::new(key));
+    let keys = blocks_by_chunk.keys().map(|key| ChunkKey::new(key));
     let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
     let mut found = HashMap::with_capacity(keys.len());
-    let chunks = keys.iter().zip(numbers_by_chunk.values());
-    for (fragments, (key, numbers)) in target.reader.fragments(&keys).await.into_iter().zip(chunks)
-    {
-        found.insert(*key, of_chunk(&fragments?, numbers)?);
+    let chunks = keys.iter().zip(blocks_by_chunk.values());
+    for (fragments, (key, blocks)) in target.reader.fragments(&keys).await.into_iter().zip(chunks) {
+        found.insert(*key, of_chunk(&fragments?, blocks)?);
     }
     Ok(found)
 }
 
-/// Returns the first and the last row of each fragment in `numbers`; none of empty ones.
+/// Returns the first and the last row of each fragment in `blocks`; none of empty ones.
+///
+/// A block of a few bytes may claim any number of fragments, and a fragment any number of rows: the walk ends at the
+/// first fragment that the chunk does not have, and rows between the ends are not visited.
 fn of_chunk(
     fragments: &ChunkFragments,
-    numbers: &[u64],
+    blocks: &[BlockFragments<'_>],
 ) -> Result<HashMap<u64, (u64, u64)>, ModelError> {
     let view = fragments.view()?;
-    let mut ends = HashMap::with_capacity(numbers.len());
-    for number in numbers {
-        let fragment = view.get(*number).ok_or_else(|| {
+    let mut ends = HashMap::new();
+    for number in blocks.iter().flatten() {
+        let fragment = view.get(number).ok_or_else(|| {
             let expected = zvf_format::Expected::AtMost(i128::from(view.len()) - 1);
             let class = zvf_format::Class::OutOfBounds;
-            ModelError::refused(class, "fragment of an object", expected, *number)
+            ModelError::refused(class, "fragment of an object", expected, number)
                 .in_chunk(fragments.chunk())
         })?;
-        let mut rows = fragment.rows();
-        if let Some(first) = rows.next() {
-            ends.insert(*number, (first, rows.last().unwrap_or(first)));
+        if let (Some(first), Some(last)) = (fragment.rows().next(), fragment.rows().last()) {
+            ends.insert(number, (first, last));
         }
     }
     Ok(ends)
@@ -94,3 +97,25 @@ fn of_chunk(
 
 /// The number of objects that are processed at once.
 const BATCH: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::Class;
+    use zvf_format::fragment::FragmentIndexBuilder;
+    use zvf_store::Key;
+
+    use super::*;
+
+    #[test]
+    fn claims_of_any_size_are_not_walked_through() {
+        let mut builder = FragmentIndexBuilder::new();
+        builder.push_range(5, 1 << 62).unwrap();
+        builder.push_rows(&[9, 7]).unwrap();
+        builder.push_range(0, 0).unwrap();
+        let chunk = ChunkKey::new(&[4]).unwrap();
+        let fragments = ChunkFragments::new(builder.encode().into(), &Key::root(), chunk).unwrap();
+        let ends = |count| of_chunk(&fragments, &[BlockFragments::Range { start: 0, count }]);
+        assert_eq!(ends(3).unwrap(), HashMap::from([(0, (5, (1 << 62) + 4)), (1, (9, 7))]));
+        assert_eq!(ends(1 << 62).unwrap_err().class(), Class::OutOfBounds);
+    }
+}

@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::manifest::{Block, BlockFragments};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_model::{Groups, LevelReader, Members, ModelError, ObjectIndex, Parametric};
@@ -174,19 +175,46 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
         let slots: Vec<u64> = slots.collect();
         let ids = index.ids_of(&slots).await?;
         for (manifest, id) in index.manifests(&slots).await?.iter().zip(ids) {
-            let parts = manifest.references()?.map(|(chunk, fragment)| {
-                let sums = fragments.get(&chunk);
-                // A missing fragment counts by its number: it is missing on both sides.
-                let found = sums.and_then(|sums| sums.get(usize::try_from(fragment).ok()?));
-                found
-                    .copied()
-                    .unwrap_or_else(|| combine_hashes(hash_key(&chunk), [fragment].into_iter()))
-            });
+            let mut parts = Vec::new();
+            for block in manifest.view()?.blocks() {
+                push_block_sums(&block, &fragments, &mut parts)?;
+            }
             let id = u64::from_le_bytes(id.0.to_le_bytes());
-            sum = sum.wrapping_add(combine_hashes(id, parts));
+            sum = sum.wrapping_add(combine_hashes(id, parts.into_iter()));
         }
     }
     Ok(sum)
+}
+
+/// Appends the checksums of the fragments of a block. Missing fragments count by their numbers: they are missing on both
+/// sides. A range may claim any number of them, so they are one part.
+fn push_block_sums(
+    block: &Block<'_>,
+    fragments: &HashMap<ChunkKey, Vec<u64>>,
+    parts: &mut Vec<u64>,
+) -> Result<(), ModelError> {
+    let chunk: Vec<i64> = block.chunk.iter().map(|at| at.get()).collect();
+    let chunk = ChunkKey::new(&chunk)?;
+    let sums = fragments.get(&chunk).map_or(&[][..], Vec::as_slice);
+    let missing = |numbers: &[u64]| combine_hashes(hash_key(&chunk), numbers.iter().copied());
+    let known = to_u64(sums.len());
+    match block.fragments {
+        BlockFragments::Range { start, count } => {
+            let end = start + count; // of a manifest that was parsed: at most `i64::MAX`
+            let present = start.min(known)..end.min(known);
+            parts.extend(&sums[saturating_usize(present.start)..saturating_usize(present.end)]);
+            if end > known && count > 0 {
+                parts.push(missing(&[start.max(known), end]));
+            }
+        }
+        BlockFragments::Single(_) | BlockFragments::Explicit(_) => {
+            parts.extend(block.fragments.iter().map(|number| {
+                let found = usize::try_from(number).ok().and_then(|number| sums.get(number));
+                found.copied().unwrap_or_else(|| missing(&[number]))
+            }));
+        }
+    }
+    Ok(())
 }
 
 /// Returns a checksum of the positions of each fragment, by its chunk.
@@ -310,6 +338,27 @@ mod tests {
                 (found, _) => panic!("{source}: {found:?}"),
             }
         }
+    }
+
+    #[test]
+    fn missing_fragments_of_a_range_are_one_part() {
+        // One block: chunk 4, a range.
+        let sums = |start: u64, count: u64| {
+            let mut blob = b"\x01\0\0\0\x04\0\0\0\0\0\0\0\x01".to_vec();
+            blob.extend([start, count].map(u64::to_le_bytes).as_flattened());
+            let manifest = zvf_format::manifest::Manifest::parse(&blob, 1).unwrap();
+            let fragments = HashMap::from([(ChunkKey::new(&[4]).unwrap(), vec![7, 8])]);
+            let mut parts = Vec::new();
+            for block in manifest.blocks() {
+                push_block_sums(&block, &fragments, &mut parts).unwrap();
+            }
+            parts
+        };
+        assert_eq!((sums(0, 2), sums(1, 1), sums(9, 0)), (vec![7, 8], vec![8], vec![]));
+        let (long, longer) = (sums(1, 1 << 62), sums(1, (1 << 62) + 1));
+        assert_eq!((long.len(), long[0]), (2, 8));
+        assert_ne!(long, longer);
+        assert_eq!(sums(5, 1 << 62).len(), 1);
     }
 
     #[test]

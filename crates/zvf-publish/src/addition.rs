@@ -19,7 +19,7 @@ use std::path::Path;
 use crate::disk::Disk;
 use crate::error::PublishError;
 use crate::identity::node;
-use crate::name::{SCRATCH_ADDED, SCRATCH_STORE};
+use crate::name::{SCRATCH_ADDED, SCRATCH_STORE, join_path};
 
 /// The names that are added to a folder, as the list in the scratch has them.
 pub(crate) struct Addition<'a> {
@@ -115,7 +115,10 @@ fn find_new_names(store: &Path, target: &Path, marker: &str) -> Result<Vec<Strin
         let at = PublishError::at(&folder);
         for entry in fs::read_dir(store.join(&folder)).map_err(&at)? {
             let entry = entry.map_err(&at)?;
-            let path = join(&folder, &entry.file_name()).map_err(&at)?;
+            let path = join_path(&folder, &entry.file_name()).map_err(&at)?;
+            if path.contains('\n') {
+                return Err(at(io::ErrorKind::InvalidInput.into())); // a line of the list must hold it
+            }
             if path == marker {
                 continue;
             }
@@ -131,13 +134,6 @@ fn find_new_names(store: &Path, target: &Path, marker: &str) -> Result<Vec<Strin
         }
     }
     Ok(new_names)
-}
-
-/// Joins a path below a folder, with `/` between names. A line of the list must hold it.
-fn join(folder: &str, name: &std::ffi::OsStr) -> io::Result<String> {
-    let name = name.to_str().filter(|name| !name.contains('\n'));
-    let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    Ok(if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") })
 }
 
 fn is_equal(one: &Path, other: &Path) -> io::Result<bool> {

@@ -518,7 +518,7 @@ fn sync_names(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// On other systems a directory cannot be opened like a file; they journal names themselves.
+/// Does nothing: other systems cannot open a directory like a file, and journal names themselves.
 #[cfg(not(unix))]
 fn sync_names(_path: &Path) -> io::Result<()> {
     Ok(())

@@ -17,7 +17,7 @@ use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
 use crate::leftover::remove_leftovers;
 use crate::lock::{FileLock, is_same};
-use crate::name::{NEW_FILE, hidden_sibling, resolve_target, split_target, unique_id};
+use crate::name::{NEW_FILE, need_sibling, resolve_target, split_target, unique_id};
 use crate::permissions;
 use crate::staging::check_unchanged;
 use crate::target::TargetLock;
@@ -85,7 +85,7 @@ impl AtomicFile {
         drop(remove_leftovers(disk, &path));
         let (temporary, file, lock) = loop {
             let name = format!("{NEW_FILE}-{}", unique_id());
-            let temporary = hidden_sibling(&path, &name).unwrap_or_default();
+            let temporary = need_sibling(&path, &name)?;
             let file = disk.open_new(&temporary, identity.is_some())?;
             match FileLock::try_acquire(disk, &temporary) {
                 Ok(Some(lock)) if is_same(&file, &temporary)? => break (temporary, file, lock),

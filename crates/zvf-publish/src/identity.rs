@@ -88,7 +88,7 @@ fn place(about: &fs::Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
-/// On other systems only the fingerprint identifies a target.
+/// Returns the same for all: on other systems only the fingerprint identifies a target.
 #[cfg(not(unix))]
 fn place(_about: &fs::Metadata) -> (u64, u64) {
     (0, 0)
@@ -102,7 +102,7 @@ pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
     Ok((about.dev(), about.ino()))
 }
 
-/// On other systems nothing can be compared.
+/// Returns the same for all that exists: on other systems nothing can be compared.
 #[cfg(not(unix))]
 pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
     fs::metadata(path).map(|_| (0, 0))

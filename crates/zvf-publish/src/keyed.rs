@@ -382,8 +382,8 @@ fn is_temporary(name: &str) -> bool {
 
 const TEMP: &str = ".tmp-";
 
-/// A name for a file that shall get another one, and that nobody else gives to one. Processes on many machines, or in
-/// many containers, often have the same number: what follows it begins at random.
+/// Returns a name for a file that shall get another one, and that nobody else gives to one. Processes on many machines,
+/// or in many containers, often have the same number: what follows it begins at random.
 fn temporary_name() -> String {
     static FIRST: OnceLock<u64> = OnceLock::new();
     static COUNTER: AtomicU64 = AtomicU64::new(0);

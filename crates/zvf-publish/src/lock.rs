@@ -168,10 +168,11 @@ pub(crate) fn owner_path(path: &Path) -> PathBuf {
 fn owner_record() -> String {
     let [machine, boot, numbering] = machine();
     let process = std::process::id();
-    format!("{machine}\n{boot}\n{numbering}\n{process}\n{}\n", process_start(process))
+    let start = process_start(process).unwrap_or_default(); // unknown: nobody takes it for ended
+    format!("{machine}\n{boot}\n{numbering}\n{process}\n{start}\n")
 }
 
-/// Returns whether the process in a record has certainly ended.
+/// Returns whether the process in a record has certainly ended. It has not where anything needed to tell is unknown.
 fn is_dead(record: &str) -> bool {
     let lines: Vec<&str> = record.lines().collect();
     let [machine_name, boot, numbering, process, start] = lines.as_slice() else { return false };
@@ -182,8 +183,11 @@ fn is_dead(record: &str) -> bool {
     if *boot != own_boot {
         return true; // the machine was restarted since
     }
+    if own_numbering.is_empty() || *numbering != own_numbering || start.is_empty() {
+        return false;
+    }
     let Ok(process) = process.parse::<u32>() else { return false };
-    *numbering == own_numbering && process_start(process) != *start
+    process_start(process).is_ok_and(|found| found != *start)
 }
 
 /// Returns the name of this machine, its start, and the process namespace; empty where unknown.
@@ -197,12 +201,21 @@ fn machine() -> [String; 3] {
     ]
 }
 
-/// Returns the start of a process, in the kernel's clock; empty where there is none.
-fn process_start(process: u32) -> String {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+/// Returns the start of a process, in the kernel's clock; empty where there is no such process.
+///
+/// # Errors
+///
+/// When it cannot be read.
+fn process_start(process: u32) -> io::Result<String> {
+    let stat = match fs::read(format!("/proc/{process}/stat")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        stat => stat?,
+    };
+    let stat = String::from_utf8_lossy(&stat);
     // The name of the program is in parentheses and may contain anything.
-    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
-    after.split_whitespace().nth(FIELD_OF_START).unwrap_or_default().to_owned()
+    let after = stat.rsplit_once(')').map(|(_, after)| after);
+    let start = after.and_then(|after| after.split_whitespace().nth(FIELD_OF_START));
+    Ok(start.ok_or(io::ErrorKind::InvalidData)?.to_owned())
 }
 
 #[cfg(unix)]
@@ -258,6 +271,8 @@ mod tests {
             ("before the machine started", format!("{machine}\nother\n{numbering}\n1\n1\n"), true),
             ("another machine",            format!("other\n{boot}\n{numbering}\n1\n1\n"), false),
             ("another container",          format!("{machine}\n{boot}\nother\n1\n1\n"), false),
+            ("in an unknown container",    format!("{machine}\n{boot}\n\n1\n1\n"), false),
+            ("with an unknown start",      format!("{machine}\n{boot}\n{numbering}\n1\n\n"), false),
             ("half a record",              machine.clone(), false),
             ("ourselves",                  owner_record(), false),
         ];

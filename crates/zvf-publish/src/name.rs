@@ -54,22 +54,41 @@ fn hidden_stem(name: &OsStr) -> OsString {
         return stem;
     }
     let text = name.to_string_lossy();
-    let end = (0..=MAX_STEM_BYTES - 17).rev().find(|at| text.is_char_boundary(*at));
+    let (start, _) = text.split_at(text.floor_char_boundary(MAX_STEM_BYTES - 17));
     let hash = fnv1a(name.as_encoded_bytes());
-    stem.push(format!("{}~{hash:016x}", text.get(..end.unwrap_or(0)).unwrap_or_default()));
+    stem.push(format!("{start}~{hash:016x}"));
     stem
 }
 
 /// Returns the folder above a target and its name, when the name is short enough for those of siblings.
 pub(crate) fn split_target(target: &Path) -> Result<(&Path, &OsStr), PublishError> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
-        return Err(PublishError::NoName(target.to_string_lossy().into_owned()));
+        return Err(no_name(target));
     };
     if name.len() > MAX_NAME_BYTES - JOURNAL_ENDING_BYTES {
         return Err(PublishError::NameTooLong { found: name.len() });
     }
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     Ok((parent, name))
+}
+
+/// Returns [`hidden_sibling`], or refuses a target without a name.
+pub(crate) fn need_sibling(target: &Path, word: &str) -> Result<PathBuf, PublishError> {
+    hidden_sibling(target, word).ok_or_else(|| no_name(target))
+}
+
+fn no_name(target: &Path) -> PublishError {
+    PublishError::NoName(target.to_string_lossy().into_owned())
+}
+
+/// Joins a name to the path of a folder, with `/` between names.
+///
+/// # Errors
+///
+/// `InvalidInput` for a name that is not Unicode: as text it would be another name.
+pub(crate) fn join_path(folder: &str, name: &OsStr) -> io::Result<String> {
+    let name = name.to_str().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") })
 }
 
 /// Returns the prefix of the names of one kind next to `target`.
@@ -128,6 +147,18 @@ mod tests {
         assert_eq!(sibling(&longest).len(), 255);
         assert!(!sibling(&longest).to_string_lossy().contains('~'));
         assert!(sibling(&"a".repeat(228)).to_string_lossy().contains('~'));
+    }
+
+    #[test]
+    fn only_names_in_unicode_are_joined_to_paths() {
+        assert_eq!(join_path("", OsStr::new("a")).unwrap(), "a");
+        assert_eq!(join_path("b/c", OsStr::new("a")).unwrap(), "b/c/a");
+        #[cfg(unix)]
+        {
+            use std::os::unix::ffi::OsStrExt as _;
+            let error = join_path("b", OsStr::from_bytes(b"a\xff")).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
     }
 
     #[test]

@@ -77,7 +77,8 @@ fn copy_attributes(old: &Path, new: &Path) {
     use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
     let mut names = vec![0_u8; ATTRIBUTE_BYTES];
     let Ok(len) = listxattr(old, names.as_mut_slice()) else { return };
-    for name in names.get(..len).unwrap_or_default().split(|byte| *byte == 0) {
+    names.truncate(len);
+    for name in names.split(|byte| *byte == 0) {
         let Ok(name) = std::str::from_utf8(name) else { continue };
         if name.is_empty() {
             continue;

@@ -274,7 +274,7 @@ fn directory_number(path: &Path) -> io::Result<u64> {
     Ok(fs::metadata(path)?.ino())
 }
 
-/// On other systems directories have no inode, and names are not exchanged in one step.
+/// Returns 0: on other systems directories have no inode, and names are not exchanged in one step.
 #[cfg(not(unix))]
 fn directory_number(_path: &Path) -> io::Result<u64> {
     Ok(0)

@@ -29,7 +29,7 @@ use crate::error::PublishError;
 use crate::gate::CommitGate;
 use crate::identity::{TargetIdentity, node};
 use crate::lock::FileLock;
-use crate::name::{SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, hidden_sibling, unique_id};
+use crate::name::{SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, need_sibling, unique_id};
 use crate::permissions;
 use crate::target::TargetLock;
 use crate::tree::{carry_over, link_tree};
@@ -425,10 +425,12 @@ pub(crate) fn exchange(
 }
 
 /// Creates a locked scratch directory of this process. Only its owner may read it.
-pub(crate) fn make_scratch(disk: &Disk, target: &Path) -> io::Result<(PathBuf, FileLock)> {
+pub(crate) fn make_scratch(
+    disk: &Disk,
+    target: &Path,
+) -> Result<(PathBuf, FileLock), PublishError> {
     loop {
-        let scratch =
-            hidden_sibling(target, &format!("{SCRATCH}-{}", unique_id())).unwrap_or_default();
+        let scratch = need_sibling(target, &format!("{SCRATCH}-{}", unique_id()))?;
         match disk.make_dir(&scratch) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             made => made?,
@@ -442,7 +444,7 @@ pub(crate) fn make_scratch(disk: &Disk, target: &Path) -> io::Result<(PathBuf, F
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 drop(fs::remove_dir_all(&scratch));
-                return Err(error);
+                return Err(error.into());
             }
         }
     }
@@ -464,7 +466,7 @@ pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// On other systems a directory cannot be opened like a file; it is not needed there.
+/// Opens the lock instead: on other systems a directory cannot be opened like a file, and is not needed.
 #[cfg(not(unix))]
 pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
     File::open(path.with_file_name(SCRATCH_LOCK))

@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::error::PublishError;
 use crate::leftover;
 use crate::lock::{FileLock, owner_path};
-use crate::name::{TARGET_LOCK, hidden_sibling, resolve_target, split_target};
+use crate::name::{TARGET_LOCK, need_sibling, resolve_target, split_target};
 
 /// The right to change a target; clones share it, and dropping the last releases it.
 ///
@@ -47,7 +47,7 @@ impl TargetLock {
         let target = resolve_target(target)?;
         let (parent, _) = split_target(&target)?;
         let made = disk.make_dirs(parent)?;
-        let path = hidden_sibling(&target, TARGET_LOCK).unwrap_or_default();
+        let path = need_sibling(&target, TARGET_LOCK)?;
         let mut acquired = FileLock::try_acquire(disk, &path)?;
         for _ in 0..LOOKS {
             if acquired.is_some() {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::Disk;
 use crate::error::PublishError;
+use crate::name::join_path;
 
 /// Links all files below `from` to names below `to`, except those in or below a path for which `leave` returns true.
-/// Returns the paths of those called `marker`.
+/// Returns the paths of those called `marker`. Names that are not Unicode are refused.
 pub(crate) fn link_tree(
     disk: &Disk,
     from: &Path,
@@ -24,9 +25,7 @@ pub(crate) fn link_tree(
         for entry in fs::read_dir(from.join(&folder)).map_err(&at)? {
             let entry = entry.map_err(&at)?;
             let name = entry.file_name();
-            let name = name.to_string_lossy();
-            let path =
-                if folder.is_empty() { name.to_string() } else { format!("{folder}/{name}") };
+            let path = join_path(&folder, &name).map_err(&at)?;
             if leave(&path) {
                 continue;
             }

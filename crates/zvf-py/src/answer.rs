@@ -71,7 +71,7 @@ impl Answer {
         Buffer::of_positions(self.batch.positions())
     }
 
-    /// Name, values, categories, unit and description of each column.
+    /// Returns name, values, categories, unit and description of each column.
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         list_fields(py, self.batch.fields())
     }
@@ -85,13 +85,13 @@ impl Answer {
         Buffer::of_numbers(self.batch.parts().objects().iter().map(|id| id.0))
     }
 
-    /// The same answer in batches of at most `rows` vertices, which share its memory.
+    /// Cuts the answer into batches of at most `rows` vertices, which share its memory.
     fn split(&self, rows: usize) -> PyResult<Vec<Self>> {
         let batches = crate::split::split(&self.batch, rows).map_err(value_error)?;
         Ok(batches.into_iter().map(Self::from).collect())
     }
 
-    /// The object of each vertex, -1 where it has none; nothing when it was not asked for.
+    /// Returns the object of each vertex, -1 where it has none; nothing when it was not asked for.
     fn object_ids(&self) -> Option<Buffer> {
         let ids = self.batch.vertex_objects()?;
         Some(Buffer::of_numbers(ids.iter().map(|id| id.map_or(-1, |id| id.0))))
@@ -106,7 +106,7 @@ impl Answer {
         list_fields(py, self.batch.elements().map_or(&[], |elements| elements.fields()))
     }
 
-    /// What is known of a whole answer.
+    /// Returns what is known of a whole answer.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(stats) = &self.stats else { return Ok(None) };
         let report = PyDict::new(py);
@@ -128,7 +128,7 @@ impl Answer {
         Ok(Some(report))
     }
 
-    /// The columns as one record batch, for whoever takes Arrow's C interface.
+    /// Returns the columns as one record batch, for whoever takes Arrow's C interface.
     #[pyo3(signature = (requested_schema=None))]
     fn arrow_stream<'py>(
         &self,
@@ -140,7 +140,7 @@ impl Answer {
     }
 }
 
-/// A record batch as a stream of one.
+/// Returns a record batch as a stream of one.
 pub(crate) fn stream_of<'py>(
     py: Python<'py>,
     batch: arrow_array::RecordBatch,

@@ -20,7 +20,7 @@ use crate::error::value_error;
 /// A word of each row of a column of text.
 type Words = Vec<Option<String>>;
 
-/// The columns of anything that speaks Arrow: name, buffer of the values, words.
+/// Reads the columns of anything that speaks Arrow: name, buffer of the values, words.
 #[pyfunction]
 pub(crate) fn read_arrow(
     py: Python<'_>,
@@ -120,7 +120,7 @@ impl Numbers<'_> {
         self.put_nan(&values, start, size)
     }
 
-    /// The values of all rows, and how many a row has.
+    /// Returns the values of all rows, and how many a row has.
     fn flatten(&self, array: &ArrayRef) -> PyResult<(ArrayRef, usize)> {
         let of_lists = array.as_fixed_size_list_opt().is_some()
             || array.as_list_opt::<i32>().is_some()
@@ -149,10 +149,11 @@ impl Numbers<'_> {
         if let Some(other) = widths.find(|other| *other != width) {
             return Err(self.refuse(format!("rows of {width} values and of {other}")));
         }
-        let at = |offset: Option<&i64>| usize::try_from(offset.copied().unwrap_or(0));
-        let from = at(offsets.first()).map_err(value_error)?;
-        let to = at(offsets.last()).map_err(value_error)?;
-        Ok((values.slice(from, to - from), usize::try_from(width).map_err(value_error)?))
+        // None is below 0, so the offsets ascend.
+        let width = usize::try_from(width).map_err(value_error)?;
+        let from = usize::try_from(offsets.first().copied().unwrap_or(0)).map_err(value_error)?;
+        let rows = offsets.len().saturating_sub(1); // one less than offsets, if there are any
+        Ok((values.slice(from, rows * width), width))
     }
 
     /// Makes nulls of floats NaN, and refuses others.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use zvf::format::num::{to_u64, usize_from_u32};
 use zvf::metadata::Dtype;
 use zvf::{Column, Field, Value};
 
@@ -26,34 +27,28 @@ impl Buffer {
         Self { bytes, dtype: dtype.into(), shape }
     }
 
-    /// The values of a column: one axis where a row has one value, else two.
+    /// Returns the values of a column: one axis where a row has one value, else two.
     pub(crate) fn of_column(column: &Column) -> Self {
-        let width = usize::try_from(column.width()).unwrap_or(1);
+        let width = usize_from_u32(column.width());
         let shape = if width == 1 { vec![column.len()] } else { vec![column.len(), width] };
         Self::new(column.bytes().clone(), type_string(column.dtype()), shape)
     }
 
-    /// Positions: always two axes.
+    /// Returns positions: always two axes.
     pub(crate) fn of_positions(column: &Column) -> Self {
-        let width = usize::try_from(column.width()).unwrap_or(1);
+        let width = usize_from_u32(column.width());
         let shape = vec![column.len(), width];
         Self::new(column.bytes().clone(), type_string(column.dtype()), shape)
     }
 
-    /// Numbers of rows, as the 64-bit integers that they are in memory.
+    /// Returns numbers of rows as 64-bit integers.
     #[expect(clippy::host_endian_bytes, reason = "NumPy reads memory in the order of this machine")]
     pub(crate) fn from_rows(rows: &[usize], shape: Vec<usize>) -> Self {
-        let bytes: Vec<u8> = if cfg!(target_pointer_width = "64") {
-            rows.iter().flat_map(|row| row.to_ne_bytes()).collect()
-        } else {
-            rows.iter()
-                .flat_map(|row| u64::try_from(*row).unwrap_or(u64::MAX).to_ne_bytes())
-                .collect()
-        };
+        let bytes: Vec<u8> = rows.iter().flat_map(|row| to_u64(*row).to_ne_bytes()).collect();
         Self::new(bytes.into(), "i8", shape)
     }
 
-    /// Numbers.
+    /// Returns numbers as 64-bit integers.
     pub(crate) fn of_numbers(numbers: impl Iterator<Item = i64>) -> Self {
         let bytes: Vec<u8> = numbers.flat_map(i64::to_ne_bytes).collect();
         let len = bytes.len() / size_of::<i64>();
@@ -63,7 +58,7 @@ impl Buffer {
 
 #[pymethods]
 impl Buffer {
-    /// Where the bytes lie, for NumPy; this object keeps them.
+    /// Returns where the bytes lie, for NumPy; this object keeps them.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let order = if self.dtype.ends_with('1') && !self.dtype.contains(['U', 'S', 'T']) {
@@ -80,7 +75,7 @@ impl Buffer {
     }
 }
 
-/// NumPy's code of a type: `f4`, `i8`, `b1`.
+/// Returns NumPy's code of a type: `f4`, `i8`, `b1`.
 fn type_string(dtype: Dtype) -> String {
     use zvf::metadata::DtypeKind as Kind;
     let letter = match dtype.kind {
@@ -99,7 +94,7 @@ fn type_string(dtype: Dtype) -> String {
 pub(crate) struct ArrayArgument<'py>(PyReadonlyArray1<'py, u8>, String, u32);
 
 impl ArrayArgument<'_> {
-    /// The column; the bytes are copied, so that who changes the array later changes nothing here.
+    /// Returns the column; the bytes are copied, so that who changes the array later changes nothing here.
     pub(crate) fn column(&self) -> PyResult<Column> {
         let bytes = Bytes::copy_from_slice(self.0.as_slice().map_err(value_error)?);
         let dtype = self.1.parse::<Dtype>().map_err(value_error)?;
@@ -135,7 +130,7 @@ impl FieldArgument<'_> {
     }
 }
 
-/// The fields of a list.
+/// Returns the fields of a list.
 pub(crate) fn fields(given: Vec<FieldArgument<'_>>) -> PyResult<Vec<Field>> {
     given.into_iter().map(FieldArgument::field).collect()
 }

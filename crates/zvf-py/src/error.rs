@@ -27,7 +27,7 @@ impl<E: Into<zvf::Error>> From<E> for Fault {
 }
 
 impl Fault {
-    /// The exception for it.
+    /// Returns the exception for it.
     pub(crate) fn to_py(&self, py: Python<'_>) -> PyErr {
         match self {
             Self::Library(error) => library(py, error),
@@ -86,13 +86,13 @@ fn make(py: Python<'_>, fields: Fields<'_>) -> PyErr {
     }
 }
 
-/// The exception for a value that cannot be what is asked for.
+/// Returns the exception for a value that cannot be what is asked for.
 pub(crate) fn value_error(message: impl std::fmt::Display) -> PyErr {
     let message = message.to_string();
     Python::attach(|py| make_from_message(py, Class::InvalidArgument, "argument", &message))
 }
 
-/// The exception for a fault of the library that is found before any work starts.
+/// Returns the exception for a fault of the library that is found before any work starts.
 pub(crate) fn to_py_error(py: Python<'_>, error: impl Into<zvf::Error>) -> PyErr {
     library(py, &error.into())
 }

@@ -17,7 +17,7 @@ type Corners = (Vec<f64>, Vec<f64>);
 
 #[pymethods]
 impl Query {
-    /// The query that `words` describe; unknown words are refused.
+    /// Returns the query that `words` describe; unknown words are refused.
     #[new]
     fn new(py: Python<'_>, words: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut query = Native::all();
@@ -113,7 +113,7 @@ fn order(word: &str) -> PyResult<Order> {
     }
 }
 
-/// A number, or the name of a rule and its number.
+/// Parses a number, or the name of a rule and its number.
 fn level(value: &Bound<'_, PyAny>) -> PyResult<LevelRule> {
     let Ok((rule, limit)) = value.extract::<(String, f64)>() else {
         return Ok(LevelRule::Number(LevelId(value.extract()?)));

@@ -17,7 +17,7 @@ use crate::error::Fault;
 use crate::query::Query;
 use crate::runtime::{Job, Outcome, lock, prepare, start};
 
-/// How to open a store.
+/// Returns how to open a store.
 pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> OpenOptions {
     let defaults = OpenOptions::default();
     let budget_bytes = memory.unwrap_or(defaults.budget_bytes);
@@ -31,7 +31,7 @@ pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> Op
     }
 }
 
-/// Text of JSON as an outcome.
+/// Returns text of JSON as an outcome.
 pub(crate) fn text(value: &impl serde_like::Json) -> Result<Outcome, Fault> {
     let text = value.text()?;
     Ok(Box::new(move |py| Ok(text.into_pyobject(py)?.into_any().unbind())))
@@ -43,7 +43,7 @@ pub(crate) mod serde_like {
 
     /// Written as JSON.
     pub(crate) trait Json {
-        /// Its text.
+        /// Returns its text.
         fn text(&self) -> Result<String, Fault>;
     }
 
@@ -55,7 +55,7 @@ pub(crate) mod serde_like {
     }
 }
 
-/// An object as an outcome.
+/// Returns an object as an outcome.
 fn object<T: PyClass + Into<PyClassInitializer<T>> + Send + 'static>(value: T) -> Outcome {
     Box::new(move |py| Ok(Py::new(py, value)?.into_any()))
 }
@@ -80,13 +80,13 @@ pub(crate) struct Reader(Native);
 
 #[pymethods]
 impl Reader {
-    /// What the store is and holds, as JSON.
+    /// Returns what the store is and holds, as JSON.
     fn summary(&self) -> PyResult<Job> {
         let reader = self.0.clone();
         start(move |control| text(&control.wait(Summary::read(reader.store()))?))
     }
 
-    /// The root document, as JSON.
+    /// Returns the root document, as JSON.
     fn root_json(&self) -> PyResult<String> {
         String::from_utf8(self.0.store().root_json().to_vec()).map_err(crate::error::value_error)
     }
@@ -96,7 +96,7 @@ impl Reader {
         prepare(async move { Ok(object(Answer::from(reader.run(&query).await?))) })
     }
 
-    /// Vertices, parts, elements, and whether that is all.
+    /// Counts vertices, parts, elements, and tells whether that is all.
     fn count(&self, query: &Query) -> PyResult<Job> {
         let (reader, query) = (self.0.clone(), query.0.clone());
         prepare(async move {
@@ -116,7 +116,7 @@ impl Reader {
         })
     }
 
-    /// What a query will read: the text of it, and its numbers.
+    /// Returns what a query will read: the text of it, and its numbers.
     fn plan(&self, query: &Query) -> PyResult<Job> {
         let (reader, query) = (self.0.clone(), query.0.clone());
         start(move |control| {
@@ -143,13 +143,13 @@ impl Reader {
         })
     }
 
-    /// The answer batch by batch.
+    /// Returns the answer batch by batch.
     fn batches(&self, query: &Query) -> Batches {
         // The stream is made by the first job: it reads ahead on the runtime.
         Batches(Arc::new(Mutex::new(Stage::Pending(Box::new((self.0.clone(), query.0.clone()))))))
     }
 
-    /// Chunk keys of a level, in numeric order.
+    /// Lists the chunk keys of a level, in numeric order.
     fn chunks(&self, level: u32) -> PyResult<Job> {
         let reader = self.0.clone();
         start(move |control| {
@@ -162,7 +162,7 @@ impl Reader {
         })
     }
 
-    /// Objects of a level without their vertices, as JSON: those of `ids`, or all of the index; of each at most
+    /// Reads objects of a level without their vertices, as JSON: those of `ids`, or all of the index; of each at most
     /// `references` fragments are listed.
     #[pyo3(signature = (level, ids=None, references=0))]
     fn objects(&self, level: u32, ids: Option<Vec<i64>>, references: usize) -> PyResult<Job> {
@@ -182,7 +182,7 @@ impl Reader {
         })
     }
 
-    /// The ids of the rows of the object index of a level; where `present`, of those that have geometry.
+    /// Returns the ids of the rows of the object index of a level; where `present`, of those that have geometry.
     fn object_ids(&self, level: u32, present: bool) -> PyResult<Job> {
         let reader = self.0.clone();
         start(move |control| {
@@ -205,7 +205,7 @@ impl Reader {
         })
     }
 
-    /// Groups of a level with at most `members` of each, as JSON.
+    /// Reads groups of a level with at most `members` of each, as JSON.
     fn groups(&self, level: u32, members: usize) -> PyResult<Job> {
         let reader = self.0.clone();
         start(move |control| {
@@ -217,7 +217,7 @@ impl Reader {
         })
     }
 
-    /// Objects that are coefficients of an equation: type, number of the type, coefficients, their names, name.
+    /// Reads objects that are coefficients of an equation: type, number of the type, coefficients, their names, name.
     fn parametric(&self) -> PyResult<Job> {
         let reader = self.0.clone();
         start(move |control| {
@@ -235,7 +235,7 @@ impl Reader {
         })
     }
 
-    /// What the attributes of a level are like, as JSON.
+    /// Returns what the attributes of a level are like, as JSON.
     fn statistics(&self, level: u32) -> PyResult<Job> {
         let reader = self.0.clone();
         start(move |control| {
@@ -245,7 +245,7 @@ impl Reader {
         })
     }
 
-    /// A picture of the answer to a query, as PNG.
+    /// Draws a picture of the answer to a query, as PNG.
     #[pyo3(signature = (query, width, height, colour=None, view=None, background=None))]
     fn render(
         &self,
@@ -280,12 +280,12 @@ impl Reader {
         })
     }
 
-    /// What may surprise: collected by the handle since it was opened.
+    /// Returns what may surprise: collected by the handle since it was opened.
     fn notices(&self) -> Vec<String> {
         self.0.store().notices().iter().map(ToString::to_string).collect()
     }
 
-    /// Bytes of decoded cells that are kept.
+    /// Returns the bytes of decoded cells that are kept.
     fn cached_bytes(&self) -> u64 {
         self.0.store().cached_bytes()
     }

@@ -81,7 +81,7 @@ impl Control {
 
     /// Records how far the work is, and of how much where that is known.
     pub(crate) fn advance_of(&self, done: u64, total: Option<u64>) {
-        self.total.store(total.unwrap_or(0), Ordering::Relaxed);
+        self.total.store(total.unwrap_or(0), Ordering::Relaxed); // 0 is shown as no total
         self.advance(done);
     }
 
@@ -165,7 +165,7 @@ impl Job {
         self.result(py)
     }
 
-    /// The outcome of work that has ended.
+    /// Returns the outcome of work that has ended.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let taken = lock(&self.slot.0).result.take();
         match taken {
@@ -176,7 +176,7 @@ impl Job {
         }
     }
 
-    /// Whether the work has ended.
+    /// Returns whether the work has ended.
     fn is_done(&self) -> bool {
         self.start_read();
         lock(&self.slot.0).is_done
@@ -310,8 +310,8 @@ static STOPPED: Mutex<Vec<Arc<(Mutex<Slot>, Condvar)>>> = Mutex::new(Vec::new())
 /// Waits at most so many seconds for jobs that were stopped, so that nothing half-written stays behind a program.
 #[pyfunction]
 pub(crate) fn settle(py: Python<'_>, seconds: f64) {
-    let day = Duration::from_secs(86_400);
-    let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default().min(day);
+    const DAY: f64 = 86_400.0;
+    let wait = Duration::try_from_secs_f64(seconds.clamp(0.0, DAY)).unwrap_or_default(); // 0 for NaN
     let until = Instant::now() + wait;
     let stopped = std::mem::take(&mut *lock(&STOPPED));
     py.detach(|| {
@@ -377,7 +377,7 @@ impl Process {
     }
 }
 
-/// A lock whose holder panicked is as good as any other: nothing is left half-changed under it.
+/// Locks a mutex. One whose holder panicked is as good as any other: nothing is left half-changed under it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

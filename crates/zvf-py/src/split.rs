@@ -11,7 +11,7 @@
 use zvf::Batch;
 use zvf::model::{BadBatch, Parts};
 
-/// `batch` in batches of at most `rows` vertices.
+/// Cuts `batch` into batches of at most `rows` vertices.
 pub(crate) fn split(batch: &Batch, rows: usize) -> Result<Vec<Batch>, BadBatch> {
     let rows = rows.max(1);
     if batch.elements().is_some() || batch.len() <= rows {
@@ -38,7 +38,7 @@ pub(crate) fn split(batch: &Batch, rows: usize) -> Result<Vec<Batch>, BadBatch> 
     Ok(batches)
 }
 
-/// Some rows of a batch without parts and elements.
+/// Returns some rows of a batch without parts and elements.
 fn slice(batch: &Batch, rows: std::ops::Range<usize>) -> Result<Batch, BadBatch> {
     let mut short = Batch::new(batch.kind(), batch.positions().slice(rows.clone()));
     for field in batch.fields() {

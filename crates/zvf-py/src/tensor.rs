@@ -28,7 +28,7 @@ pub(crate) fn open_tensor(
 
 #[pymethods]
 impl Tensor {
-    /// Shape, chunk and block shape, and the type as NumPy calls it.
+    /// Returns shape, chunk and block shape, and the type as NumPy calls it.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = PyDict::new(py);
         info.set_item("shape", self.0.shape())?;
@@ -39,7 +39,7 @@ impl Tensor {
         Ok(info)
     }
 
-    /// The bytes of the items from `start_at` to below `stop_at`, in C order.
+    /// Reads the bytes of the items from `start_at` to below `stop_at`, in C order.
     fn read(&self, start_at: Vec<u64>, stop_at: Vec<u64>) -> PyResult<Job> {
         let array = self.0.clone();
         start(move |control| {

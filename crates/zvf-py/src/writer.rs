@@ -152,26 +152,26 @@ fn parse_kind(py: Python<'_>, word: &str) -> PyResult<Kind> {
     word.parse().map_err(|error: zvf::model::UnknownKind| to_py_error(py, error))
 }
 
-/// The codecs of a document: the name and configuration of each step.
+/// Parses the codecs of a document: the name and configuration of each step.
 fn codecs_from_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
     let steps: Vec<serde_json::Value> = serde_json::from_str(text).map_err(value_error)?;
     let mut codecs = CodecPipeline::none();
     for step in steps {
         let name = step.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
-        let setting = |key: &str| step.get("configuration").and_then(|c| c.get(key));
-        let level =
-            setting("level").or_else(|| setting("clevel")).and_then(serde_json::Value::as_i64);
-        let word = |key: &str| setting(key).and_then(serde_json::Value::as_str);
+        let level = match whole_setting(&step, "level")? {
+            Some(level) => Some(level),
+            None => whole_setting(&step, "clevel")?,
+        };
         codecs = match name {
             "zstd" => CodecPipeline::zstd(i32::try_from(level.unwrap_or(0)).map_err(value_error)?),
             "gzip" => CodecPipeline::gzip(u32::try_from(level.unwrap_or(5)).map_err(value_error)?),
             "crc32c" => codecs.with_crc32c(),
             "blosc" => blosc(
                 level,
-                word("cname"),
-                word("shuffle"),
-                setting("typesize").and_then(serde_json::Value::as_u64),
-                setting("blocksize").and_then(serde_json::Value::as_u64),
+                word_setting(&step, "cname")?,
+                word_setting(&step, "shuffle")?,
+                whole_setting(&step, "typesize")?,
+                whole_setting(&step, "blocksize")?,
             )?,
             "bytes" | "vlen-bytes" => codecs,
             other => {
@@ -183,12 +183,34 @@ fn codecs_from_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
     Ok(codecs)
 }
 
+/// Returns the whole number that a step of the codecs has for `key`, if it has one.
+fn whole_setting(step: &serde_json::Value, key: &str) -> PyResult<Option<i64>> {
+    let number = |found: &serde_json::Value| {
+        let refuse = || value_error(format!("{key}: expected a whole number, found {found}"));
+        found.as_i64().ok_or_else(refuse)
+    };
+    setting(step, key).map(number).transpose()
+}
+
+/// Returns the word that a step of the codecs has for `key`, if it has one.
+fn word_setting<'a>(step: &'a serde_json::Value, key: &str) -> PyResult<Option<&'a str>> {
+    let word = |found: &'a serde_json::Value| {
+        let refuse = || value_error(format!("{key}: expected a word, found {found}"));
+        found.as_str().ok_or_else(refuse)
+    };
+    setting(step, key).map(word).transpose()
+}
+
+fn setting<'a>(step: &'a serde_json::Value, key: &str) -> Option<&'a serde_json::Value> {
+    step.get("configuration")?.get(key).filter(|found| !found.is_null())
+}
+
 fn blosc(
     level: Option<i64>,
     compressor: Option<&str>,
     shuffle: Option<&str>,
-    typesize: Option<u64>,
-    block: Option<u64>,
+    typesize: Option<i64>,
+    block: Option<i64>,
 ) -> PyResult<CodecPipeline> {
     use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle};
     let compressor = match compressor.unwrap_or("zstd") {
@@ -248,7 +270,7 @@ fn closed_fault() -> Fault {
     Fault::Plain(Class::InvalidArgument, "InvalidArgument, the writer is closed".into())
 }
 
-/// What a writer answers after Ctrl-C, or a callback that raised, ended a call of it.
+/// Returns what a writer answers after Ctrl-C, or a callback that raised, ended a call of it.
 fn stopped_fault() -> Fault {
     let message = "InvalidArgument, the writer was stopped, and what it held is not whole: create the store anew";
     Fault::Plain(Class::InvalidArgument, message.into())

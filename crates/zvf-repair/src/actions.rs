@@ -237,9 +237,10 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Repair, StoreError>
     };
     let Node::Array(doc) = &*doc else { return Ok(Repair::Left) };
     let row = cells.attributes().get("dtype").and_then(Value::as_str);
+    // Rows of other types have no length here, and are left.
     let row = if row.is_none_or(|dtype| dtype == "int64") { (to_u64(count) + 1) * 8 } else { 0 };
     let keys: Vec<ChunkKey> = cells.presence().await?.iter().collect();
-    let origin = origin(doc);
+    let Some(origin) = origin(doc) else { return Ok(Repair::Left) };
     let mut changes = Vec::new();
     for keys in keys.chunks(BATCH) {
         for (key, cell) in keys.iter().zip(cells.read_raw_many(keys).await) {
@@ -276,10 +277,12 @@ fn index_cell(rows: u64, key: &ChunkKey, origin: &[i64]) -> Option<(ChunkPath, B
     Some((ChunkPath::from_key(key, origin).ok()?, cell.into()))
 }
 
-fn origin(doc: &ArrayDoc) -> Vec<i64> {
-    let items = doc.attributes.get("chunk_grid_origin").and_then(Value::as_array);
-    let origin = items.and_then(|items| items.iter().map(Value::as_i64).collect());
-    origin.unwrap_or_else(|| vec![0; doc.shape.len()])
+/// Returns the origin of the chunks of an array, zeros where none is stated; `None` where that is no list of integers.
+fn origin(doc: &ArrayDoc) -> Option<Vec<i64>> {
+    match doc.attributes.get("chunk_grid_origin") {
+        None | Some(Value::Null) => Some(vec![0; doc.shape.len()]),
+        Some(stated) => stated.as_array()?.iter().map(Value::as_i64).collect(),
+    }
 }
 
 /// Returns the document of an index over the cells of `links`, unsharded and uncompressed.

@@ -96,7 +96,7 @@ fn keep(
 
 /// Creates a new folder `<store>.zvf/repair-N`.
 fn make_folder(disk: &Disk, root: &Path) -> io::Result<PathBuf> {
-    let mut name = root.file_name().unwrap_or_default().to_owned();
+    let mut name = root.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(".zvf");
     let siblings = root.with_file_name(name);
     disk.make_dirs(&siblings)?;

@@ -72,6 +72,7 @@ impl Place {
     pub fn name(&self) -> String {
         match &self.0 {
             Kind::Folder(path) => last_of(path),
+            // The prefix is not empty.
             Kind::Backend { prefix, .. } => prefix.filename().unwrap_or_default().to_owned(),
         }
     }
@@ -81,7 +82,8 @@ impl Place {
     pub fn name_of(address: &str) -> String {
         match address.split_once("://") {
             Some((scheme, path)) if scheme != "file" => {
-                path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
+                let path = path.trim_end_matches('/');
+                path.rsplit_once('/').map_or(path, |(_, name)| name).to_owned()
             }
             _ => last_of(&folder(address)),
         }
@@ -113,6 +115,7 @@ fn folder(address: &str) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
+/// Returns the last component of a path; nothing for the root of the file system.
 fn last_of(path: &FilePath) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

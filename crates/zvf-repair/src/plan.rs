@@ -103,7 +103,7 @@ async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, St
 
 /// Returns the level of a finding.
 fn level_of(finding: &Finding) -> String {
-    finding.path.split('/').next().unwrap_or_default().to_owned()
+    finding.path.split_once('/').map_or(finding.path.as_str(), |(level, _)| level).to_owned()
 }
 
 /// Returns whether data may be missing or misread where this was found.

@@ -233,9 +233,9 @@ fn is_condition(error: &Error) -> bool {
     matches!(error, Error::Precondition { .. } | Error::AlreadyExists { .. })
 }
 
+/// Waits after a number of attempts, at most [`TRIES`].
 async fn pause(tries: u32) {
-    let factor = 1_u32.checked_shl(tries).unwrap_or(u32::MAX);
-    tokio::time::sleep(FIRST_PAUSE.saturating_mul(factor)).await;
+    tokio::time::sleep(FIRST_PAUSE * 2_u32.pow(tries)).await;
 }
 
 fn refused(path: &str, source: Error) -> RepairError {

@@ -3,6 +3,7 @@
 //! Work on a store runs on the threads for blocking work, because reading local files blocks; at most
 //! [`Limits::max_queries`](crate::Limits::max_queries) at once, each with a deadline.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
@@ -223,11 +224,9 @@ async fn read_objects(
             }
         }
     }
-    if ids.as_ref().is_some_and(|ids| ids.len() > views.len()) {
-        let found_ids: Vec<i64> = views.iter().map(|view| view.id).collect();
-        let absent = ids.iter().flatten().find(|id| !found_ids.contains(&id.0));
-        let absent = absent.map_or(0, |id| id.0);
-        return Err(Refusal::not_found(format!("there is no object {absent}")));
+    let found_ids: HashSet<i64> = views.iter().map(|view| view.id).collect();
+    if let Some(absent) = ids.iter().flatten().find(|id| !found_ids.contains(&id.0)) {
+        return Err(Refusal::not_found(format!("there is no object {}", absent.0)));
     }
     serde_json::to_value(&views).map_err(|error| Refusal::bad_request(error.to_string()))
 }

@@ -14,6 +14,7 @@ use hyper::header::{
 };
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStoreExt as _};
+use zvf::format::num::saturating_usize;
 
 use crate::answer::{Answer, AnswerBody, empty_body, full_body, new_answer};
 use crate::files::{LocalFile, LocalRoot};
@@ -70,7 +71,7 @@ async fn answer_local(
         let first = match sent.range.end - sent.range.start {
             len if head || len > PIECE_BYTES => None,
             len => Some(
-                file.read(sent.range.start, usize_from(len))
+                file.read(sent.range.start, saturating_usize(len))
                     .map_err(|error| refuse_unreadable(&key, &error))?,
             ),
         };
@@ -151,7 +152,7 @@ fn stream_file(file: LocalFile, range: std::ops::Range<u64>) -> AnswerBody {
         let len = PIECE_BYTES.min(range.end - range.start);
         let reader = file.clone();
         let start = range.start;
-        let read = tokio::task::spawn_blocking(move || reader.read(start, usize_from(len)));
+        let read = tokio::task::spawn_blocking(move || reader.read(start, saturating_usize(len)));
         let piece = read.await.map_err(io::Error::other)??;
         Ok(Some((Frame::data(Bytes::from(piece)), (file, start + len..range.end))))
     });
@@ -230,11 +231,6 @@ fn content_type(key: &[String]) -> &'static str {
         Some((_, "json")) => "application/json",
         _ => "application/octet-stream",
     }
-}
-
-/// Converts a length that is at most [`PIECE_BYTES`].
-fn usize_from(len: u64) -> usize {
-    usize::try_from(len).unwrap_or(usize::MAX)
 }
 
 /// The bytes read and sent at a time.

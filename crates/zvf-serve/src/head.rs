@@ -29,7 +29,7 @@ pub(crate) struct Head {
 impl Head {
     /// Returns the length of head and body in bytes.
     pub(crate) const fn request_bytes(self) -> u64 {
-        self.body_bytes.saturating_add(self.bytes as u64)
+        self.body_bytes.saturating_add(self.bytes as u64) // the body is limited, but maybe by the largest number
     }
 }
 
@@ -53,6 +53,7 @@ pub(crate) fn scan_head(
     }
     let Some(line) = line else { return Ok(None) };
     let end = find(bytes, END, from.max(line));
+    // None where the empty line follows at once, or nothing came after the request line.
     let header_bytes = end.unwrap_or(bytes.len()).saturating_sub(line + 2);
     if header_bytes > limits.max_header_bytes {
         return Err(too_many_headers());

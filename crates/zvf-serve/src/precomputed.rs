@@ -9,6 +9,7 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::{Value as Json, json};
 use zvf::format::join_causes;
+use zvf::format::num::saturating_usize;
 use zvf_precomputed::PrecomputedError;
 
 use crate::answer::{Answer, empty_body, full_body, json_answer, text_answer};
@@ -54,8 +55,7 @@ pub(crate) async fn answer_precomputed(
     bytes.hash(&mut hasher);
     let (len, etag) = (bytes.len() as u64, format!("\"{:x}-{:x}\"", bytes.len(), hasher.finish()));
     let sent = choose_sent_part(headers, &etag, len);
-    let part =
-        [sent.range.start, sent.range.end].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+    let part = [sent.range.start, sent.range.end].map(saturating_usize); // inside `bytes`
     let body = if is_head { empty_body() } else { full_body(bytes.slice(part[0]..part[1])) };
     Ok(file_answer(&sent, "application/octet-stream", &etag, len, body))
 }

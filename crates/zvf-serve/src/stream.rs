@@ -19,6 +19,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
+use zvf::format::num::saturating_usize;
 
 use crate::answer::raw_answer;
 use crate::connection::InProgress;
@@ -177,7 +178,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let max = buffer.remaining().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let max = buffer.remaining().min(saturating_usize(left));
         let count = if self.came.is_empty() {
             let mut unfilled = ReadBuf::new(buffer.initialize_unfilled_to(max));
             ready!(Pin::new(&mut self.stream).poll_read(context, &mut unfilled))?;

@@ -128,7 +128,7 @@ fn parse_key_value(text: &str) -> Result<(String, String), String> {
 /// Parses a size in bytes with an optional unit; at least 16 MiB.
 fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit = match text.get(digits.len()..).unwrap_or_default() {
+    let unit = match &text[digits.len()..] {
         "" | "B" => 1,
         "KB" => 1000,
         "MB" => 1_000_000,
@@ -139,9 +139,15 @@ fn parse_size(text: &str) -> Result<u64, String> {
         other => return Err(format!("expected KiB, MiB, GiB, KB, MB or GB, found {other:?}")),
     };
     let number: u64 = digits.parse().map_err(|_error| "expected a number".to_owned())?;
-    let bytes = number.checked_mul(unit).filter(|bytes| *bytes >= 16 << 20);
-    bytes.ok_or_else(|| "expected at least 16MiB".to_owned())
+    match number.checked_mul(unit) {
+        None => Err("expected less than 2^64 bytes".to_owned()),
+        Some(..MIN_BYTES) => Err("expected at least 16MiB".to_owned()),
+        Some(bytes) => Ok(bytes),
+    }
 }
+
+/// The smallest memory limit.
+const MIN_BYTES: u64 = 16 << 20;
 
 const EXAMPLES: &str = "Exit codes: 0 success, 2 invalid request, 3 corrupt data, 4 not found or already there, 5 \
 transient I/O, 130 interrupted";
@@ -154,8 +160,14 @@ mod tests {
     fn parses_sizes_with_units() {
         assert_eq!(parse_size("512MiB"), Ok(512 << 20));
         assert_eq!(parse_size("2GB"), Ok(2_000_000_000));
-        for invalid in ["", "1", "4XB", "MiB", "99999999999GiB"] {
-            assert!(parse_size(invalid).is_err(), "{invalid}");
+        for (invalid, message) in [
+            ("", "expected a number"),
+            ("1", "expected at least 16MiB"),
+            ("4XB", "expected KiB, MiB, GiB, KB, MB or GB, found \"XB\""),
+            ("MiB", "expected a number"),
+            ("99999999999GiB", "expected less than 2^64 bytes"),
+        ] {
+            assert_eq!(parse_size(invalid).unwrap_err(), message, "{invalid}");
         }
     }
 

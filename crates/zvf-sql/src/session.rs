@@ -35,7 +35,7 @@ pub(crate) async fn open(arguments: &Arguments) -> Result<SessionContext, Fault>
 /// Opens a session that runs statements in this process.
 fn open_local(arguments: &Arguments) -> Result<SessionContext, Fault> {
     let limit = arguments.memory_limit.map_or(DEFAULT_POOL_BYTES, |limit| limit / 2);
-    let pool = FairSpillPool::new(saturating_usize(limit));
+    let pool = FairSpillPool::new(saturating_usize(limit)); // compared with bytes in memory
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
     let config = SessionConfig::new().with_information_schema(true);
     Ok(SessionContext::new_with_config_rt(config, runtime))

@@ -12,7 +12,7 @@
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use zvf_b2nd::{BlockGeometry, Partition};
+use zvf_b2nd::{Axes, BlockGeometry, Partition};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -262,9 +262,9 @@ async fn zarr_box(
         if wave.is_empty() {
             return Ok(out);
         }
-        let index = |number| geometry.chunk_coordinate(number).map(|at| at.as_slice().to_vec());
-        let coordinates: Vec<Vec<u64>> =
-            wave.iter().filter_map(|part| index(part.number())).collect();
+        let index = |number| chunk_coordinate(geometry, number).map(|at| at.as_slice().to_vec());
+        let coordinates = wave.iter().map(|part| index(part.number()));
+        let coordinates: Vec<Vec<u64>> = coordinates.collect::<Result<_, _>>()?;
         for (part, chunk) in wave.iter().zip(array.chunks(&coordinates).await?) {
             let Some(chunk) = chunk else { continue };
             for run in part.blocks().flat_map(|block| block.runs()) {
@@ -274,6 +274,15 @@ async fn zarr_box(
             }
         }
     }
+}
+
+/// Returns the coordinate of a chunk; no chunk may be left out of an array.
+pub(crate) fn chunk_coordinate(geometry: &BlockGeometry, number: u64) -> Result<Axes, TensorError> {
+    geometry.chunk_coordinate(number).ok_or_else(|| {
+        let expected = Expected::AtMost(i128::from(geometry.chunk_count()) - 1);
+        let (class, what) = (Class::OutOfBounds, "number of a chunk");
+        TensorError::refused(class, what, expected, Found::from(number))
+    })
 }
 
 /// Returns the type of the elements of a `.tet` file.

@@ -24,7 +24,7 @@ use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue};
 use zvf_publish::CommitGate;
 use zvf_store::{BloscSettings, Build, BuildOptions, CodecPipeline, count_shard_cells};
 
-use crate::any::{AnyArray, TEXT_UNIT, element_of};
+use crate::any::{AnyArray, TEXT_UNIT, chunk_coordinate, element_of};
 use crate::b2nd::{BlockFile, NewBlocks};
 use crate::error::TensorError;
 use crate::memory::Memory;
@@ -300,7 +300,7 @@ async fn to_zarr(
     let zarr = build.verbatim_array("", text.clone().into())?;
     let total = geometry.chunk_count();
     for number in 0..total {
-        let Some(at) = geometry.chunk_coordinate(number) else { break };
+        let at = chunk_coordinate(&geometry, number)?;
         let at = at.as_slice();
         let start: Vec<u64> = at.iter().zip(&shard).map(|(at, n)| at * n).collect();
         let ends = start.iter().zip(&shard).zip(array.shape());

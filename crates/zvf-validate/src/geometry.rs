@@ -5,10 +5,10 @@ use zvf_metadata::{GeometryType, LayoutFamily, LinksConvention, Token};
 
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::rules::geometry::{G1, G2, G3, G4, G5};
+use crate::rules::geometry::{G1, G2, G3, G4, G5, G6};
 use crate::validation::Validation;
 
-/// Checks G1 to G5.
+/// Checks G1 to G5, and of G6 the ends of links.
 pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let root = run.store.root().zarr_vectors.clone();
     for token in &root.geometry_types {
@@ -76,7 +76,7 @@ const fn convention_word(convention: LinksConvention) -> &'static str {
     }
 }
 
-/// Checks G3 and G4: links within a level.
+/// Checks G3, G4, and of G6 the ends: links within a level.
 fn check_links(run: &mut Validation, level: &LevelState) {
     let family = level.families.iter().find(|family| family.delta == 0);
     let path = level.path("links/0");
@@ -85,6 +85,11 @@ fn check_links(run: &mut Validation, level: &LevelState) {
     {
         let found = format!("links of {} ends", family.width);
         run.add(Finding::new(&G4, &path).with_details("links", "none", found));
+    }
+    if let Some(family) = family.filter(|family| family.width != EDGE_ENDS)
+        && level.is_only(&[GeometryType::Skeleton])
+    {
+        run.add(Finding::new(&G6, &path).with_details("link_width", EDGE_ENDS, family.width));
     }
     if !level.is_only(&[GeometryType::Mesh]) || run.store.family() != LayoutFamily::C {
         return;
@@ -100,3 +105,6 @@ fn check_links(run: &mut Validation, level: &LevelState) {
         _ => {}
     }
 }
+
+/// Ends of an edge.
+const EDGE_ENDS: usize = 2;

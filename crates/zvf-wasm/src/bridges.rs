@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_model::{ChunkFragments, LevelReader};
 use zvf_store::Caching;
 
@@ -33,25 +34,27 @@ pub(crate) enum StepEnd {
     Position(StoredRow, Vec<f64>),
 }
 
-/// The steps of `chunks`; with those into other chunks where `ghosts` says so.
+/// Finds the steps of `chunks`, with those into other chunks where `ghosts` says so; and whether these are all.
 pub(crate) async fn find_steps(
     level: &LevelReader,
     chunks: &[(u32, ChunkKey)],
     ghosts: bool,
-) -> Result<Vec<Step>, WasmError> {
+) -> Result<(Vec<Step>, bool), WasmError> {
     let keys: Vec<ChunkKey> = chunks.iter().map(|(_, key)| *key).collect();
+    let mut is_complete = true;
     let mut ends: HashMap<(Vec<i64>, u64), [StoredRow; 2]> = HashMap::new();
     let mut steps = Vec::new();
     for ((place, key), fragments) in chunks.iter().zip(level.fragments(&keys).await) {
         let fragments = fragments?;
         for number in 0..fragments.len() {
-            let rows = fragment_rows(&fragments, number)?;
+            let (rows, is_whole) = fragment_rows(&fragments, number)?;
+            is_complete &= is_whole;
             for pair in rows.windows(2) {
                 if let [a, b] = *pair {
                     steps.push(Step { from: (*place, a), to: StepEnd::Row((*place, b)) });
                 }
             }
-            if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
+            if let (Some(first), Some(last), true) = (rows.first(), rows.last(), is_whole) {
                 let ends_of_one = [(*place, *first), (*place, *last)];
                 ends.insert((key.components().to_vec(), number), ends_of_one);
             }
@@ -69,13 +72,13 @@ pub(crate) async fn find_steps(
         }
     }
     steps.extend(follow(level, far.into_values().collect()).await?);
-    Ok(steps)
+    Ok((steps, is_complete))
 }
 
 /// A fragment of a chunk.
 type Place = (ChunkKey, u64);
 
-/// From which fragment in `keys` objects go on to which.
+/// Finds from which fragment in `keys` objects go on to which.
 async fn find_jumps(
     level: &LevelReader,
     keys: &[ChunkKey],
@@ -98,37 +101,35 @@ async fn find_jumps(
     Ok(jumps)
 }
 
-/// The steps into other chunks, with where they lead.
+/// Finds the steps into other chunks, with where they lead.
 async fn follow(
     level: &LevelReader,
     far: Vec<(ChunkKey, Vec<(StoredRow, u64)>)>,
 ) -> Result<Vec<Step>, WasmError> {
     let keys: Vec<ChunkKey> = far.iter().map(|(key, _)| *key).collect();
     let table = level.chunks().await?;
-    let (mut row_ranges, mut starts) = (Vec::new(), Vec::new());
+    let mut starts = Vec::new();
     for (fragments, (_, list)) in level.fragments(&keys).await.into_iter().zip(&far) {
-        let (mut ranges, mut rows) = (Vec::new(), Vec::new());
+        let mut rows = Vec::new();
         // A neighbour that cannot be read costs the step into it, not this chunk.
         if let Ok(fragments) = fragments {
             for (from, number) in list {
-                if let Some(first) = fragment_rows(&fragments, *number)?.first() {
-                    ranges.push(u64::from(*first)..u64::from(*first) + 1);
+                if let Some(first) = fragment_rows(&fragments, *number)?.0.first() {
                     rows.push((*from, *first));
                 }
             }
         }
-        row_ranges.push(ranges);
         starts.push(rows);
     }
     let mut steps = Vec::new();
-    let some: Vec<usize> = (0..keys.len()).filter(|at| !row_ranges[*at].is_empty()).collect();
+    let some: Vec<usize> = (0..keys.len()).filter(|at| !starts[*at].is_empty()).collect();
     let asked: Vec<ChunkKey> = some.iter().map(|at| keys[*at]).collect();
     let positions = level.positions(&asked, Caching::Keep).await;
     for (at, column) in some.into_iter().zip(positions) {
         let (Ok(column), Some(place)) = (column, table.find(&keys[at])) else { continue };
-        let place = u32::try_from(place).unwrap_or(u32::MAX);
+        let place = index_u32(place);
         for (from, row) in &starts[at] {
-            let i = zvf_format::num::usize_from_u32(*row);
+            let i = usize_from_u32(*row);
             let axes = 0..level.axes();
             let position: Option<Vec<f64>> = axes.map(|axis| column.float(i, axis)).collect();
             if let Some(position) = position {
@@ -139,13 +140,15 @@ async fn follow(
     Ok(steps)
 }
 
-/// The rows of a fragment; of none where there is no such fragment.
-fn fragment_rows(fragments: &ChunkFragments, number: u64) -> Result<Vec<u32>, WasmError> {
+/// Returns the first rows of a fragment, and whether these are all; none where there is no such fragment.
+fn fragment_rows(fragments: &ChunkFragments, number: u64) -> Result<(Vec<u32>, bool), WasmError> {
     let view = fragments.view()?;
-    let Some(fragment) = view.get(number) else { return Ok(Vec::new()) };
+    let Some(fragment) = view.get(number) else { return Ok((Vec::new(), true)) };
     let rows = fragment.rows().take(MAX_FRAGMENT_ROWS).map(|row| u32::try_from(row).ok());
     // A row above 2^32 is in no chunk that can be read: the reader has said so before.
-    Ok(rows.map_while(|row| row).collect())
+    let rows: Vec<u32> = rows.map_while(|row| row).collect();
+    let is_whole = to_u64(rows.len()) == fragment.len();
+    Ok((rows, is_whole))
 }
 
 /// Rows of one fragment that are joined: what a claim inside the bytes may cost.

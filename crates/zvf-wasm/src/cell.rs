@@ -33,7 +33,8 @@ pub struct Cell {
     pub faces: Vec<u32>,
     /// Attributes, in the order asked for.
     pub attributes: Vec<Attribute>,
-    /// Whether every link could be found: without a listing only those are whose ends lie at most one chunk apart.
+    /// Whether every link could be found: without a listing only those are whose ends lie at most one chunk apart, and
+    /// of a fragment of a chain only the first 2^24 rows are joined.
     pub is_complete: bool,
 }
 

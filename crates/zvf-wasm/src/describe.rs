@@ -111,7 +111,7 @@ async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json, WasmE
     )
 }
 
-/// Attributes of vertices and objects, by the names that cells take.
+/// Lists the attributes of vertices and objects, by the names that cells take.
 async fn describe_attributes(level: &LevelReader) -> Result<Vec<Json>, WasmError> {
     let mut list = Vec::new();
     for name in level.attribute_names().await?.names {
@@ -155,7 +155,7 @@ async fn describe_groups(level: &LevelReader) -> Result<Json, WasmError> {
     Ok(json!({"count": groups.len(), "list": list}))
 }
 
-/// The chunks of a level by their places along the axes of space, one after the other; each once.
+/// Lists the chunks of a level by their places along the axes of space, one after the other; each once.
 ///
 /// # Errors
 ///
@@ -183,7 +183,7 @@ pub async fn describe_cells(
     Ok((axes, cells))
 }
 
-/// A value as JSON has it; whole numbers beyond 2^53 as text.
+/// Returns a value as JSON has it; whole numbers beyond 2^53 as text.
 pub(crate) fn value_json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -198,18 +198,18 @@ pub(crate) fn value_json(value: &Value) -> Json {
     }
 }
 
-/// The values of a row: one alone, or a list.
+/// Returns the values of a row: one alone, or a list.
 pub(crate) fn row_json(values: Vec<Json>) -> Json {
     let mut values = values;
     if values.len() == 1 { values.remove(0) } else { Json::Array(values) }
 }
 
-/// An empty object of JSON.
+/// Returns an empty object of JSON.
 pub(crate) fn new_object() -> Map<String, Json> {
     Map::new()
 }
 
-/// How many rows a list has, for documents.
+/// Returns how many rows a list has, for documents.
 pub(crate) fn count_json(n: usize) -> Json {
     json!(to_u64(n))
 }

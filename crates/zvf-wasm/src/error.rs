@@ -36,13 +36,13 @@ impl Diagnose for WasmError {
 }
 
 impl WasmError {
-    /// The stable name of what went wrong.
+    /// Returns the stable name of what went wrong.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class
     }
 
-    /// The error as a document.
+    /// Returns the error as a document.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let model = match self {

@@ -59,13 +59,13 @@ pub async fn open_store(
 
 #[wasm_bindgen]
 impl StoreHandle {
-    /// What the store holds.
+    /// Returns what the store holds.
     pub async fn info(&self) -> Result<String, JsValue> {
         let reader = self.reader.clone();
         describe_store(&reader).await.map(|info| info.to_string()).map_err(fault)
     }
 
-    /// The chunks of a level, one after the other, as many numbers each as there are axes.
+    /// Returns the chunks of a level, one after the other, as many numbers each as there are axes.
     pub async fn cells(&self, kind: String, level: u32) -> Result<Int32Array, JsValue> {
         let reader = self.reader.clone();
         let kind = parse_kind(&kind)?;
@@ -73,7 +73,7 @@ impl StoreHandle {
         Ok(Int32Array::from(cells.as_slice()))
     }
 
-    /// One chunk: an object of typed arrays, whose buffers can be transferred. `token` is what cancels it.
+    /// Reads one chunk: an object of typed arrays, whose buffers can be transferred. `token` is what cancels it.
     #[wasm_bindgen(js_name = loadCell)]
     pub async fn load_cell(&self, request: String, token: u32) -> Result<JsValue, JsValue> {
         let reader = self.reader.clone();
@@ -95,7 +95,7 @@ impl StoreHandle {
         }
     }
 
-    /// One object: attributes and where it lies.
+    /// Describes one object: attributes and where it lies.
     pub async fn object(&self, kind: String, level: u32, id: String) -> Result<String, JsValue> {
         let reader = self.reader.clone();
         let kind = parse_kind(&kind)?;
@@ -104,7 +104,7 @@ impl StoreHandle {
         found.map(|object| object.to_string()).map_err(fault)
     }
 
-    /// The exact attributes of the vertex at a position.
+    /// Returns the exact attributes of the vertex at a position.
     pub async fn vertex(
         &self,
         kind: String,
@@ -119,34 +119,34 @@ impl StoreHandle {
         found.map(|vertex| vertex.to_string()).map_err(fault)
     }
 
-    /// Objects by id or by the value of an attribute.
+    /// Searches objects by id or by the value of an attribute.
     pub async fn search(&self, text: String) -> Result<String, JsValue> {
         let reader = self.reader.clone();
         search_objects(&reader, &text).await.map(|found| found.to_string()).map_err(fault)
     }
 
-    /// The members of a group.
+    /// Returns the members of a group.
     pub async fn group(&self, group: u32) -> Result<String, JsValue> {
         let reader = self.reader.clone();
         let members = describe_group(&reader, group.into()).await;
         members.map(|members| members.to_string()).map_err(fault)
     }
 
-    /// How many rows a question has.
+    /// Returns how many rows a question has.
     pub async fn count(&self, question: String) -> Result<String, JsValue> {
         let reader = self.reader.clone();
         let question = Question::parse(&question).map_err(fault)?;
         count_rows(&reader, &question).await.map(|counts| counts.to_string()).map_err(fault)
     }
 
-    /// What a question will read.
+    /// Returns what a question will read.
     pub async fn plan(&self, question: String) -> Result<String, JsValue> {
         let reader = self.reader.clone();
         let question = Question::parse(&question).map_err(fault)?;
         plan_query(&reader, &question).await.map(|plan| plan.to_string()).map_err(fault)
     }
 
-    /// Whether one chunk is sound.
+    /// Returns whether one chunk is sound.
     #[wasm_bindgen(js_name = validateCell)]
     pub async fn validate_cell(
         &self,
@@ -168,7 +168,7 @@ impl StoreHandle {
     }
 }
 
-/// Bytes of memory that the reader holds.
+/// Returns the bytes of memory that the reader holds.
 #[wasm_bindgen(js_name = memoryBytes)]
 #[must_use]
 pub fn memory_bytes() -> f64 {

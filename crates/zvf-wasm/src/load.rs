@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use futures_util::TryStreamExt as _;
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{Batch, Bounds, Column, LevelReader, ObjectId};
 use zvf_query::{LOCATION_FIELD, Reader};
 
@@ -40,25 +41,28 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
     while let Some(batch) = batches.try_next().await? {
         builder.push(&batch)?;
     }
+    let mut has_all_steps = true;
     if request.kind.is_chain() && builder.keeps_rows {
         let keys: Vec<(u32, ChunkKey)> = cell_chunks
             .iter()
-            .filter_map(|place| Some((*place, table.get(as_usize(*place))?)))
+            .filter_map(|place| Some((*place, table.get(usize_from_u32(*place))?)))
             .collect();
         let ghosts = request.condition.is_none();
-        let steps = bridges::find_steps(&level, &keys, ghosts).await?;
+        let (steps, is_complete) = bridges::find_steps(&level, &keys, ghosts).await?;
         builder.join(&steps);
+        has_all_steps = is_complete;
     }
     let mut cell = builder.finish();
-    cell.is_complete = !request.kind.has_links()
-        || level.links(Delta::SAME).await?.is_none_or(|family| family.is_complete());
+    cell.is_complete = has_all_steps
+        && (!request.kind.has_links()
+            || level.links(Delta::SAME).await?.is_none_or(|family| family.is_complete()));
     Ok(match request.limit {
         Some(limit) => thin_cell(cell, limit),
         None => cell,
     })
 }
 
-/// Those of `columns` that the level has: coarser ones often lack some, and are drawn without.
+/// Returns those of `columns` that the level has: coarser ones often lack some, and are drawn without.
 async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<String>, WasmError> {
     let mut found = Vec::with_capacity(columns.len());
     for column in columns {
@@ -73,7 +77,7 @@ async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<St
     Ok(found)
 }
 
-/// Where the query for a chunk looks, and the corner of the chunk.
+/// Returns where the query for a chunk looks, and the corner of the chunk.
 ///
 /// Vertices and chains are asked for by chunk: a box of no extent in the middle meets no other one. Elements also join
 /// vertices of different chunks: whatever touches the chunk is asked for, and who holds the first vertex draws it.
@@ -162,7 +166,7 @@ impl<'a> Builder<'a> {
             attributes: request.columns.iter().map(attribute).collect(),
             stored_count: 0,
             threshold: u32::MAX,
-            limit: request.limit.map_or(usize::MAX, as_usize),
+            limit: request.limit.map_or(usize::MAX, usize_from_u32),
         }
     }
 
@@ -180,14 +184,14 @@ impl<'a> Builder<'a> {
                 placed.push(*vertex);
                 continue;
             }
-            let number = as_u32(self.vertices.len());
+            let number = index_u32(self.vertices.len());
             if let Some(at) = at.filter(|_| names_rows) {
                 self.vertex_of_row.insert(at, number);
             }
             let object = batch.vertex_objects().and_then(|owners| owners.get(i).copied().flatten());
             let slot = object.map_or(NO_OBJECT, |object| self.slot(object));
             let is_ghost = at.is_some_and(|(place, _)| !self.cell_chunks.contains(&place));
-            let row = at.map_or(as_u32(i), |(_, row)| row);
+            let row = at.map_or(index_u32(i), |(_, row)| row);
             self.stored_count += u32::from(!is_ghost);
             if hash_row(row) > self.threshold {
                 continue; // only points have a threshold
@@ -213,7 +217,7 @@ impl<'a> Builder<'a> {
             let is_kept: Vec<bool> =
                 self.vertices.iter().map(|vertex| hash_row(vertex.row) <= self.threshold).collect();
             for attribute in &mut self.attributes {
-                let values = attribute.values.chunks(as_usize(attribute.width)).zip(&is_kept);
+                let values = attribute.values.chunks(usize_from_u32(attribute.width)).zip(&is_kept);
                 let values = values.filter_map(|(values, is_kept)| is_kept.then_some(values));
                 attribute.values = values.flatten().copied().collect();
             }
@@ -226,7 +230,7 @@ impl<'a> Builder<'a> {
         let ids = &mut self.ids;
         *self.slots.entry(object).or_insert_with(|| {
             ids.push(object.0);
-            as_u32(ids.len() - 1)
+            index_u32(ids.len() - 1)
         })
     }
 
@@ -243,12 +247,19 @@ impl<'a> Builder<'a> {
         for attribute in &mut self.attributes {
             let bare = attribute.name.strip_prefix("link.").unwrap_or(&attribute.name);
             let Some(field) = batch.field(&attribute.name).or_else(|| batch.field(bare)) else {
-                attribute.values.resize(attribute.values.len() + rows.len(), f32::NAN);
+                let count = rows.len() * usize_from_u32(attribute.width);
+                attribute.values.resize(attribute.values.len() + count, f32::NAN);
                 continue;
             };
-            attribute.width = field.column.width().max(1);
+            let width = field.column.width();
+            if width != attribute.width {
+                // The rows before lack the attribute.
+                let count = attribute.values.len() / usize_from_u32(attribute.width);
+                attribute.values = vec![f32::NAN; count * usize_from_u32(width)];
+                attribute.width = width;
+            }
             for row in rows {
-                for c in 0..as_usize(attribute.width) {
+                for c in 0..usize_from_u32(attribute.width) {
                     let value = field.column.float(*row, c).map_or(f32::NAN, to_f32);
                     attribute.values.push(value);
                 }
@@ -262,7 +273,7 @@ impl<'a> Builder<'a> {
         let at = |row: &usize| placed.get(*row).copied();
         for element in elements.iter() {
             let ends: Vec<u32> = element.iter().filter_map(at).collect();
-            let first = ends.first().and_then(|first| self.vertices.get(as_usize(*first)));
+            let first = ends.first().and_then(|first| self.vertices.get(usize_from_u32(*first)));
             if first.is_none_or(|vertex| vertex.is_ghost) {
                 continue; // another chunk draws it
             }
@@ -295,21 +306,21 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A vertex of another chunk, with the object and the values of the one before it.
+    /// Adds a vertex of another chunk, with the object and the values of the one before it.
     fn ghost(&mut self, from: u32, stored: StoredRow, position: &[f64]) -> u32 {
         if let Some(vertex) = self.vertex_of_row.get(&stored) {
             return *vertex;
         }
-        let number = as_u32(self.vertices.len());
-        let slot = self.vertices.get(as_usize(from)).map_or(NO_OBJECT, |vertex| vertex.slot);
+        let number = index_u32(self.vertices.len());
+        let slot = self.vertices.get(usize_from_u32(from)).map_or(NO_OBJECT, |vertex| vertex.slot);
         let mut relative = [0.0; 3];
         for ((value, axis), origin) in relative.iter_mut().zip(self.axes).zip(self.origin) {
             *value = position.get(*axis).map_or(0.0, |x| to_f32(x - origin));
         }
         self.vertices.push(Vertex { position: relative, slot, row: stored.1, is_ghost: true });
         for attribute in &mut self.attributes {
-            let width = as_usize(attribute.width);
-            let values = as_usize(from) * width..(as_usize(from) + 1) * width;
+            let width = usize_from_u32(attribute.width);
+            let values = usize_from_u32(from) * width..(usize_from_u32(from) + 1) * width;
             let values = attribute.values.get(values).map(<[f32]>::to_vec);
             attribute.values.extend(values.unwrap_or_else(|| vec![f32::NAN; width]));
         }
@@ -317,11 +328,11 @@ impl<'a> Builder<'a> {
         number
     }
 
-    /// The cell, the vertices of other chunks last, as far as something needs them.
+    /// Returns the cell, the vertices of other chunks last, as far as something needs them.
     fn finish(self) -> Cell {
         let mut is_used: Vec<bool> = self.vertices.iter().map(|vertex| !vertex.is_ghost).collect();
         for row in self.segments.iter().chain(&self.faces) {
-            if let Some(is_used) = is_used.get_mut(as_usize(*row)) {
+            if let Some(is_used) = is_used.get_mut(usize_from_u32(*row)) {
                 *is_used = true;
             }
         }
@@ -337,15 +348,15 @@ impl<'a> Builder<'a> {
         let mut moved = vec![NO_OBJECT; self.vertices.len()];
         for (next, number) in order.iter().enumerate() {
             if let Some(moved) = moved.get_mut(*number) {
-                *moved = as_u32(next);
+                *moved = index_u32(next);
             }
         }
         let rename = |list: &[u32]| -> Vec<u32> {
-            list.iter().filter_map(|at| moved.get(as_usize(*at)).copied()).collect()
+            list.iter().filter_map(|at| moved.get(usize_from_u32(*at)).copied()).collect()
         };
         let mut cell = Cell {
             origin: self.origin,
-            own_vertices: as_u32(own_count),
+            own_vertices: index_u32(own_count),
             stored_vertices: self.stored_count,
             segments: rename(&self.segments),
             faces: rename(&self.faces),
@@ -358,11 +369,10 @@ impl<'a> Builder<'a> {
             cell.rows.push(vertex.row);
         }
         for attribute in self.attributes {
-            let width = as_usize(attribute.width);
+            let width = usize_from_u32(attribute.width);
             let mut values = Vec::with_capacity(attribute.values.len());
             for number in &order {
-                let row_values = attribute.values.get(number * width..(number + 1) * width);
-                values.extend(row_values.unwrap_or_default());
+                values.extend(&attribute.values[number * width..(number + 1) * width]);
             }
             cell.attributes.push(Attribute { values, ..attribute });
         }
@@ -370,7 +380,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Where the vertices of a batch are stored.
+/// Returns where the vertices of a batch are stored.
 fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
     let column = &batch.field(LOCATION_FIELD)?.column;
     let row = |i: usize| match column.value(i, 0) {
@@ -383,16 +393,7 @@ fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
     (0..column.len()).map(row).collect()
 }
 
-/// Numbers of vertices of one chunk: they fit, as chunks of more rows are not read.
-fn as_u32(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-fn as_usize(n: u32) -> usize {
-    zvf_format::num::usize_from_u32(n)
-}
-
-/// The nearest f32: what is drawn needs no more.
+/// Returns the nearest f32: what is drawn needs no more.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the meaning")]
 fn to_f32(x: f64) -> f32 {
     x as f32

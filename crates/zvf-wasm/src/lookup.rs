@@ -9,7 +9,7 @@ use crate::describe::{count_json, new_object, row_json, value_json};
 use crate::error::WasmError;
 use crate::request::Question;
 
-/// How many vertices, parts and elements the answer to a question has.
+/// Returns how many vertices, parts and elements the answer to a question has.
 ///
 /// # Errors
 ///
@@ -20,7 +20,7 @@ pub async fn count_rows(reader: &Reader, question: &Question) -> Result<Json, Wa
         "parts": counts.parts, "elements": counts.elements, "complete": counts.complete}))
 }
 
-/// What a question will read.
+/// Returns what a question will read.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ pub async fn plan_query(reader: &Reader, question: &Question) -> Result<Json, Wa
     )
 }
 
-/// One object: its attributes, where it is by its chunks, and the exact box of its vertices.
+/// Describes one object: its attributes, where it is by its chunks, and the exact box of its vertices.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub async fn describe_object(
     )
 }
 
-/// The box of the chunks that an object lies in.
+/// Returns the box of the chunks that an object lies in.
 fn chunk_box(
     level: &LevelReader,
     manifest: &zvf_model::ObjectManifest,
@@ -92,7 +92,7 @@ fn chunk_box(
     Ok(found)
 }
 
-/// Everything that is known of the vertex at `position`, of `object` if that is given: its object and attributes.
+/// Returns everything that is known of the vertex at `position`, of `object` if that is given: its object and attributes.
 ///
 /// # Errors
 ///
@@ -131,7 +131,7 @@ pub async fn describe_vertex(
     Err(WasmError::Request("there is no vertex at this position".to_owned()))
 }
 
-/// Objects whose id is `text`, or one of whose attributes has the value `text`; at most 100.
+/// Finds objects whose id is `text`, or one of whose attributes has the value `text`; at most 100.
 ///
 /// # Errors
 ///
@@ -149,7 +149,7 @@ pub async fn search_objects(reader: &Reader, text: &str) -> Result<Json, WasmErr
     Ok(found.into_iter().map(describe).collect())
 }
 
-/// The members of a group: `{"range": [start, stop]}` or `{"ids": [...]}`.
+/// Returns the members of a group: `{"range": [start, stop]}` or `{"ids": [...]}`.
 ///
 /// # Errors
 ///

@@ -104,7 +104,7 @@ impl Question {
     }
 }
 
-/// The question for one cell: what touches it of elements, everything in its chunk of the rest, as it is stored.
+/// Returns the question for one cell: what touches it of elements, everything in its chunk of the rest, as it is stored.
 pub(crate) fn cell_query(
     request: &CellRequest,
     columns: Vec<String>,
@@ -161,7 +161,7 @@ fn parse_limit(value: &Value) -> Result<u32, WasmError> {
     limit.filter(|limit| *limit > 0).ok_or_else(|| bad("limit", "a number above 0"))
 }
 
-/// An id: a decimal string, because numbers of JavaScript end at 2^53.
+/// Parses an id: a decimal string, because numbers of JavaScript end at 2^53.
 pub(crate) fn parse_id(value: &Value) -> Result<ObjectId, WasmError> {
     let number = match value {
         Value::String(text) => text.parse().ok(),

@@ -9,8 +9,8 @@ use zvf_store::Caching;
 
 use crate::error::WasmError;
 
-/// What is wrong with the chunk at `cell` of a level: its vertices, its fragments and its attributes. An empty list says
-/// that nothing was found.
+/// Lists what is wrong with the chunk at `cell` of a level: its vertices, its fragments and its attributes. An empty list
+/// says that nothing was found.
 ///
 /// # Errors
 ///
@@ -53,7 +53,7 @@ pub async fn validate_cell(
     Ok(json!({"chunks": keys.len(), "findings": findings}))
 }
 
-/// The value, or a finding.
+/// Returns the value, or notes a finding.
 fn note<T>(checked: Result<T, ModelError>, findings: &mut Vec<Json>) -> Option<T> {
     checked.map_err(|error| findings.push(WasmError::from(error).to_json())).ok()
 }

@@ -41,7 +41,7 @@ extern "C" {
         signal: &JsValue,
     ) -> js_sys::Promise;
 
-    /// The names below a prefix.
+    /// Lists the names below a prefix.
     #[wasm_bindgen(method)]
     fn list(this: &Source, prefix: &str, deep: bool) -> js_sys::Promise;
 
@@ -106,12 +106,12 @@ impl PageStore {
         Self { requests, lists }
     }
 
-    /// Whether the page can list names.
+    /// Returns whether the page can list names.
     pub(crate) const fn can_list(&self) -> bool {
         self.lists
     }
 
-    /// What `make` asks for, once the source has given it.
+    /// Returns what `make` asks for, once the source has given it.
     async fn ask<T>(&self, make: impl FnOnce(Sender<T>) -> PageRequest) -> Result<T> {
         let fault = |source: String| Error::Generic { store: "page", source: source.into() };
         let (answer, reply) = oneshot::channel();
@@ -119,7 +119,7 @@ impl PageStore {
         reply.await.map_err(|_closed| fault(CLOSED.to_owned()))?.map_err(fault)
     }
 
-    /// The names below `prefix`.
+    /// Lists the names below `prefix`.
     async fn names(&self, prefix: Option<&Path>, deep: bool) -> Result<Names> {
         if !self.lists {
             return Err(read_only("list"));
@@ -151,10 +151,13 @@ fn parse_names(names: &JsValue) -> Option<Names> {
     let texts = |list: js_sys::Array| list.iter().map(|name| name.as_string()).collect();
     let keys: Option<Vec<String>> = texts(list("keys")?);
     // Without sizes they are not asked for: names alone are.
-    let sizes = list("sizes").unwrap_or_default();
-    let size = |at: usize| sizes.get(at as u32).as_f64().map_or(0, |size| size as u64);
-    let keys = keys?.into_iter().enumerate().map(|(at, key)| (key, size(at))).collect();
-    Some(Names { keys, folders: texts(list("folders")?)? })
+    let sizes = list("sizes");
+    let size = |at: usize| match &sizes {
+        Some(sizes) => sizes.get(at as u32).as_f64().map(|size| size as u64),
+        None => Some(0),
+    };
+    let keys = keys?.into_iter().enumerate().map(|(at, key)| Some((key, size(at)?)));
+    Some(Names { keys: keys.collect::<Option<_>>()?, folders: texts(list("folders")?)? })
 }
 
 async fn send_bytes(
@@ -190,7 +193,7 @@ async fn send_bytes(
     let _ = sender.send(done);
 }
 
-/// Sizes of objects are far below 2^53.
+/// Converts the size of an object, which is far below 2^53.
 fn number(n: u64) -> f64 {
     n as f64
 }
@@ -321,7 +324,7 @@ fn path_below(prefix: Option<&Path>, name: &str) -> Result<Path> {
     Ok(Path::parse(whole)?)
 }
 
-/// The part asked for, out of an answer that is the whole object: a server without ranges.
+/// Returns the part asked for, out of an answer that is the whole object: a server without ranges.
 fn cut(bytes: Bytes, range: Option<&GetRange>) -> (u64, Bytes) {
     let length = bytes.len() as u64;
     let (start, end) = match range {

@@ -10,7 +10,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::cell::{Attribute, Cell};
+use zvf_format::num::{index_u32, usize_from_u32};
+
+use crate::cell::{Attribute, Cell, NO_OBJECT};
 
 /// Reduces `cell` to about `limit` vertices of its own; one that has no more is left alone.
 #[must_use]
@@ -24,12 +26,18 @@ pub fn thin_cell(cell: Cell, limit: u32) -> Cell {
         let threshold = share_threshold(share);
         let is_kept = |at: usize| cell.rows.get(at).is_some_and(|row| hash_row(*row) <= threshold);
         let kept_vertices: Vec<usize> = (0..cell.slots.len()).filter(|at| is_kept(*at)).collect();
-        return select(&cell, &kept_vertices, as_u32(kept_vertices.len()), Vec::new(), Vec::new());
+        return select(
+            &cell,
+            &kept_vertices,
+            index_u32(kept_vertices.len()),
+            Vec::new(),
+            Vec::new(),
+        );
     }
     cluster(&cell, limit)
 }
 
-/// A number of 32 bits that looks random, the same for the same row.
+/// Returns a number of 32 bits that looks random, the same for the same row.
 pub(crate) fn hash_row(row: u32) -> u32 {
     let mut x = row.wrapping_add(0x9e37_79b9);
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
@@ -37,7 +45,7 @@ pub(crate) fn hash_row(row: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// The hash up to which rows are kept.
+/// Returns the hash up to which rows are kept.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is 0 to 1")]
 fn share_threshold(share: f64) -> u32 {
     (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
@@ -45,7 +53,7 @@ fn share_threshold(share: f64) -> u32 {
 
 /// Clusters on the finest grid that has at most `limit` clusters.
 fn cluster(cell: &Cell, limit: u32) -> Cell {
-    let own_count = usize_of(cell.own_vertices);
+    let own_count = usize_from_u32(cell.own_vertices);
     let (low, side) = extent(cell);
     let (mut fits, mut fails) = (1_u32, MAX_STEPS);
     while fails - fits > 1 {
@@ -53,7 +61,7 @@ fn cluster(cell: &Cell, limit: u32) -> Cell {
         let mut clusters = HashSet::new();
         let few = (0..own_count).all(|at| {
             clusters.insert(cluster_of(cell, at, low, side, steps));
-            clusters.len() <= usize_of(limit)
+            clusters.len() <= usize_from_u32(limit)
         });
         *(if few { &mut fits } else { &mut fails }) = steps;
     }
@@ -65,16 +73,16 @@ fn cluster(cell: &Cell, limit: u32) -> Cell {
         let key = (at >= own_count, cluster_of(cell, at, low, side, fits));
         moved.push(*firsts.entry(key).or_insert_with(|| {
             kept_vertices.push(at);
-            as_u32(kept_vertices.len() - 1)
+            index_u32(kept_vertices.len() - 1)
         }));
     }
-    let own_kept = as_u32(kept_vertices.iter().filter(|at| **at < own_count).count());
+    let own_kept = index_u32(kept_vertices.iter().filter(|at| **at < own_count).count());
     let segments = rename::<2>(&cell.segments, &moved);
     let faces = rename::<3>(&cell.faces, &moved);
     select(cell, &kept_vertices, own_kept, segments, faces)
 }
 
-/// The lower corner of a cell's vertices, and the longest side of their box.
+/// Returns the lower corner of a cell's vertices, and the longest side of their box.
 fn extent(cell: &Cell) -> ([f32; 3], f32) {
     let (mut low, mut high) = ([f32::INFINITY; 3], [f32::NEG_INFINITY; 3]);
     for point in cell.positions.as_chunks::<3>().0 {
@@ -89,7 +97,7 @@ fn extent(cell: &Cell) -> ([f32; 3], f32) {
 #[expect(clippy::cast_possible_truncation, reason = "a step of a grid")]
 #[expect(clippy::cast_precision_loss, reason = "at most some thousand steps")]
 fn cluster_of(cell: &Cell, at: usize, low: [f32; 3], side: f32, steps: u32) -> (u32, [i32; 3]) {
-    let slot = cell.slots.get(at).copied().unwrap_or(u32::MAX);
+    let slot = cell.slots.get(at).copied().unwrap_or(NO_OBJECT);
     let mut place = [0; 3];
     if let Some(point) = cell.positions.as_chunks::<3>().0.get(at) {
         for ((place, x), low) in place.iter_mut().zip(point).zip(low) {
@@ -99,14 +107,14 @@ fn cluster_of(cell: &Cell, at: usize, low: [f32; 3], side: f32, steps: u32) -> (
     (slot, place)
 }
 
-/// Edges or faces between clusters: each once, none that has a corner twice.
+/// Returns the edges or faces between clusters: each once, none that has a corner twice.
 fn rename<const N: usize>(rows: &[u32], moved: &[u32]) -> Vec<u32> {
     let mut distinct = HashSet::new();
     let mut renamed = Vec::new();
     'rows: for row in rows.as_chunks::<N>().0 {
         let mut corners = *row;
         for corner in &mut corners {
-            let Some(cluster) = moved.get(usize_of(*corner)) else { continue 'rows };
+            let Some(cluster) = moved.get(usize_from_u32(*corner)) else { continue 'rows };
             *corner = *cluster;
         }
         let mut sorted = corners;
@@ -119,7 +127,7 @@ fn rename<const N: usize>(rows: &[u32], moved: &[u32]) -> Vec<u32> {
     renamed
 }
 
-/// The cell with some of its vertices.
+/// Returns the cell with some of its vertices.
 fn select(
     cell: &Cell,
     kept: &[usize],
@@ -130,7 +138,7 @@ fn select(
     let points = cell.positions.as_chunks::<3>().0;
     let pick = |list: &[u32]| kept.iter().filter_map(|at| list.get(*at).copied()).collect();
     let attribute = |attribute: &Attribute| {
-        let width = usize_of(attribute.width);
+        let width = usize_from_u32(attribute.width);
         let values =
             kept.iter().filter_map(|at| attribute.values.get(at * width..(at + 1) * width));
         Attribute { values: values.flatten().copied().collect(), ..attribute.clone() }
@@ -148,14 +156,6 @@ fn select(
         attributes: cell.attributes.iter().map(attribute).collect(),
         is_complete: cell.is_complete,
     }
-}
-
-fn as_u32(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX) // numbers of vertices of one chunk fit
-}
-
-fn usize_of(n: u32) -> usize {
-    zvf_format::num::usize_from_u32(n)
 }
 
 /// The finest grid has less steps along its longest side.
@@ -196,7 +196,7 @@ mod tests {
         assert!(thinned.faces.len() / 3 > thinned.slots.len(), "{} faces", thinned.faces.len() / 3);
         assert!(thinned.faces.iter().all(|row| *row < thinned.own_vertices));
         for (at, row) in thinned.rows.iter().enumerate() {
-            let start = usize_of(*row) * 3;
+            let start = usize_from_u32(*row) * 3;
             let stored = &full.positions[start..start + 3];
             assert!(thinned.positions[at * 3..at * 3 + 3].iter().eq(stored));
             assert!(thinned.attributes[0].values[at..].starts_with(&[float(*row)]));

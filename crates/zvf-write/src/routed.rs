@@ -339,8 +339,8 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "out of range")]
-    fn a_piece_longer_than_its_run_stops_the_program() {
-        let mut a = run(&[1, 2, 3], &[], &[0], 0);
+    fn a_piece_longer_than_its_batch_stops_the_program() {
+        let mut a = routed_batch(&[1, 2, 3], &[], &[0], 0);
         a.segments[0].count = 2;
         assert_eq!(a.piece(0).rows, [0]);
     }
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "index out of bounds")]
     fn a_row_that_its_column_does_not_have_stops_the_program() {
-        let a = run(&[1, 2, 3], &[], &[0, 3], 0);
+        let a = routed_batch(&[1, 2, 3], &[], &[0, 3], 0);
         gather(&[a.piece(0)], false);
     }
 
@@ -357,9 +357,9 @@ mod tests {
     fn a_row_that_a_column_of_another_width_does_not_have_stops_the_program() {
         let byte = "uint8".parse::<Dtype>().unwrap();
         gather_as_given(&[Piece {
-            run: &RoutedBatch {
+            batch: &RoutedBatch {
                 positions: Column::new(byte, 3, vec![1, 2, 3].into()).unwrap(),
-                ..run(&[], &[], &[0, 1], 0)
+                ..routed_batch(&[], &[], &[0, 1], 0)
             },
             rows: &[0, 1],
         }]);

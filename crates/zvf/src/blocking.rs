@@ -35,7 +35,7 @@ impl Drop for Owned {
 }
 
 impl BlockingRuntime {
-    /// Whatever it takes to read from `address`.
+    /// Makes whatever it takes to read from `address`.
     ///
     /// ```
     /// let waiter = zvf::blocking::BlockingRuntime::for_address("data/brain.zarrvectors")?;
@@ -125,25 +125,25 @@ pub struct Reader {
 
 #[cfg(feature = "query")]
 impl Reader {
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub const fn store(&self) -> &Store {
         self.inner.store()
     }
 
-    /// The same handle for async code.
+    /// Returns the same handle for async code.
     #[must_use]
     pub const fn as_async(&self) -> &zvf_query::Reader {
         &self.inner
     }
 
-    /// What waits for it, for calls of the store and of levels.
+    /// Returns what waits for it, for calls of the store and of levels.
     #[must_use]
     pub const fn waiter(&self) -> &BlockingRuntime {
         &self.waiter
     }
 
-    /// Level `level`, opened once.
+    /// Returns level `level`, opened once.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Reader {
         Ok(self.waiter.wait(self.inner.level(level))??)
     }
 
-    /// What `query` will read.
+    /// Returns what `query` will read.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Reader {
         Ok(self.waiter.wait(self.inner.plan(query))??)
     }
 
-    /// The answer to `query`, all of it.
+    /// Returns the answer to `query`, all of it.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl Reader {
         Ok(self.waiter.wait(self.inner.run(query))??)
     }
 
-    /// How many vertices, objects and elements the answer to `query` has.
+    /// Returns how many vertices, objects and elements the answer to `query` has.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl Reader {
         Ok(self.waiter.wait(self.inner.count(query))??)
     }
 
-    /// What the values of level `level` are like.
+    /// Returns what the values of level `level` are like.
     ///
     /// # Errors
     ///
@@ -192,9 +192,9 @@ impl Reader {
         Ok(self.waiter.wait(self.inner.statistics(level, kind))??)
     }
 
-    /// The answer to `query` batch by batch, in order and in bounded memory. What comes next is read
-    /// ahead, by the runtime of a remote store and by threads of a local one; another query of the same
-    /// handle never waits for it.
+    /// Returns the answer to `query` batch by batch, in order and in bounded memory. What comes next is read
+    /// ahead, by the runtime of a remote store and by threads of a local one; another query of the same handle
+    /// never waits for it.
     pub fn batches(
         &self,
         query: zvf_query::Query,

@@ -42,7 +42,7 @@ pub enum State {
 }
 
 impl State {
-    /// The word for it in a message.
+    /// Returns the word for it in a message.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl State {
     }
 }
 
-/// What lies beside the store at `address` and in it. Nothing is changed; below a URL nothing is found.
+/// Lists what lies beside the store at `address` and in it. Nothing is changed; below a URL nothing is found.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("zvf-clean-{}", std::process::id()));
@@ -128,7 +128,7 @@ pub fn remove(address: &str, all: bool) -> Result<Vec<Leftover>, Error> {
     Ok(found.into_iter().filter(is_removed).collect())
 }
 
-/// The folder of this machine that `address` names.
+/// Returns the folder of this machine that `address` names.
 fn target_of(address: &str) -> Result<Option<PathBuf>, Error> {
     // A name beside it is only given where there is a folder to be beside.
     if Build::sibling_work_dir(address, PYRAMID)?.is_none() {
@@ -138,7 +138,8 @@ fn target_of(address: &str) -> Result<Option<PathBuf>, Error> {
     Ok(Some(resolve_target(Path::new(path)).map_err(to_store_error)?))
 }
 
-/// A folder that a command could go on with loses its name first: half of one must never be taken for all of it.
+/// Removes `path`. A folder that a command could go on with loses its name first: half of one must never be taken for all
+/// of it.
 fn remove_one(target: &Path, path: &Path) -> io::Result<()> {
     if !path.is_dir() {
         return fs::remove_file(path);
@@ -149,7 +150,7 @@ fn remove_one(target: &Path, path: &Path) -> io::Result<()> {
     fs::remove_dir_all(scratch)
 }
 
-/// Temporary files of earlier versions, which had no locks: those that nobody has written to for a day.
+/// Lists temporary files of earlier versions, which had no locks: those that nobody has written to for a day.
 fn list_old(folder: &Path, inside: bool, found: &mut Vec<Leftover>) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

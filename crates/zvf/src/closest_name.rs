@@ -1,6 +1,6 @@
 //! The name that was probably meant.
 
-/// The one of `names` that takes the fewest changes of a letter to become `name`, when few enough.
+/// Returns the one of `names` that takes the fewest changes of a letter to become `name`, when few enough.
 pub(crate) fn find_closest_name<'a>(
     name: &str,
     names: impl Iterator<Item = &'a str>,
@@ -11,10 +11,11 @@ pub(crate) fn find_closest_name<'a>(
     (changes <= budget.max(1)).then_some(nearest)
 }
 
-/// Letters to add, remove or replace; upper and lower case are the same letter.
+/// Counts the letters to add, remove or replace; upper and lower case are the same letter.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
+    let mut changes = b.len();
     for (i, from) in a.to_lowercase().chars().enumerate() {
         let mut diagonal = i;
         let mut left = i + 1;
@@ -26,8 +27,9 @@ fn distance(a: &str, b: &str) -> usize {
             next.push(left);
         }
         row = next;
+        changes = left;
     }
-    row.last().copied().unwrap_or(0)
+    changes
 }
 
 #[cfg(test)]

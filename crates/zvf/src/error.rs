@@ -45,62 +45,63 @@ struct Inner {
 }
 
 impl Error {
-    /// The kind of fault, by its stable name.
+    /// Returns the kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
         self.0.class
     }
 
-    /// What was being done: `open`, `read`, `list`, `parse`, `decode`, `name`, `query`, `convert`,
+    /// Returns what was being done: `open`, `read`, `list`, `parse`, `decode`, `name`, `query`, `convert`,
     /// `write`, `render`, `repair` or `wait`.
     #[must_use]
     pub fn op(&self) -> &'static str {
         self.0.op
     }
 
-    /// The object or array, as a path below the root of the store.
+    /// Returns the object or array, as a path below the root of the store.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
 
-    /// The bytes of the object that are meant, first and one past the last.
+    /// Returns the bytes of the object that are meant, first and one past the last.
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         self.0.span
     }
 
-    /// What must be there, where that is known.
+    /// Returns what must be there, where that is known.
     #[must_use]
     pub fn expected(&self) -> Option<&str> {
         self.0.expected.as_deref()
     }
 
-    /// What is there instead, where that is known.
+    /// Returns what is there instead, where that is known.
     #[must_use]
     pub fn found(&self) -> Option<&str> {
         self.0.found.as_deref()
     }
 
-    /// What to do about it.
+    /// Returns what to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// The error of the layer that it comes from, to be downcast: [`StoreError`](zvf_store::StoreError), `QueryError`, ...
+    /// Returns the error of the layer that it comes from, to be downcast: [`StoreError`](zvf_store::StoreError),
+    /// `QueryError`, ...
     #[must_use]
     pub fn layer(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.0.layer.as_deref()
     }
 
-    /// Whether the same request may succeed later without anything being changed.
+    /// Returns whether the same request may succeed later without anything being changed.
     #[must_use]
     pub fn retryable(&self) -> bool {
         self.class().retryable()
     }
 
-    /// The same fault with advice that the layers below could not give, unless it has some.
+    /// Adds advice that the layers below could not give, unless there is some.
     #[must_use]
     pub(crate) fn or_hint(mut self, hint: impl FnOnce() -> Option<String>) -> Self {
         if self.0.hint.is_none() {
@@ -109,26 +110,26 @@ impl Error {
         self
     }
 
-    /// A request that says something it cannot mean.
+    /// Returns the error for a request that says something it cannot mean.
     pub(crate) fn bad_request(what: &'static str, expected: &'static str, found: &str) -> Self {
         let expected = zvf_format::Expected::Rule(expected);
         let class = Class::InvalidArgument;
         StoreError::refused(class, zvf_store::Op::Name, what, expected, found).into()
     }
 
-    /// A fault in words: what, where, expected, found, and what to do.
+    /// Returns a fault in words: what, where, expected, found, and what to do.
     #[cfg(feature = "validate")]
     pub(crate) fn in_words(class: Class, op: &'static str, text: String) -> Self {
         Self::new(class, op, text)
     }
 
-    /// The error for work that its progress callback stopped.
+    /// Returns the error for work that its progress callback stopped.
     #[cfg(any(feature = "validate", all(feature = "convert", feature = "write")))]
     pub(crate) fn stopped() -> Self {
         Self::new(Class::Cancelled, "write", "Cancelled, stopped".to_owned())
     }
 
-    /// Two files of one input whose columns are not the same.
+    /// Returns the error for two files of one input whose columns are not the same.
     #[cfg(all(feature = "convert", feature = "write"))]
     pub(crate) fn other_columns(expected: &str, found: &str) -> Self {
         let class = Class::InvalidArgument;
@@ -138,14 +139,14 @@ impl Error {
         error
     }
 
-    /// The same fault, with the file that it is in.
+    /// Adds the file that the fault is in.
     #[cfg(all(feature = "convert", feature = "write"))]
     pub(crate) fn in_file(mut self, file: &std::path::Path) -> Self {
         self.0.text = format!("{}: {}", file.display(), self.0.text);
         self
     }
 
-    /// A vertex that lies nowhere.
+    /// Returns the error for a vertex that lies nowhere.
     #[cfg(all(feature = "convert", feature = "write"))]
     pub(crate) fn not_finite(vertex: u64, found: &str) -> Self {
         let class = Class::InvalidArgument;
@@ -153,7 +154,7 @@ impl Error {
         Self::new(class, "convert", text)
     }
 
-    /// A file that held another number of vertices when it was looked at.
+    /// Returns the error for a file that held another number of vertices when it was looked at.
     #[cfg(all(feature = "convert", feature = "write"))]
     pub(crate) fn changed(file: &str, expected: u64, found: u64) -> Self {
         let class = Class::FileChanged;
@@ -162,7 +163,7 @@ impl Error {
         Self::new(class, "convert", text)
     }
 
-    /// A file that is not what it was when the plan was made.
+    /// Returns the error for a file that is not what it was when the plan was made.
     #[cfg(all(feature = "convert", feature = "write"))]
     pub(crate) fn not_as_planned(file: &str) -> Self {
         let class = Class::FileChanged;
@@ -172,7 +173,7 @@ impl Error {
         error
     }
 
-    /// A call that would wait for a network on a thread that drives other tasks.
+    /// Returns the error for a call that would wait for a network on a thread that drives other tasks.
     pub(crate) fn would_block() -> Self {
         let mut error = Self::new(
             Class::InvalidArgument,
@@ -183,7 +184,7 @@ impl Error {
         error
     }
 
-    /// The blocking API could not have its runtime.
+    /// Returns the error for a blocking API without its runtime.
     pub(crate) fn no_runtime(source: std::io::Error) -> Self {
         let text = format!("Io, the runtime for remote stores does not start: {}", source.kind());
         let mut error = Self::new(Class::Io, "open", text);
@@ -249,8 +250,8 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// What caused it and is not shown: the words of a backend, which may hold addresses and secrets. The error of the
-    /// layer is [`Error::layer`].
+    /// Returns what caused it and is not shown: the words of a backend, which may hold addresses and secrets. The error of
+    /// the layer is [`Error::layer`].
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         if self.0.says_causes {
             return None;
@@ -259,7 +260,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// The line of a layer that says its hint at the end, without it.
+/// Returns the line of a layer that says its hint at the end, without it.
 fn without_hint(text: &str, hint: Option<&str>) -> String {
     let cut = hint.and_then(|hint| text.strip_suffix(hint)?.strip_suffix("; "));
     cut.unwrap_or(text).to_owned()

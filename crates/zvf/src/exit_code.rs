@@ -2,7 +2,7 @@
 
 use zvf_format::Class;
 
-/// The exit code of a program that ends with an error of this class.
+/// Returns the exit code of a program that ends with an error of this class.
 ///
 /// ```
 /// use zvf::format::Class;

@@ -19,7 +19,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
 use zvf_convert::read::{ElementHeader, Group, Header, Piece};
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
@@ -134,7 +134,7 @@ impl Export {
         Ok(())
     }
 
-    /// What comes next, in the order that writers want; nothing behind the last.
+    /// Returns what comes next, in the order that writers want; nothing behind the last.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ impl std::fmt::Debug for Export {
     }
 }
 
-/// All of an answer with edges or faces.
+/// Reads all of an answer with edges or faces.
 async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Header), Error> {
     let answer = reader.run(&query.clone().with_owners()).await?;
     let batch = tidy(answer.batch)?;
@@ -257,11 +257,11 @@ async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Hea
         notes.push(CUT_OFF.to_owned());
     }
     let mut header = describe(reader.store(), &batch);
-    header.vertices = u64::try_from(batch.len()).ok();
+    header.vertices = Some(to_u64(batch.len()));
     Ok((Stage::Held(batch), notes, header))
 }
 
-/// The first part of a graph or mesh, and those behind it.
+/// Reads the first part of a graph or mesh, and returns it with the stream of those behind it.
 async fn begin_numbered(
     reader: &Reader,
     query: &Query,
@@ -277,7 +277,7 @@ async fn begin_numbered(
     Ok((Stage::Numbered(Some(part), Box::new(numbered)), notes, header))
 }
 
-/// The vertices of each element, as a column of `int64`.
+/// Returns the vertices of each element, as a column of `int64`.
 fn numbers_column(elements: &Elements) -> Result<Column, Error> {
     let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
     for row in elements.rows() {
@@ -292,7 +292,7 @@ fn numbers_column(elements: &Elements) -> Result<Column, Error> {
         .map_err(|error| Error::bad_request("the answer", "whole rows", &error.to_string()))
 }
 
-/// The first batch of an answer without edges and faces, and those behind it.
+/// Reads the first batch of an answer without edges and faces, and returns it with the stream of those behind it.
 async fn begin(
     reader: &Reader,
     query: &Query,
@@ -313,7 +313,7 @@ async fn begin(
     Ok((Stage::Streamed(Some(first), batches), notes, header))
 }
 
-/// What the columns of a batch are.
+/// Describes the columns of a batch.
 fn describe(store: &Store, batch: &Batch) -> Header {
     let axes = store.root().axes();
     let names = axes.iter().map(|axis| axis.name.clone()).collect();
@@ -335,7 +335,7 @@ fn empty(field: &Field) -> Field {
     field.with_column(field.column.slice(0..0))
 }
 
-/// The same without runs, where vertices say whose they are.
+/// Removes the runs of a batch where vertices say whose they are.
 fn tidy(batch: Batch) -> Result<Batch, Error> {
     if batch.vertex_objects().is_none_or(|owners| owners.iter().any(Option::is_some)) {
         return Ok(batch);
@@ -355,7 +355,7 @@ fn zvf_query_error(error: zvf_model::BadBatch) -> Error {
     Error::bad_request("the answer", "columns of one length", &error.to_string())
 }
 
-/// Those of `ids` that the index knows, and what is said of them; nothing where there is no index.
+/// Returns those of `ids` that the index knows, and what is said of them; nothing where there is no index.
 async fn known_objects(
     level: &LevelReader,
     ids: &[ObjectId],
@@ -373,7 +373,7 @@ async fn known_objects(
     Ok(Some((found_objects, object_fields(level, &rows).await?)))
 }
 
-/// What is said of the objects in these rows of the index.
+/// Reads what is said of the objects in these rows of the index.
 async fn object_fields(level: &LevelReader, rows: &[u64]) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
     if level.objects().await?.is_none() {
@@ -387,7 +387,7 @@ async fn object_fields(level: &LevelReader, rows: &[u64]) -> Result<Vec<Field>, 
     Ok(fields)
 }
 
-/// Rows of an attribute, absent ones NaN where there is one.
+/// Reads rows of an attribute, absent ones NaN where there is one.
 async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Error> {
     let values = attribute.rows(rows).await?;
     let column = values.column();
@@ -411,7 +411,7 @@ async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Erro
     Ok(attribute.field(all.finish()))
 }
 
-/// Groups with the members that are among `objects`.
+/// Reads the groups with the members that are among `objects`.
 async fn groups(level: &LevelReader, objects: &[ObjectId]) -> Result<Vec<Group>, Error> {
     let Some(catalogue) = level.groups().await? else { return Ok(Vec::new()) };
     let all: Vec<u64> = (0..catalogue.len()).collect();
@@ -430,7 +430,7 @@ async fn groups(level: &LevelReader, objects: &[ObjectId]) -> Result<Vec<Group>,
     Ok(groups)
 }
 
-/// What is said of these groups.
+/// Reads what is said of these groups.
 async fn group_fields(level: &LevelReader, groups: &[u64]) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
     for name in level.group_attribute_names().await?.names {

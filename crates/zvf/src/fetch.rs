@@ -18,6 +18,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::Value as Json;
+use zvf_format::num::saturating_usize;
 use zvf_store::{Op, OpenOptions, Store, StoreError};
 
 use crate::Error;
@@ -117,7 +118,7 @@ impl Source {
         }
     }
 
-    /// The lists of fragments of legacy meshes, and these.
+    /// Copies the lists of fragments of legacy meshes, and these.
     async fn copy_legacy(&mut self, below: &str, segments: &[String]) -> Result<(), Error> {
         for id in segments {
             let Some(list) = self.copy_json(&join(below, &format!("{id}:0"))).await? else {
@@ -131,7 +132,7 @@ impl Source {
         Ok(())
     }
 
-    /// The indexes of annotations.
+    /// Copies the indexes of annotations.
     async fn copy_annotations(&mut self, below: &str, info: &Json) -> Result<(), Error> {
         let mut annotation_ids = std::collections::BTreeSet::new();
         let levels = info.get("spatial").and_then(Json::as_array).into_iter().flatten();
@@ -146,6 +147,7 @@ impl Source {
                 self.copy_many(cells(level)?.iter().map(|cell| join(&key, cell)).collect()).await?
             {
                 let list = std::fs::read(self.folder.join(name)).map_err(unwritable)?;
+                // A malformed list tells no ids: whoever reads the folder refuses it.
                 let count = list.first_chunk().map_or(0, |count| u64::from_le_bytes(*count));
                 let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(8));
                 let start =
@@ -169,14 +171,14 @@ impl Source {
         }
     }
 
-    /// All shards of a folder; one that is not there is empty.
+    /// Copies all shards of a folder; one that is not there is empty.
     async fn copy_shards(&mut self, below: &str, sharding: Option<&Json>) -> Result<(), Error> {
         let bits = sharding.and_then(|spec| spec.get("shard_bits")).and_then(Json::as_u64);
         let Some(bits) = bits.filter(|bits| *bits <= MAX_SHARD_BITS) else {
             let found = bits.map_or_else(|| "none".to_owned(), |bits| bits.to_string());
             return Err(Error::bad_request("shard_bits over HTTP", "0 to 16", &found));
         };
-        let digits = usize::try_from(bits.div_ceil(4).max(1)).unwrap_or(1);
+        let digits = saturating_usize(bits.div_ceil(4).max(1)); // 4 at most
         let names = (0..1_u64 << bits).map(|n| join(below, &format!("{n:0digits$x}.shard")));
         self.copy_many(names.collect()).await.map(drop)
     }
@@ -223,7 +225,7 @@ impl Source {
     }
 }
 
-/// The bytes of an object, if it is there.
+/// Reads the bytes of an object, if it is there.
 async fn read_object(
     store: &dyn ObjectStore,
     prefix: &ObjectPath,
@@ -243,10 +245,11 @@ async fn read_object(
     }
 }
 
-/// The names of all cells of a level of the spatial index.
+/// Returns the names of all cells of a level of the spatial index.
 fn cells(level: &Json) -> Result<Vec<String>, Error> {
-    let shape = level.get("grid_shape").and_then(Json::as_array).into_iter().flatten();
-    let shape: Vec<u64> = shape.filter_map(Json::as_u64).collect();
+    let shape = level.get("grid_shape").and_then(Json::as_array);
+    let shape: Option<Vec<u64>> = shape.and_then(|shape| shape.iter().map(Json::as_u64).collect());
+    let shape = shape.unwrap_or_default(); // refused
     let count = shape.iter().try_fold(1_u64, |all, cells| all.checked_mul(*cells));
     if shape.is_empty() || count.is_none_or(|count| count > MAX_CELLS) {
         let expected = "a grid of at most a million cells over HTTP";
@@ -265,7 +268,7 @@ fn cells(level: &Json) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// The ids that segment properties are about.
+/// Returns the ids that segment properties are about.
 fn ids(properties: &Json) -> Vec<String> {
     let ids = properties.get("inline").and_then(|inline| inline.get("ids"));
     let ids = ids.and_then(Json::as_array).into_iter().flatten();
@@ -275,7 +278,7 @@ fn ids(properties: &Json) -> Vec<String> {
         .collect()
 }
 
-/// Plain HTTP lists nothing: without ids there is nothing that could be asked for.
+/// Refuses a folder without ids: plain HTTP lists nothing, so there is nothing that could be asked for.
 fn check_ids_known(segments: &[String]) -> Result<(), Error> {
     if segments.is_empty() {
         let expected = "segment properties or shards, which tell the ids: HTTP lists nothing";
@@ -313,6 +316,7 @@ mod tests {
         assert_eq!(cells(&level).unwrap(), ["0_0_0", "0_0_1", "1_0_0", "1_0_1"]);
         assert!(cells(&serde_json::json!({"grid_shape": [1_000_000, 1_000_000]})).is_err());
         assert!(cells(&serde_json::json!({})).is_err());
+        assert!(cells(&serde_json::json!({"grid_shape": [2, "1", 2]})).is_err());
         let info = serde_json::json!({"inline": {"ids": ["7", "../x", "18446744073709551615"]}});
         assert_eq!(ids(&info), ["7", "18446744073709551615"]);
         assert!(check_ids_known(&[]).is_err());

@@ -54,7 +54,7 @@ impl fmt::Display for BuildLeftover {
     }
 }
 
-/// What lies beside the store at `address`. Nothing is changed; nothing lies beside one at a URL.
+/// Lists what lies beside the store at `address`. Nothing is changed; nothing lies beside one at a URL.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ pub fn clear(address: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(removed)
 }
 
-/// Whether a process is at work in the folder of a plan.
+/// Returns whether a process is at work in the folder of a plan.
 fn is_alive(folder: &Path) -> bool {
     ["lock", "in-use"].iter().any(|name| {
         let lock = File::open(folder.join(name));
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
     use crate::create::Recipe;
-    use crate::ingest::{Ingest, Planned, finished, folder};
+    use crate::ingest::{Ingest, Planned, folder, remove_finished};
 
     /// What publishing writes down of a store: the number of its folder, and a sum of its root document.
     fn identity(store: &str) -> String {
@@ -152,11 +152,11 @@ mod tests {
         drop(held);
         assert_eq!(clear(&store).unwrap().len(), 2);
         // What a kill after the plan was removed leaves.
-        assert!(!finished(&store, &work).unwrap());
+        assert!(!remove_finished(&store, &work).unwrap());
         fs::create_dir(&work).unwrap();
-        assert!(!finished(&store, &work).unwrap());
+        assert!(!remove_finished(&store, &work).unwrap());
         fs::write(work.join("store.id"), &published).unwrap();
-        assert!(finished(&store, &work).unwrap());
+        assert!(remove_finished(&store, &work).unwrap());
         assert_eq!(fs::read_dir(&temp_folder).unwrap().count(), 2, "the file and the store");
         fs::remove_dir_all(&temp_folder).unwrap();
     }

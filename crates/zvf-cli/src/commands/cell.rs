@@ -86,7 +86,7 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
         for record in links.first.iter().take(SHOWN_LINKS) {
             writeln!(out, "    {}", format_ends(record, &view.chunk))?;
         }
-        if links.records > u64::try_from(SHOWN_LINKS).unwrap_or(u64::MAX) {
+        if links.records > to_u64(SHOWN_LINKS) {
             writeln!(out, "    …")?;
         }
     }
@@ -96,7 +96,7 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out)?;
         table.print("  ", out)?;
     }
-    let more = view.rows.saturating_sub(to_u64(view.vertices.len()));
+    let more = view.rows - to_u64(view.vertices.len());
     if more > 0 {
         writeln!(out, "  and {more} more rows: see --limit")?;
     }
@@ -111,7 +111,7 @@ fn words(fragment: &CellFragment) -> String {
         (Some([start, end]), _) => format!("{}: rows {start}..{end}", fragment.fragment),
         (None, listed) => {
             let listed = listed.as_deref().unwrap_or_default();
-            let more = u64::try_from(listed.len()).is_ok_and(|shown| shown < fragment.rows);
+            let more = to_u64(listed.len()) < fragment.rows;
             let more = if more { ", …" } else { "" };
             let rows: Vec<String> = listed.iter().map(u64::to_string).collect();
             format!("{}: {} rows: {}{more}", fragment.fragment, fragment.rows, rows.join(", "))

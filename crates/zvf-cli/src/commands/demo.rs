@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use zvf::format::grid::ChunkShape;
+use zvf::format::num::to_u64;
 use zvf::metadata::Axis;
 use zvf::validate::{Observer, Options, validate};
 use zvf::write::{Schema, WriteOptions, Writer};
@@ -141,7 +142,7 @@ impl DemoStore {
             count(self.vertices),
             count(self.objects),
             count(self.links),
-            count(u64::try_from(self.inside).unwrap_or(u64::MAX)),
+            count(to_u64(self.inside)),
             written,
             asked,
             validated,

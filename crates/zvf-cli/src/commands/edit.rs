@@ -218,10 +218,8 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
     let commits = report["commits"].as_array().cloned().unwrap_or_default();
     for commit in &commits {
         let count = |part: &str, name: &str| {
-            commit[part][name]
-                .as_u64()
-                .or_else(|| commit[part][name].as_array().map(|list| list.len() as u64))
-                .unwrap_or(0)
+            let count = &commit[part][name];
+            count.as_array().map_or_else(|| count.to_string(), |ids| ids.len().to_string())
         };
         writeln!(
             out,

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use zvf::LevelReader;
+use zvf::format::num::to_u64;
 use zvf::inspect::GroupView;
 
 use crate::outcome::{Outcome, Usage};
@@ -94,7 +95,7 @@ fn members(group: &GroupView) -> String {
         (Some([start, stop]), _) => format!("{start}..{stop}"),
         (None, ids) => {
             let ids = ids.as_deref().unwrap_or_default();
-            let more = u64::try_from(ids.len()).is_ok_and(|shown| shown < group.members);
+            let more = to_u64(ids.len()) < group.members;
             let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
             format!("{}{}", ids.join(", "), if more { ", …" } else { "" })
         }

@@ -233,7 +233,7 @@ fn name(level: &LevelSummary) -> String {
 
 fn made_by(level: &LevelSummary) -> String {
     let Some(parent) = level.parent else {
-        let next = level.level.saturating_add(1);
+        let next = u64::from(level.level) + 1;
         return if level.additive {
             format!("all of it with level {next}")
         } else {
@@ -279,7 +279,7 @@ fn details(level: &LevelSummary, out: &mut dyn Write) -> anyhow::Result<()> {
 fn link_words(level: u32, links: &LinkSummary) -> String {
     let to = match links.delta {
         0 => "within the level".to_owned(),
-        delta => format!("to level {}", i64::from(level).saturating_add(delta.into())),
+        delta => format!("to level {}", i64::from(level) + i64::from(delta)),
     };
     let count = links.links.map(|links| format!("{} ", table::count(links))).unwrap_or_default();
     let arrays = if links.arrays == 1 { "array" } else { "arrays" };

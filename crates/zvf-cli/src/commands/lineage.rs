@@ -6,8 +6,9 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
 use zvf::format::key::ChunkKey;
-use zvf::format::num::usize_from_u32;
-use zvf::model::{Kind, LevelLink, VertexRow};
+use zvf::format::num::{checked_usize, to_u64, usize_from_u32};
+use zvf::format::{Class, Expected};
+use zvf::model::{Kind, LevelLink, ModelError, VertexRow};
 use zvf::store::Caching;
 use zvf::{LevelId, LevelReader, ObjectId, Reader};
 
@@ -139,7 +140,7 @@ async fn level(
 async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
     let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
     let column = column.context("a chunk without an answer")?.map_err(zvf::Error::from)?;
-    let rows = u64::try_from(column.len())?;
+    let rows = to_u64(column.len());
     if at.row < rows {
         return Ok(());
     }
@@ -158,10 +159,15 @@ struct End {
 async fn end(level: &LevelReader, at: &VertexRow) -> anyhow::Result<End> {
     let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
     let column = column.context("a chunk without an answer")?.map_err(zvf::Error::from)?;
-    let row = usize::try_from(at.row).unwrap_or(usize::MAX);
-    let axes = usize_from_u32(column.width());
-    let position = (0..axes).filter_map(|axis| column.float(row, axis)).collect();
-    Ok(End { at: *at, position })
+    let axes = 0..usize_from_u32(column.width());
+    let position = checked_usize(at.row)
+        .and_then(|row| axes.map(|axis| column.float(row, axis)).collect::<Option<Vec<f64>>>());
+    let position = position.ok_or_else(|| {
+        let expected = Expected::Rule("a row of the chunk");
+        ModelError::refused(Class::OutOfBounds, "row that a link names", expected, at.row)
+            .in_chunk(&at.chunk)
+    });
+    Ok(End { at: *at, position: position.map_err(zvf::Error::from)? })
 }
 
 impl End {

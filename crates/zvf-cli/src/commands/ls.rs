@@ -61,10 +61,8 @@ impl Ls {
 
 fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut table = Table::new(&["array", "type", "shape", ">chunks", ">size", "codecs"]);
-    let mut total = 0_u64;
+    let size = |array: &ArrayEntry| array.stored.map(|stored| stored.bytes);
     for array in &arrays.arrays {
-        let size = array.stored.map(|stored| stored.bytes);
-        total += size.unwrap_or(0); // sizes were not asked for, or all are
         let mut codecs = array.codecs.join(" ");
         if let Some(shard) = &array.shard_shape {
             codecs = format!("shards of {} {codecs}", table::vector(shard));
@@ -74,13 +72,17 @@ fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
             array.data_type.clone(),
             array.shape.as_ref().map_or_else(|| "one a chunk".to_owned(), table::vector),
             table::format_optional(array.chunks),
-            size.map_or_else(|| "-".to_owned(), table::bytes),
+            size(array).map_or_else(|| "-".to_owned(), table::bytes),
             codecs.trim_end().to_owned(),
         ]);
     }
     table.print("", out)?;
     let complete = if arrays.complete { "" } else { ", as far as they are named" };
     let found = table::format_count(to_u64(arrays.arrays.len()), "array");
-    writeln!(out, "{found}{complete}, {}", table::bytes(total))?;
+    // Without a listing no size is known.
+    let mut sizes = arrays.arrays.iter().map(size);
+    let total = sizes.try_fold(0_u64, |total, size| total.checked_add(size?));
+    let total = total.filter(|_| arrays.complete).map(|total| format!(", {}", table::bytes(total)));
+    writeln!(out, "{found}{complete}{}", total.unwrap_or_default())?;
     Ok(())
 }

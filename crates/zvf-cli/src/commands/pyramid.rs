@@ -207,7 +207,7 @@ impl Pyramid {
         let on_event = |event: PyramidEvent<'_>| {
             if let PyramidEvent::Level(report) = event {
                 let mut below = below.lock().unwrap_or_else(PoisonError::into_inner);
-                *below = (report.level + 1, report.vertices);
+                *below = (report.level + 1, Some(report.vertices));
             } else {
                 notices.push(event.to_string());
             }
@@ -300,22 +300,34 @@ impl Pyramid {
         Ok(())
     }
 
-    /// Returns the number of vertices of level 0, of all kinds, as its documents state it.
-    async fn count_vertices(&self, session: &Session, address: &str) -> anyhow::Result<u64> {
+    /// Returns the number of vertices of level 0, of all kinds, as its documents state it; `None` where it cannot be true.
+    async fn count_vertices(
+        &self,
+        session: &Session,
+        address: &str,
+    ) -> anyhow::Result<Option<u64>> {
         let store = session.store(address).await?;
         let levels = session.kinds(&store, 0, None).await?;
         // Validation reports a negative count; here it only affects progress.
-        let counts = levels.iter().map(|level| level.node().meta().vertex_count);
-        Ok(counts.filter_map(|count| u64::try_from(count).ok()).sum())
+        let mut counts = levels.iter().map(|level| level.node().meta().vertex_count);
+        Ok(counts.try_fold(0_u64, |total, count| total.checked_add(u64::try_from(count).ok()?)))
     }
 
     /// Returns the hook that reports how many vertices of the level below were read.
-    fn on_rows(&self, progress: &Arc<Progress>, below: &Arc<Mutex<(u32, u64)>>) -> RowsHook {
+    fn on_rows(
+        &self,
+        progress: &Arc<Progress>,
+        below: &Arc<Mutex<(u32, Option<u64>)>>,
+    ) -> RowsHook {
         let (progress, below) = (Arc::clone(progress), Arc::clone(below));
         let suffix = self.levels.map(|levels| format!(" of {levels}")).unwrap_or_default();
         RowsHook::new(move |rows| {
             let (level, total) = *below.lock().unwrap_or_else(PoisonError::into_inner);
-            progress.advance(&format!("level {level}{suffix}: "), rows, total, "vertices");
+            let prefix = format!("level {level}{suffix}: ");
+            match total {
+                Some(total) => progress.advance(&prefix, rows, total, "vertices"),
+                None => progress.count(rows, format!("{prefix}{} vertices", count(rows))),
+            }
         })
     }
 

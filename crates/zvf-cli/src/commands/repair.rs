@@ -96,7 +96,13 @@ impl Repair {
     /// Removes the folders that killed commands left next to the store, or prints that it would; returns these folders.
     #[cfg(all(feature = "local", feature = "write"))]
     fn tidy(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Vec<PathBuf>> {
-        let found = zvf::leftovers::list(&self.store).unwrap_or_default();
+        let found = match zvf::leftovers::list(&self.store) {
+            Ok(found) => found,
+            Err(error) => {
+                session.print_notices(out, [validate::unknown_leftovers(&error)])?;
+                Vec::new()
+            }
+        };
         let (going_on, scratch): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|leftover| leftover.goes_on);
         if self.apply {

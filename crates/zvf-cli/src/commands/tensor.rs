@@ -260,14 +260,15 @@ fn info(
     )?;
     let mut table = Table::new(&[">id", "name", "dtype", "shape", "chunk_shape", ">chunks"]);
     for tensor in &datasets {
-        let chunks = tensor.dataset().geometry().map_or(0, |geometry| geometry.tile_count());
+        let geometry = tensor.dataset().geometry();
         table.row(vec![
             tensor.id().to_string(),
             EscapedName(tensor.name()).to_string(),
             tensor.element().map_or("?", zvf::tet::TensorDtype::name).to_owned(),
             table::vector(tensor.shape()),
             table::vector(tensor.chunk_shape()),
-            table::count(chunks),
+            geometry
+                .map_or_else(|_unknown| "?".to_owned(), |found| table::count(found.tile_count())),
         ]);
     }
     table.print("", out)?;

@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt as _};
 use zvf::ObjectId;
 use zvf::model::{Groups, LevelReader, Members};
 
-use super::{Rows, ScanContext, nulls, numbers};
+use super::{Rows, ScanContext, group_numbers, nulls, numbers};
 use crate::columns::{Origin, object_number, open_level};
 use crate::values::attribute_values;
 use crate::{bad_request, external};
@@ -19,7 +19,7 @@ pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
     let Some(groups) = level.groups().await.map_err(external)? else {
         return Ok(stream::empty().boxed());
     };
-    let all = select_groups(&context, &groups);
+    let all = select_groups(&context, &groups)?;
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
     for column in &context.layout.columns {
         let name = column.field.name().as_str();
@@ -46,7 +46,7 @@ pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
 }
 
 /// Returns the groups that the scan selects.
-fn select_groups(context: &ScanContext, groups: &Groups) -> Vec<u64> {
+fn select_groups(context: &ScanContext, groups: &Groups) -> Result<Vec<u64>> {
     let scan = &context.scan;
     let is_selected = |group: &u64| {
         let has_name =
@@ -54,7 +54,7 @@ fn select_groups(context: &ScanContext, groups: &Groups) -> Vec<u64> {
         scan.groups.as_ref().is_none_or(|numbers| numbers.contains(group))
             && scan.group_names.as_ref().is_none_or(has_name)
     };
-    (0..groups.len()).filter(is_selected).collect()
+    Ok(group_numbers(groups)?.filter(is_selected).collect())
 }
 
 /// Reads the members of all groups, group by group. Of a range of ids, only the ids that the level has are members.
@@ -63,7 +63,7 @@ pub(super) async fn members(context: ScanContext) -> Result<Rows> {
     let Some(groups) = level.groups().await.map_err(external)? else {
         return Ok(stream::empty().boxed());
     };
-    let all = select_groups(&context, &groups);
+    let all = select_groups(&context, &groups)?;
     let members = groups.members(&all).await.map_err(external)?;
     let is_range = |members: &Members| matches!(members, Members::Range { .. });
     let ids = match (members.iter().any(is_range), level.objects().await.map_err(external)?) {
@@ -82,7 +82,7 @@ pub(super) async fn members(context: ScanContext) -> Result<Rows> {
             Members::Range { start, stop } => {
                 let from = ids.partition_point(|id| id.0 < start);
                 let to = ids.partition_point(|id| id.0 < stop);
-                ids.get(from..to).unwrap_or_default().to_vec()
+                ids.get(from..to).unwrap_or_default().to_vec() // an empty range may end before its start
             }
         };
         let parts: Vec<Vec<ObjectId>> =

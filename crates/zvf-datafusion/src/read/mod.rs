@@ -6,6 +6,7 @@ mod links;
 mod objects;
 mod vertices;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{
@@ -16,6 +17,7 @@ use arrow_schema::{DataType, SchemaRef};
 use datafusion::error::Result;
 use futures_util::stream::BoxStream;
 use zvf::format::num::saturating_usize;
+use zvf::model::Groups;
 
 use crate::bad_request;
 use crate::columns::{Layout, open_level};
@@ -72,17 +74,24 @@ impl ScanContext {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
-    /// Returns batches of `rows` rows in total, without columns.
-    pub(crate) fn empty_batches(&self, rows: u64) -> Result<Vec<RecordBatch>> {
+    /// Returns batches of `rows` rows in total, without columns, made one by one.
+    pub(crate) fn empty_batches(self, rows: u64) -> impl Iterator<Item = Result<RecordBatch>> {
         let mut remaining = rows;
-        let mut batches = Vec::new();
-        while remaining > 0 {
+        std::iter::from_fn(move || {
             let batch_rows = remaining.min(MAX_EMPTY_BATCH_ROWS);
-            batches.push(self.batch(Vec::new(), saturating_usize(batch_rows))?);
             remaining -= batch_rows;
-        }
-        Ok(batches)
+            (batch_rows > 0).then(|| self.batch(Vec::new(), saturating_usize(batch_rows)))
+        })
     }
+}
+
+/// Returns the numbers of all groups. A document may state any number of them.
+pub(crate) fn group_numbers(groups: &Groups) -> Result<Range<u64>> {
+    if groups.len() > MAX_GROUPS {
+        let expected = format!("at most {MAX_GROUPS}");
+        return Err(bad_request("the groups of a level", &expected, &groups.len().to_string()));
+    }
+    Ok(0..groups.len())
 }
 
 /// Returns an array of nulls, for an attribute that does not exist.
@@ -116,6 +125,8 @@ fn take_every_nth_number<T: ArrowPrimitiveType>(
     PrimitiveArray::from_iter_values(rows.filter_map(|row| row.get(first).copied()))
 }
 
+/// Maximum groups whose members are in memory together, as of conditions of queries.
+const MAX_GROUPS: u64 = 1 << 22;
 /// Maximum rows of a batch without columns.
 const MAX_EMPTY_BATCH_ROWS: u64 = 1 << 20;
 

@@ -1,6 +1,7 @@
 //! Rows of the table of objects, by their rows in the index.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt64Array};
@@ -9,7 +10,7 @@ use datafusion::error::Result;
 use futures_util::stream::{self, StreamExt as _};
 use zvf::format::num::to_u64;
 use zvf::model::{LevelReader, ObjectIndex, ObjectManifest};
-use zvf::{ObjectId, UnknownIds, format};
+use zvf::{ObjectId, UnknownIds};
 
 use super::{Rows, ScanContext, nulls, numbers};
 use crate::columns::{Origin, object_number, open_level};
@@ -27,17 +28,20 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     };
     let has_lines = context.layout.has(|origin| *origin == Origin::Geometry);
     let batch_rows = if has_lines { BATCH_LINES } else { BATCH_ROWS };
-    let parts: Vec<Vec<u64>> = match (&context.scan.objects, task) {
+    let parts: Box<dyn Iterator<Item = Vec<u64>> + Send> = match (&context.scan.objects, task) {
         (Some(ids), _) => {
             let ids: Vec<ObjectId> = ids.iter().copied().map(ObjectId).collect();
             let mut rows: Vec<u64> =
                 index.find(&ids).await.map_err(external)?.into_iter().flatten().collect();
             rows.sort_unstable();
             rows.dedup();
-            rows.chunks(batch_rows).map(<[u64]>::to_vec).collect()
+            let parts: Vec<Vec<u64>> = rows.chunks(batch_rows).map(<[u64]>::to_vec).collect();
+            Box::new(parts.into_iter())
         }
-        (None, Task::Rows { start, end }) => split_rows(*start, *end, batch_rows),
-        (None, Task::Chunks { .. } | Task::All) => split_rows(0, index.slots(), batch_rows),
+        (None, Task::Rows { start, end }) => Box::new(split_rows(*start..*end, batch_rows)),
+        (None, Task::Chunks { .. } | Task::All) => {
+            Box::new(split_rows(0..index.slots(), batch_rows))
+        }
     };
     let rows = stream::iter(parts).then(move |rows| {
         let (context, level, index) = (context.clone(), level.clone(), index.clone());
@@ -46,17 +50,14 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     Ok(rows.boxed())
 }
 
-/// Splits a range of rows into lists of `batch_rows` rows.
-fn split_rows(start: u64, end: u64, batch_rows: usize) -> Vec<Vec<u64>> {
-    let step = to_u64(batch_rows);
-    let mut parts = Vec::new();
-    let mut first = start;
-    while first < end {
-        let next = first.saturating_add(step).min(end);
-        parts.push((first..next).collect());
-        first = next;
-    }
-    parts
+/// Splits a range of rows into lists of `batch_rows` rows, made one by one: an index may claim any number of rows.
+fn split_rows(rows: Range<u64>, batch_rows: usize) -> impl Iterator<Item = Vec<u64>> {
+    let mut first = rows.start;
+    std::iter::from_fn(move || {
+        let part = first..first.saturating_add(to_u64(batch_rows)).min(rows.end);
+        first = part.end;
+        (!part.is_empty()).then(|| part.collect())
+    })
 }
 
 async fn batch(
@@ -131,17 +132,44 @@ fn count_fragments(manifest: &ObjectManifest) -> Result<Option<u64>> {
     Ok(manifest.view().map_err(external)?.len())
 }
 
-/// Returns the number of distinct chunks of an object.
+/// Returns the number of distinct chunks of an object. A block may claim any number of fragments, so blocks are counted.
 fn count_chunks(manifest: &ObjectManifest) -> Result<Option<u64>> {
-    let mut keys = HashSet::new();
-    for reference in manifest.references().map_err(external)? {
-        let (key, _): (format::key::ChunkKey, u64) = reference;
-        keys.insert(key);
-    }
-    Ok(Some(to_u64(keys.len())))
+    let blocks = manifest.view().map_err(external)?.blocks();
+    let blocks = blocks.filter(|block| !block.fragments.is_empty());
+    let keys = blocks.map(|block| block.chunk.iter().map(|at| at.get()).collect());
+    let distinct: HashSet<Vec<i64>> = keys.collect();
+    Ok(Some(to_u64(distinct.len())))
 }
 
 /// Objects of a batch.
 const BATCH_ROWS: usize = 4096;
 /// Objects of a batch with all their vertices.
 const BATCH_LINES: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_split_one_list_after_the_other() {
+        let all = |rows, batch_rows| split_rows(rows, batch_rows).collect::<Vec<_>>();
+        assert_eq!(all(3..8, 2), [vec![3, 4], vec![5, 6], vec![7]]);
+        assert!(all(5..5, 2).is_empty());
+        let last = u64::MAX;
+        assert_eq!(all(last - 3..last, 2), [vec![last - 3, last - 2], vec![last - 1]]);
+        assert_eq!(split_rows(0..last, 2).nth(1), Some(vec![2, 3]));
+    }
+
+    #[test]
+    fn chunks_of_an_object_are_counted_by_blocks() {
+        // Three blocks: 2^62 fragments of chunk 4, one of chunk 4, none of chunk 5.
+        let mut blob = 3_u32.to_le_bytes().to_vec();
+        for (chunk, start, count) in [(4_u64, 0, 1_u64 << 62), (4, 7, 1), (5, 0, 0)] {
+            blob.extend(chunk.to_le_bytes());
+            blob.push(1);
+            blob.extend([start, count].map(u64::to_le_bytes).as_flattened());
+        }
+        let manifest = ObjectManifest::new(0, 1, blob.into()).unwrap();
+        assert_eq!(count_chunks(&manifest).unwrap(), Some(1));
+    }
+}

@@ -27,8 +27,7 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     let reader = context.store.reader();
     if context.layout.columns.is_empty() {
         let counts = reader.count(&query).await.map_err(external)?;
-        let batches = context.empty_batches(counts.vertices)?;
-        return Ok(stream::iter(batches.into_iter().map(Ok)).boxed());
+        return Ok(stream::iter(context.empty_batches(counts.vertices)).boxed());
     }
     let names: Vec<String> =
         context.layout.columns.iter().filter_map(|column| query_name(&column.origin)).collect();
@@ -80,6 +79,7 @@ fn record_batch(
         Some(owners) => memberships.lists(owners.iter().copied()),
         None => memberships.lists(std::iter::repeat_n(None, batch.len())),
     });
+    let lists = lists.transpose()?;
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
     for column in &context.layout.columns {
         columns.push(match &column.origin {
@@ -149,16 +149,16 @@ pub(super) fn chunk_names(
     chunks: Option<&KeyTable>,
     numbers: impl Iterator<Item = u32>,
 ) -> Result<StringArray> {
-    let mut last: Option<(u32, String)> = None;
+    let (mut last, mut name): (Option<u32>, _) = (None, String::new());
     let mut names = arrow_array::builder::StringBuilder::new();
     for number in numbers {
-        if last.as_ref().is_none_or(|(last_number, _)| *last_number != number) {
+        if last != Some(number) {
             let key = chunks.and_then(|chunks| chunks.get(usize_from_u32(number)));
             let key =
                 key.ok_or_else(|| bad_request("a vertex", "a chunk of the level", "another"))?;
-            last = Some((number, key.to_string()));
+            (last, name) = (Some(number), key.to_string());
         }
-        names.append_value(last.as_ref().map_or("", |(_, name)| name));
+        names.append_value(&name);
     }
     Ok(names.finish())
 }

@@ -86,6 +86,9 @@ async fn groups_prune_chunks() {
     let in_group = number(&context, &sql).await.unwrap();
     assert!(in_group > 0.0 && in_group < total, "{in_group} of {total}");
     assert!(analyze(&context, &sql).await.contains("groups=1"));
+    // The engine casts the numbers to floats.
+    let sql = format!("SELECT count(*) FROM {table} WHERE array_has(groups, 0.0)");
+    assert_eq!(number(&context, &sql).await.unwrap(), in_group);
     let join = format!(
         "SELECT count(*) FROM zvf('{path}') WHERE object IN (SELECT object FROM {members} WHERE \"group\" = 0)"
     );
@@ -122,9 +125,12 @@ async fn statistics_of_tables_are_correct() {
         let sql = format!("SELECT {column} FROM zvf('{path}')");
         assert_eq!(number(&context, &sql).await.unwrap(), expected, "{sql}");
     }
-    let lines = archives::unpack_cached(folder.path(), "sl3_pyramid").display().to_string();
-    let store = StoreHandle::open(&lines, OpenOptions::default()).await.unwrap();
-    for (table, column) in [(TableName::Objects, "row"), (TableName::Groups, "group")] {
+    // Rows can be added to objects that are points or lines, not to skeletons.
+    for (id, table, column) in
+        [("sk3_trees", TableName::Objects, "row"), ("sl3_pyramid", TableName::Groups, "group")]
+    {
+        let path = archives::unpack_cached(folder.path(), id).display().to_string();
+        let store = StoreHandle::open(&path, OpenOptions::default()).await.unwrap();
         let options = TableOptions { table, ..TableOptions::default() };
         let table_of = ZvfTable::open(store.clone(), options).await.unwrap();
         let statistics = table_of.statistics().unwrap();
@@ -135,7 +141,7 @@ async fn statistics_of_tables_are_correct() {
         assert_eq!(column_statistics.max_value, Precision::Exact(last));
         // Below a limit the engine reads rows instead of using statistics.
         let sql = format!(
-            "SELECT count(DISTINCT \"{column}\") FROM (SELECT \"{column}\" FROM zvf('{lines}', '{table}') LIMIT 100000)"
+            "SELECT count(DISTINCT \"{column}\") FROM (SELECT \"{column}\" FROM zvf('{path}', '{table}') LIMIT 100000)"
         );
         assert_eq!(number(&context, &sql).await.unwrap(), rows as f64, "{sql}");
     }

@@ -12,6 +12,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use zvf::create::{Layout, Recipe, create};
 use zvf::{ObjectId, OpenOptions, Query};
+use zvf_datafusion::{StoreHandle, TableName, TableOptions, ZvfTable};
 
 use crate::check::number;
 
@@ -124,8 +125,10 @@ async fn reads_links_in_tasks_and_prunes_cells() {
         let plan = run(&context, &format!("EXPLAIN ANALYZE {}", count(&condition))).await;
         assert!(plan.contains("cells_pruned=") && !plan.contains("cells_pruned=0"), "{plan}");
     }
-    let missing = count("WHERE corner1_chunk = '9.9.9'");
-    assert_eq!(number(&context, &missing).await.unwrap(), 0.0);
+    for chunk in ["9.9.9", "9.9.9223372036854775807"] {
+        let missing = count(&format!("WHERE corner1_chunk = '{chunk}'"));
+        assert_eq!(number(&context, &missing).await.unwrap(), 0.0, "{chunk}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,6 +192,28 @@ async fn inserted_lines_have_the_ids_of_their_rows() {
     let without_id = run_error(&context, "INSERT INTO p (x, y) VALUES (1, 1), (2, 2)").await;
     assert!(without_id.contains("an id for each vertex of a polyline"), "{without_id}");
     assert_eq!(number(&context, "SELECT count(*) FROM p").await.unwrap(), 14.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inserted_lines_are_counted_in_all_tables_of_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = session(OpenOptions::default());
+    let path = make_lines(&context, folder.path()).await;
+    let store = StoreHandle::open(&path, OpenOptions::default()).await.unwrap();
+    for (name, table) in [("v", TableName::Vertices), ("o", TableName::Objects)] {
+        let options = TableOptions { table, ..TableOptions::default() };
+        let table = ZvfTable::open(store.clone(), options).await.unwrap();
+        context.register_table(name, Arc::new(table)).unwrap();
+    }
+    let count = "SELECT count(*) FROM o";
+    assert_eq!(number(&context, count).await.unwrap(), 2.0);
+    run(&context, "INSERT INTO v (x, y, object) VALUES (30, 0, 7), (20, 0, 7)").await;
+    // Below a limit the engine reads rows instead of using statistics.
+    let read = "SELECT count(DISTINCT \"row\") FROM (SELECT \"row\" FROM o LIMIT 100000)";
+    let rows = number(&context, read).await.unwrap();
+    assert!(rows > 2.0, "{rows}");
+    assert_eq!(number(&context, count).await.unwrap(), rows);
+    assert_eq!(number(&context, "SELECT max(\"row\") FROM o").await.unwrap(), rows - 1.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

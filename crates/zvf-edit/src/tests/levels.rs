@@ -13,6 +13,7 @@ use zvf_pyramid::{Method, Options, Strategy, build};
 use zvf_store::BuildOptions;
 
 use super::{axes, positions, run, tree};
+use crate::levels::read_stale;
 use crate::medium::block_on;
 use crate::options::{CommitOptions, Refresh};
 use crate::{Collect, Rewrite, Undo, check_journal, gc, refresh, undo};
@@ -228,11 +229,20 @@ fn check_journal_finds_foreign_changes_and_damage() {
     let original = std::fs::read(&cell).unwrap();
     assert_eq!(found(&|| std::fs::write(&cell, b"foreign").unwrap()), [json!([2, "Conflict"])]);
     std::fs::write(&cell, original).unwrap();
-    let log = crate::place::journal_folder(store.path()).join(format!("log/{:020}", 1));
+    let log = crate::place::journal_folder(store.path()).unwrap().join(format!("log/{:020}", 1));
     let text = std::fs::read_to_string(&log).unwrap();
     let damaged =
         found(&|| std::fs::write(&log, text.replacen("vertex.move", "vertex.mobe", 1)).unwrap());
     assert_eq!(damaged, [json!([1, "Checksum"]), json!([2, "Checksum"])]);
+}
+
+#[test]
+fn stale_marks_are_read_whole_or_not() {
+    let mark = json!({"boxes": [[[0, 0], [1, 1]]], "objects": [3]});
+    assert_eq!(read_stale(&mark, 2).unwrap().objects, [3]);
+    assert_eq!(read_stale(&mark, 3), None);
+    assert_eq!(read_stale(&json!({"boxes": [[[0, null], [1, 1]]], "objects": []}), 2), None);
+    assert_eq!(read_stale(&json!({"boxes": [], "objects": ["x"]}), 2), None);
 }
 
 #[test]

@@ -290,6 +290,16 @@ fn ranges_expand_under_a_cap_only() {
 }
 
 #[test]
+fn the_last_row_is_found_without_a_walk() {
+    assert_eq!(Fragment::Range { start: 5, count: 1 << 62 }.rows().last(), Some((1 << 62) + 4));
+    assert_eq!(Fragment::Range { start: 5, count: 0 }.rows().last(), None);
+    let listed = build(&[Rows(vec![3, 9, 4]), Rows(vec![])]);
+    let index = FragmentIndex::parse(&listed).unwrap();
+    let last: Vec<_> = index.iter().map(|fragment| fragment.rows().last()).collect();
+    assert_eq!(last, [Some(4), None]);
+}
+
+#[test]
 fn the_builder_refuses_what_the_parser_refuses() {
     let mut builder = FragmentIndexBuilder::new();
     let max = i64::MAX as u64;

@@ -207,6 +207,14 @@ impl Iterator for Numbers<'_> {
             Source::List(list) => list.copied().map(natural).fold(init, f),
         }
     }
+
+    /// Returns the last number, without a walk: a range of a few bytes may be longer than any walk.
+    fn last(self) -> Option<u64> {
+        match self.0 {
+            Source::Range(mut range) => range.next_back(),
+            Source::List(mut list) => list.next_back().copied().map(natural),
+        }
+    }
 }
 
 impl FusedIterator for Numbers<'_> {}

@@ -153,9 +153,14 @@ impl LinkPolicy {
         offsets: &Offsets,
     ) -> Result<CellKey, FormatError> {
         check_chunk(source, self.sid_ndim())?;
-        if (offsets.sid_ndim(), offsets.link_width()) != (self.sid_ndim(), self.link_width()) {
-            let expected = Expected::Exactly(self.link_width.into());
-            return Err(refuse(Class::BadShape, "offsets", expected, offsets.link_width()));
+        for (field, expected, found) in [
+            ("sid_ndim of offsets", self.sid_ndim(), offsets.sid_ndim()),
+            ("link_width of offsets", self.link_width(), offsets.link_width()),
+        ] {
+            if found != expected {
+                let expected = Expected::Exactly(num::to_u64(expected).into());
+                return Err(refuse(Class::BadShape, field, expected, found));
+            }
         }
         let anchor = self.anchor.map_chunk(source)?;
         let mut chunks = [*source; MAX_WIDTH];

@@ -6,12 +6,15 @@ use zvf_draco::DracoError;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MultiLodError {
-    /// A coordinate is not finite.
+    /// A coordinate, or the size of the grid, is not finite as `f32`.
     #[error("a vertex at {0}, which is no place")]
     NoPlace(f64),
     /// A face names a missing vertex.
     #[error("a face names the vertex {0}, which is not there")]
     NoVertex(u32),
+    /// A cell of the octree is too far from the corner of the grid, which is a float of 32 bits.
+    #[error("a cell of number {0}, more than 2^21; ask for a coarser level, as in mesh@2")]
+    FarCell(i64),
     /// A fragment cannot be encoded.
     #[error("a fragment cannot be encoded")]
     Fragment(#[from] DracoError),

@@ -25,6 +25,9 @@ pub(super) fn encode_manifest(
     scales: &[f64],
     lods: &[Vec<Fragment>],
 ) -> Result<Vec<u8>, MultiLodError> {
+    if let Some(number) = grid.size.iter().chain(&grid.origin).find(|x| !x.is_finite()) {
+        return Err(MultiLodError::NoPlace(f64::from(*number)));
+    }
     let mut bytes = Vec::new();
     let mut floats = |values: &[f32]| bytes.extend(values.iter().flat_map(|x| x.to_le_bytes()));
     floats(&grid.size);
@@ -37,8 +40,7 @@ pub(super) fn encode_manifest(
     }
     for fragments in lods {
         for axis in 0..3 {
-            let along = fragments.iter().filter_map(|(cell, _)| cell.get(axis));
-            bytes.extend(along.flat_map(|at| at.to_le_bytes()));
+            bytes.extend(fragments.iter().flat_map(|(cell, _)| cell[axis].to_le_bytes()));
         }
         bytes.extend(fragments.iter().flat_map(|(_, size)| size.to_le_bytes()));
     }

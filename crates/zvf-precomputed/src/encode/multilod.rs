@@ -54,9 +54,9 @@ pub const MAX_LODS: usize = 8;
 ///
 /// # Errors
 ///
-/// When a coordinate is not finite, a face names a missing vertex, or a fragment is too large.
+/// When a coordinate is not finite as `f32`, a face names a missing vertex, or a fragment is too large.
 pub fn encode_multilod(lods: &[LodMesh]) -> Result<MultiLod, MultiLodError> {
-    let lods = lods.get(..lods.len().min(MAX_LODS)).unwrap_or_default();
+    let lods = &lods[..lods.len().min(MAX_LODS)];
     let grid = find_box(lods)?;
     let (mut data, mut fragments) = (Vec::new(), Vec::with_capacity(lods.len()));
     for (lod, mesh) in lods.iter().enumerate() {
@@ -74,7 +74,7 @@ pub(super) fn find_bounds(lods: &[LodMesh]) -> Result<([f64; 3], [f64; 3]), Mult
     let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
     for point in lods.iter().flat_map(|lod| lod.positions.as_chunks::<3>().0) {
         for ((x, low), high) in point.iter().zip(&mut low).zip(&mut high) {
-            if !x.is_finite() {
+            if !nearest_f32(*x).is_finite() {
                 return Err(MultiLodError::NoPlace(*x));
             }
             (*low, *high) = (low.min(*x), high.max(*x));
@@ -102,7 +102,7 @@ fn encode_whole(grid: &Grid, mesh: &LodMesh, lod: usize) -> Result<Vec<u8>, Mult
     if mesh.faces.is_empty() {
         return Ok(Vec::new());
     }
-    let levels = f64::from(1_u32 << lod.min(MAX_LODS));
+    let levels = f64::from(1_u32 << lod); // there are at most `MAX_LODS`
     // The first octant ends before the middle.
     let last = if lod == 0 { MAX_PLACE } else { (MAX_PLACE / 2.0).floor() };
     let places = mesh.positions.as_chunks::<3>().0.iter().flat_map(|point| {
@@ -197,6 +197,8 @@ mod tests {
         assert_eq!(empty.manifest.len(), 24 + 4 + 4 + 12 + 4);
         let nan = LodMesh { positions: vec![f64::NAN; 3], ..mesh(1.0) };
         assert!(matches!(encode_multilod(&[nan]), Err(MultiLodError::NoPlace(_))));
+        let far = LodMesh { positions: vec![0.0, 1e300, 0.0], ..LodMesh::default() };
+        assert!(matches!(encode_multilod(&[far]), Err(MultiLodError::NoPlace(_))));
         let invalid = LodMesh { faces: vec![[0, 1, 9]], ..mesh(1.0) };
         assert!(matches!(encode_multilod(&[invalid]), Err(MultiLodError::Fragment(_))));
     }

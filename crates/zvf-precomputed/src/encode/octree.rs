@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use zvf_format::num::{f64_from_i64, floor_f32, nearest_f32, saturating_floor_i64};
+use zvf_format::num::{f64_from_i64, floor_f32, nearest_f32, saturating_floor_i64, usize_from_u32};
 
 use super::manifest::{Grid, count, encode_manifest};
 use super::multilod::{MAX_PLACE, encode_fragment, find_bounds, to_place};
@@ -37,9 +37,10 @@ use super::{LodMesh, MAX_LODS, MultiLod, MultiLodError};
 ///
 /// # Errors
 ///
-/// When a coordinate is not finite, a face names a missing vertex, or there are too many pieces.
+/// When a coordinate is not finite as `f32`, or is so far out that there are too many cells to it; when a face names a
+/// missing vertex, or there are too many pieces.
 pub fn encode_octree(lods: &[LodMesh], cell: [f64; 3]) -> Result<MultiLod, MultiLodError> {
-    let lods = lods.get(..lods.len().min(MAX_LODS)).unwrap_or_default();
+    let lods = &lods[..lods.len().min(MAX_LODS)];
     let grid = choose_grid(lods, cell)?;
     let mut trees = Vec::with_capacity(lods.len());
     for (lod, mesh) in lods.iter().enumerate() {
@@ -121,7 +122,7 @@ impl Space {
 
     /// Returns the position of a vertex; `None` if it does not exist.
     fn point(&self, mesh: &LodMesh, row: u32) -> Option<[f64; 3]> {
-        let mut point = *mesh.positions.as_chunks::<3>().0.get(usize::try_from(row).ok()?)?;
+        let mut point = *mesh.positions.as_chunks::<3>().0.get(usize_from_u32(row))?;
         for ((x, origin), side) in point.iter_mut().zip(&self.origin).zip(&self.side) {
             *x = (*x - origin) / side;
         }
@@ -202,8 +203,9 @@ struct Fragment {
 
 impl Pieces {
     fn cut(grid: &Grid, mesh: &LodMesh, lod: usize) -> Result<Self, MultiLodError> {
-        let space = Space::new(grid, f64::from(1_u32 << lod.saturating_sub(1).min(MAX_LODS)));
-        let max_pieces = mesh.faces.len().saturating_mul(8) + SPARE_PIECES;
+        // The parts of lod 1 have the size of the cells of lod 0. There are at most `MAX_LODS`.
+        let space = Space::new(grid, f64::from(1_u32 << lod.saturating_sub(1)));
+        let max_pieces = mesh.faces.len() * 8 + SPARE_PIECES; // faces in memory, of 12 bytes each
         let mut pieces = Self {
             is_coarse: lod > 0,
             fragments: BTreeMap::new(),
@@ -231,7 +233,7 @@ impl Pieces {
         if axis == 3 {
             return self.add(polygon, part);
         }
-        let along = polygon.iter().filter_map(|point| point.get(axis).copied());
+        let along = polygon.iter().map(|point| point[axis]);
         let (low, high) =
             along.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
         let first = saturating_floor_i64(low).max(0);
@@ -240,9 +242,7 @@ impl Pieces {
             self.room =
                 self.room.checked_sub(1).ok_or(MultiLodError::TooManyPieces(self.max_pieces))?;
             let mut part = part;
-            if let Some(coordinate) = part.get_mut(axis) {
-                *coordinate = at;
-            }
+            part[axis] = at;
             if first == last {
                 self.split(polygon, axis + 1, part)?;
             } else {
@@ -256,6 +256,9 @@ impl Pieces {
 
     /// Adds a polygon inside of `part`.
     fn add(&mut self, polygon: &[[f64; 3]], part: [i64; 3]) -> Result<(), MultiLodError> {
+        if let Some(far) = part.iter().find(|at| **at >> BITS != 0) {
+            return Err(MultiLodError::FarCell(*far));
+        }
         let code = CellCode::new(part);
         let fragment_code = if self.is_coarse { code.parent() } else { code };
         let fragment = self.fragments.entry(fragment_code).or_default();
@@ -273,8 +276,7 @@ impl Pieces {
             rows.push(fragment.row(place)?);
         }
         let Some((first, rest)) = rows.split_first() else { return Ok(()) };
-        for pair in rest.windows(2) {
-            let [second, third] = pair else { continue };
+        for [second, third] in rest.array_windows() {
             if first != second && second != third && third != first {
                 fragment.faces.push([*first, *second, *third]);
                 self.parts.insert(code);
@@ -309,7 +311,7 @@ impl Fragment {
 
 /// Returns the part of a convex polygon on one side of a wall: above it for side 1, below it for -1.
 fn clip(polygon: &[[f64; 3]], axis: usize, wall: f64, side: f64) -> Vec<[f64; 3]> {
-    let height = |point: &[f64; 3]| point.get(axis).map_or(0.0, |x| (x - wall) * side);
+    let height = |point: &[f64; 3]| (point[axis] - wall) * side;
     let mut clipped = Vec::with_capacity(polygon.len() + 1);
     for (at, point) in polygon.iter().enumerate() {
         let before = if at == 0 { polygon.last() } else { polygon.get(at - 1) };
@@ -477,6 +479,12 @@ mod tests {
             encode_octree(&[degenerate], [0.25; 3]),
             Err(MultiLodError::TooManyPieces(_))
         ));
+        // The corner of the grid is a float of 32 bits, here millions of cells away.
+        let positions = sheet(1, 1.0).positions.iter().map(|x| x + 1e15).collect();
+        let far = LodMesh { positions, ..sheet(1, 1.0) };
+        assert!(matches!(encode_octree(&[far], [1.0; 3]), Err(MultiLodError::FarCell(_))));
+        let infinite = LodMesh { positions: vec![0.0, 1e300, 0.0], ..LodMesh::default() };
+        assert!(matches!(encode_octree(&[infinite], [1.0; 3]), Err(MultiLodError::NoPlace(_))));
         assert!(encode_octree(&[LodMesh::default()], [0.0; 3]).unwrap().data.is_empty());
     }
 }

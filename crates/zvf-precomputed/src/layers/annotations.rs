@@ -3,15 +3,16 @@
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{nearest_f32, to_u64};
+use zvf_format::num::{f64_from_i64, nearest_f32, to_u64};
 use zvf_model::{Batch, Bounds, Kind, LevelReader, ObjectId, RowAttribute, RowValues};
 use zvf_query::{Columns, Mode, Query, Reader};
 
 use super::PrecomputedError;
 use super::attributes::{Attribute, Property};
+use super::grid::extent;
 use super::relations::Relations;
 use super::segments::{object_attributes, object_of, read_object};
-use super::space::{Space, chunk_sizes, coordinate};
+use super::space::{Space, can_halve, chunk_sizes, coordinate};
 use crate::encode::{encode_annotations, scatter};
 
 /// The objects of a level as annotations.
@@ -37,28 +38,24 @@ impl ChainAnnotations {
     ) -> Result<Self, PrecomputedError> {
         let (attributes, values): (Vec<_>, Vec<_>) =
             object_attributes(&level).await?.into_iter().unzip();
-        let properties = Property::list(&attributes);
-        let cell = chunk_sizes(&level);
-        let (mut first, mut last) = (vec![i64::MAX; cell.len()], vec![i64::MIN; cell.len()]);
-        let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
-        for key in &keys {
-            let spatial = key.spatial(cell.len()).unwrap_or_default();
-            for ((at, first), last) in spatial.iter().zip(&mut first).zip(&mut last) {
-                (*first, *last) = ((*first).min(*at), (*last).max(*at));
-            }
-        }
-        if keys.is_empty() {
-            (first, last) = (vec![0; cell.len()], vec![0; cell.len()]);
-        }
-        let shape = first.iter().zip(&last).map(|(low, high)| (high - low + 1).cast_unsigned());
+        let properties = Property::list(&attributes)?;
+        let mut cell = chunk_sizes(&level);
+        let chunks = level.chunks().await?;
+        let ends = extent(&chunks, cell.len())?;
+        let mut first: Vec<i64> = ends.iter().map(|(low, _)| *low).collect();
+        let shape = ends.iter().map(|(low, high)| (high - low + 1).cast_unsigned());
+        let mut shape: Vec<u64> = shape.collect();
+        let keys: Vec<ChunkKey> = chunks.iter().collect();
         let mut limit = 1;
         for rows in level.row_counts(&keys).await {
             // Each object of a cell has a vertex in it, or crosses it: a good estimate.
             limit = limit.max(rows?);
         }
-        let (mut shape, mut cell): (Vec<u64>, _) = (shape.collect(), cell);
         // Cells with too many vertices are halved; each part has about as many of them.
-        while limit > max_cell_rows && shape.iter().all(|cells| *cells < MAX_CELLS_ALONG) {
+        while limit > max_cell_rows
+            && shape.iter().all(|cells| *cells < MAX_CELLS_ALONG)
+            && first.iter().zip(&shape).all(|(first, cells)| can_halve(*first, *cells))
+        {
             shape.iter_mut().for_each(|cells| *cells *= 2);
             first.iter_mut().for_each(|first| *first *= 2);
             cell.iter_mut().for_each(|size| *size /= 2.0);
@@ -103,7 +100,7 @@ impl ChainAnnotations {
     fn corners(&self, from: &[u64], to: &[u64]) -> (Vec<f64>, Vec<f64>) {
         let along = |cells: &[u64]| -> Vec<f64> {
             let axes = cells.iter().zip(&self.first).zip(&self.cell);
-            axes.map(|((at, first), size)| to_float(first + at.cast_signed()) * size).collect()
+            axes.map(|((at, first), size)| f64_from_i64(first + at.cast_signed()) * size).collect()
         };
         (along(from), along(to))
     }
@@ -201,7 +198,7 @@ impl ChainAnnotations {
                 }
             }
             for property in &self.properties {
-                let Some(attribute) = self.attributes.get(property.attribute) else { continue };
+                let attribute = &self.attributes[property.attribute];
                 let column = values.get(property.attribute).map(RowValues::column);
                 let (column, row) = column.zip(place).unzip();
                 property.push(attribute, column, row.unwrap_or(0), &mut record)?; // without a column no row is read
@@ -231,11 +228,6 @@ impl ChainAnnotations {
         }
         Ok((places, values))
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "numbers of cells")]
-const fn to_float(n: i64) -> f64 {
-    n as f64
 }
 
 /// The number of cells along an axis from which they are not halved any more.

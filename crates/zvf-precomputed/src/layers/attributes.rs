@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
-use zvf_format::num::nearest_f32;
+use zvf_format::num::{nearest_f32, saturating_floor_i64, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Value};
 
@@ -63,7 +63,8 @@ impl Attribute {
             Value::Bool(flag) => Some(i64::from(flag)),
             Value::Int(n) => Some(n),
             Value::UInt(n) => i64::try_from(n).ok(),
-            Value::Float(x) => Some(to_integer(x)), // a coarser level may hold means
+            // A coarser level may hold means. One that is clamped is out of the range below, and NaN is a missing value.
+            Value::Float(x) => Some(saturating_floor_i64(x.round())),
             Value::Null | Value::Text(_) => Some(0),
         };
         let bits = 8 * size;
@@ -80,9 +81,16 @@ impl Attribute {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "saturates, and NaN is 0")]
-const fn to_integer(x: f64) -> i64 {
-    x.round() as i64
+/// Checks the number of properties of attributes, one for each value of a row: documents may state any number of values.
+pub(crate) fn check_properties<'a>(
+    attributes: impl IntoIterator<Item = &'a Attribute>,
+) -> Result<(), PrecomputedError> {
+    let found: u64 = attributes.into_iter().map(|attribute| to_u64(attribute.width)).sum();
+    if found > MAX_PROPERTIES {
+        let (what, max) = ("a list of properties", MAX_PROPERTIES);
+        return Err(PrecomputedError::TooLarge { what, found, max });
+    }
+    Ok(())
 }
 
 /// A property of annotations: values of an attribute.
@@ -97,7 +105,12 @@ pub(crate) struct Property {
 
 impl Property {
     /// Returns the properties of attributes, the widest first.
-    pub(crate) fn list(attributes: &[Attribute]) -> Vec<Self> {
+    ///
+    /// # Errors
+    ///
+    /// When there are too many.
+    pub(crate) fn list(attributes: &[Attribute]) -> Result<Vec<Self>, PrecomputedError> {
+        check_properties(attributes)?;
         let (mut all, mut names) = (Vec::new(), BTreeSet::new());
         let numeric = attributes.iter().enumerate().filter(|(_, attribute)| attribute.is_number());
         for (number, attribute) in numeric {
@@ -122,7 +135,7 @@ impl Property {
             }
         }
         all.sort_by_key(|property| std::cmp::Reverse(property.size));
-        all
+        Ok(all)
     }
 
     fn new(
@@ -185,12 +198,16 @@ fn identifier(name: &str, names: &mut BTreeSet<String>) -> String {
         }
         _ => id.insert(0, 'p'),
     }
-    let numbered = (2..).map(|n| format!("{id}_{n}"));
-    let free = std::iter::once(id.clone()).chain(numbered).find(|id| !names.contains(id));
-    let free = free.unwrap_or(id);
-    names.insert(free.clone());
+    let (mut free, mut number) = (id.clone(), 1_u64);
+    while !names.insert(free.clone()) {
+        number += 1;
+        free = format!("{id}_{number}");
+    }
     free
 }
+
+/// The largest number of properties of a folder.
+const MAX_PROPERTIES: u64 = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -211,7 +228,7 @@ mod tests {
             attribute("dir", DtypeKind::Float, 4, 2),
             attribute("label", DtypeKind::Text, 4, 1),
         ];
-        let all = Property::list(&attributes);
+        let all = Property::list(&attributes).unwrap();
         let types: Vec<_> = all
             .iter()
             .map(|property| {
@@ -229,6 +246,9 @@ mod tests {
         ];
         assert_eq!(types, expected);
         assert_eq!(all[5].json["enum_labels"], json!(["false", "true"]));
+        let wide = attribute("wide", DtypeKind::UInt, 1, 1 << 17);
+        let error = Property::list(&[wide]).unwrap_err();
+        assert_eq!(error.class(), zvf_format::Class::LimitExceeded);
     }
 
     #[test]

@@ -17,12 +17,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::saturating_floor_i64;
+use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_floor_i64, to_u64, trunc_u64};
 use zvf_model::{Column, LevelReader};
 use zvf_store::{Caching, KeyTable};
 
 use super::PrecomputedError;
-use super::space::{chunk_sizes, coordinate};
+use super::space::{can_halve, check_place, chunk_sizes, coordinate};
 use crate::encode::scatter;
 
 /// All grids of a cloud of points.
@@ -69,13 +69,12 @@ impl Share {
     }
 
     /// Estimates how many of `rows` it has.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn expected(self, rows: u64) -> u64 {
         let back = f64::from(self.count - 1 - self.number);
         let share = if self.number == 0 { 1.0 } else { 7.0 / 8.0 } / 8_f64.powf(back);
-        let mean = rows as f64 * share;
+        let mean = f64_from_u64(rows) * share;
         let bound = (mean + 4.0 * mean.sqrt()).ceil();
-        if self.count == 1 { rows } else { to_count(bound) }
+        if self.count == 1 { rows } else { trunc_u64(bound) }
     }
 }
 
@@ -90,7 +89,8 @@ impl PointIndex {
         let Some(finest) = levels.first() else {
             return Err(PrecomputedError::Unsupported("a cloud without levels".to_owned()));
         };
-        let rows = count_rows(finest).await?;
+        let counts = count_rows(finest, &finest.chunks().await?).await?;
+        let rows: u64 = counts.iter().map(|(_, rows)| rows).sum();
         let is_additive =
             levels.len() > 1 && levels.iter().any(|level| level.node().meta().is_additive());
         if (is_additive || rows > MAX_EXACT_ROWS)
@@ -114,12 +114,9 @@ impl PointIndex {
             let sizes = chunk_sizes(level);
             let Some(ratio) = whole_ratio(&coarsest, &sizes) else { return Ok(None) };
             let chunks = level.chunks().await?;
-            for (axis, (low, high)) in extent(&chunks, sizes.len()).into_iter().enumerate() {
-                let (Some(from), Some(to), Some(ratio)) =
-                    (from.get_mut(axis), to.get_mut(axis), ratio.get(axis))
-                else {
-                    continue;
-                };
+            let ends = extent(&chunks, sizes.len())?;
+            let axes = from.iter_mut().zip(&mut to).zip(&ends).zip(&ratio);
+            for (((from, to), (low, high)), ratio) in axes {
                 (*from, *to) =
                     ((*from).min(low.div_euclid(*ratio)), (*to).max(high.div_euclid(*ratio)));
             }
@@ -127,12 +124,13 @@ impl PointIndex {
         }
         let mut grids = Vec::new();
         for (level, chunks, sizes, ratio) in nested {
-            let along = |f: fn(i64, i64, i64) -> i64| -> Vec<i64> {
-                let axes = from.iter().zip(&to).zip(&ratio);
-                axes.map(|((from, to), ratio)| f(*from, *to, *ratio)).collect()
-            };
-            let first = along(|from, _, ratio| from * ratio);
-            let shape = along(|from, to, ratio| (to - from + 1) * ratio);
+            let (mut first, mut shape) = (Vec::new(), Vec::new());
+            for ((from, to), ratio) in from.iter().zip(&to).zip(&ratio) {
+                let [from, to, ratio] = [from, to, ratio].map(|n| i128::from(*n));
+                let low = check_place(from * ratio)?;
+                first.push(low);
+                shape.push(check_place((to + 1) * ratio)? - low);
+            }
             let factor = vec![1; sizes.len()];
             let share = Share { number: 0, count: 1 };
             let halvings = grids.last().map_or(0, |grid: &PointGrid| grid.halvings);
@@ -141,7 +139,7 @@ impl PointIndex {
                 PointGrid::new(level, chunks, parts, share, (halvings, max_cell_rows)).await?,
             );
         }
-        let low = from.iter().zip(&coarsest).map(|(from, size)| to_float(*from) * size);
+        let low = from.iter().zip(&coarsest).map(|(from, size)| f64_from_i64(*from) * size);
         Ok(Some(Self { low: low.collect(), grids, is_additive: false }))
     }
 
@@ -158,7 +156,7 @@ impl PointIndex {
         let sizes = chunk_sizes(level);
         let chunks = level.chunks().await?;
         let coarsest = 1_i64 << (count - 1);
-        let ends = extent(&chunks, sizes.len());
+        let ends = extent(&chunks, sizes.len())?;
         let from: Vec<i64> = ends.iter().map(|(low, _)| low.div_euclid(coarsest)).collect();
         let coarse: Vec<i64> = ends
             .iter()
@@ -178,7 +176,7 @@ impl PointIndex {
                 PointGrid::new(level, chunks, parts, share, (halvings, max_cell_rows)).await?,
             );
         }
-        let low = from.iter().zip(&sizes).map(|(from, size)| to_float(from * coarsest) * size);
+        let low = from.iter().zip(&sizes).map(|(from, size)| f64_from_i64(from * coarsest) * size);
         Ok(Self { low: low.collect(), grids, is_additive: false })
     }
 
@@ -186,7 +184,7 @@ impl PointIndex {
     pub(crate) fn high(&self) -> Vec<f64> {
         let Some(grid) = self.grids.first() else { return self.low.clone() };
         let sides = self.low.iter().zip(&grid.cell).zip(&grid.shape);
-        sides.map(|((low, cell), cells)| low + cell * to_float(cells.cast_signed())).collect()
+        sides.map(|((low, cell), cells)| low + cell * f64_from_u64(*cells)).collect()
     }
 
     /// Returns a grid for each level with points of its own: the finest one, and the others where they are additive.
@@ -220,15 +218,15 @@ impl PointGrid {
         share: Share,
         (halvings, max_cell_rows): (u32, u64),
     ) -> Result<Self, PrecomputedError> {
-        if chunks.len() as u64 > MAX_CHUNKS {
-            let (what, found) = ("a number of chunks", chunks.len() as u64);
+        if to_u64(chunks.len()) > MAX_CHUNKS {
+            let (what, found) = ("a number of chunks", to_u64(chunks.len()));
             return Err(PrecomputedError::TooLarge { what, found, max: MAX_CHUNKS });
         }
         let (found, max) = (u64::from(level.level().0), u64::from(u8::MAX));
         let level_byte = u8::try_from(level.level().0).map_err(|_large| {
             PrecomputedError::TooLarge { what: "a number of a level", found, max }
         })?;
-        let cell = sizes.iter().zip(&factor).map(|(size, n)| size * to_float(*n)).collect();
+        let cell = sizes.iter().zip(&factor).map(|(size, n)| size * f64_from_i64(*n)).collect();
         let shape = shape.into_iter().map(|n| n.max(1).cast_unsigned()).collect();
         let split = 1;
         let mut grid = Self {
@@ -245,6 +243,10 @@ impl PointGrid {
             share,
         };
         for _ in 0..halvings {
+            if !grid.can_halve() {
+                let what = "cells of a coarse level that are too far out for those of a fine one";
+                return Err(PrecomputedError::Unsupported(what.to_owned()));
+            }
             grid.halve();
         }
         grid.fit(max_cell_rows).await?;
@@ -253,7 +255,7 @@ impl PointGrid {
 
     /// Halves cells until none holds too many rows; cells that cannot be divided stay.
     async fn fit(&mut self, max_cell_rows: u64) -> Result<(), PrecomputedError> {
-        let counts = self.count_rows().await?;
+        let counts = count_rows(&self.level, &self.chunks).await?;
         let crowded = counts.iter().max_by_key(|(_, rows)| *rows).map(|(key, _)| *key);
         let positions = match crowded {
             Some(key)
@@ -274,13 +276,19 @@ impl PointGrid {
                 Some((key, positions)) if self.split > 1 => self.count_parts(key, positions),
                 _ => self.count_cells(&counts),
             };
-            let can_halve = self.factor.iter().all(|n| n % 2 == 0)
+            let has_parts = self.factor.iter().all(|n| n % 2 == 0)
                 || (positions.is_some() && self.split < MAX_SPLIT);
-            if self.limit <= max_cell_rows || !can_halve {
+            if self.limit <= max_cell_rows || !has_parts || !self.can_halve() {
                 return Ok(());
             }
             self.halve();
         }
+    }
+
+    /// Returns whether the numbers of all cells remain small enough when cells are halved.
+    fn can_halve(&self) -> bool {
+        let mut axes = self.first.iter().zip(&self.factor).zip(&self.shape);
+        axes.all(|((first, factor), cells)| can_halve(first / factor * self.split, *cells))
     }
 
     /// Halves cells along each axis: into fewer chunks, or into parts of a chunk.
@@ -295,26 +303,11 @@ impl PointGrid {
         self.halvings += 1;
     }
 
-    async fn count_rows(&self) -> Result<Vec<(ChunkKey, u64)>, PrecomputedError> {
-        let keys: Vec<ChunkKey> = self.chunks.iter().collect();
-        let mut counts = Vec::with_capacity(keys.len());
-        for (key, rows) in keys.iter().zip(self.level.row_counts(&keys).await) {
-            let rows = rows?;
-            if rows > MAX_ROWS_OF_CHUNK {
-                let (what, max) = ("a chunk", MAX_ROWS_OF_CHUNK);
-                return Err(PrecomputedError::TooLarge { what, found: rows, max });
-            }
-            counts.push((*key, rows));
-        }
-        Ok(counts)
-    }
-
     /// Estimates the largest number of rows of a cell made of chunks.
     fn count_cells(&self, counts: &[(ChunkKey, u64)]) -> u64 {
         let mut cells = HashMap::<Vec<i64>, u64>::new();
         for (key, rows) in counts {
-            let spatial = key.spatial(self.cell.len()).unwrap_or_default();
-            let of_cell = spatial.iter().zip(&self.first).zip(&self.factor);
+            let of_cell = spatial(key, self.cell.len()).iter().zip(&self.first).zip(&self.factor);
             let cell = of_cell.map(|((at, first), n)| (at - first).div_euclid(*n)).collect();
             *cells.entry(cell).or_default() += rows;
         }
@@ -334,13 +327,12 @@ impl PointGrid {
 
     /// Returns the part of its chunk that a row is in; rounding and bins may put it a little outside.
     fn part_of(&self, key: &ChunkKey, positions: &Column, row: usize) -> Vec<i64> {
-        let spatial = key.spatial(self.cell.len()).unwrap_or_default();
         let along = |(axis, (at, size)): (usize, (&i64, &f64))| {
-            let start = to_float(at * self.split);
+            let start = f64_from_i64(at * self.split);
             let place = coordinate(positions, row, axis) / size - start;
             saturating_floor_i64(place).clamp(0, self.split - 1)
         };
-        spatial.iter().zip(&self.cell).enumerate().map(along).collect()
+        spatial(key, self.cell.len()).iter().zip(&self.cell).enumerate().map(along).collect()
     }
 
     /// Returns whether a row of the chunk `key`, to which `cell` belongs, is in that cell.
@@ -372,23 +364,29 @@ impl PointGrid {
             })
             .collect();
         let is_inside = |key: &ChunkKey| {
-            let spatial = key.spatial(sides.len()).unwrap_or_default();
-            spatial.len() == sides.len()
-                && spatial.iter().zip(&sides).all(|(at, side)| side.contains(at))
+            spatial(key, sides.len()).iter().zip(&sides).all(|(at, side)| side.contains(at))
         };
         let all = (0_u64..).zip(self.chunks.iter());
         all.filter(|(_, key)| is_inside(key)).collect()
     }
 
     /// Returns the id of a row, if it is in this grid.
-    pub(crate) fn id_of(&self, chunk: u64, row: u64) -> Option<u64> {
-        let id = self.point_id(chunk, row);
-        self.share.has(id).then_some(id)
+    pub(crate) fn id_of(&self, chunk: u64, row: u64) -> Result<Option<u64>, PrecomputedError> {
+        let id = self.point_id(chunk, row)?;
+        Ok(self.share.has(id).then_some(id))
     }
 
     /// Returns the id of a row of its level, in whichever grid it is.
-    pub(crate) fn point_id(&self, chunk: u64, row: u64) -> u64 {
-        u64::from(self.level_byte) << 56 | chunk << 24 | row
+    ///
+    /// # Errors
+    ///
+    /// When the row would have the id of another one: the chunk has more rows than it states.
+    pub(crate) fn point_id(&self, chunk: u64, row: u64) -> Result<u64, PrecomputedError> {
+        if row >= MAX_ROWS_OF_CHUNK {
+            let (what, max) = ("a chunk", MAX_ROWS_OF_CHUNK);
+            return Err(PrecomputedError::TooLarge { what, found: row + 1, max });
+        }
+        Ok(u64::from(self.level_byte) << 56 | chunk << 24 | row)
     }
 }
 
@@ -396,45 +394,66 @@ const fn split_id(id: u64) -> (u64, u64, u64) {
     (id >> 56, (id >> 24) & (MAX_CHUNKS - 1), id & (MAX_ROWS_OF_CHUNK - 1))
 }
 
-async fn count_rows(level: &LevelReader) -> Result<u64, PrecomputedError> {
-    let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
-    let mut sum = 0_u64;
-    for rows in level.row_counts(&keys).await {
-        sum += rows?;
+/// Returns the number of rows of each chunk, which is at most [`MAX_ROWS_OF_CHUNK`].
+async fn count_rows(
+    level: &LevelReader,
+    chunks: &KeyTable,
+) -> Result<Vec<(ChunkKey, u64)>, PrecomputedError> {
+    let keys: Vec<ChunkKey> = chunks.iter().collect();
+    let mut counts = Vec::with_capacity(keys.len());
+    for (key, rows) in keys.iter().zip(level.row_counts(&keys).await) {
+        let rows = rows?;
+        if rows > MAX_ROWS_OF_CHUNK {
+            let (what, max) = ("a chunk", MAX_ROWS_OF_CHUNK);
+            return Err(PrecomputedError::TooLarge { what, found: rows, max });
+        }
+        counts.push((*key, rows));
     }
-    Ok(sum)
+    Ok(counts)
 }
 
-/// Returns the first and the last chunk along each axis.
-fn extent(chunks: &KeyTable, axes: usize) -> Vec<(i64, i64)> {
+/// Returns the first and the last chunk along each axis; their numbers are within the limit of [`check_place`].
+///
+/// # Errors
+///
+/// When a chunk is farther out, or has no number along an axis.
+pub(crate) fn extent(chunks: &KeyTable, axes: usize) -> Result<Vec<(i64, i64)>, PrecomputedError> {
+    if chunks.rank() < axes {
+        let what = format!("chunks have {axes} axes, and their keys {}", chunks.rank());
+        return Err(PrecomputedError::Unsupported(what));
+    }
     let mut ends = vec![(i64::MAX, i64::MIN); axes];
     for row in chunks.rows() {
-        let spatial = row.get(row.len().saturating_sub(axes)..).unwrap_or_default();
-        for (at, (low, high)) in spatial.iter().zip(&mut ends) {
+        for (at, (low, high)) in row[row.len() - axes..].iter().zip(&mut ends) {
             (*low, *high) = ((*low).min(*at), (*high).max(*at));
         }
     }
-    ends.into_iter().map(|(low, high)| if low > high { (0, 0) } else { (low, high) }).collect()
+    if chunks.is_empty() {
+        return Ok(vec![(0, 0); axes]);
+    }
+    for (low, high) in &ends {
+        check_place((*low).into())?;
+        check_place((*high).into())?;
+    }
+    Ok(ends)
+}
+
+/// Returns the numbers of a chunk along the axes, without the bin of an attribute; [`extent`] checked that it has them.
+fn spatial(key: &ChunkKey, axes: usize) -> &[i64] {
+    &key.components()[key.rank() - axes..]
 }
 
 /// Returns the ratios of the large to the small sizes, where they are integers.
 fn whole_ratio(large: &[f64], small: &[f64]) -> Option<Vec<i64>> {
+    if large.len() != small.len() {
+        return None;
+    }
     let ratio = |(large, small): (&f64, &f64)| {
         let ratio = (large / small).round();
         let is_whole = (1.0..1e6).contains(&ratio) && (ratio * small - large).abs() <= large * 1e-9;
-        is_whole.then(|| to_count(ratio).cast_signed())
+        is_whole.then(|| trunc_u64(ratio).cast_signed())
     };
     large.iter().zip(small).map(ratio).collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "numbers of cells")]
-const fn to_float(n: i64) -> f64 {
-    n as f64
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, not below 0")]
-const fn to_count(x: f64) -> u64 {
-    x as u64
 }
 
 /// The number of rows up to which a cloud needs no coarser levels.
@@ -474,5 +493,23 @@ mod tests {
         assert_eq!(whole_ratio(&[0.3], &[0.1]), Some(vec![3]));
         assert_eq!(whole_ratio(&[5.0], &[2.0]), None);
         assert_eq!(whole_ratio(&[1.0], &[2.0]), None);
+        assert_eq!(whole_ratio(&[1.0, 1.0], &[1.0]), None);
+    }
+
+    #[test]
+    fn chunks_have_numbers_that_viewers_can_compute_with() {
+        let table = |keys: &[&[i64]]| {
+            let keys = keys.iter().map(|key| ChunkKey::new(key).unwrap());
+            KeyTable::new(2, keys).unwrap()
+        };
+        let chunks = table(&[&[7, -3], &[7, 5]]);
+        assert_eq!(extent(&chunks, 1).unwrap(), [(-3, 5)]);
+        assert_eq!(extent(&chunks, 2).unwrap(), [(7, 7), (-3, 5)]);
+        assert_eq!(extent(&table(&[]), 2).unwrap(), [(0, 0); 2]);
+        assert!(extent(&chunks, 3).is_err());
+        for far in [i64::MIN, i64::MAX, 1 << 53] {
+            let error = extent(&table(&[&[0, 0], &[0, far]]), 2).unwrap_err().to_string();
+            assert!(error.contains("numbers within 2^52"), "{error}");
+        }
     }
 }

@@ -97,7 +97,7 @@ impl LayerName {
         };
         let (kind, level) = match name.split_once('@') {
             None => (name, None),
-            Some((kind, level)) => (kind, Some(parse_number(level)?)),
+            Some((kind, level)) => (kind, Some(u32::try_from(parse_number(level)?).ok()?)),
         };
         let kind: Kind = kind.parse().ok()?;
         let form = match (kind, form) {
@@ -110,7 +110,6 @@ impl LayerName {
             (_, None) => LayerForm::Skeletons,
             _ => return None,
         };
-        let level = level.and_then(|level| u32::try_from(level).ok());
         Some(Self { kind, level, form })
     }
 }
@@ -444,6 +443,7 @@ mod tests {
             "mesh@",
             "mesh@-1",
             "mesh@01",
+            "mesh@4294967296",
             "mesh.annotations",
             "graph.legacy",
             "mesh.legacy@2",

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
-use zvf_format::num::nearest_f32;
+use zvf_format::num::{index_u32, nearest_f32};
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::{Columns, Reader};
 
@@ -95,8 +95,7 @@ impl Meshes {
         let Some(batch) = found else { return Ok(None) };
         let transform = space.transform()?;
         let [x, y, z] = [0, 1, 2].map(|axis: usize| {
-            let at = |n: usize| transform.get(n).copied().unwrap_or(0.0);
-            (at(5 * axis), at(4 * axis + 3))
+            (transform[5 * axis], transform[4 * axis + 3]) // three rows of four
         });
         let places = positions(&batch);
         let all = places.as_chunks::<3>().0.iter().flat_map(|point| {
@@ -112,17 +111,13 @@ fn positions(batch: &Batch) -> Vec<f64> {
     (0..batch.len()).flat_map(place).collect()
 }
 
-/// Divides faces into fans of triangles.
+/// Divides faces into fans of triangles. An answer has fewer than 2^32 rows.
 fn triangles(batch: &Batch) -> Vec<[u32; 3]> {
     let mut all = Vec::new();
     for face in batch.elements().into_iter().flat_map(|elements| elements.iter()) {
         let Some((first, rest)) = face.split_first() else { continue };
-        for pair in rest.windows(2) {
-            let [second, third] = pair else { continue };
-            let corners = [first, second, third].map(|row| u32::try_from(*row));
-            if let [Ok(a), Ok(b), Ok(c)] = corners {
-                all.push([a, b, c]);
-            }
+        for [second, third] in rest.array_windows() {
+            all.push([*first, *second, *third].map(index_u32));
         }
     }
     all

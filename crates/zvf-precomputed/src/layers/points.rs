@@ -49,7 +49,7 @@ impl Points {
                 }
             }
         }
-        let properties = Property::list(&attributes);
+        let properties = Property::list(&attributes)?;
         let relations = match levels.first() {
             Some(level) => Relations::new(Kind::PointCloud, level).await?,
             None => return Err(PrecomputedError::Unsupported("a cloud without levels".to_owned())),
@@ -92,15 +92,14 @@ impl Points {
         for (place, key) in grid.chunks_of(cell) {
             let rows = self.read_chunk(&grid.level, &key).await?;
             for row in 0..rows.positions.len() {
-                let number = to_u64(row);
                 if grid.has_row(cell, &key, &rows.positions, row)
-                    && let Some(id) = grid.id_of(place, number)
+                    && let Some(id) = grid.id_of(place, to_u64(row))?
                 {
                     records.push((id, self.record(grid, &rows, row, space)?));
                 }
             }
-            if records.len() as u64 > MAX_RECORDS {
-                let (found, max) = (records.len() as u64, MAX_RECORDS);
+            if to_u64(records.len()) > MAX_RECORDS {
+                let (found, max) = (to_u64(records.len()), MAX_RECORDS);
                 return Err(PrecomputedError::TooLarge { what: "a cell", found, max });
             }
         }
@@ -152,8 +151,11 @@ impl Points {
             let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
             for row in 0..batch.len() {
                 let place = places.map(|places| places.value(row, 0));
-                let Some(Value::UInt(place)) = place else { continue };
-                let point_id = grid.point_id(place >> 32, place & u64::from(u32::MAX));
+                let Some(Value::UInt(place)) = place else {
+                    let what = "an answer without the places of its vertices";
+                    return Err(PrecomputedError::Unsupported(what.to_owned()));
+                };
+                let point_id = grid.point_id(place >> 32, place & u64::from(u32::MAX))?;
                 records.push((point_id, self.record(grid, &rows, row, space)?));
             }
         }
@@ -175,8 +177,8 @@ impl Points {
             record.extend(nearest_f32(x).to_le_bytes());
         }
         for property in &self.properties {
-            let Some(attribute) = self.attributes.get(property.attribute) else { continue };
-            let column = rows.columns.get(property.attribute).and_then(Option::as_ref);
+            let attribute = &self.attributes[property.attribute];
+            let column = rows.columns[property.attribute].as_ref(); // there is one for each attribute
             property.push(attribute, column, row, &mut record)?;
         }
         record.push(grid.level_byte);
@@ -231,8 +233,7 @@ impl Points {
         attribute: &Attribute,
     ) -> Result<Option<AttributeReader>, PrecomputedError> {
         let reader = level.attribute(&attribute.name).await?;
-        let width = attribute.width;
-        Ok(reader.filter(|reader| usize::try_from(reader.width()).is_ok_and(|n| n == width)))
+        Ok(reader.filter(|reader| usize_from_u32(reader.width()) == attribute.width))
     }
 }
 

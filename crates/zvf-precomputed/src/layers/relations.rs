@@ -4,6 +4,7 @@
 //! annotations of one object and of one group. Viewers have no negative ids: these are left out.
 
 use serde_json::{Value as Json, json};
+use zvf_format::fragment::Fragment;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_model::{Kind, LevelReader, ObjectId};
@@ -115,13 +116,19 @@ impl Relations {
 
     async fn groups_of(&self, objects: &[ObjectId]) -> Result<Vec<u64>, PrecomputedError> {
         let Some(groups) = self.level.groups().await? else { return Ok(Vec::new()) };
-        let all: Vec<u64> = (0..groups.len()).collect();
-        let mut found = Vec::new();
-        for some in all.chunks(GROUPS_AT_ONCE) {
-            let members = groups.members(some).await?;
-            let has_one = some.iter().zip(members);
+        // A document may state any number of groups.
+        if groups.len() > MAX_GROUPS {
+            let (what, found, max) = ("a number of groups", groups.len(), MAX_GROUPS);
+            return Err(PrecomputedError::TooLarge { what, found, max });
+        }
+        let (mut found, mut next) = (Vec::new(), 0);
+        while next < groups.len() {
+            let some: Vec<u64> = (next..groups.len().min(next + GROUPS_AT_ONCE)).collect();
+            next += GROUPS_AT_ONCE;
+            let members = groups.members(&some).await?;
+            let has_one = some.into_iter().zip(members);
             let has_one = has_one.filter(|(_, all)| objects.iter().any(|id| all.contains(*id)));
-            found.extend(has_one.map(|(group, _)| *group));
+            found.extend(has_one.map(|(group, _)| group));
         }
         Ok(found)
     }
@@ -141,8 +148,11 @@ pub(crate) async fn find_objects(
         return Ok(Vec::new());
     };
     let view = fragments.view()?;
-    let holds = |fragment: &u64| {
-        view.get(*fragment).is_some_and(|rows| rows.rows().any(|vertex| vertex == row))
+    // A range of a few bytes may claim more rows than can be walked through.
+    let holds = |fragment: &u64| match view.get(*fragment) {
+        Some(Fragment::Range { start, count }) => (start..start + count).contains(&row),
+        Some(listed @ Fragment::Rows(_)) => listed.rows().any(|vertex| vertex == row),
+        None => false,
     };
     let mut rows: Vec<u64> = (0..view.len())
         .filter(holds)
@@ -154,6 +164,8 @@ pub(crate) async fn find_objects(
 }
 
 /// The number of groups whose members are in memory together.
-const GROUPS_AT_ONCE: usize = 256;
+const GROUPS_AT_ONCE: u64 = 256;
+/// The largest number of groups that are searched for an object, as by conditions of queries.
+const MAX_GROUPS: u64 = 1 << 22;
 /// The memory limit of the geometry related to one object or group, in bytes.
 const MAX_RELATED_BYTES: u64 = 1 << 28;

@@ -8,7 +8,7 @@ use zvf_model::{Batch, Kind, LevelReader, Members, ObjectId, RowAttribute, RowVa
 use zvf_query::{Columns, Query, Reader};
 
 use super::PrecomputedError;
-use super::attributes::Attribute;
+use super::attributes::{Attribute, check_properties};
 
 /// Returns the object of an id: ids of viewers are not negative.
 pub(crate) fn object_of(id: u64) -> Option<ObjectId> {
@@ -85,9 +85,11 @@ pub(crate) async fn object_attributes(
 pub(crate) async fn segment_properties(level: &LevelReader) -> Result<Json, PrecomputedError> {
     let Ids { ids, rows, has_more } = Ids::read(level, MAX_SEGMENTS).await?;
     let mut properties = Vec::new();
-    for (attribute, values) in object_attributes(level).await? {
+    let attributes = object_attributes(level).await?;
+    check_properties(attributes.iter().map(|(attribute, _)| attribute))?;
+    for (attribute, values) in attributes {
         let read = values.rows(&rows).await?;
-        properties.extend(describe(&attribute, &values, &read));
+        properties.extend(describe(&attribute, &values, &read)?);
     }
     properties.extend(tags(level, &ids).await?);
     let texts: Vec<String> = ids.iter().map(u64::to_string).collect();
@@ -103,7 +105,11 @@ pub(crate) async fn segment_properties(level: &LevelReader) -> Result<Json, Prec
 }
 
 /// Returns the properties of an attribute, one for each column.
-fn describe(attribute: &Attribute, values: &RowAttribute, read: &RowValues) -> Vec<Json> {
+fn describe(
+    attribute: &Attribute,
+    values: &RowAttribute,
+    read: &RowValues,
+) -> Result<Vec<Json>, PrecomputedError> {
     let field = values.field(read.column().clone());
     let count = read.column().len();
     let name = |at: usize| match attribute.width {
@@ -112,19 +118,24 @@ fn describe(attribute: &Attribute, values: &RowAttribute, read: &RowValues) -> V
     };
     if !attribute.is_number() || field.categories.is_some() {
         let text = |row: usize| match field.value(row, 0) {
-            Ok(Value::Null) | Err(_) => String::new(),
-            Ok(value) => value.to_string(),
+            Ok(Value::Null) => Ok(String::new()),
+            Ok(value) => Ok(value.to_string()),
+            Err(_) if !read.is_present(row) => Ok(String::new()),
+            Err(error) => {
+                let what = format!("{} of an object: {error}", attribute.name);
+                Err(PrecomputedError::Unsupported(what))
+            }
         };
-        let texts: Vec<String> = (0..count).map(text).collect();
+        let texts = (0..count).map(text).collect::<Result<Vec<String>, _>>()?;
         // A name makes the list readable; all other texts are for searching.
         let kind = if LABELS.contains(&attribute.name.as_str()) { "label" } else { "string" };
-        return vec![json!({"id": name(0), "type": kind, "values": texts})];
+        return Ok(vec![json!({"id": name(0), "type": kind, "values": texts})]);
     }
     let property = |at: usize| {
         let numbers: Vec<Json> = (0..count).map(|row| number(&read.value(row, at))).collect();
         json!({"id": name(at), "type": "number", "data_type": attribute.stored().0, "values": numbers})
     };
-    (0..attribute.width).map(property).collect()
+    Ok((0..attribute.width).map(property).collect())
 }
 
 /// Returns a JSON number; a missing one is 0, because there is no other representation.

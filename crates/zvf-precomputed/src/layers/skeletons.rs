@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
-use zvf_format::num::{nearest_f32, usize_from_u32};
+use zvf_format::num::{index_u32, nearest_f32, usize_from_u32};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::{Columns, Reader};
@@ -84,18 +84,14 @@ impl Skeletons {
     }
 }
 
-/// Returns links of two vertices, or neighbours within the parts of chains.
+/// Returns links of two vertices, or neighbours within the parts of chains. An answer has fewer than 2^32 rows.
 fn edges(batch: &Batch) -> Vec<[u32; 2]> {
-    let pair = |from: usize, to: usize| Some([u32::try_from(from).ok()?, u32::try_from(to).ok()?]);
     match batch.elements().filter(|elements| elements.width() == 2) {
-        Some(elements) => elements
-            .iter()
-            .filter_map(|link| if let [from, to] = link { pair(*from, *to) } else { None })
-            .collect(),
+        Some(elements) => elements.iter().map(|link| [link[0], link[1]].map(index_u32)).collect(),
         None => {
             let parts = batch.parts().iter();
             let steps = parts.flat_map(|part| part.rows.clone().zip(part.rows.skip(1)));
-            steps.filter_map(|(from, to)| pair(from, to)).collect()
+            steps.map(|(from, to)| [from, to].map(index_u32)).collect()
         }
     }
 }

@@ -5,7 +5,7 @@
 //! unit are not scaled.
 
 use serde_json::{Map, Value as Json, json};
-use zvf_format::num::{saturating_floor_i64, trunc_u64};
+use zvf_format::num::{saturating_floor_i64, trunc_u64, usize_from_u32};
 use zvf_model::{Column, LevelReader};
 use zvf_store::Store;
 
@@ -85,7 +85,7 @@ impl Space {
         let mut rows = vec![0.0; 12];
         for axis in 0..3 {
             let scale = self.nanometers(axis);
-            let offset = self.offset.get(axis).copied().unwrap_or(0.0) * scale;
+            let offset = self.offset.get(axis).copied().unwrap_or(0.0) * scale; // a flat store has no third axis
             if let Some(row) = rows.get_mut(4 * axis..4 * axis + 4) {
                 row.copy_from_slice(&match axis {
                     0 => [scale, 0.0, 0.0, offset],
@@ -153,8 +153,28 @@ impl Space {
 
 /// Returns a coordinate of a vertex; a missing axis is 0.
 pub(crate) fn coordinate(positions: &Column, row: usize, axis: usize) -> f64 {
-    let has_axis = usize::try_from(positions.width()).is_ok_and(|width| axis < width);
+    let has_axis = axis < usize_from_u32(positions.width());
     if has_axis { positions.float(row, axis).unwrap_or(f64::NAN) } else { 0.0 }
+}
+
+/// Returns the number of a chunk or cell along an axis, which must be so small that viewers, which compute with floats, can
+/// add two of them.
+///
+/// # Errors
+///
+/// When it is larger; no coordinate of a vertex distinguishes such chunks.
+pub(crate) fn check_place(place: i128) -> Result<i64, PrecomputedError> {
+    let found = i64::try_from(place).ok().filter(|place| place.unsigned_abs() <= MAX_PLACE);
+    found.ok_or_else(|| {
+        let what = format!("chunks and cells have numbers within 2^52, and one has {place}");
+        PrecomputedError::Unsupported(what)
+    })
+}
+
+/// Returns whether `cells` cells from number `low` on can be halved: their numbers remain within the limit.
+pub(crate) fn can_halve(low: i64, cells: u64) -> bool {
+    let high = i128::from(low) + i128::from(cells);
+    [low.into(), high].into_iter().all(|place: i128| check_place(2 * place).is_ok())
 }
 
 /// Returns the size of a chunk of a level.
@@ -162,6 +182,8 @@ pub(crate) fn chunk_sizes(level: &LevelReader) -> Vec<f64> {
     level.chunk_shape().sizes().to_vec()
 }
 
+/// The largest number of a chunk or cell: half of the range in which every integer is a float.
+const MAX_PLACE: u64 = 1 << 52;
 /// The range in which every integer is a float: 2^53.
 const MAX_VOXEL: f64 = 9_007_199_254_740_992.0;
 
@@ -194,6 +216,22 @@ mod tests {
     use zvf_model::Kind;
 
     use super::*;
+
+    #[test]
+    fn numbers_of_cells_are_floats_after_halving_too() {
+        let max = 1_i64 << 52;
+        assert_eq!([max, -max].map(|place| check_place(place.into()).unwrap()), [max, -max]);
+        let error = check_place(i128::from(max) + 1).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "Unsupported: chunks and cells have numbers within 2^52, and one has 4503599627370497"
+        );
+        assert!(check_place(i128::MIN).is_err());
+        assert!(can_halve(-max / 2, max.cast_unsigned()));
+        for (low, cells) in [(-max / 2 - 1, 1), (0, max.cast_unsigned() / 2 + 1), (0, u64::MAX)] {
+            assert!(!can_halve(low, cells), "{low} {cells}");
+        }
+    }
 
     #[test]
     fn a_volume_has_the_bounds_of_the_store_or_is_refused() {

@@ -38,7 +38,7 @@ impl Place {
         Ok(staging)
     }
 
-    /// The files below `a`, and what else is beside it.
+    /// Returns the files below `a`, and what else is beside it.
     fn state(&self) -> (BTreeMap<String, String>, usize) {
         let (mut files, mut folders) = (BTreeMap::new(), vec![self.at("a")]);
         while let Some(folder) = folders.pop() {

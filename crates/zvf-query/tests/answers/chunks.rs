@@ -50,7 +50,8 @@ fn links_of_ranges_cover_every_link_once() {
         let mut numbers_of = Random::new(seed + 70);
         for (links, kind) in links.iter_mut().zip([Kind::Graph, Kind::Skeleton, Kind::Mesh]) {
             let fixture = random(kind, 2, &mut numbers_of).fixture();
-            let mut all_links = elements(&fixture.run(&Query::all()).unwrap().batch);
+            let ordered = elements(&fixture.run(&Query::all()).unwrap().batch);
+            let mut all_links = ordered.clone();
             all_links.sort_unstable();
             *links += all_links.len();
             let chunks =
@@ -59,7 +60,11 @@ fn links_of_ranges_cover_every_link_once() {
             let (mut answered, mut streamed, mut first) = (Vec::new(), Vec::new(), None);
             for split_key in split_keys {
                 let query = Query::all().with_links_of_chunks(first, split_key);
-                answered.extend(elements(&fixture.run(&query).unwrap().batch));
+                let part = elements(&fixture.run(&query).unwrap().batch);
+                let mut rest = ordered.iter();
+                let is_ordered = part.iter().all(|link| rest.any(|next| next == link));
+                assert!(is_ordered, "{kind}, seed {seed}: {part:?} of {ordered:?}");
+                answered.extend(part);
                 let batches: Vec<Batch> =
                     fixture.wait(fixture.reader.stream(query).try_collect()).unwrap();
                 streamed.extend(batches.iter().flat_map(elements));

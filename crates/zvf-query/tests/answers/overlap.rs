@@ -281,3 +281,15 @@ fn missing_rows_have_no_relatives() {
         assert_eq!(found.err().map(|error| error.to_string()).as_deref(), message);
     }
 }
+
+#[test]
+fn edges_of_skeletons_have_two_ends() {
+    let points = [0.0, 1.0, 2.0, 3.0].map(|x| vec![x, 0.0]).to_vec();
+    let mut data = Data::new(Kind::Skeleton, 10.0, points).one_object();
+    data.elements = vec![vec![2, 1, 0]];
+    let fixture = data.fixture();
+    let error = fixture.run(&Query::all()).unwrap_err();
+    assert_eq!(error.class(), Class::BadShape);
+    assert!(error.to_string().contains("link_width of edges: expected 2, found 3"), "{error}");
+    assert_eq!(fixture.run(&Query::all().vertices_only()).unwrap().batch.len(), 4);
+}

@@ -106,7 +106,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     pub fn next_box(&self) -> Option<(Vec<u64>, Vec<u64>)> {
         let geometry = self.new.geometry();
         let number = to_u64(self.places.len());
-        let at = geometry.chunk_coordinate(number).filter(|_| number < geometry.chunk_count())?;
+        let at = geometry.chunk_coordinate(number)?;
         let axes = at.as_slice().iter().zip(geometry.chunkshape().as_slice());
         let start: Vec<u64> = axes.map(|(at, extent)| at * extent).collect();
         let ends = start.iter().zip(geometry.chunkshape().as_slice());

@@ -37,7 +37,7 @@ pub(crate) const G5: Rule = Rule::warning(
 pub(crate) const G6: Rule = Rule::error(
     "G6",
     "all",
-    "A skeleton has an object without exactly one root, a row with two parents, or one before its parent in the same fragment; not asked of directed families, nor of levels whose objects share fragments.",
+    "A skeleton has links of another width than two, an object without exactly one root, a row with two parents, or one before its parent in the same fragment; of directed families, and of levels whose objects share fragments, only the width is asked.",
     "Write the skeleton again from its parents; readers that walk up from the tips may not end.",
 );
 pub(crate) const G7: Rule = Rule::warning(

@@ -32,7 +32,7 @@ fn root(document: &mut Value) -> &mut Value {
 type Row = (&'static str, fn(&mut Files), &'static str);
 
 #[rustfmt::skip]
-const DAMAGE: [Row; 34] = [
+const DAMAGE: [Row; 35] = [
     ("pc3_basic", |f| f.push(("0/notes.txt".into(), b"x".to_vec())), "warning S16 0/notes.txt"),
     ("pc3_basic", |f| f.push(("0/vertices/c/9/9/9".into(), vec![0; 20])), "warning S16 0/vertices/c/9/9/9"),
     ("pc3_basic", |f| f.push(("0/vertices/old".into(), vec![0; 20])), "warning S16 0/vertices/old"),
@@ -80,6 +80,7 @@ const DAMAGE: [Row; 34] = [
     ("pc3_objects", |f| remove(f, "0/object_index/zarr.json"), "error S18 0/object_index"),
     ("pc3_parametric_headers", |f| remove(f, "parametric/objects/zarr.json"), "warning S1"),
     ("sl3_streamlines", |f| remove(f, "0/links/0/+1.0.0/"), "warning G7 0/links/0"),
+    ("sk3_trees", |f| edit(f, "0/links/0/zarr.json", |d| d["attributes"]["link_width"] = json!(3)), "error G6 0/links/0"),
 ];
 
 #[tokio::test]

@@ -214,14 +214,14 @@ mod tests {
 
     use super::*;
     use crate::route::Segment;
-    use crate::run::{Numbers, RoutedBatch};
+    use crate::routed::{Numbers, RoutedBatch};
     use crate::stages::slice::HeldSlice;
 
     #[test]
     fn more_rows_of_a_chunk_than_an_entry_can_state_are_refused() {
         // A segment of 2^16 rows, as many times.
         let byte = "uint8".parse::<Dtype>().unwrap();
-        let run = RoutedBatch {
+        let batch = RoutedBatch {
             positions: Column::new(byte, 1, vec![0].into()).unwrap(),
             fields: Vec::new(),
             groups: Vec::new(),
@@ -230,7 +230,7 @@ mod tests {
             segments: vec![Segment { chunk: 0, start: 0, count: 1 << 16 }],
         };
         let mut rows = HeldRows {
-            runs: vec![run],
+            batches: vec![batch],
             by_chunk: vec![vec![(0, 0); 1 << 16]],
             ..HeldRows::default()
         };

@@ -80,7 +80,7 @@ impl BlobKind {
         Self::Blosc,
     ];
 
-    /// The word for it.
+    /// Returns the word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl BlobKind {
         }
     }
 
-    /// The kind whose first bytes `bytes` begin with; not every kind has such.
+    /// Returns the kind whose first bytes `bytes` begin with; not every kind has such.
     ///
     /// ```
     /// use zvf::blob::BlobKind;
@@ -246,7 +246,7 @@ impl BlobFinding {
 }
 
 impl Report {
-    /// Whether nothing is wrong: in a strict reader's eyes, or in any reader's.
+    /// Returns whether nothing is wrong: in a strict reader's eyes, or in any reader's.
     #[must_use]
     pub fn is_sound(&self, strict: bool) -> bool {
         self.findings.iter().all(|finding| finding.strict_only && !strict)

@@ -4,7 +4,7 @@ use zvf_format::FormatError;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::link::{Body, LinkCell, RowShape};
 use zvf_format::manifest::{Block, BlockFragments, Manifest};
-use zvf_format::num::to_u64;
+use zvf_format::num::{checked_usize, to_u64};
 use zvf_format::ragged::Ragged;
 use zvf_format::shard::{IndexLocation, ShardIndex};
 use zvf_format::vlen::VlenRows;
@@ -27,7 +27,7 @@ pub(super) fn fragment_index(
         settings,
         index.iter().enumerate().map(|(f, fragment)| match fragment {
             Fragment::Range { start, count } => {
-                format!("{f}: rows {start}..{}", start.saturating_add(count))
+                format!("{f}: rows {start}..{}", start + count)
             }
             Fragment::Rows(_) => {
                 let rows: Vec<String> =
@@ -63,7 +63,7 @@ fn words(block: &Block<'_>) -> String {
     match block.fragments {
         BlockFragments::Single(fragment) => format!("chunk {chunk}: fragment {fragment}"),
         BlockFragments::Range { start, count } => {
-            format!("chunk {chunk}: fragments {start}..{}", start.saturating_add(count))
+            format!("chunk {chunk}: fragments {start}..{}", start + count)
         }
         fragments => {
             let some: Vec<String> =
@@ -126,9 +126,10 @@ pub(super) fn vlen(
     blob: &[u8],
     report: &mut Report,
 ) -> Result<(), FormatError> {
+    // A blob too short for its count is refused below.
     let stated = blob.first_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count).into());
     let rows = VlenRows::parse(blob, settings.rows.unwrap_or(stated))?;
-    report.fact("items", stated);
+    report.fact("items", rows.len());
     report.fact("payload_bytes", rows.iter().map(<[u8]>::len).sum::<usize>());
     report.lints(&rows.lints());
     report.list(
@@ -147,16 +148,16 @@ pub(super) fn shard_index(
     let location = if settings.index_at_start { IndexLocation::Start } else { IndexLocation::End };
     let total = report.bytes;
     let span = location.span(cells, settings.checksum, total)?;
-    let bounds = usize::try_from(span.start).ok().zip(usize::try_from(span.end).ok());
+    let bounds = checked_usize(span.start).zip(checked_usize(span.end));
+    // The span lies inside the blob.
     let bytes = bounds.and_then(|(start, end)| blob.get(start..end)).unwrap_or_default();
     let index = ShardIndex::parse(bytes, cells, settings.checksum)?;
-    let alone = span.end.saturating_sub(span.start) == total;
+    let alone = span.end - span.start == total;
     report.fact("cells", index.len());
     report.fact("present", index.iter().flatten().count());
-    report.fact(
-        "payload_bytes",
-        index.iter().flatten().map(|s| s.end.saturating_sub(s.start)).sum::<u64>(),
-    );
+    // Cells of an index alone were compared with nothing: their sum may leave 64 bits.
+    let mut lengths = index.iter().flatten().map(|span| span.end - span.start);
+    report.fact("payload_bytes", lengths.try_fold(0_u64, u64::checked_add));
     report.list(
         settings,
         index.iter().enumerate().map(|(i, span)| match span {
@@ -168,4 +169,23 @@ pub(super) fn shard_index(
         index.check_spans(total, location)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::BlobKind;
+    use super::*;
+
+    #[test]
+    fn cells_of_an_index_alone_may_have_any_length() {
+        let settings = Settings { cells: Some(2), checksum: false, ..Settings::default() };
+        for (bytes, sum) in [(8, json!(16)), (u64::MAX - 1, Value::Null)] {
+            let index = [0, bytes, 0, bytes].map(u64::to_le_bytes).concat();
+            let report = settings.report(BlobKind::ShardIndex, &index).unwrap();
+            assert_eq!(report.facts["payload_bytes"], sum, "{bytes}");
+            assert!(report.is_sound(true), "{:?}", report.findings);
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Whether a file with this header says any of it.
+    /// Returns whether a file with this header says any of it.
     pub(super) const fn is_in(header: &Header) -> bool {
         header.groups || !header.records.is_empty()
     }

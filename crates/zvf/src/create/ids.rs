@@ -24,12 +24,12 @@ pub(crate) struct Shift {
 }
 
 impl Shift {
-    /// The id that 0 becomes.
+    /// Returns the id that 0 becomes.
     pub(super) const fn first(self) -> i64 {
         self.by
     }
 
-    /// A piece of the file with ids of the store.
+    /// Gives a piece of the file ids of the store.
     pub(crate) fn apply(self, piece: Piece) -> Result<Piece, Error> {
         match piece {
             Piece::Vertices(batch) => Ok(Piece::Vertices(self.batch(batch)?)),
@@ -72,7 +72,7 @@ impl Shift {
     }
 }
 
-/// The ids of several files are counted on from one to the next.
+/// Returns the error for ids that run out, as those of several files are counted on from one to the next.
 fn no_id() -> Error {
     let expected = "files whose ids fit 64 bits one after the other: keep the ids of files, or create a store of each";
     Error::bad_request("the ids of objects", expected, "larger ones")
@@ -139,7 +139,7 @@ impl Numbering {
         Ok(Shift { by, whole })
     }
 
-    /// The first id that is free.
+    /// Returns the first id that is free.
     pub(super) const fn next(&self) -> i64 {
         self.next
     }
@@ -154,7 +154,7 @@ impl File {
     }
 }
 
-/// Objects of a batch that names none, as the writer numbers them.
+/// Counts the objects of a batch that names none, as the writer numbers them.
 fn count_unnamed_objects(batch: &Batch) -> u64 {
     let edges = batch.elements().map_or(0, zvf_model::Elements::len);
     let count = if batch.kind() == Kind::Skeleton {

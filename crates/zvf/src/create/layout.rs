@@ -31,7 +31,7 @@ use crate::Error;
 /// let recipe = zvf::create::Recipe::default();
 /// let go = &mut |_, _| std::ops::ControlFlow::Continue(());
 /// let layout = zvf::create::Layout::scan(&file, &recipe, go)?;
-/// assert_eq!((layout.chunk.as_slice(), layout.chunks), (&[5.0, 100.0][..], 1));
+/// assert_eq!((layout.chunk.as_slice(), layout.chunks), (&[5.0, 100.0][..], Some(1)));
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -48,8 +48,8 @@ pub struct Layout {
     pub bounds: Option<[Vec<f64>; 2]>,
     /// The shape of a chunk.
     pub chunk: Vec<f64>,
-    /// Chunks in the box, each of which may turn out empty.
-    pub chunks: u64,
+    /// Chunks in the box, each of which may turn out empty; `None` where 64 bits do not count them.
+    pub chunks: Option<u64>,
     /// Cells in one object, where there are many.
     pub shard: Option<Vec<u64>>,
     /// Bytes that the cells of one object may take while they are written; the writer puts fewer together
@@ -108,8 +108,8 @@ impl Layout {
         Self::starting_at_id(files, None, recipe, 0, progress)
     }
 
-    /// The same, where ids below `next` are those of files of other kinds, and the first of these files may be
-    /// `begun`: its header was read.
+    /// Looks through files as [`scan_all`](Self::scan_all) does, where ids below `next` are those of files of other kinds, and
+    /// the first of these files may be `begun`: its header was read.
     pub(super) fn starting_at_id(
         files: &[PathBuf],
         begun: Option<Reader>,
@@ -154,7 +154,8 @@ impl Layout {
         let mut high = vec![f64::NEG_INFINITY; axes];
         let mut cached = Some(Vec::with_capacity(files.len()));
         for (input, reader) in std::iter::once(Ok(reader)).chain(readers).enumerate() {
-            before.push(vertices);
+            let file_start = vertices;
+            before.push(file_start);
             let mut reader = reader?;
             for left_out in &reader.header().left_out {
                 if !header.left_out.contains(left_out) {
@@ -177,8 +178,7 @@ impl Layout {
                     Piece::Vertices(batch) => {
                         let odd = extend_box(&mut low, &mut high, batch.positions());
                         if let Some((row, x)) = odd {
-                            let before = before.last().copied().unwrap_or(0);
-                            let row = vertices + to_u64(row) - before;
+                            let row = vertices - file_start + to_u64(row);
                             return Err(in_file(file, Error::not_finite(row, &x.to_string())));
                         }
                         vertices += to_u64(batch.len());
@@ -202,7 +202,7 @@ impl Layout {
         }
         let bounds = (vertices > 0).then_some([low, high]);
         let (bytes, slices, next) = (slicer.total(), slicer.finish(), numbering.next());
-        let (chunk, chunks, shard, shard_bytes) = (Vec::new(), 0, None, None);
+        let (chunk, chunks, shard, shard_bytes) = (Vec::new(), None, None, None);
         let mut layout = Self {
             header,
             vertices,
@@ -261,14 +261,16 @@ impl Layout {
             None => chunk(&sizes, vertices, recipe.per_chunk),
         };
         let counts = counts(bounds, &self.chunk);
-        self.chunks = counts.iter().fold(1_u64, |all, count| all.saturating_mul(*count));
+        self.chunks = product(&counts);
         if let Some(cells) = recipe.shard_shape.as_ref().filter(|_| recipe.shard) {
             self.shard = Some(of_each_axis(cells, counts.len()));
             return;
         }
-        let many = recipe.shard && !recipe.write.compat && self.chunks >= MANY;
+        let is_many = self.chunks.is_none_or(|chunks| chunks >= MANY);
+        let many = recipe.shard && !recipe.write.compat && is_many;
         self.shard = many.then(|| shard(&counts)).and_then(|shard| {
-            let cell = bytes.checked_div(self.chunks).unwrap_or(0);
+            // Of more chunks than can be counted, a mean one is empty.
+            let cell = self.chunks.and_then(|chunks| bytes.checked_div(chunks)).unwrap_or(0);
             fit_shard(shard, cell, recipe.write.memory / 8)
         });
         self.shard_bytes = self.shard.is_some().then_some(recipe.write.memory / 8);
@@ -336,7 +338,7 @@ where
     None
 }
 
-/// The same by all coordinates of all rows.
+/// Does the same by all coordinates of all rows.
 fn extend_box_by(
     low: &mut [f64],
     high: &mut [f64],
@@ -354,7 +356,7 @@ fn extend_box_by(
     None
 }
 
-/// One number for all axes, or those of each.
+/// Returns one number for all axes for each of them, or those of each.
 pub(super) fn of_each_axis<T: Copy>(numbers: &[T], axes: usize) -> Vec<T> {
     if let [number] = numbers { vec![*number; axes] } else { numbers.to_vec() }
 }
@@ -412,9 +414,17 @@ impl fmt::Display for Layout {
             let firsts: Vec<String> = self.shifts.iter().map(|s| s.first().to_string()).collect();
             writeln!(f, "objects     file by file, ids from {} on", firsts.join(", "))?;
         }
-        let mean_vertices = self.vertices.checked_div(self.chunks).unwrap_or(0);
-        writeln!(f, "chunks      {:?}, {} in the bounds", self.chunk, self.chunks)?;
-        writeln!(f, "            about {mean_vertices} vertices in each, if they lay evenly")?;
+        match self.chunks {
+            Some(chunks) => {
+                let mean_vertices = self.vertices.checked_div(chunks).unwrap_or(0);
+                writeln!(f, "chunks      {:?}, {chunks} in the bounds", self.chunk)?;
+                writeln!(
+                    f,
+                    "            about {mean_vertices} vertices in each, if they lay evenly"
+                )?;
+            }
+            None => writeln!(f, "chunks      {:?}, more than 10^19 in the bounds", self.chunk)?,
+        }
         match &self.shard {
             Some(shard) => write!(f, "shards      {shard:?} chunks in one object")?,
             None => write!(f, "shards      none: one object for each chunk and array")?,
@@ -426,8 +436,8 @@ impl fmt::Display for Layout {
     }
 }
 
-/// What differs between the columns of two files, of each: their kind, their positions, or the first column
-/// that is not the same.
+/// Returns what differs between the columns of two files, of each: their kind, their positions, or the first
+/// column that is not the same.
 fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
     if first.kind != second.kind {
         return Some([first, second].map(|header| header.kind.to_string()));
@@ -466,7 +476,7 @@ fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
     Some([describe(&first_columns), describe(&second_columns)])
 }
 
-/// The shape of a chunk that holds about `chunk_vertices` of `vertices` in a box of these sizes.
+/// Returns the shape of a chunk that holds about `chunk_vertices` of `vertices` in a box of these sizes.
 fn chunk(sizes: &[f64], vertices: u64, chunk_vertices: u64) -> Vec<f64> {
     let chunks = float(vertices) / float(chunk_vertices.max(1));
     let stretched: Vec<f64> = sizes.iter().copied().filter(|size| *size > 0.0).collect();
@@ -490,39 +500,45 @@ fn chunk(sizes: &[f64], vertices: u64, chunk_vertices: u64) -> Vec<f64> {
     sizes.iter().map(|size| if *size > 0.0 { side.min(round_up(*size)) } else { side }).collect()
 }
 
-/// The next of 1, 2, 5, 10, 20, … from `x` upwards.
+/// Returns the next of 1, 2, 5, 10, 20, … from `x` upwards.
 fn round_up(x: f64) -> f64 {
     let above = steps(x).into_iter().find(|step| *step >= x * (1.0 - ROUNDING_TOLERANCE));
     above.map_or(1.0, exact)
 }
 
-/// The nearest of them, as a factor.
+/// Returns the nearest of them, as a factor.
 fn round(x: f64) -> f64 {
     let distance = |step: &f64| (step / x).ln().abs();
     let nearest = steps(x).into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     nearest.map_or(1.0, exact)
 }
 
-/// Those around `x`; nothing can be said where it is no length.
+/// Returns those around `x`; where it is no length, those around 1.
 fn steps(x: f64) -> [f64; 4] {
     let x = if x.is_finite() && x > f64::MIN_POSITIVE { x } else { 1.0 };
     let power = 10.0_f64.powf(x.log10().floor());
     [1.0, 2.0, 5.0, 10.0].map(|step| step * power)
 }
 
-/// The number that is printed: 0.30000000000000004 is 0.3.
+/// Returns the number that is printed: 0.30000000000000004 is 0.3.
 fn exact(step: f64) -> f64 {
     format!("{step:.6e}").parse().unwrap_or(step)
 }
 
-/// Chunks on each axis of the box.
+/// Returns the number of chunks on each axis of the box; `u64::MAX` where they are more, or cannot be counted.
 fn counts(bounds: Option<&[Vec<f64>; 2]>, chunk: &[f64]) -> Vec<u64> {
     let Some([low, high]) = bounds else { return vec![1; chunk.len()] };
     let corners = low.iter().zip(high).zip(chunk);
     corners.map(|((low, high), side)| count((high / side).floor() - (low / side).floor())).collect()
 }
 
-/// Cells in one object: a few on each axis that has several.
+/// Returns the number of chunks of the box, unless 64 bits do not count them.
+fn product(counts: &[u64]) -> Option<u64> {
+    let is_counted = |all: &u64| *all < u64::MAX;
+    counts.iter().try_fold(1_u64, |all, count| all.checked_mul(*count).filter(is_counted))
+}
+
+/// Returns the number of cells of one object on each axis: a few on those that have several.
 fn shard(counts: &[u64]) -> Vec<u64> {
     let long = counts.iter().filter(|count| **count > 1).count();
     let side = match long {
@@ -534,7 +550,8 @@ fn shard(counts: &[u64]) -> Vec<u64> {
     counts.iter().map(|count| side.min(*count)).collect()
 }
 
-/// Halves the shard until its cells of `cell` bytes fit; `None` where not even two do.
+/// Halves the shard until its cells of `cell` bytes fit; `None` where not even two do. Sizes are compared with the cap,
+/// which the largest number is above.
 fn fit_shard(mut shard: Vec<u64>, cell: u64, max_bytes: u64) -> Option<Vec<u64>> {
     let cells = |shard: &[u64]| shard.iter().fold(1_u64, |all, side| all.saturating_mul(*side));
     while cells(&shard).saturating_mul(cell) > max_bytes {
@@ -551,7 +568,7 @@ const fn float(n: u64) -> f64 {
 
 #[expect(clippy::as_conversions, reason = "whole, and a cast of a float stops at the ends")]
 const fn count(steps: f64) -> u64 {
-    (steps as u64).saturating_add(1)
+    if steps.is_nan() { u64::MAX } else { (steps as u64).saturating_add(1) }
 }
 
 /// Rows that are looked at together: little beside what the caches of a processor hold.
@@ -654,6 +671,16 @@ mod tests {
     fn shards_follow_the_axes_that_have_chunks() {
         assert_eq!(counts(Some(&[vec![-1.0, 0.0], vec![10.0, 0.0]]), &[5.0, 5.0]), [4, 1]);
         assert_eq!(counts(None, &[5.0]), [1]);
+        assert_eq!(
+            product(&counts(Some(&[vec![-1.0, 0.0], vec![10.0, 0.0]]), &[5.0, 5.0])),
+            Some(4)
+        );
+        for side in [1e-300, 0.0] {
+            let wide = [vec![-1.0, 0.0], vec![10.0, 0.0]];
+            assert_eq!(product(&counts(Some(&wide), &[side, 5.0])), None, "{side}");
+        }
+        assert_eq!(product(&[1 << 32, 1 << 31]), Some(1 << 63));
+        assert_eq!(product(&[1 << 32, 1 << 32]), None);
         assert_eq!(shard(&[9, 9, 9]), [4, 4, 4]);
         assert_eq!(shard(&[9, 3, 1]), [8, 3, 1]);
         assert_eq!(shard(&[100, 1]), [64, 1]);

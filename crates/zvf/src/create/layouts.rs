@@ -84,7 +84,7 @@ impl Layouts {
         Ok(layouts)
     }
 
-    /// That of each kind, in the order of the store.
+    /// Returns an iterator over those of each kind, in the order of the store.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Layout> {
         self.by_kind.iter().map(|(_, layout)| layout)
     }

@@ -121,7 +121,7 @@ impl Stage {
     /// How many there are.
     pub const COUNT: u32 = 3;
 
-    /// Its number, from 1.
+    /// Returns its number, from 1.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -180,7 +180,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// That of a layout.
+    /// Returns that of a layout.
     pub(crate) fn from_layout(layout: &Layout) -> Self {
         Self {
             kind: layout.header.kind.token().to_owned(),
@@ -194,7 +194,7 @@ impl Shape {
     }
 }
 
-/// What the store will hold.
+/// Returns what the store will hold.
 pub(crate) fn schema(
     shape: &Shape,
     bins: Option<&[f64]>,

@@ -32,7 +32,7 @@ pub(super) struct Slicer {
 }
 
 impl Slicer {
-    /// Slices that a writer with this much memory can hold.
+    /// Creates a slicer whose slices a writer with this much memory can hold.
     pub(super) fn new(memory: u64) -> Self {
         let (place, slice) = (Place::default(), SlicePlan::default());
         Self { max_bytes: memory / 4, bytes: 0, total: 0, place, slice, slices: Vec::new() }
@@ -58,8 +58,8 @@ impl Slicer {
                 slice.elements += to_u64(element_count);
                 slice.lines += lines(batch);
                 if batch.parts().is_empty() && batch.vertex_objects().is_none() {
-                    let roots = to_u64(batch.len()).saturating_sub(to_u64(element_count));
-                    slice.trees += roots;
+                    // The writer refuses more edges than a tree has; other kinds have no trees.
+                    slice.trees += to_u64(batch.len().saturating_sub(element_count));
                 }
             }
             Piece::Elements { rows, .. } => {
@@ -69,17 +69,17 @@ impl Slicer {
         }
     }
 
-    /// Whether what there is so far is more than one slice.
+    /// Returns whether what there is so far is more than one slice.
     pub(super) fn is_cut(&self) -> bool {
         !self.slices.is_empty()
     }
 
-    /// Bytes of all pieces so far.
+    /// Returns the bytes of all pieces so far.
     pub(super) const fn total(&self) -> u64 {
         self.total
     }
 
-    /// All slices.
+    /// Returns all slices.
     pub(super) fn finish(mut self) -> Vec<SlicePlan> {
         if self.place.pieces > 0 {
             self.cut();
@@ -96,7 +96,7 @@ impl Slicer {
     }
 }
 
-/// Bytes that a piece takes while it is routed.
+/// Returns the bytes that a piece takes while it is routed.
 fn weight(piece: &Piece) -> u64 {
     let columns = |fields: &[zvf_model::Field]| {
         fields.iter().map(|f| to_u64(f.column.bytes().len())).sum::<u64>()
@@ -104,25 +104,21 @@ fn weight(piece: &Piece) -> u64 {
     match piece {
         Piece::Vertices(batch) => {
             let elements = batch.elements();
-            let ends = elements.map_or(0, |e| to_u64(e.rows().len()).saturating_mul(16));
+            let ends = elements.map_or(0, |e| to_u64(e.rows().len()) * 16);
             let attributes = elements.map_or(0, |e| columns(e.fields()));
-            let vertex_bytes = to_u64(batch.len()).saturating_mul(BESIDE) + columns(batch.fields());
+            let vertex_bytes = to_u64(batch.len()) * BESIDE + columns(batch.fields());
             ((vertex_bytes + to_u64(batch.positions().bytes().len())) + ends) + attributes
         }
-        Piece::Elements { rows, fields } => {
-            to_u64(rows.bytes().len()).saturating_mul(2) + columns(fields)
-        }
-        Piece::Objects { ids, fields } => {
-            to_u64(ids.len()).saturating_mul(24) + columns(fields).saturating_mul(2)
-        }
+        Piece::Elements { rows, fields } => to_u64(rows.bytes().len()) * 2 + columns(fields),
+        Piece::Objects { ids, fields } => to_u64(ids.len()) * 24 + columns(fields) * 2,
         Piece::Groups { groups, fields } => {
-            let members = groups.iter().map(|group| to_u64(group.members.len()).saturating_mul(8));
-            members.fold(columns(fields), u64::saturating_add)
+            let members = groups.iter().map(|group| to_u64(group.members.len()) * 8);
+            members.sum::<u64>() + columns(fields)
         }
     }
 }
 
-/// Lines of a batch, as they are numbered where they have no ids.
+/// Counts the lines of a batch, as they are numbered where they have no ids.
 fn lines(batch: &Batch) -> u64 {
     if batch.kind() != Kind::Line {
         return 0;

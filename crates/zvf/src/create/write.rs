@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zvf_convert::read::Piece;
 use zvf_format::Class;
+use zvf_format::num::saturating_u32_from_usize;
 use zvf_store::Build;
 use zvf_write::{Notice, Report, TaskPlan, WriteError, Writer};
 
@@ -90,7 +91,7 @@ pub async fn create_all(
         return Ok(report);
     };
     // As much is done again after a kill as one share takes; each costs a sync.
-    let shares = u32::try_from(layout.slices.len().div_ceil(4)).unwrap_or(u32::MAX);
+    let shares = saturating_u32_from_usize(layout.slices.len().div_ceil(4));
     let plan = crate::ingest::plan(files, address, layout, recipe, Some(shares))?;
     let goes_on = match TaskPlan::read(folder) {
         Ok(Some(existing)) => existing == plan && !is_gone(address, folder)?,
@@ -148,12 +149,12 @@ async fn at_once(
     Ok(writer.finish().await?)
 }
 
-/// Whether an earlier run left something in `folder`: a plan, readable or not, or what it removed last.
+/// Returns whether an earlier run left something in `folder`: a plan, readable or not, or what it removed last.
 fn has_leftovers(folder: &Path) -> Result<bool, Error> {
     Ok(!matches!(TaskPlan::read(folder), Ok(None)) || TaskPlan::is_half_removed(folder)?)
 }
 
-/// Whether the store that was built in `folder` has got its name.
+/// Returns whether the store that was built in `folder` has got its name.
 async fn is_published(address: &str, folder: &Path, recipe: &Recipe) -> Result<bool, Error> {
     if is_gone(address, folder)? {
         return Ok(false);
@@ -164,7 +165,7 @@ async fn is_published(address: &str, folder: &Path, recipe: &Recipe) -> Result<b
     }
 }
 
-/// Whether the store that was built in `folder` was published and has gone since.
+/// Returns whether the store that was built in `folder` was published and has gone since.
 fn is_gone(address: &str, folder: &Path) -> Result<bool, Error> {
     #[cfg(feature = "local")]
     return Ok(Build::is_gone_from(address, folder)?);

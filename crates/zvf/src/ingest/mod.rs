@@ -20,7 +20,7 @@ mod source;
 use async_recursion::async_recursion as boxed;
 use std::path::{Path, PathBuf};
 
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_store::Build;
 use zvf_write::{Notice, Report, Stage as TaskStage, Task, TaskPlan, Tasks, WriteOptions};
 
@@ -91,7 +91,7 @@ impl Planned {
     }
 }
 
-/// The plan for what was seen of `files`.
+/// Makes the plan for what was seen of `files`.
 pub(crate) fn plan(
     files: &[PathBuf],
     address: &str,
@@ -101,7 +101,7 @@ pub(crate) fn plan(
 ) -> Result<TaskPlan, Error> {
     let source = Source::from_scan(files, address, layout, recipe)?;
     let schema = source.schema()?;
-    let shares = shares.unwrap_or_else(|| u32::try_from(layout.slices.len()).unwrap_or(u32::MAX));
+    let shares = shares.unwrap_or_else(|| saturating_u32_from_usize(layout.slices.len()));
     Ok(TaskPlan::new(&schema, layout.slices.clone(), shares, source.to_value()?))
 }
 
@@ -132,8 +132,8 @@ pub(crate) async fn begin(
     Ok(fresh)
 }
 
-/// Where the plan of a store at `address` is, when nobody says otherwise: a hidden folder beside it. `None`
-/// for a URL.
+/// Returns where the plan of a store at `address` is, when nobody says otherwise: a hidden folder beside it.
+/// `None` for a URL.
 #[must_use]
 pub fn folder(address: &str) -> Option<PathBuf> {
     let address = address.strip_prefix("file://").unwrap_or(address);
@@ -187,8 +187,8 @@ pub struct Ingest {
 }
 
 impl Ingest {
-    /// The store at `address`, as planned in `folder`. Of `write` memory, scratch space, how to get at the
-    /// store and what stops the work count; all else is in the plan.
+    /// Opens the store at `address`, as planned in `folder`. Of `write` memory, scratch space, how to get at
+    /// the store and what stops the work count; all else is in the plan.
     ///
     /// # Errors
     ///
@@ -212,12 +212,12 @@ impl Ingest {
         })
     }
 
-    /// The same for one process that does all tasks ([`run_all`](Self::run_all)).
+    /// Leaves out syncs between tasks, for one process that does all ([`run_all`](Self::run_all)).
     pub(crate) fn without_sync_between(self) -> Self {
         Self { tasks: self.tasks.without_sync_between(), ..self }
     }
 
-    /// The tasks.
+    /// Returns the tasks.
     #[must_use]
     pub const fn tasks(&self) -> &Tasks {
         &self.tasks
@@ -259,7 +259,7 @@ impl Ingest {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run) and [`finish`](Self::finish).
+    /// As [`run`](Self::run) and [`finish`](Self::finish); also when another run has given the store its name.
     #[boxed]
     pub async fn run_all(&self, progress: &mut Progress<'_>) -> Result<Report, Error> {
         let tasks = self.tasks.all();
@@ -273,8 +273,10 @@ impl Ingest {
                 done += 1;
             }
         }
-        let report = self.finish().await?;
-        let mut report = report.unwrap_or_default();
+        let Some(mut report) = self.finish().await? else {
+            let found = "one that another run gave its name";
+            return Err(Error::bad_request("the store", "one that is not finished", found));
+        };
         if done > 0 {
             let total = to_u64(tasks.len());
             report.notices.push(Notice::Resumed { done, total });

@@ -186,6 +186,7 @@ impl<'a> Pieces<'a> {
         if self.input < place.input {
             *self = Self::at(self.ingest, place.input)?;
         }
+        // None where the reader is already past it.
         let before =
             if self.input == place.input { place.skip.saturating_sub(self.taken) } else { 0 };
         if let Some(reader) = &mut self.reader

@@ -68,7 +68,7 @@ impl Beside {
         })
     }
 
-    /// The same settings, the others being the usual ones.
+    /// Returns the same settings, the others being the usual ones.
     fn options(&self) -> Result<ReadOptions, Error> {
         let measures = self.measures.iter().map(|word| word.parse::<Measure>());
         Ok(ReadOptions {
@@ -130,7 +130,7 @@ struct InputFile {
 }
 
 impl Source {
-    /// The input `files`, as a scan found them.
+    /// Describes the input `files`, as a scan found them.
     pub(super) fn from_scan(
         files: &[PathBuf],
         address: &str,
@@ -187,7 +187,7 @@ impl Source {
         Err(Error::bad_request("the store", "the one that was planned", planned))
     }
 
-    /// How to read and write; memory and the like are the caller's.
+    /// Returns how to read and write; memory and the like are the caller's.
     pub(super) fn recipe(&self, mut write: WriteOptions) -> Result<Recipe, Error> {
         write.compat = self.compat;
         write.build.replace = self.replace;
@@ -219,12 +219,12 @@ impl Source {
         })
     }
 
-    /// What the store will hold.
+    /// Returns what the store will hold.
     pub(super) fn schema(&self) -> Result<Schema, Error> {
         schema(&self.shape, self.bins.as_deref(), self.codecs()?)
     }
 
-    /// One of the files, as long as it is what it was.
+    /// Returns one of the files, as long as it is what it was.
     pub(super) fn file(&self, number: usize) -> Result<Option<&Path>, Error> {
         let Some(file) = self.files.get(number) else { return Ok(None) };
         let (bytes, modified) = fingerprint(&file.path)?;
@@ -234,14 +234,14 @@ impl Source {
         Ok(Some(&file.path))
     }
 
-    /// Vertices of the files before one of them.
+    /// Returns how many vertices come before those of a file that was opened.
     pub(super) fn count_before(&self, number: usize) -> u64 {
-        self.files.get(number).map_or(0, |file| file.before)
+        self.files[number].before
     }
 
-    /// What becomes of the ids of objects of one of the files.
+    /// Returns what becomes of the ids of objects of a file that was opened.
     pub(super) fn shift(&self, number: usize) -> Shift {
-        self.files.get(number).map_or_else(Shift::default, |file| file.shift)
+        self.files[number].shift
     }
 
     fn codecs(&self) -> Result<CodecPipeline, Error> {
@@ -250,18 +250,18 @@ impl Source {
     }
 }
 
-/// An address that is no folder of this machine.
+/// Returns the address, unless it is a folder of this machine.
 fn url(address: &str) -> Option<String> {
     super::folder(address).is_none().then(|| address.trim_end_matches('/').to_owned())
 }
 
-/// Where a slice is.
+/// Returns where a slice is.
 pub(super) fn place(planned: Option<&SlicePlan>) -> Result<Place, Error> {
     let source = planned.map_or(Json::Null, |planned| planned.source.clone());
     serde_json::from_value(source).map_err(|error| unfit(&error.to_string()))
 }
 
-/// How long a file is, and when it was changed.
+/// Returns how long a file is, and when it was changed.
 fn fingerprint(path: &Path) -> Result<(u64, String), Error> {
     let about = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     let modified = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());

@@ -6,7 +6,7 @@ use zvf_store::Store;
 
 use crate::Error;
 
-/// The same error, with advice that the layer it comes from could not give: which levels there are where
+/// Adds advice that the layer the error comes from could not give: which levels there are where
 /// one was asked for that is not, and which objects. It may read from `store`; where that fails, the
 /// error stays as it is.
 #[boxed]

@@ -11,6 +11,7 @@ use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, LayoutFamily, Node};
 use zvf_store::Store;
 
@@ -100,7 +101,7 @@ async fn list_by_objects(
     for (key, bytes) in objects {
         let Some((path, rest)) = array_of(key, small, &nodes) else { continue };
         let entry = found.entry(path.to_owned()).or_default();
-        entry.stored.add(bytes);
+        entry.stored.add(bytes)?;
         let is_document = rest.ends_with("zarr.json");
         // The document of a chunk tells more than that of the group around it.
         if is_document && (entry.node.is_none() || (rest != "zarr.json" && !entry.small)) {
@@ -117,8 +118,8 @@ async fn list_by_objects(
     Ok(Arrays { arrays: arrays?.into_iter().flatten().collect(), complete: true })
 }
 
-/// The node that an object belongs to, and the rest of its key. However an array names its chunks, they lie below its
-/// document.
+/// Returns the node that an object belongs to, and the rest of its key. However an array names its chunks, they lie below
+/// its document.
 fn array_of<'a>(key: &'a str, small: bool, nodes: &HashSet<&str>) -> Option<(&'a str, &'a str)> {
     if small && let Some(split) = family_of(key) {
         return Some(split);
@@ -131,7 +132,7 @@ fn array_of<'a>(key: &'a str, small: bool, nodes: &HashSet<&str>) -> Option<(&'a
     Some((node, rest.strip_prefix('/')?))
 }
 
-/// The family of small arrays that an object belongs to: `0/vertices`, `0/links/+1`.
+/// Returns the family of small arrays that an object belongs to: `0/vertices`, `0/links/+1`.
 fn family_of(key: &str) -> Option<(&str, &str)> {
     let mut segments = key.split('/');
     let level = segments.next()?;
@@ -147,7 +148,7 @@ fn family_of(key: &str) -> Option<(&str, &str)> {
     Some((path, key.get(len.checked_add(1)?..)?))
 }
 
-/// Whether a name is a list of whole numbers, longer than any chunk key.
+/// Returns whether a name is a list of whole numbers, longer than any chunk key.
 fn is_tuple(name: &str) -> bool {
     name.split('.').count() > 1 && name.split('.').all(|part| part.parse::<i64>().is_ok())
 }
@@ -160,25 +161,23 @@ async fn entry(
     let Some(node) = &stats.node else { return Ok(None) };
     let node = store.nodes().node(node).await?;
     let Some(Node::Array(doc)) = node.as_deref() else { return Ok(None) };
-    let recorded = doc.nonempty_chunks.as_ref().and_then(|keys| u64::try_from(keys.len()).ok());
-    let small = stats.small;
-    Ok(Some(ArrayEntry {
-        shape: (!small).then(|| doc.shape.clone()),
-        chunks: Some(recorded.filter(|_| !small).unwrap_or(stats.chunks)),
-        stored: Some(stats.stored),
-        ..describe_array(path, doc)
+    let stored = Some(stats.stored);
+    let described = ArrayEntry { stored, ..describe_array(path, doc) };
+    Ok(Some(if stats.small {
+        ArrayEntry { shape: None, chunks: Some(stats.chunks), ..described }
+    } else {
+        ArrayEntry { chunks: described.chunks.or(Some(stats.chunks)), ..described }
     }))
 }
 
 fn describe_array(path: String, doc: &ArrayDoc) -> ArrayEntry {
-    let recorded = doc.nonempty_chunks.as_ref().and_then(|keys| u64::try_from(keys.len()).ok());
     ArrayEntry {
         path,
         shape: Some(doc.shape.clone()),
         data_type: type_word(&doc.data_type),
         codecs: codec_words(doc),
         shard_shape: shard_shape(doc),
-        chunks: recorded,
+        chunks: doc.nonempty_chunks.as_ref().map(|keys| to_u64(keys.len())),
         stored: None,
     }
 }

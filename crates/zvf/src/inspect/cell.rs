@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Column, Field, LevelReader, LinkRecords};
 use zvf_store::Caching;
 
@@ -133,7 +133,7 @@ impl CellView {
                 Err(error) => faults.push(error.to_string()),
             }
         }
-        let shown = positions.len().min(usize::try_from(max_rows).unwrap_or(usize::MAX));
+        let shown = positions.len().min(saturating_usize(max_rows));
         let vertices = (0..shown).map(|row| view(row, &positions, &fields, &mut faults)).collect();
         faults.dedup();
         Ok(Self {
@@ -169,7 +169,7 @@ async fn fragments(
             Fragment::Range { start, count } => CellFragment {
                 fragment,
                 rows: count,
-                range: Some([start, start.saturating_add(count)]),
+                range: Some([start, start + count]),
                 listed: None,
             },
             Fragment::Rows(_) => CellFragment {
@@ -238,7 +238,7 @@ async fn field(
     let Some(reader) = level.attribute(name).await? else { return Ok(None) };
     let column = first(reader.values(&[*key], Caching::Once).await)?;
     if column.len() != rows {
-        let expected = zvf_format::Expected::Exactly(i128::try_from(rows).unwrap_or(i128::MAX));
+        let expected = zvf_format::Expected::Exactly(to_u64(rows).into());
         let class = zvf_format::Class::CountMismatch;
         let error =
             zvf_model::ModelError::refused(class, "rows of an attribute", expected, column.len());
@@ -270,7 +270,7 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
     CellRow { row: to_u64(row), position, attributes }
 }
 
-/// The answer to the only question of a batch.
+/// Returns the answer to the only question of a batch.
 fn first<T>(answers: Vec<Result<T, zvf_model::ModelError>>) -> Result<T, Error> {
     let answer = answers.into_iter().next();
     answer

@@ -27,7 +27,7 @@ pub struct GroupView {
 }
 
 impl GroupView {
-    /// The groups `groups` of `level`, all of them when that is `None`, each with its first `max_ids` ids.
+    /// Reads the groups `groups` of `level`, all of them when that is `None`, each with its first `max_ids` ids.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl GroupView {
             .zip(&members)
             .map(|(group, members)| Self {
                 group: *group,
-                name: catalogue.name(*group).unwrap_or_default(),
+                name: catalogue.name(*group).unwrap_or_default(), // their members were found
                 members: members.len(),
                 ids: match members {
                     Members::Ids(ids) => Some(ids.iter().take(max_ids).map(|id| id.0).collect()),

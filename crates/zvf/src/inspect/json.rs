@@ -1,10 +1,11 @@
 //! Values as JSON, for people: a float that JSON has no number for is a text.
 
 use serde_json::Value as Json;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{RowValues, Value};
 
-/// A value of a column of `dtype`: a float of 32 bits with the digits it needs, not with those of its
+/// Returns a value of a column of `dtype`: a float of 32 bits with the digits it needs, not with those of its
 /// wider self.
 pub(super) fn value_json(dtype: Dtype, value: Value) -> Json {
     if let Value::Float(x) = value
@@ -33,10 +34,10 @@ pub(super) fn value(value: Value) -> Json {
     }
 }
 
-/// One value, or a list where a row has several.
+/// Returns one value, or a list where a row has several.
 pub(super) fn row(values: &RowValues, row: usize) -> Json {
     let dtype = values.column().dtype();
-    match usize::try_from(values.column().width()).unwrap_or(0) {
+    match usize_from_u32(values.column().width()) {
         1 => value_json(dtype, values.value(row, 0)),
         width => (0..width).map(|at| value_json(dtype, values.value(row, at))).collect(),
     }

@@ -82,7 +82,7 @@ pub struct AttributeSummary {
     pub name: String,
     /// The type of its values, where known.
     pub dtype: Option<String>,
-    /// Values of a row.
+    /// Values of a row; 1 where no document says.
     pub width: u64,
     /// How many categories it has, where its values are codes.
     pub categories: Option<usize>,
@@ -151,7 +151,7 @@ impl LevelSummary {
         Ok(())
     }
 
-    /// What the document of a level says.
+    /// Takes over what the document of a level says.
     fn document(&mut self, store: &Store, node: &LevelNode) {
         let (root, meta) = (store.root(), node.meta());
         self.vertices = meta.vertex_count;
@@ -182,11 +182,11 @@ impl LevelSummary {
         }
         self.dtype = Some(reader.dtype().to_string());
         self.chunks = match reader.chunks().await {
-            Ok(chunks) => u64::try_from(chunks.len()).ok(),
+            Ok(chunks) => Some(to_u64(chunks.len())),
             Err(error) if error.class() == Class::Unsupported => None,
             Err(error) => return Err(error.into()),
         };
-        self.exact_vertex_attributes(reader).await?;
+        self.exact_attributes(reader).await;
         self.links = links(reader).await?;
         let geometries = reader.geometries().await?;
         self.geometries = geometries.iter().map(|geometry| geometry.name().to_owned()).collect();
@@ -203,7 +203,7 @@ impl LevelSummary {
         Ok(store.nodes().node(&format!("{level}/{path}")).await?)
     }
 
-    /// What the documents say of an attribute: its own, then what the root declares.
+    /// Returns what the documents say of an attribute: its own, then what the root declares.
     async fn attribute(
         &self,
         store: &Store,
@@ -239,22 +239,40 @@ impl LevelSummary {
         })
     }
 
-    /// Widths and types as the typed reads find them.
-    async fn exact_vertex_attributes(&mut self, reader: &LevelReader) -> Result<(), Error> {
-        let ours = self.attributes.iter_mut().filter(|attribute| attribute.scope == "vertex");
-        for attribute in ours {
+    /// Sets widths and types to what the typed reads find, for fragments and links where the root declares none.
+    async fn exact_attributes(&mut self, reader: &LevelReader) {
+        let specs = reader.store().root().zarr_vectors.attribute_specs().and_then(Result::ok);
+        for attribute in &mut self.attributes {
+            let (scope, name) = (attribute.scope, attribute.name.as_str());
+            let is_declared = specs.as_ref().is_some_and(|specs| specs.find(scope, name).is_some());
             // One that cannot be read keeps what its document says.
-            if let Ok(Some(found)) = reader.attribute(&attribute.name).await {
-                attribute.dtype = Some(found.dtype().to_string());
-                attribute.width = found.width().into();
-                attribute.categories = found.categories().map(|found| found.values().len());
+            match scope {
+                "vertex" => {
+                    if let Ok(Some(found)) = reader.attribute(name).await {
+                        attribute.dtype = Some(found.dtype().to_string());
+                        attribute.width = found.width().into();
+                        attribute.categories = found.categories().map(|found| found.values().len());
+                    }
+                }
+                "fragment" if !is_declared => {
+                    if let Ok(Some(found)) = reader.fragment_attribute(name).await {
+                        attribute.width = found.width().into();
+                    }
+                }
+                "link" if !is_declared => {
+                    if let Ok(Some(links)) = reader.links(Delta::SAME).await
+                        && let Ok(Some(found)) = links.attribute(name).await
+                    {
+                        attribute.width = found.width().into();
+                    }
+                }
+                _ => {}
             }
         }
-        Ok(())
     }
 }
 
-/// The families of links, by the levels between their ends.
+/// Lists the families of links, by the levels between their ends.
 async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
     let mut deltas = BTreeSet::new();
     for family in ["links", "cross_chunk_links"] {
@@ -276,7 +294,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
             delta: delta.0,
             arrays: to_u64(links.segments().len()),
             enumerated: links.is_complete(),
-            width: u64::try_from(links.link_width()).unwrap_or(u64::MAX),
+            width: to_u64(links.link_width()),
             directed: links.policy().is_directed(),
             duplicated: links.is_duplicated(),
             links: links.num_links(),
@@ -286,7 +304,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
     Ok(found)
 }
 
-/// A family of links to a level that was taken out, as its document describes it.
+/// Describes a family of links to a level that was taken out, as its document does.
 async fn links_to_nowhere(
     reader: &LevelReader,
     delta: Delta,
@@ -307,8 +325,8 @@ async fn links_to_nowhere(
     }))
 }
 
-/// Whether it is a fault of the backend or of the moment, not of the level.
-fn is_of_backend(class: Class) -> bool {
+/// Returns whether it is a fault of the backend or of the moment, not of the level.
+pub(super) fn is_of_backend(class: Class) -> bool {
     class.retryable() || class == Class::FileChanged
 }
 

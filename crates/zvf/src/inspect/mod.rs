@@ -36,10 +36,11 @@ pub use stored::Stored;
 pub use summary::{AxisSummary, Summary};
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::f64_from_i64;
 use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, DataType, DataTypeKind};
 use zvf_model::LevelReader;
 
-/// The chain of an array in words: what decodes first comes last. The step that only turns items into
+/// Returns the chain of an array in words: what decodes first comes last. The step that only turns items into
 /// bytes is left out.
 fn codec_words(doc: &ArrayDoc) -> Vec<String> {
     let chain = doc.sharding().map_or(doc.codecs.as_slice(), |sharding| &sharding.codecs);
@@ -59,14 +60,15 @@ fn codec_word(codec: &CodecSpec) -> Option<String> {
     (!plain).then(|| codec.name().to_owned())
 }
 
-/// Chunks of one shard, per axis, where the array is sharded.
+/// Returns the chunks of one shard, per axis, where the array is sharded.
 fn shard_shape(doc: &ArrayDoc) -> Option<Vec<u64>> {
     let inner = &doc.sharding()?.chunk_shape;
     let axes = doc.chunk_shape.iter().zip(inner);
-    Some(axes.map(|(outer, inner)| outer.checked_div(*inner).unwrap_or(0)).collect())
+    // The document was parsed, so the inner sizes are not 0 and divide the outer ones.
+    Some(axes.map(|(outer, inner)| outer / inner).collect())
 }
 
-/// The type of an item in a word.
+/// Returns the type of an item in a word.
 fn type_word(data_type: &DataType) -> String {
     match data_type.kind() {
         DataTypeKind::VariableLengthBytes => "bytes".to_owned(),
@@ -76,18 +78,14 @@ fn type_word(data_type: &DataType) -> String {
     }
 }
 
-/// The box of a chunk; none where a key has no place in space.
+/// Returns the box of a chunk; none where a key has no place in space.
 fn chunk_bounds(level: &LevelReader, key: &ChunkKey) -> Option<[Vec<f64>; 2]> {
     let shape = level.node().meta().effective_chunk_shape(level.store().root());
     let corner = key.spatial(shape.len())?;
     let at = |step: i64| {
         let axes = corner.iter().zip(shape);
-        axes.map(|(n, size)| to_f64(n.saturating_add(step)) * size).collect()
+        // The last number of all and the one after it are the same float.
+        axes.map(|(n, size)| f64_from_i64(n.saturating_add(step)) * size).collect()
     };
     Some([at(0), at(1)])
-}
-
-/// A number of a chunk as the float nearest to it.
-fn to_f64(n: i64) -> f64 {
-    n.to_string().parse().unwrap_or(f64::NAN)
 }

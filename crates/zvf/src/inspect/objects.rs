@@ -37,7 +37,7 @@ pub struct ObjectView {
 }
 
 impl ObjectView {
-    /// The objects in the rows `rows` of the index of `level`, each with its first `max_references` references.
+    /// Reads the objects in the rows `rows` of the index of `level`, each with its first `max_references` references.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl ObjectView {
         Ok(views)
     }
 
-    /// The objects called `ids`, in that order.
+    /// Reads the objects called `ids`, in that order.
     ///
     /// ```no_run
     /// # async fn run(level: &zvf::LevelReader) -> Result<(), zvf::Error> {
@@ -86,19 +86,19 @@ impl ObjectView {
         max_references: usize,
     ) -> Result<Vec<Self>, Error> {
         let Some(index) = level.objects().await? else { return Err(no_index()) };
-        let found = index.find(ids).await?;
-        let rows: Option<Vec<u64>> = found.iter().copied().collect();
-        if let Some(rows) = rows {
-            return Self::read_rows(level, &rows, max_references).await;
+        let mut rows = Vec::with_capacity(ids.len());
+        for (row, id) in index.find(ids).await?.into_iter().zip(ids) {
+            let Some(row) = row else {
+                let near = nearest_ids(level, *id).await;
+                return Err(no_object(level, *id)?.or_hint(|| near));
+            };
+            rows.push(row);
         }
-        let absent = found.iter().zip(ids).find(|(row, _)| row.is_none());
-        let absent = absent.map_or(ObjectId(0), |(_, id)| *id);
-        let near = nearest_ids(level, absent).await;
-        Err(no_object(level, absent)?.or_hint(|| near))
+        Self::read_rows(level, &rows, max_references).await
     }
 }
 
-/// Words about the ids that a level has, for whoever asked for `absent`, which it has not.
+/// Returns words about the ids that a level has, for whoever asked for `absent`, which it has not.
 pub(super) async fn nearest_ids(level: &LevelReader, absent: ObjectId) -> Option<String> {
     let index = level.objects().await.ok()??;
     let slots = index.slots();
@@ -151,13 +151,13 @@ fn view(
     })
 }
 
-/// The kind of the objects of a level, where the store holds several.
+/// Returns the kind of the objects of a level, where the store holds several.
 fn kind(level: &LevelReader) -> Option<String> {
     let several = level.store().root().zarr_vectors.geometry_types.len() > 1;
     level.kinds().first().filter(|_| several).map(ToString::to_string)
 }
 
-/// The box of chunks.
+/// Returns the box of chunks.
 fn bounds(level: &LevelReader, chunks: &BTreeSet<Vec<i64>>) -> Option<[Vec<f64>; 2]> {
     let mut all: Option<[Vec<f64>; 2]> = None;
     for chunk in chunks {

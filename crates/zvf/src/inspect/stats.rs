@@ -50,7 +50,7 @@ pub struct AttributeStats {
 }
 
 impl AttributeStats {
-    /// The attributes of vertices, then those of links, then those of objects, each by name.
+    /// Lists the attributes of vertices, then those of links, then those of objects, each by name.
     #[must_use]
     pub fn list(statistics: &Statistics) -> Vec<Self> {
         let mut all: Vec<&AttributeStatistics> = statistics.attributes.iter().collect();
@@ -75,7 +75,7 @@ impl AttributeStats {
     }
 }
 
-/// A value of a column of `dtype`, or what a code of it stands for.
+/// Returns a value of a column of `dtype`, or what a code of it stands for.
 fn to_json(dtype: Dtype, value: Value) -> Json {
     if matches!(value, Value::Text(_)) {
         return json::value(value);

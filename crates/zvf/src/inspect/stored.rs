@@ -1,6 +1,10 @@
 //! What lies in the backend: how many objects, and their bytes.
 
 use serde::Serialize;
+use zvf_format::{Class, Expected};
+use zvf_store::{Op, StoreError};
+
+use crate::Error;
 
 /// What lies in the backend.
 ///
@@ -17,8 +21,28 @@ pub struct Stored {
 }
 
 impl Stored {
-    pub(super) fn add(&mut self, bytes: u64) {
+    /// Adds an object of `bytes`, which the backend states.
+    pub(super) fn add(&mut self, bytes: u64) -> Result<(), Error> {
+        let sum = self.bytes.checked_add(bytes).ok_or_else(|| {
+            let (what, expected) = ("bytes of all objects", Expected::AtMost(u64::MAX.into()));
+            StoreError::refused(Class::Overflow, Op::List, what, expected, "more")
+        })?;
         self.objects += 1;
-        self.bytes += bytes;
+        self.bytes = sum;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_leave_64_bits_are_refused() {
+        let mut stored = Stored::default();
+        stored.add(u64::MAX - 1).unwrap();
+        stored.add(1).unwrap();
+        let error = stored.add(1).unwrap_err();
+        assert_eq!((error.class(), stored.objects, stored.bytes), (Class::Overflow, 2, u64::MAX));
     }
 }

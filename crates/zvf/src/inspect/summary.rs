@@ -7,7 +7,7 @@ use zvf_format::Class;
 use zvf_metadata::{Object, Token, Vocabulary};
 use zvf_store::Store;
 
-use super::levels::LevelSummary;
+use super::levels::{LevelSummary, is_of_backend};
 use super::stored::Stored;
 use crate::Error;
 
@@ -58,7 +58,7 @@ pub struct Summary {
     pub cross_chunk_strategy: String,
     /// The levels that are there, finest first; those the root lists where nothing can be listed.
     pub levels: Vec<LevelSummary>,
-    /// Objects given by formulas.
+    /// Objects given by formulas; none where there are none, or a notice says why they cannot be counted.
     pub parametric_objects: Option<u64>,
     /// Names of preserved file headers; none where they cannot be listed.
     pub headers: Vec<String>,
@@ -98,7 +98,16 @@ impl Summary {
             levels.push(LevelSummary::read(store, number).await?);
         }
         let headers = zvf_model::header_names(store).await?.names;
-        let parametric = parametric_objects(store).await?;
+        let parametric_objects = parametric_objects(store).await;
+        let mut notices: Vec<String> = store.notices().iter().map(ToString::to_string).collect();
+        let parametric_objects = match parametric_objects {
+            Err(error) if is_of_backend(error.class()) => return Err(error),
+            Err(error) => {
+                notices.push(format!("objects given by formulas cannot be counted: {error}"));
+                None
+            }
+            Ok(count) => count,
+        };
         let axes = root.axes().iter().map(|axis| AxisSummary {
             name: axis.name.clone(),
             kind: axis.kind.clone(),
@@ -124,15 +133,15 @@ impl Summary {
                 .map(|token| token.as_str().to_owned()),
             cross_chunk_strategy: block.cross_chunk_strategy().as_str().to_owned(),
             levels,
-            parametric_objects: parametric,
+            parametric_objects,
             headers,
             user_metadata: root.user_metadata.clone(),
             stored: None,
-            notices: store.notices().iter().map(ToString::to_string).collect(),
+            notices,
         })
     }
 
-    /// The same with what lies in the backend, level by level; this lists every object. Where the
+    /// Adds what lies in the backend, level by level; this lists every object. Where the
     /// backend cannot list, nothing is added.
     ///
     /// # Errors
@@ -147,11 +156,11 @@ impl Summary {
         };
         let mut all = Stored::default();
         for (key, bytes) in objects {
-            all.add(bytes);
+            all.add(bytes)?;
             let number = key.segments().next().and_then(|name| name.parse::<u32>().ok());
             let level = self.levels.iter_mut().find(|level| Some(level.level) == number);
             if let Some(level) = level {
-                level.stored.get_or_insert_default().add(bytes);
+                level.stored.get_or_insert_default().add(bytes)?;
             }
         }
         self.stored = Some(all);
@@ -159,7 +168,7 @@ impl Summary {
     }
 }
 
-/// The numbers of the levels that are there. One that was taken out may still be listed, and linked to.
+/// Returns the numbers of the levels that are there. One that was taken out may still be listed, and linked to.
 async fn find_existing_levels(store: &Store) -> Result<Vec<u32>, Error> {
     match store.list_levels().await {
         Ok(numbers) => return Ok(numbers),
@@ -176,10 +185,10 @@ async fn find_existing_levels(store: &Store) -> Result<Vec<u32>, Error> {
     Ok(numbers)
 }
 
-/// How many objects are given by formulas; `None` where there is no such group.
+/// Returns how many objects are given by formulas; `None` where there is no such group.
 async fn parametric_objects(store: &Store) -> Result<Option<u64>, Error> {
-    let objects = store.nodes().dense("parametric/objects").await;
-    Ok(objects.ok().flatten().map(|objects| objects.len()))
+    let objects = store.nodes().dense("parametric/objects").await?;
+    Ok(objects.map(|objects| objects.len()))
 }
 
 fn words<K: Vocabulary>(tokens: &[Token<K>]) -> Vec<String> {

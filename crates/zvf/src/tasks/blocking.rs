@@ -5,7 +5,7 @@ use zvf_format::Class;
 
 use crate::Error;
 
-/// What `work` comes to: edits wait where they are, and so get a thread of their own.
+/// Runs `work` and returns what it comes to: edits wait where they are, and so get a thread of their own.
 pub(super) async fn on_thread<T: Send + 'static>(
     op: &'static str,
     work: impl FnOnce() -> Result<T, EditError> + Send + 'static,

@@ -32,7 +32,7 @@ impl Tasks {
         }
     }
 
-    /// Nothing where an earlier last step is why the store is not what it was; `refused` where it is not.
+    /// Returns nothing where an earlier last step is why the store is not what it was; `refused` where it is not.
     pub(super) async fn committed_before<T>(
         &self,
         place: Place,

@@ -89,7 +89,7 @@ pub enum ConvertPart {
 }
 
 impl ConvertTarget {
-    /// Parts whose names end with `extension`, in the folder `output`, which is a path or a URL.
+    /// Plans parts whose names end with `extension`, in the folder `output`, which is a path or a URL.
     #[must_use]
     pub const fn new(output: String, extension: String, words: Vec<String>) -> Self {
         Self { output, extension, words }
@@ -97,7 +97,8 @@ impl ConvertTarget {
 }
 
 impl ConvertPart {
-    /// The question for this part of what `query` asks of geometry of `kind`, at the level that it chooses for the whole.
+    /// Returns the question for this part of what `query` asks of geometry of `kind`, at the level that it chooses for the
+    /// whole.
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl ConvertPart {
         }
     }
 
-    /// The file that the part is made of.
+    /// Returns the file that the part is made of.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -177,13 +178,13 @@ impl ConvertPart {
 }
 
 impl ConvertJob {
-    /// Where parts go, and how they are written.
+    /// Returns where parts go, and how they are written.
     #[must_use]
     pub const fn target(&self) -> &ConvertTarget {
         &self.target
     }
 
-    /// What goes into part `number`.
+    /// Returns what goes into part `number`.
     #[must_use]
     pub fn part(&self, number: usize) -> Option<&ConvertPart> {
         self.parts.get(number)
@@ -196,7 +197,7 @@ impl ConvertJob {
             .collect()
     }
 
-    /// What part `number` is called.
+    /// Returns what part `number` is called.
     fn name(&self, number: usize) -> String {
         let stem = match self.parts.get(number) {
             Some(ConvertPart::File { path, .. }) => path.file_stem().and_then(|stem| stem.to_str()),
@@ -214,7 +215,7 @@ impl ConvertJob {
     }
 }
 
-/// How many there are in a share.
+/// Returns how many there are in a share.
 fn share(count: usize, shares: usize) -> usize {
     count.div_ceil(shares.max(1)).max(1)
 }

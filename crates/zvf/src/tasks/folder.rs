@@ -42,7 +42,7 @@ enum Medium {
 }
 
 impl WorkFolder {
-    /// The folder at `address`, a path or a URL. Nothing is looked at yet.
+    /// Opens the folder at `address`, a path or a URL. Nothing is looked at yet.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl WorkFolder {
         })
     }
 
-    /// Where it is, when it is a folder of this machine.
+    /// Returns where it is, when it is a folder of this machine.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.medium {
@@ -74,13 +74,13 @@ impl WorkFolder {
         }
     }
 
-    /// How it was opened, which is how results are opened too.
+    /// Returns how it was opened, which is how results are opened too.
     #[cfg(feature = "convert")]
     pub(super) const fn options(&self) -> &OpenOptions {
         &self.options
     }
 
-    /// All of a file, or none.
+    /// Reads all of a file; `None` where there is none.
     #[boxed]
     pub(crate) async fn get(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
         match &self.medium {
@@ -89,7 +89,7 @@ impl WorkFolder {
         }
     }
 
-    /// Whether there is a file.
+    /// Returns whether there is a file.
     #[boxed]
     pub(crate) async fn exists(&self, key: &str) -> Result<bool, StoreError> {
         match &self.medium {
@@ -187,7 +187,7 @@ impl WorkFolder {
 #[cfg(feature = "pyramid")]
 pub(super) const FINISHED: &str = "done/finished";
 
-/// A name that no other run has, on whatever machine.
+/// Makes a name that no other run has, on whatever machine.
 pub(crate) fn new_run() -> String {
     let random = || RandomState::new().build_hasher().finish();
     format!("runs/{:016x}{:016x}", random(), random())

@@ -70,7 +70,7 @@ fn add(sum: &mut XxHash64, name: &str, bytes: &[u8]) {
     sum.write(bytes);
 }
 
-/// The last commit to a store with a journal.
+/// Returns the last commit to a store with a journal.
 #[cfg(feature = "edit")]
 #[boxed]
 async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error> {

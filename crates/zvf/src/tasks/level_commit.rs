@@ -15,7 +15,7 @@ use super::commit::place;
 use super::identity::StoreIdentity;
 use crate::Error;
 
-/// The head after which levels are committed; none where the store is replaced.
+/// Returns the head after which levels are committed; none where the store is replaced.
 pub(super) fn planned_head(
     address: &str,
     open: &OpenOptions,

@@ -82,7 +82,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// The word for it on the command line.
+    /// Returns the word for it on the command line.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -174,7 +174,7 @@ impl Plan {
         Err(Error::in_words(class, "write", text))
     }
 
-    /// The tasks, in the order in which they may be run one after the other.
+    /// Returns the tasks, in the order in which they may be run one after the other.
     #[must_use]
     pub fn lines(&self) -> Vec<TaskLine> {
         match &self.job {
@@ -190,7 +190,7 @@ impl Plan {
 }
 
 impl Tasks {
-    /// The plan in a folder.
+    /// Reads the plan in a folder.
     ///
     /// # Errors
     ///
@@ -219,13 +219,13 @@ impl Tasks {
         Ok(Self { folder: folder.clone(), plan, digest })
     }
 
-    /// What was planned.
+    /// Returns what was planned.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The address of the store that the work is about.
+    /// Returns the address of the store that the work is about.
     ///
     /// # Errors
     ///
@@ -236,7 +236,7 @@ impl Tasks {
         })
     }
 
-    /// Which tasks are done, as far as records say.
+    /// Returns which tasks are done, as far as records say.
     ///
     /// # Errors
     ///
@@ -270,14 +270,14 @@ impl Tasks {
         Err(Error::in_words(class, "read", text))
     }
 
-    /// The same of the store at `address`, whoever had opened it.
+    /// Checks the same of the store at `address`, whoever had opened it.
     #[cfg(feature = "pyramid")]
     async fn check_store_at(&self, address: &str, open: &OpenOptions) -> Result<(), Error> {
         let store = Store::open(address, open.clone()).await?;
         self.check_store(&store, open).await
     }
 
-    /// What is said where the plan is one of another job.
+    /// Returns the error for a plan of another job.
     #[cfg(any(feature = "convert", feature = "pyramid"))]
     fn other_kind(&self, expected: &'static str) -> Error {
         Error::bad_request("the plan", expected, self.plan.job.name())
@@ -294,7 +294,7 @@ impl Tasks {
         Err(Error::in_words(class, "run", text))
     }
 
-    /// The records of the first `count` tasks, all of which must be there.
+    /// Reads the records of the first `count` tasks, all of which must be there.
     async fn records(&self, count: usize, why: &str) -> Result<Vec<Record>, Error> {
         let (mut records, mut missing) = (Vec::new(), Vec::new());
         for number in 0..count {

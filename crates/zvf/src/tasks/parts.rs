@@ -70,7 +70,7 @@ pub(super) enum FoundPart {
 }
 
 impl PartRun {
-    /// The file or folder to write; its name is that of the part.
+    /// Returns the file or folder to write; its name is that of the part.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -92,7 +92,7 @@ impl Drop for PartRun {
 }
 
 impl PartsFolder {
-    /// The parts of the result at `output`, a path or a URL.
+    /// Opens the parts of the result at `output`, a path or a URL.
     pub(super) fn open(output: &str, options: &OpenOptions) -> Result<Self, Error> {
         let no_name = || Error::bad_request("the output", "a folder with a name", output);
         if let Some(Backend { store, prefix, .. }) = Store::backend(output, options)? {
@@ -147,7 +147,7 @@ impl PartsFolder {
         Ok(PartRun { path, id, name: name.to_owned(), folder, is_kept: false })
     }
 
-    /// What was written, kept where the last step finds it.
+    /// Keeps what was written where the last step finds it.
     #[boxed]
     pub(super) async fn keep(&self, run: &PartRun) -> Result<WrittenPart, Error> {
         let files = files_of(&run.path)?;
@@ -180,7 +180,7 @@ impl PartsFolder {
         Ok(())
     }
 
-    /// Where a part is that is what was written; none where it is not there or something else.
+    /// Returns where a part is that is what was written; none where it is not there or something else.
     #[boxed]
     pub(super) async fn find(&self, part: &WrittenPart) -> Result<Option<FoundPart>, Error> {
         match self {
@@ -266,7 +266,7 @@ impl PartsFolder {
     }
 }
 
-/// The length of an object, whose name is empty, or the names and lengths of all objects below its name.
+/// Returns the length of an object, whose name is empty, or the names and lengths of all objects below its name.
 async fn sizes(objects: &Objects, key: &str) -> Result<Vec<(String, u64)>, Error> {
     if let Some((bytes, _changed)) = objects.head(key).await? {
         return Ok(vec![(String::new(), bytes)]);
@@ -307,7 +307,7 @@ fn is_part(path: &Path, part: &WrittenPart) -> Result<bool, Error> {
     Ok(fs::symlink_metadata(path).is_ok() && files_of(path)? == part.files)
 }
 
-/// All files of a part, sorted, with their lengths and checksums.
+/// Lists all files of a part, sorted, with their lengths and checksums.
 fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
     let mut files = Vec::new();
     let mut open = vec![(path.to_owned(), String::new())];

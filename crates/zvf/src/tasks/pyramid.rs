@@ -65,7 +65,7 @@ impl PyramidJob {
     }
 }
 
-/// The settings, without what changes nothing of the result.
+/// Returns the settings, without what changes nothing of the result.
 fn settings(options: &Options) -> Result<Json, Error> {
     serde_json::to_value(options).map_err(|error| {
         Error::bad_request("the settings of levels", "values that JSON has", &error.to_string())
@@ -115,12 +115,17 @@ impl Plan {
         zvf_pyramid::check_divisible(&store, options).await?;
         let steps = PyramidPlan::plan(&store, options).await?.steps();
         let levels = steps.chunk_by(|first, second| first.level == second.level);
-        let sum = |level: &[zvf_pyramid::Step]| level.iter().map(|step| step.vertices).sum();
+        let sum = |level: &[zvf_pyramid::Step]| {
+            let mut of_kinds = level.iter().map(|step| step.vertices);
+            of_kinds.try_fold(0_u64, u64::checked_add).ok_or_else(|| {
+                Error::bad_request("vertices of a level", "at most 2^64 - 1 of all kinds", "more")
+            })
+        };
         let job = PyramidJob {
             words,
             memory: options.memory,
             options: settings(options)?,
-            vertices: levels.map(sum).collect(),
+            vertices: levels.map(sum).collect::<Result<_, _>>()?,
             head,
         };
         Ok(Self::new(Some(address.to_owned()), Some(identity), Job::Pyramid(job)))
@@ -253,8 +258,8 @@ impl Tasks {
         Err(cannot_commit(address))
     }
 
-    /// The levels that the first `count` tasks made, all of which must be done and whole. What is on an object store is
-    /// downloaded below the folder of `run`.
+    /// Returns the levels that the first `count` tasks made, all of which must be done and whole. What is on an object
+    /// store is downloaded below the folder of `run`.
     async fn kept_levels(
         &self,
         count: usize,
@@ -289,7 +294,7 @@ impl Tasks {
         Ok(levels)
     }
 
-    /// The level that a task made; none when the store gets no such level.
+    /// Returns the level that a task made; none when the store gets no such level.
     async fn kept_level(
         &self,
         record: &Record,
@@ -326,7 +331,7 @@ fn cannot_commit(address: &str) -> Error {
     Error::bad_request("the store", expected, address)
 }
 
-/// Whether the store has the levels that were made as they were made; none where it has no such level.
+/// Returns whether the store has the levels that were made as they were made; none where it has no such level.
 async fn is_in(levels: &[KeptLevel], address: &str) -> Result<Option<bool>, Error> {
     let store = Store::open(address, OpenOptions::default()).await?;
     let level_numbers = store.level_numbers();

@@ -33,7 +33,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// That of task `number`; none when the task is not done.
+    /// Reads that of task `number`; none when the task is not done.
     #[boxed]
     pub(super) async fn read(
         folder: &WorkFolder,
@@ -49,7 +49,7 @@ impl Record {
         Ok(Some(record))
     }
 
-    /// The same, where all it names in the folder is whole; one that is not goes, so that the task can be run again.
+    /// Reads the same where all it names in the folder is whole; one that is not goes, so that the task can be run again.
     pub(super) async fn read_whole(
         folder: &WorkFolder,
         plan: &str,
@@ -77,7 +77,7 @@ impl Record {
         Ok(Some(record))
     }
 
-    /// File `at`, compared with what is said of it.
+    /// Reads file `at` and compares it with what is said of it.
     #[boxed]
     pub(super) async fn file(&self, folder: &WorkFolder, at: usize) -> Result<Bytes, StoreError> {
         let Some((name, bytes, sum)) = self.files.get(at) else { return Ok(Bytes::new()) };
@@ -92,7 +92,7 @@ impl Record {
         Err(damage_error(folder, self.task, &found))
     }
 
-    /// All files, one after the other.
+    /// Reads all files, one after the other.
     #[cfg(feature = "edit")]
     pub(super) async fn bytes(&self, folder: &WorkFolder) -> Result<Bytes, StoreError> {
         if self.files.len() < 2 {
@@ -174,13 +174,13 @@ impl Writer {
 }
 
 impl Record {
-    /// The record of a run of task `number` that has records of its own of what it wrote.
+    /// Makes the record of a run of task `number` that has records of its own of what it wrote.
     #[cfg(any(feature = "convert", feature = "pyramid"))]
     pub(super) fn of_run(plan: &str, number: usize, run: String, report: Json) -> Self {
         Self { plan: plan.to_owned(), task: number, run, files: Vec::new(), report }
     }
 
-    /// The same, with files of the run that it names.
+    /// Adds files of the run that it names.
     #[cfg(feature = "pyramid")]
     pub(super) fn with_files(self, files: Vec<(String, u64, String)>) -> Self {
         Self { files, ..self }
@@ -198,7 +198,7 @@ impl Record {
     }
 }
 
-/// Where the record of a task is.
+/// Returns where the record of a task is.
 pub(super) fn key(number: usize) -> String {
     format!("done/{number}.json")
 }

@@ -26,7 +26,7 @@ pub(super) struct RunFolder {
 }
 
 impl RunFolder {
-    /// The folder of a new run.
+    /// Creates the folder of a new run.
     pub(super) fn new(folder: &WorkFolder) -> Self {
         let run = new_run();
         match folder.path() {
@@ -42,7 +42,7 @@ impl RunFolder {
         &self.path
     }
 
-    /// The name of the run.
+    /// Returns the name of the run.
     pub(super) fn run(&self) -> &str {
         &self.run
     }
@@ -69,7 +69,8 @@ impl RunFolder {
         stream::iter(uploads).buffered(MAX_TRANSFERS).try_collect().await
     }
 
-    /// The folder with the files that a task kept: that of its run, or a new one below this one with what was downloaded.
+    /// Returns the folder with the files that a task kept: that of its run, or a new one below this one with what was
+    /// downloaded.
     pub(super) async fn fetch(
         &self,
         folder: &WorkFolder,

@@ -39,7 +39,7 @@ pub struct ValidateJob {
 }
 
 impl ValidateJob {
-    /// What is asked of the store.
+    /// Returns what is asked of the store.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl Tasks {
     }
 }
 
-/// The lines of all files of all records, one file in memory at a time.
+/// Returns the lines of all files of all records, one file in memory at a time.
 fn lines_of(folder: &WorkFolder, records: Vec<Record>) -> RecordStream {
     let files = records.into_iter().flat_map(|record| {
         let record = Arc::new(record);
@@ -235,7 +235,7 @@ fn lines_of(folder: &WorkFolder, records: Vec<Record>) -> RecordStream {
     stream::iter(files).then(read).flat_map(lines).boxed_local()
 }
 
-/// Where the lines of a text are, without their ends.
+/// Returns where the lines of a text are, without their ends.
 fn line_ranges(text: &[u8]) -> Vec<Range<usize>> {
     let mut start = 0;
     let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(end, _)| end);

@@ -79,7 +79,7 @@ impl Shape {
             for _ in 0..fibres {
                 let [spread, lift, sway] = [(); 3].map(|()| random.unit() + random.unit() - 1.0);
                 for step in 0..steps {
-                    let t = f32::from(step) / f32::from(steps.saturating_sub(1)) * 2.0 - 1.0;
+                    let t = f32::from(step) / f32::from(steps - 1) * 2.0 - 1.0;
                     let fan = 0.18 + 0.82 * t * t;
                     let along = 42.0 * t;
                     let across =
@@ -140,17 +140,17 @@ impl Shape {
             toward = toward.map(|x| x + 0.5 * (random.unit() - 0.5));
             let length = toward.iter().map(|x| x * x).sum::<f32>().sqrt().max(0.1);
             toward = toward.map(|x| x / length);
-            let at = self.points.get(parent).copied().unwrap_or_default();
+            let at = self.points[parent];
             let step = [0, 1, 2].map(|axis: usize| at[axis] + 0.85 * toward[axis]);
+            let row = self.points.len();
             self.points.push(clamp_point(step));
-            let row = self.points.len().saturating_sub(1);
             self.rows.extend([row, parent]);
             parent = row;
         }
         if order > 0 {
             for _ in 0..2 {
                 let turned = toward.map(|x| x + 1.5 * (random.unit() - 0.5));
-                self.grow(random, parent, turned, steps.saturating_mul(3) / 4, order - 1);
+                self.grow(random, parent, turned, steps * 3 / 4, order - 1);
             }
         }
     }
@@ -167,7 +167,7 @@ impl Shape {
     /// Adds a folded surface of two halves, like a cortex: balls with a varying radius.
     fn cortex(&mut self, rings: u16) {
         self.corners = 3;
-        let around = rings.saturating_mul(2);
+        let around = rings * 2;
         for side in [-1.0_f32, 1.0] {
             let first = self.points.len();
             for ring in 0..=rings {
@@ -255,7 +255,8 @@ impl Random {
     fn next(&mut self) -> u16 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        u16::try_from(self.0 >> 48).unwrap_or(0)
+        let [.., low, high] = self.0.to_le_bytes();
+        u16::from_le_bytes([low, high])
     }
 
     /// Returns a number from 0 to 1.

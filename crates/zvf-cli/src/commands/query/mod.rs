@@ -234,7 +234,7 @@ impl Query {
         let output = self.output.as_ref().map(|path| path.display().to_string());
         let job = Job {
             inputs: self.store.clone(),
-            output: output.unwrap_or_default(),
+            output: output.unwrap_or_default(), // there is one: its name chose the format
             strict: false,
             dry_run: false,
             overwrite: self.overwrite,
@@ -280,7 +280,7 @@ impl Query {
         Ok(lacking::check(reader.store(), parts)?)
     }
 
-    /// Returns the kind that a query without `--kind` reads.
+    /// Returns the kind that a query without `--kind` reads: of the level, or of level 0 where a rule chooses it.
     async fn first_kind(&self, session: &Session, reader: &Reader) -> anyhow::Result<Kind> {
         let number = self.number().map_or(0, |level| level.0);
         let level = session.level(reader.store(), number).await?;
@@ -336,7 +336,7 @@ impl Query {
         if let Some(numbers) = numbers {
             return Ok(numbers);
         }
-        let level = if let LevelRule::Number(level) = self.level { level.0 } else { 0 };
+        let level = self.number().map_or(0, |level| level.0);
         group::numbers(&session.level(reader.store(), level).await?, &self.groups).await
     }
 
@@ -439,7 +439,7 @@ pub(crate) async fn with_advice<T>(
 }
 
 fn format_written(vertices: usize, path: &std::path::Path) -> String {
-    let vertices = u64::try_from(vertices).unwrap_or(u64::MAX);
+    let vertices = to_u64(vertices);
     let vertices = if vertices == 1 {
         "1 vertex".to_owned()
     } else {

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 #[cfg(feature = "arrow")]
 use zvf::convert::{ArrowWriter, ParquetWriter};
 use zvf::convert::{CsvWriter, JsonlWriter, NpyWriter, elements_as_rows, write_ply};
+use zvf::format::num::to_u64;
 use zvf::metadata::Dtype;
 use zvf::{Batch, Column, Kind};
 
@@ -141,7 +142,7 @@ impl<'a> Sink<'a> {
     pub(crate) fn within_memory(self, limit: u64) -> Self {
         #[cfg(feature = "arrow")]
         if let Table::Parquet(writer) = self.vertices {
-            let bytes = usize::try_from(limit / ROW_GROUPS_OF_MEMORY).unwrap_or(usize::MAX); // only lowers
+            let bytes = zvf::format::num::saturating_usize(limit / ROW_GROUPS_OF_MEMORY); // only lowers
             let vertices = Table::Parquet(Box::new(writer.with_row_group_bytes(bytes)));
             return Self { vertices, ..self };
         }
@@ -159,7 +160,7 @@ impl<'a> Sink<'a> {
             }
         } else if !omits && !self.vertices.holds_elements() {
             let elements = batch.elements().map_or(0, zvf::Elements::len);
-            self.left_out += u64::try_from(elements)?;
+            self.left_out += to_u64(elements);
             omits = true;
         }
         let bare;
@@ -170,7 +171,7 @@ impl<'a> Sink<'a> {
             }
             false => batch,
         };
-        self.written += u64::try_from(batch.len())?;
+        self.written += to_u64(batch.len());
         self.vertices.write(batch, self.axes)
     }
 

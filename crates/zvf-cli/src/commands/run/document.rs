@@ -228,7 +228,7 @@ impl<'a> Places<'a> {
 
     fn mark(&self, byte: usize) -> Mark {
         let line = self.starts.partition_point(|start| *start <= byte).max(1);
-        let start = self.starts.get(line - 1).copied().unwrap_or(0);
+        let start = self.starts[line - 1];
         let before = self.text.get(start..byte).unwrap_or_default();
         Mark { line, column: before.chars().count() + 1 }
     }

@@ -89,6 +89,7 @@ struct Identities<'a> {
 impl Identities<'_> {
     fn get(&mut self, address: &str) -> anyhow::Result<Option<String>> {
         if address.contains("://") {
+            // Outputs behind URLs are not looked at.
             return Ok(Some(self.remote.get(address).cloned().unwrap_or_default()));
         }
         if let Some(identity) = self.identities.get(address) {
@@ -112,7 +113,7 @@ fn key_of(
     let mut tokens = Vec::new();
     let mut origin = BTreeMap::new();
     for input in &step.inputs {
-        let earlier = steps.get(..at).unwrap_or_default().iter().zip(before).rev();
+        let earlier = steps[..at].iter().zip(before).rev();
         let mut writers = earlier
             .filter(|(earlier, _)| earlier.outputs.iter().any(|output| overlaps(output, input)));
         match writers.next() {
@@ -126,9 +127,7 @@ fn key_of(
     }
     for (number, input) in step.inputs.iter().enumerate() {
         let is_first = !origin.contains_key(input) && step.outputs.contains(input);
-        let is_made = steps
-            .get(..at)
-            .unwrap_or_default()
+        let is_made = steps[..at]
             .iter()
             .any(|earlier| earlier.outputs.iter().any(|output| overlaps(output, input)));
         if !is_first || is_made {

@@ -117,7 +117,7 @@ impl Finish {
         if session.json() {
             table::json(&json!({"output": output, "parts": parts}), out)?;
         } else {
-            let count = table::format_count(u64::try_from(parts.len())?, "part");
+            let count = table::format_count(zvf::format::num::to_u64(parts.len()), "part");
             writeln!(out, "{count} in {output}")?;
         }
         Ok(Outcome::Clean)

@@ -12,6 +12,7 @@ use std::io::{self, Write};
 
 use half::f16;
 use serde_json::Value;
+use zvf::format::num::{saturating_usize, usize_from_u32};
 use zvf::tensor::{Array, BlockValues};
 use zvf::tet::TensorDtype;
 
@@ -37,12 +38,12 @@ impl<'a> Values<'a> {
             TensorDtype::U32 => "<u4",
             TensorDtype::U64 => "<u8",
         };
-        let item = usize::try_from(array.element().size()).unwrap_or(1);
+        let item = saturating_usize(array.element().size()); // 8 at most
         Self { shape: array.shape(), descr: descr.to_owned(), item, bytes: array.bytes() }
     }
 
     pub(super) fn from_blocks(values: &'a BlockValues) -> Self {
-        let item = usize::try_from(values.item_size()).unwrap_or(1);
+        let item = usize_from_u32(values.item_size());
         let descr = values.dtype().map_or_else(|| format!("|V{item}"), str::to_owned);
         Self { shape: values.shape(), descr, item, bytes: values.bytes() }
     }
@@ -62,7 +63,7 @@ impl<'a> Values<'a> {
         );
         let fixed = 10_usize; // magic, version, length
         let used = (fixed + header.len()) + 1;
-        let padding = used.next_multiple_of(64).saturating_sub(used);
+        let padding = used.next_multiple_of(64) - used;
         header.extend(std::iter::repeat_n(' ', padding));
         header.push('\n');
         let len = u16::try_from(header.len()).map_err(|_long| io::ErrorKind::InvalidData)?;
@@ -81,7 +82,7 @@ impl<'a> Values<'a> {
     /// Prints one line for each run along the last axis.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let width = self.shape.last().copied().unwrap_or(1).max(1);
-        let width = usize::try_from(width).unwrap_or(usize::MAX);
+        let width = saturating_usize(width); // no more items than there are
         let mut texts = self.items().map(Shown::into_text).peekable();
         while texts.peek().is_some() {
             let line: Vec<String> = texts.by_ref().take(width).collect();

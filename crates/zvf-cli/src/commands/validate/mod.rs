@@ -100,6 +100,12 @@ impl Validate {
     }
 }
 
+/// Returns the note that nothing is known of leftovers next to a store.
+#[cfg(all(feature = "local", feature = "write"))]
+pub(crate) fn unknown_leftovers(error: &zvf::Error) -> String {
+    format!("cannot look for what killed commands left next to the store: {error}")
+}
+
 /// A report to print.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
@@ -122,10 +128,16 @@ impl Shown<'_> {
     ) -> anyhow::Result<Outcome> {
         // Also without a store: a build may be unfinished.
         #[cfg(all(feature = "local", feature = "write"))]
-        for left in zvf::leftovers::list(self.store).unwrap_or_default() {
-            let hint = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
-            let note = if left.goes_on { left.to_string() } else { format!("{left}; {hint}") };
-            session.print_notices(out, [note])?;
+        match zvf::leftovers::list(self.store) {
+            Ok(all) => {
+                let hint = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
+                for left in all {
+                    let note =
+                        if left.goes_on { left.to_string() } else { format!("{left}; {hint}") };
+                    session.print_notices(out, [note])?;
+                }
+            }
+            Err(error) => session.print_notices(out, [unknown_leftovers(&error)])?,
         }
         let report = report?;
         let has_faults = self.check_journal(session, out)?;

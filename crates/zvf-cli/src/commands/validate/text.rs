@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use zvf::format::num::to_u64;
 use zvf::validate::{Finding, Report, Severity};
 
 use crate::table::{bytes, count};
@@ -21,8 +22,7 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
             writeln!(out, "  {}", place(finding))?;
         }
         let all = report.counts.iter().find(|(r, s, _)| (*r, *s) == (rule, severity));
-        let shown = u64::try_from(n).unwrap_or(u64::MAX);
-        let more = all.map_or(0, |(_, _, all)| all.saturating_sub(shown));
+        let more = all.map_or(0, |(_, _, all)| all.saturating_sub(to_u64(n)));
         if more > 0 {
             writeln!(out, "  and {} more", count(more))?;
         }

@@ -187,15 +187,11 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError>
                 input_error(Class::BadTag, &place, expected, format!("{type_name:?}")).into()
             );
         };
-        if properties.iter().any(|property| property.name == name) {
-            return Err(input_error(
-                Class::Duplicate,
-                &place,
-                "each name once",
-                format!("{name:?}"),
-            )
-            .into());
-        }
+        super::check_new_name(
+            &place,
+            &name,
+            properties.iter().map(|property| property.name.as_str()),
+        )?;
         properties.push(Property { name, dtype, width, categories: parse_categories(json) });
     }
     let list = info.get("relationships").and_then(Json::as_array);

@@ -207,6 +207,19 @@ fn check_segments(ids: &[u64], folder_ids: &[u64]) -> Result<(), ConvertError> {
     }
 }
 
+/// Checks that `name`, which is at `place`, is none of the names before it.
+fn check_new_name<'a>(
+    place: &str,
+    name: &str,
+    mut before: impl Iterator<Item = &'a str>,
+) -> Result<(), ConvertError> {
+    if before.any(|other| other == name) {
+        let found = format!("{name:?}");
+        return Err(input_error(Class::Duplicate, place, "each name once", found).into());
+    }
+    Ok(())
+}
+
 /// Builds the piece of the objects, their ids and properties, and describes its fields in the header.
 fn describe_objects(
     name: &str,

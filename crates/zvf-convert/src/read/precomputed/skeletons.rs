@@ -106,15 +106,11 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertE
             let found = show_member(json, "num_components");
             return Err(input_error(Class::LimitExceeded, &place, expected, found).into());
         };
-        if attributes.iter().any(|attribute| attribute.name == name) {
-            return Err(input_error(
-                Class::Duplicate,
-                &place,
-                "each name once",
-                format!("{name:?}"),
-            )
-            .into());
-        }
+        super::check_new_name(
+            &place,
+            &name,
+            attributes.iter().map(|attribute| attribute.name.as_str()),
+        )?;
         attributes.push(Attribute { name, dtype, width });
     }
     Ok(attributes)

@@ -257,8 +257,8 @@ fn endpoints_of_a_cell() {
     let offsets = Offsets::parse("+1", 1, 2).unwrap();
     assert_eq!(up.endpoint_chunks(&key("-3"), &offsets).unwrap().to_string(), "-3.-1");
     for (family, source, offsets, message) in [
-        (family(3, 2), "0.0", Offsets::parse("+1.0", 2, 2), "BadShape in link record, offsets at byte 0: expected 3, found 2"),
-        (family(2, 2), "0.0", Offsets::parse("+1", 1, 2), "BadShape in link record, offsets at byte 0: expected 2, found 2"),
+        (family(3, 2), "0.0", Offsets::parse("+1.0", 2, 2), "BadShape in link record, link_width of offsets at byte 0: expected 3, found 2"),
+        (family(2, 2), "0.0", Offsets::parse("+1", 1, 2), "BadShape in link record, sid_ndim of offsets at byte 0: expected 2, found 1"),
         (family(2, 1), "0.0", Offsets::parse("+1", 1, 2), "BadShape in link record, sid_ndim at byte 0: expected 1, found 2"),
         (family(2, 1), "1", Offsets::parse("+9223372036854775807", 1, 2), "Overflow in link record, offsets at byte 0: expected anchor + offset in 64 bits, found 9223372036854775807"),
     ] {
