@@ -10,7 +10,7 @@
 //!
 //! Little-endian. Threads write blocks as they finish, so positions need not ascend. A block ends where the next higher
 //! position begins, or with the chunk. When they ascend, which is usual, an end is one lookup; otherwise
-//! [`BlockTable::span`] searches the table, and [`BlockTable::sorted`] (feature `alloc`) computes all ends at once.
+//! [`BlockTable::span`] searches the table, and [`BlockTable::sorted_spans`] (feature `alloc`) computes all ends at once.
 //!
 //! The contents of spans are decoded by `zvf-blosc`.
 
