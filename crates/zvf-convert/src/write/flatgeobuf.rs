@@ -469,6 +469,25 @@ mod tests {
     }
 
     #[test]
+    fn of_two_columns_of_one_name_the_first_is_read() {
+        let text = r#"{"type":"Feature","properties":{"first":1,"other":2},"geometry":{"type":"Point","coordinates":[0,1]}}"#;
+        let mut bytes = convert(text.to_owned(), 256 << 20);
+        let at = bytes.windows(5).position(|name| name == b"other").unwrap();
+        bytes[at..at + 5].copy_from_slice(b"first");
+        let input = Input::reader(std::io::Cursor::new(bytes));
+        let reader = open(input, Some(Format::FlatGeobuf), &ReadOptions::default()).unwrap();
+        let header = reader.header().clone();
+        assert_eq!(header.left_out, ["column \"first\": another one has its name"]);
+        assert_eq!(header.object_fields.iter().filter(|field| &*field.name == "first").count(), 1);
+        let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();
+        let values = pieces.iter().find_map(|piece| match piece {
+            Piece::Objects { fields, .. } => fields.iter().find(|field| &*field.name == "first"),
+            _ => None,
+        });
+        assert_eq!(values.unwrap().value(0, 0).unwrap().to_string(), "1");
+    }
+
+    #[test]
     fn the_tree_finds_boxes() {
         let point = |n: u32| {
             let (x, y) = (f64::from(n * 7 % 101), f64::from(n * 13 % 97));

@@ -56,15 +56,17 @@ fn encode(
         return Err(ConvertError::NoType { format: "FreeSurfer", what, advice });
     }
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
-        for hemisphere in split_hemispheres(input, true)? {
+        let (hemispheres, mut losses) = split_hemispheres(input, true)?;
+        for hemisphere in hemispheres {
             write_surface(input, &hemisphere, None, out)?;
         }
-        let lost = fields.iter().map(|field| {
+        losses.extend(fields.iter().map(|field| {
             Loss::new(format!("vertex attribute {:?} is dropped: name a folder", field.name))
-        });
-        return Ok(lost.collect());
+        }));
+        return Ok(losses);
     };
-    for hemisphere in split_hemispheres(input, false)? {
+    let (hemispheres, losses) = split_hemispheres(input, false)?;
+    for hemisphere in hemispheres {
         let prefix = hemisphere.prefix();
         let path = |name: &str| folder.join(format!("{prefix}.{name}"));
         if !values {
@@ -94,7 +96,7 @@ fn encode(
             }
         }
     }
-    Ok(Vec::new())
+    Ok(losses)
 }
 
 /// Writes a label for each group: its vertices, their positions and values.

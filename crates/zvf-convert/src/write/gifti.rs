@@ -48,7 +48,8 @@ fn encode(
     }
     let nodes = if values { vertex_numbers(input, "GIFTI")? } else { None };
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
-        for hemisphere in split_hemispheres(input, true)? {
+        let (hemispheres, losses) = split_hemispheres(input, true)?;
+        for hemisphere in hemispheres {
             let mut file = GiftiFile::default();
             if !values {
                 file.push_surface(input, &hemisphere, None)?;
@@ -59,9 +60,10 @@ fn encode(
             }
             file.write(out)?;
         }
-        return Ok(Vec::new());
+        return Ok(losses);
     };
-    for hemisphere in split_hemispheres(input, false)? {
+    let (hemispheres, losses) = split_hemispheres(input, false)?;
+    for hemisphere in hemispheres {
         let prefix = hemisphere.prefix();
         if !values {
             let mut surface = GiftiFile::default();
@@ -91,7 +93,7 @@ fn encode(
             }
         }
     }
-    Ok(Vec::new())
+    Ok(losses)
 }
 
 /// Checks that an attribute's name can be the name of a file, and returns it.

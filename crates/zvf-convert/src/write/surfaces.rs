@@ -3,6 +3,7 @@
 use zvf_format::num::floor_i64;
 use zvf_model::{Field, Kind, Value};
 
+use super::Loss;
 use super::collected_input::CollectedInput;
 use crate::ConvertError;
 
@@ -85,15 +86,16 @@ pub(crate) fn surface_name(input: &CollectedInput) -> Option<String> {
     is_single.then_some(name)
 }
 
-/// Returns the surface of each object, or one of all vertices where `is_one` is set, or where no vertex has an object.
+/// Returns the surface of each object, or one of all vertices where `is_one` is set, or where no vertex has an object. With
+/// them, what is on no surface: vertices without an object where others have one, and faces with vertices of several.
 ///
 /// # Errors
 ///
-/// When some vertices have no object, or a face has vertices of several.
+/// When some values by vertex number have no object: those after them would have another number.
 pub(crate) fn split_hemispheres(
     input: &CollectedInput,
     is_one: bool,
-) -> Result<Vec<Hemisphere>, ConvertError> {
+) -> Result<(Vec<Hemisphere>, Vec<Loss>), ConvertError> {
     let keys: Option<Vec<i64>> = input.batch.field("zv_join_key").and_then(|field| {
         let key = |row| match field.column.value(row, 0) {
             Value::Int(key) => Some(key),
@@ -108,17 +110,22 @@ pub(crate) fn split_hemispheres(
         (None, Some(owners)) => owners[row].map(|id| id.0),
         (None, None) => Some(0),
     };
-    let refuse = |what: String| {
-        let advice = "give all vertices of a face to one object";
-        ConvertError::NoType { format: "a folder of surfaces", what, advice }
-    };
     let mut all: Vec<Hemisphere> = Vec::new();
+    let (mut dropped_vertices, mut dropped_faces) = (0_u64, 0_u64);
     for row in 0..input.batch.len() {
-        let id = id_of(row).ok_or_else(|| refuse(format!("vertex {row}, which has no object")))?;
+        let Some(id) = id_of(row) else {
+            dropped_vertices += 1;
+            continue;
+        };
         match all.iter_mut().find(|hemisphere| hemisphere.id == id) {
             Some(hemisphere) => hemisphere.rows.push(row),
             None => all.push(Hemisphere { id, rows: vec![row], faces: Vec::new() }),
         }
+    }
+    if dropped_vertices > 0 && is_values(input) {
+        let what = format!("{dropped_vertices} values without an object");
+        let advice = "give all of them to an object, or none";
+        return Err(ConvertError::NoType { format: "a folder of surfaces", what, advice });
     }
     if all.is_empty() {
         all.push(Hemisphere { id: 0, rows: Vec::new(), faces: Vec::new() });
@@ -129,19 +136,79 @@ pub(crate) fn split_hemispheres(
             hemisphere.rows.sort_by_key(|row| keys[*row]);
         }
     }
-    let mut places = vec![(0, 0); input.batch.len()];
+    let mut places = vec![None; input.batch.len()];
     for (which, hemisphere) in all.iter().enumerate() {
         for (at, row) in hemisphere.rows.iter().enumerate() {
-            places[*row] = (which, at);
+            places[*row] = Some((which, at));
         }
     }
     for (face, _) in input.triangles() {
-        let [a, b, c] = face.map(|row| places[row]);
-        if a.0 != b.0 || b.0 != c.0 {
-            let what = format!("a face between object {} and another", all[a.0].id);
-            return Err(refuse(what));
+        match face.map(|row| places[row]) {
+            [Some((a, first)), Some((b, second)), Some((c, third))] if a == b && b == c => {
+                all[a].faces.push([first, second, third]);
+            }
+            _ => dropped_faces += 1,
         }
-        all[a.0].faces.push([a.1, b.1, c.1]);
     }
-    Ok(all)
+    let mut losses = Vec::new();
+    if dropped_vertices > 0 {
+        losses.push(Loss::new(format!(
+            "{dropped_vertices} vertices without an object are dropped: a folder has a surface for each object"
+        )));
+    }
+    if dropped_faces > 0 {
+        losses.push(Loss::new(format!(
+            "{dropped_faces} triangles whose vertices are not all of one object are dropped"
+        )));
+    }
+    Ok((all, losses))
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_metadata::Dtype;
+    use zvf_model::{Batch, Column, Elements, Kind, ObjectId};
+
+    use crate::Format;
+    use crate::read::{Header, Piece};
+    use crate::write::{self, Target, WriteOptions};
+
+    fn write_folder(format: Format, axes: &[&str], batch: &Batch) -> Result<Vec<String>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let axes = axes.iter().map(|axis| (*axis).to_owned()).collect();
+        let header = Header::new(batch.kind(), axes, batch.positions().slice(0..0));
+        let header = Header { objects: true, ..header };
+        let options = WriteOptions::default();
+        let mut writer = write::open(format, Target::folder(folder.path()), &options).unwrap();
+        writer.begin(&header).unwrap();
+        writer.write(Piece::Vertices(batch.clone())).unwrap();
+        let report = writer.finish().map_err(|error| error.to_string())?;
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "{format}");
+        Ok(report.losses.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn what_is_on_no_surface_is_reported() {
+        let owners = [Some(0), Some(0), Some(0), Some(1), Some(1), Some(1), None];
+        let owners = owners.map(|id| id.map(ObjectId)).to_vec();
+        let positions = Column::new(Dtype::FLOAT32, 3, vec![0; 7 * 12].into()).unwrap();
+        let faces = Elements::new(3, vec![0, 1, 2, 3, 4, 5, 2, 3, 4, 4, 5, 6]).unwrap();
+        let mesh = Batch::new(Kind::Mesh, positions).with_vertex_objects(owners.clone()).unwrap();
+        let mesh = mesh.with_elements(faces).unwrap();
+        for format in [Format::Gifti, Format::Freesurfer] {
+            let losses = write_folder(format, &["x", "y", "z"], &mesh).unwrap();
+            assert_eq!(
+                losses,
+                [
+                    "1 vertices without an object are dropped: a folder has a surface for each object",
+                    "2 triangles whose vertices are not all of one object are dropped",
+                ],
+                "{format}"
+            );
+        }
+        let numbers = Column::new(Dtype::INT64, 1, vec![0; 7 * 8].into()).unwrap();
+        let values = Batch::new(Kind::PointCloud, numbers).with_vertex_objects(owners).unwrap();
+        let error = write_folder(Format::Gifti, &["vertex"], &values).unwrap_err();
+        assert!(error.contains("1 values without an object"), "{error}");
+    }
 }

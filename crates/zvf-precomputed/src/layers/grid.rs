@@ -89,7 +89,8 @@ impl PointIndex {
         let Some(finest) = levels.first() else {
             return Err(PrecomputedError::Unsupported("a cloud without levels".to_owned()));
         };
-        let counts = count_rows(finest, &finest.chunks().await?).await?;
+        let chunks = finest.chunks().await?;
+        let counts = count_rows(finest, &chunks).await?;
         let rows: u64 = counts.iter().map(|(_, rows)| rows).sum();
         let is_additive =
             levels.len() > 1 && levels.iter().any(|level| level.node().meta().is_additive());

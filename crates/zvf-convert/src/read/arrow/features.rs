@@ -106,6 +106,9 @@ impl FirstPass {
                 continue;
             }
             match stored_type(field.data_type()).filter(|_| !geometry.others.contains(&at)) {
+                Some(_) if columns.contains(field.name()) => {
+                    left_out.push(format!("column {:?}: another one has its name", field.name()));
+                }
                 Some(dtype) => attributes.push((at, columns.declare(field.name(), dtype)?)),
                 None => {
                     left_out.push(format!("column {:?} of {}", field.name(), field.data_type()))

@@ -22,7 +22,7 @@ use crate::read::roles::{
     point_kind,
 };
 use crate::read::values::{batch_error, new_column};
-use crate::read::{Header, Piece, ReadOptions, Reader};
+use crate::read::{Header, Notes, Piece, ReadOptions, Reader};
 
 pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let format = batches.format;
@@ -39,7 +39,8 @@ pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, Co
         ..Header::new(kind, names, new_column(table.dtype, table.width, Vec::new())?)
     };
     let iter = batches.read(&table.selected_columns())?;
-    Ok(Reader::new(header, Pieces { iter, table }))
+    let notes = table.notes.clone();
+    Ok(Reader::new(header, Pieces { iter, table }).with_notes(notes))
 }
 
 /// The columns of a table by role.
@@ -54,6 +55,7 @@ struct Table {
     /// The columns whose types are inferred in a first pass.
     columns: Columns,
     format: &'static str,
+    notes: Notes,
 }
 
 /// An attribute of a vertex.
@@ -61,6 +63,8 @@ struct Attribute {
     column: usize,
     name: String,
     source: AttributeSource,
+    /// Whether a note says that numbers are missing.
+    has_note: bool,
 }
 
 /// How an attribute is read.
@@ -151,6 +155,7 @@ impl Table {
             attributes: Vec::new(),
             columns: Columns::new(options.memory, batches.format),
             format: batches.format,
+            notes: Notes::default(),
         };
         let left_out = table.choose_attributes(fields, options)?;
         Ok((table, names, left_out))
@@ -171,6 +176,10 @@ impl Table {
                 continue;
             }
             let name = field.name().clone();
+            if self.attributes.iter().any(|attribute| attribute.name == name) {
+                left_out.push(format!("column {name:?}: another one has its name"));
+                continue;
+            }
             let source = match (number_type(field.data_type()), stored_type(field.data_type())) {
                 (Some((dtype, width)), None) => AttributeSource::Numbers(dtype, width),
                 (_, Some(dtype)) => AttributeSource::Inferred(self.columns.declare(&name, dtype)?),
@@ -179,7 +188,7 @@ impl Table {
                     continue;
                 }
             };
-            self.attributes.push(Attribute { column: at, name, source });
+            self.attributes.push(Attribute { column: at, name, source, has_note: false });
         }
         Ok(left_out)
     }
@@ -344,7 +353,7 @@ impl Table {
             }
         }
         let inferred = self.columns.take(rows)?;
-        let mut fields = Vec::new();
+        let (mut fields, mut incomplete) = (Vec::new(), Vec::new());
         for (number, attribute) in self.attributes.iter().enumerate() {
             fields.push(match attribute.source {
                 AttributeSource::Inferred(at) => match inferred.get(at) {
@@ -352,25 +361,26 @@ impl Table {
                     None => continue,
                 },
                 AttributeSource::Numbers(dtype, width) => {
-                    let bytes = match arrays.get(number) {
-                        Some(array) if has_nulls(array) => {
-                            let place = Place::Named(format!("column {:?}", attribute.name));
-                            let expected = "numbers in every row";
-                            let bad = BadInput::new(
-                                Class::BadShape,
-                                self.format,
-                                place,
-                                expected,
-                                "nulls",
-                            );
-                            return Err(bad.with_hint("choose other attributes").into());
-                        }
+                    let mut bytes = match arrays.get(number) {
                         Some(array) => self.number_bytes(array, dtype, width)?,
                         None => Vec::new(), // of no rows
                     };
+                    if let Some(array) = arrays.get(number).filter(|array| has_nulls(array))
+                        && fill_missing(array, dtype, &mut bytes)
+                    {
+                        incomplete.push((number, dtype.kind == DtypeKind::Float));
+                    }
                     Field::new(attribute.name.as_str(), new_column(dtype, width, bytes)?)
                 }
             });
+        }
+        for (number, is_float) in incomplete {
+            let attribute = &mut self.attributes[number];
+            if !std::mem::replace(&mut attribute.has_note, true) {
+                let shown = if is_float { "NaN" } else { "0" };
+                let name = &attribute.name;
+                self.notes.push(format!("missing numbers of column {name:?} become {shown}"));
+            }
         }
         Ok(fields)
     }
@@ -417,6 +427,32 @@ fn number_bytes(array: &ArrayRef, dtype: Dtype, width: u32) -> Option<Vec<u8>> {
     let start = data.offset() * size;
     let bytes = data.buffers().first()?.as_slice();
     Some(bytes.get(start..start + data.len() * size)?.to_vec())
+}
+
+/// Puts NaN, or 0 where the type has none, into the numbers that [`number_bytes`] returned for a row or an item of a list that
+/// is null. Returns whether there are any.
+fn fill_missing(array: &ArrayRef, dtype: Dtype, bytes: &mut [u8]) -> bool {
+    let missing = match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 2) => half::f16::NAN.to_le_bytes().to_vec(),
+        (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
+        (DtypeKind::Float, _) => f64::NAN.to_le_bytes().to_vec(),
+        (_, size) => vec![0; saturating_usize(size)],
+    };
+    let list = array.as_fixed_size_list_opt().filter(|list| !list.is_empty());
+    let items = list.map(|list| (list.values(), usize::try_from(list.value_offset(0))));
+    let width = bytes.len() / missing.len() / array.len().max(1);
+    let mut has_missing = false;
+    for (at, number) in bytes.chunks_exact_mut(missing.len()).enumerate() {
+        let is_null_item = match &items {
+            Some((values, Ok(start))) => values.is_null(start + at),
+            _ => false,
+        };
+        if is_null_item || array.is_null(at / width) {
+            number.copy_from_slice(&missing);
+            has_missing = true;
+        }
+    }
+    has_missing
 }
 
 /// Makes a piece of each record batch.

@@ -1,11 +1,16 @@
 //! Tests: valid and broken files by `GeoPandas` and pyarrow, and tables that this crate writes.
 
+use std::sync::Arc;
+
+use arrow_array::types::{Float32Type, Int16Type};
+use arrow_array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch};
+use arrow_ipc::writer::StreamWriter;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
 use super::super::golden::Collected;
 use super::super::stock_files::{check_broken, check_features};
-use crate::read::{Format, Input, Piece, Polygons, ReadOptions, open};
+use crate::read::{Format, Input, Piece, Polygons, ReadOptions, Reader, open};
 use crate::{ArrowWriter, ParquetWriter};
 
 #[test]
@@ -72,6 +77,47 @@ fn reads_what_it_writes() {
     }
 }
 
+fn open_stream(columns: Vec<(&str, ArrayRef)>) -> Reader {
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.write(&batch).unwrap();
+    let input = Input::reader(std::io::Cursor::new(writer.into_inner().unwrap()));
+    open(input, Some(Format::Arrows), &ReadOptions::default()).unwrap()
+}
+
+#[test]
+fn of_two_columns_of_one_name_the_first_is_read() {
+    let column = |value: f64| -> ArrayRef { Arc::new(Float64Array::from(vec![value])) };
+    let reader = open_stream(vec![("x", column(1.0)), ("a", column(2.0)), ("a", column(3.0))]);
+    assert_eq!(reader.header().left_out, ["column \"a\": another one has its name"]);
+    let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();
+    let Some(Piece::Vertices(read)) = pieces.first() else { panic!("{pieces:?}") };
+    assert_eq!(read.fields().len(), 1);
+    assert_eq!(read.fields()[0].column.bytes()[..], 2.0_f64.to_le_bytes());
+}
+
+#[test]
+fn missing_numbers_of_lists_are_noted() {
+    let x: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0]));
+    let floats = [Some(vec![Some(0.5), None]), None];
+    let floats: ArrayRef =
+        Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(floats, 2));
+    let integers = [Some(vec![Some(7), Some(8)]), Some(vec![None, Some(9)])];
+    let integers: ArrayRef =
+        Arc::new(FixedSizeListArray::from_iter_primitive::<Int16Type, _, _>(integers, 2));
+    let mut reader = open_stream(vec![("x", x), ("floats", floats), ("integers", integers)]);
+    let pieces: Vec<Piece> = reader.by_ref().collect::<Result<_, _>>().unwrap();
+    let Some(Piece::Vertices(read)) = pieces.first() else { panic!("{pieces:?}") };
+    let floats = [0.5, f32::NAN, f32::NAN, f32::NAN].map(f32::to_le_bytes).concat();
+    assert_eq!(read.field("floats").unwrap().column.bytes()[..], floats[..]);
+    let integers = [7_i16, 8, 0, 9].map(i16::to_le_bytes).concat();
+    assert_eq!(read.field("integers").unwrap().column.bytes()[..], integers[..]);
+    let notes = [("floats", "NaN"), ("integers", "0")]
+        .map(|(name, shown)| format!("missing numbers of column {name:?} become {shown}"));
+    assert_eq!(reader.notes(), notes);
+}
+
 #[test]
 fn refuses_tables_without_positions() {
     let batch = Batch::new(Kind::PointCloud, small_column("uint8", 1, &[1]));
@@ -123,18 +169,18 @@ fn refuses_row_counts_that_do_not_add_up() {
 
 /// Returns a file of `GeoArrow` with one point, whose field has this metadata.
 fn geoarrow(metadata: Option<&str>) -> Vec<u8> {
-    use arrow_array::{BinaryArray, RecordBatch};
+    use arrow_array::BinaryArray;
     use arrow_schema::{DataType, Field as ArrowField, Schema};
 
     let mut words = vec![("ARROW:extension:name".to_owned(), "geoarrow.wkb".to_owned())];
     words.extend(metadata.map(|text| ("ARROW:extension:metadata".to_owned(), text.to_owned())));
     let field = ArrowField::new("geometry", DataType::Binary, true);
     let field = field.with_metadata(words.into_iter().collect());
-    let schema = std::sync::Arc::new(Schema::new(vec![field]));
+    let schema = Arc::new(Schema::new(vec![field]));
     let mut point = vec![1, 1, 0, 0, 0]; // little-endian, a point
     point.extend([2.0_f64, 3.0].map(f64::to_le_bytes).concat());
-    let column = std::sync::Arc::new(BinaryArray::from_vec(vec![&point]));
-    let batch = RecordBatch::try_new(std::sync::Arc::clone(&schema), vec![column]).unwrap();
+    let column = Arc::new(BinaryArray::from_vec(vec![&point]));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column]).unwrap();
     let mut writer = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &schema).unwrap();
     writer.write(&batch).unwrap();
     writer.into_inner().unwrap()
@@ -163,9 +209,7 @@ fn refuses_an_unreadable_reference_system() {
 
 #[test]
 fn refuses_a_row_of_a_line_without_an_object() {
-    use std::sync::Arc;
-
-    use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch};
+    use arrow_array::{Float32Array, Int64Array};
 
     let read = |objects: Vec<Option<i64>>, kind: Kind| {
         let places = Float32Array::from(vec![1.0, 2.0, 3.0]);
@@ -201,9 +245,8 @@ fn refuses_a_row_of_a_line_without_an_object() {
 #[test]
 fn reads_features_whose_geometry_is_not_the_last_column() {
     use std::collections::HashMap;
-    use std::sync::Arc;
 
-    use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+    use arrow_array::{BinaryArray, Int64Array};
     use arrow_schema::{DataType, Field as ArrowField, Schema};
 
     let point = |x: f64| {
@@ -227,8 +270,7 @@ fn reads_features_whose_geometry_is_not_the_last_column() {
         let batch = RecordBatch::try_new(Arc::new(schema), arrays).unwrap();
         let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
         file.write(&batch).unwrap();
-        let mut stream =
-            arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        let mut stream = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
         stream.write(&batch).unwrap();
         for (format, bytes) in [
             (Format::Arrow, file.into_inner().unwrap()),

@@ -129,6 +129,11 @@ impl Columns {
         Ok(at)
     }
 
+    /// Returns whether there is a column `name`.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
     /// Adds the column `name` and returns its index. Its declared type is boolean or a number; `None` for text. Two columns of
     /// one name are refused: only the values of one would be kept.
     pub(crate) fn declare(
@@ -136,7 +141,7 @@ impl Columns {
         name: &str,
         dtype: Option<Dtype>,
     ) -> Result<usize, ConvertError> {
-        if self.by_name.contains_key(name) {
+        if self.contains(name) {
             let place = Place::Named("the attributes".to_owned());
             let expected = "another name for each of them";
             let found = format!("{name:?} twice");

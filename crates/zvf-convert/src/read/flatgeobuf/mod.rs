@@ -350,6 +350,10 @@ fn run_first_pass(
         let is_selected =
             options.columns.fields.as_ref().is_none_or(|names| names.contains(&column.name));
         column_indices.push(match column.dtype().filter(|_| is_selected) {
+            Some(_) if columns.contains(&column.name) => {
+                notes.push(format!("column {:?}: another one has its name", column.name));
+                None
+            }
             Some(dtype) => Some(columns.declare(&column.name, dtype)?),
             None => {
                 notes.push(format!("column {:?}", column.name));

@@ -132,7 +132,7 @@ impl<'a> Document<'a> {
             ));
         };
         let buffer = as_index(&view["buffer"]).and_then(|at| self.buffers.get(at));
-        let start = view.get("byteOffset").map_or(Some(0), as_index);
+        let start = member(view, "byteOffset").map_or(Some(0), as_index);
         let length = as_index(&view["byteLength"]);
         let bytes = match (buffer, start, length) {
             (Some(buffer), Some(start), Some(length)) => {
@@ -147,7 +147,7 @@ impl<'a> Document<'a> {
             found.truncate(found.floor_char_boundary(120));
             return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, found));
         };
-        let stride = view.get("byteStride").map(|stride| {
+        let stride = member(view, "byteStride").map(|stride| {
             as_index(stride).ok_or_else(|| {
                 let place = format!("bufferViews[{index}]");
                 let found = stride.to_string();
@@ -192,7 +192,7 @@ impl<'a> Document<'a> {
             return Err(input_error(Class::BadShape, "a count", accessor["count"].to_string()));
         };
         let size = saturating_usize(dtype.size) * usize_from_u32(width); // at most 4 numbers of 4 bytes
-        let mut bytes = match accessor.get("bufferView") {
+        let mut bytes = match member(accessor, "bufferView") {
             Some(view) => self.read_rows(view, accessor, count, size, &place)?,
             None => {
                 let total = count.checked_mul(size).filter(|total| *total <= self.max_zero_bytes);
@@ -223,7 +223,7 @@ impl<'a> Document<'a> {
     ) -> Result<Vec<u8>, ConvertError> {
         let (bytes, stride) = self.view(view, place)?;
         let stride = stride.unwrap_or(size);
-        let Some(start) = accessor.get("byteOffset").map_or(Some(0), as_index) else {
+        let Some(start) = member(accessor, "byteOffset").map_or(Some(0), as_index) else {
             let found = accessor["byteOffset"].to_string();
             return Err(self.file.input_error_in(Class::OutOfBounds, place, "a byteOffset", found));
         };
@@ -436,6 +436,11 @@ fn decode_uri(uri: &str) -> String {
 
 pub(super) fn as_index(value: &Json) -> Option<usize> {
     usize::try_from(value.as_u64()?).ok()
+}
+
+/// Returns a member of an object. One that is null is absent: some programs write it for what is not set.
+pub(super) fn member<'j>(object: &'j Json, key: &str) -> Option<&'j Json> {
+    object.get(key).filter(|value| !value.is_null())
 }
 
 fn component_type(kind: &Json) -> Option<Dtype> {

@@ -21,7 +21,7 @@ use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
-use self::accessor::{Document, DracoMesh};
+use self::accessor::{Document, DracoMesh, member};
 use self::scene::{IDENTITY, Matrix, MeshNode};
 use super::geometry::{FLOAT64, Geometry, VertexOwners, WholeFile, number_column, text_field};
 use super::input::Bytes;
@@ -68,7 +68,7 @@ fn read_primitive(
     let input_error = |class, expected: &str, found: String| {
         document.file.input_error_in(class, place(), expected, found)
     };
-    let mode = primitive.get("mode").map_or(Some(4), Json::as_u64);
+    let mode = member(primitive, "mode").map_or(Some(4), Json::as_u64);
     let Some(mode) = mode.filter(|mode| *mode <= 6) else {
         return Err(input_error(Class::BadTag, "mode 0 to 6", primitive["mode"].to_string()));
     };
@@ -108,7 +108,7 @@ fn read_primitive(
             return Err(input_error(Class::CountMismatch, &expected, found));
         }
     }
-    let indices = match (draco, primitive.get("indices")) {
+    let indices = match (draco, member(primitive, "indices")) {
         (Some(DracoMesh { faces: Some(faces), .. }), _) => faces,
         (Some(_), _) if mode == 0 => Vec::new(), // points need no indices
         (Some(_), _) => {

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use zvf_format::Class;
 
-use super::accessor::{Document, as_index};
+use super::accessor::{Document, as_index, member};
 use crate::ConvertError;
 
 /// A 4x4 matrix, row by row.
@@ -69,9 +69,9 @@ fn read_numbers<const N: usize>(
     node: &Json,
     key: &'static str,
 ) -> Result<Option<[f64; N]>, &'static str> {
-    let Some(member) = node.get(key) else { return Ok(None) };
+    let Some(value) = member(node, key) else { return Ok(None) };
     let numbers: Option<Vec<f64>> =
-        member.as_array().and_then(|items| items.iter().map(Json::as_f64).collect());
+        value.as_array().and_then(|items| items.iter().map(Json::as_f64).collect());
     numbers.and_then(|numbers| numbers.try_into().ok()).map(Some).ok_or(key)
 }
 
@@ -94,7 +94,7 @@ impl Document<'_> {
             .map(|key| format!("{} {key}", self.array(key).len()))
             .collect();
         let with_mesh =
-            self.array("nodes").iter().filter(|node| node.get("mesh").is_some()).count();
+            self.array("nodes").iter().filter(|node| member(node, "mesh").is_some()).count();
         if with_mesh > mesh_nodes.len() {
             notes.push(format!("{} nodes of no scene", with_mesh - mesh_nodes.len()));
         }
@@ -111,14 +111,14 @@ impl Document<'_> {
 /// Lists the nodes with a mesh of the default scene, or of the first, depth first.
 pub(super) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>, ConvertError> {
     let nodes = document.array("nodes");
-    let scene = document.json.get("scene").map_or(Some(0), as_index);
+    let scene = member(&document.json, "scene").map_or(Some(0), as_index);
     let scenes = document.array("scenes");
     let input_error = |class, expected: String, found: String| {
         document.file.input_error_in(class, "nodes", expected, found)
     };
     let scene = match scene.and_then(|at| scenes.get(at)) {
         Some(scene) => scene,
-        None if document.json.get("scene").is_none() => return Ok(Vec::new()),
+        None if member(&document.json, "scene").is_none() => return Ok(Vec::new()),
         None => {
             let expected = format!("a scene below {}", scenes.len());
             return Err(input_error(
@@ -149,7 +149,7 @@ pub(super) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>, 
             input_error(Class::BadShape, format!("the numbers of {key} in node {at}"), found)
         })?;
         let matrix = parent_matrix.multiply(&own_matrix);
-        if let Some(mesh) = node.get("mesh") {
+        if let Some(mesh) = member(node, "mesh") {
             let Some(mesh) = as_index(mesh) else {
                 return Err(input_error(Class::OutOfBounds, "a mesh".to_owned(), mesh.to_string()));
             };

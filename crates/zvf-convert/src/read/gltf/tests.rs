@@ -126,6 +126,20 @@ fn refuses_malformed_numbers() {
 }
 
 #[test]
+fn members_that_are_null_are_absent() {
+    let text = r#"{"scene": null, "scenes": [{"nodes": [0]}],
+        "nodes": [{"mesh": 0, "matrix": null, "translation": null, "rotation": null, "scale": null}],
+        "meshes": [{"primitives": [{"attributes": {"POSITION": 0}, "mode": null, "indices": null}]}],
+        "accessors": [{"bufferView": 0, "byteOffset": null, "componentType": 5126, "type": "VEC3", "count": 3}],
+        "bufferViews": [{"buffer": 0, "byteOffset": null, "byteLength": 36, "byteStride": null}],
+        "buffers": [{"byteLength": 36, "uri": "data:;base64,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}]}"#;
+    let bytes = Bytes::new(Box::new(std::io::Cursor::new(text)), None);
+    let reader = open(bytes, &ReadOptions::default()).unwrap();
+    assert_eq!(reader.header().kind, Kind::Mesh);
+    assert_eq!(golden::Collected::from_reader(reader).unwrap().elements, [0, 1, 2]);
+}
+
+#[test]
 fn reports_the_size_of_a_short_binary_chunk() {
     let mut json = br#"{"buffers":[{"byteLength":40}]}"#.to_vec();
     json.resize(json.len().next_multiple_of(4), b' ');

@@ -31,7 +31,7 @@ impl OutRecord {
         let data_bytes = u16::try_from(self.data.len()).map_err(|_too_long| {
             let (user, id, len) = (&self.user, self.id, self.data.len());
             let what = format!("a record {user:?} {id} of {len} bytes before the points");
-            let advice = "leave columns out; records of other programs need las.version=1.4";
+            let advice = "leave columns out";
             ConvertError::NoType { format: "LAS", what, advice }
         })?;
         put_bytes(&mut raw, 20, &data_bytes.to_le_bytes());

@@ -347,7 +347,20 @@ impl State {
         }
         for json in recorded("vlrs").and_then(Json::as_array).into_iter().flatten() {
             let (out, is_evlr) = parse_record(json)?;
-            if is_evlr && schema.minor == 4 { evlrs.push(out) } else { vlrs.push(out) }
+            if is_evlr && schema.minor == 4 {
+                evlrs.push(out);
+            } else if out.data.len() > usize::from(u16::MAX) {
+                losses.push(Loss::new(format!(
+                    "record {:?} {} of {} bytes is dropped: version 1.{} holds up to {} for each",
+                    out.user,
+                    out.id,
+                    out.data.len(),
+                    schema.minor,
+                    u16::MAX
+                )));
+            } else {
+                vlrs.push(out);
+            }
         }
         let mut encoding = recorded("global_encoding")
             .and_then(Json::as_u64)
@@ -423,7 +436,9 @@ fn read_option<T>(
 
 /// Returns the minor version of a text such as `1.2`.
 fn parse_minor(version: &Json) -> Option<u8> {
-    let minor = version.as_str()?.strip_prefix("1.")?.parse::<u8>().ok()?;
+    let number = || version.is_number().then(|| version.to_string()); // a program may give 1.4 as one
+    let text = version.as_str().map(str::to_owned).or_else(number)?;
+    let minor = text.strip_prefix("1.")?.parse::<u8>().ok()?;
     (minor <= 4).then_some(minor)
 }
 

@@ -194,6 +194,40 @@ fn refuses_options_that_are_none() {
 }
 
 #[test]
+fn a_version_may_be_a_number() {
+    let mut options = WriteOptions::default();
+    options.extra.insert("las.version".into(), 1.3_f64.into());
+    options.extra.insert("las.point_format".into(), 0.into());
+    let (bytes, losses) = write_cloud(&cloud(&[[0.0; 3]]), &options).unwrap();
+    assert_eq!((bytes[25], losses.len()), (3, 0), "{losses:?}");
+}
+
+#[test]
+fn long_records_are_dropped_before_version_4() {
+    let batch = cloud(&[[0.0; 3]]);
+    let axes = ["x", "y", "z"].map(str::to_owned).to_vec();
+    let mut header = Header::new(batch.kind(), axes, batch.positions().slice(0..0));
+    let hex = "00".repeat(1 << 16);
+    let record = serde_json::json!({"vlrs": [{"user_id": "other", "record_id": 7, "hex": hex}]});
+    header.records.push(("las".to_owned(), record));
+    let list_losses = |version: &str| {
+        let mut options = WriteOptions::default();
+        options.extra.insert("las.version".into(), version.into());
+        options.extra.insert("las.point_format".into(), 0.into());
+        let mut out = Vec::new();
+        let mut writer = write::open(Format::Las, Target::stream(&mut out), &options).unwrap();
+        writer.begin(&header).unwrap();
+        writer.write(Piece::Vertices(batch.clone())).unwrap();
+        let report = writer.finish().unwrap();
+        report.losses.iter().map(ToString::to_string).collect::<Vec<String>>()
+    };
+    assert!(list_losses("1.4").is_empty());
+    let expected =
+        "record \"other\" 7 of 65536 bytes is dropped: version 1.2 holds up to 65535 for each";
+    assert_eq!(list_losses("1.2"), [expected]);
+}
+
+#[test]
 fn refuses_more_descriptions_than_a_record_holds() {
     let column = Column::new("uint16".parse::<Dtype>().unwrap(), 400, vec![0; 800].into()).unwrap();
     let batch = cloud(&[[0.0; 3]]).with_field(Field::new("many", column)).unwrap();
