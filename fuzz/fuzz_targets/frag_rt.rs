@@ -18,10 +18,13 @@ fuzz_target!(|inputs: Vec<Input>| {
         let (added, allowed) = match input {
             Input::Range(start, count) => {
                 let end = start.checked_add(*count);
-                (builder.range(*start, *count), end.is_some_and(|end| i64::try_from(end).is_ok()))
+                (
+                    builder.push_range(*start, *count),
+                    end.is_some_and(|end| i64::try_from(end).is_ok()),
+                )
             }
             Input::Rows(rows) => {
-                (builder.rows(rows), rows.iter().all(|row| i64::try_from(*row).is_ok()))
+                (builder.push_rows(rows), rows.iter().all(|row| i64::try_from(*row).is_ok()))
             }
         };
         // A list that becomes a range must end like one: a row of i64::MAX alone cannot.

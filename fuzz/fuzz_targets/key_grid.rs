@@ -58,7 +58,7 @@ fn positions(input: &Input<'_>) {
         assert_eq!((x / size).floor() as i64, *chunk);
     }
     let ordered = input.low.iter().zip(input.high).all(|(low, high)| *low <= high);
-    if let Ok(grid) = Grid::covering(&input.low, &input.high, &shape) {
+    if let Ok(grid) = Grid::from_bounds(&input.low, &input.high, &shape) {
         assert!(!ordered || grid.contains(&chunk));
     }
 }

@@ -17,9 +17,9 @@ fuzz_target!(|inputs: Vec<([i64; 3], Input)>| {
     let mut kept = Vec::new();
     for (chunk, input) in &inputs {
         let added = match input {
-            Input::Single(fragment) => builder.single(chunk, *fragment),
-            Input::Range(start, count) => builder.range(chunk, *start, *count),
-            Input::Explicit(fragments) => builder.explicit(chunk, fragments),
+            Input::Single(fragment) => builder.push_single(chunk, *fragment),
+            Input::Range(start, count) => builder.push_range(chunk, *start, *count),
+            Input::Explicit(fragments) => builder.push_explicit(chunk, fragments),
         };
         if added.is_ok() {
             kept.push((chunk, input));

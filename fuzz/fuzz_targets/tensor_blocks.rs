@@ -6,10 +6,10 @@ use zvf_store::RangedFile;
 use zvf_tensor::{BlockArray, Memory, Slice};
 
 fuzz_target!(|blob: &[u8]| {
-    let memory = Memory::of_bytes(1 << 24);
+    let memory = Memory::from_bytes(1 << 24);
     zvf_fuzz::now(async {
         let file = RangedFile::from_bytes(blob.to_vec().into());
-        let Ok(array) = BlockArray::of_file(file).await else { return };
+        let Ok(array) = BlockArray::from_file(file).await else { return };
         drop(array.user_metadata(1 << 20).await);
         let Ok(all) = array.slice(&Slice::all(), &memory).await else { return };
         let last: Vec<u64> = array.shape().iter().map(|n| n.saturating_sub(1)).collect();

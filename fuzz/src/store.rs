@@ -67,7 +67,7 @@ async fn ask_everything(reader: &Reader) {
     let parsed = conditions.iter().filter_map(|text| text.parse().ok());
     queries.extend(parsed.map(|condition| Query::all().filter(condition)));
     if let Ok(bounds) = Bounds::new(&vec![-3.5; axes], &vec![9.5; axes]) {
-        queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
+        queries.extend(Mode::ALL.iter().map(|&mode| Query::all().in_region(bounds).mode(mode)));
     }
     for query in queries {
         drop(reader.run(&query).await);

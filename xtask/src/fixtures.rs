@@ -96,20 +96,20 @@ fn fixtures() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
 /// Encodes both kinds of fragments, empty ones, and a list that becomes a range.
 fn fragment_index() -> anyhow::Result<Vec<u8>> {
     let mut builder = FragmentIndexBuilder::new();
-    builder.range(0, 4)?;
-    builder.range(4, 0)?;
-    builder.rows(&[12, 7, 19])?;
-    builder.rows(&[])?;
-    builder.rows(&[20, 21, 22])?;
+    builder.push_range(0, 4)?;
+    builder.push_range(4, 0)?;
+    builder.push_rows(&[12, 7, 19])?;
+    builder.push_rows(&[])?;
+    builder.push_rows(&[20, 21, 22])?;
     Ok(builder.encode())
 }
 
 /// Encodes a block of each mode.
 fn manifest() -> anyhow::Result<Vec<u8>> {
     let mut builder = ManifestBuilder::new(3)?;
-    builder.single(&[0, 0, -1], 5)?;
-    builder.range(&[1, 0, -1], 2, 3)?;
-    builder.explicit(&[1, 1, 0], &[3, 1])?;
+    builder.push_single(&[0, 0, -1], 5)?;
+    builder.push_range(&[1, 0, -1], 2, 3)?;
+    builder.push_explicit(&[1, 1, 0], &[3, 1])?;
     Ok(builder.encode())
 }
 

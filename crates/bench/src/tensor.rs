@@ -190,7 +190,7 @@ impl Ours {
 
     /// Does it once, and says how many items and bytes there are; opening gives none.
     fn run(&mut self) -> anyhow::Result<(usize, usize)> {
-        let memory = Memory::of_bytes(u32::MAX);
+        let memory = Memory::from_bytes(u32::MAX);
         Ok(match self {
             Self::Open(path) => (open_tensor_file(path)?.tensors().len(), 0),
             Self::Tet(file, slice) => {
@@ -297,7 +297,7 @@ fn make_tet_file(
     };
     let items: Vec<u8> = (0..side * side).flat_map(value).collect();
     let compression = if zstd { Compression::Zstd(3) } else { Compression::None };
-    let tensor = NewTensor::new("a", element, &[side, side], &chunk)?.compressed(compression);
+    let tensor = NewTensor::new("a", element, &[side, side], &chunk)?.with_compression(compression);
     let mut new = AtomicTensorFile::create(path, false)?;
     let mut writer = TetWriter::new(new.file(), vec![tensor], Default::default())?;
     writer.put_tensor(&items)?;

@@ -135,7 +135,7 @@ fn build_queries(work: &Work) -> anyhow::Result<Vec<Query>> {
             .iter()
             .map(|[low, high]| {
                 let mode = if *whole { Mode::Cells } else { Mode::Inside };
-                Ok(no_columns(Query::within(Bounds::new(low, high)?).mode(mode)))
+                Ok(no_columns(Query::all().in_region(Bounds::new(low, high)?).mode(mode)))
             })
             .collect(),
         Ask::Objects(ids) => {

@@ -180,7 +180,7 @@ async fn check_store(report: &mut Report, written: &Written, mut random: Random,
         if written.kind == Kind::PointCloud {
             check.check_points(report, &at, bounds, &cube, &mut random).await;
         } else {
-            check.check_geometry(report, &at, Query::within(bounds), &cube).await;
+            check.check_geometry(report, &at, Query::all().in_region(bounds), &cube).await;
         }
     }
     for number in check.reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
@@ -270,7 +270,7 @@ impl StoreCheck<'_> {
         random: &mut Random,
     ) {
         let written = self.written;
-        let query = Query::within(bounds);
+        let query = Query::all().in_region(bounds);
         let inside = |at: usize| cube.contains(&written.points[at]);
         self.check_rows(report, at, &query, inside).await;
         self.check_stream(report, &format!("{at}/stream"), query.clone(), inside).await;
@@ -333,7 +333,7 @@ impl StoreCheck<'_> {
         let mode = if self.written.kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
         for turn in 0..boxes {
             let cube = self.written.cube(random);
-            let query = Query::within(Bounds::new(&cube.low, &cube.high)?).at_level(level);
+            let query = Query::all().in_region(Bounds::new(&cube.low, &cube.high)?).at_level(level);
             let query = query.mode(mode).order(Order::Storage).columns(Columns::None);
             let what = format!("level {level}/box {turn}");
             let Some(answer) = report.ok_or_report(&what, self.reader.run(&query).await) else {

@@ -40,7 +40,7 @@ async fn check_pack(report: &mut Report, golden: &Golden, path: &Path, far: bool
     let store = Store::open(&path.to_string_lossy(), OpenOptions::default()).await;
     let Some(store) = report.ok_or_report("open", store) else { return };
     let level = if far { Compression::Zstd(3) } else { Compression::None };
-    let options = PackOptions::default().compressed(level);
+    let options = PackOptions::default().with_compression(level);
     let packed = pack(&store, Cursor::new(Vec::new()), &options, |_| ()).await;
     let Some((packed, _)) = report.ok_or_report("pack", packed) else { return };
     let opened = open_pack(packed.into_inner(), far).await;

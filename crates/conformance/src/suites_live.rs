@@ -176,7 +176,7 @@ async fn compare_level_0(
     let [low, high] = &store.root().zarr_vectors.bounds;
     let middle: Vec<f64> = low.iter().zip(high).map(|(low, high)| low.midpoint(*high)).collect();
     if let (Ok(bounds), Kind::PointCloud) = (Bounds::new(low, &middle), kind) {
-        let boxed = Query::within(bounds).of_kind(kind).columns(Columns::None);
+        let boxed = Query::all().in_region(bounds).of_kind(kind).columns(Columns::None);
         let found = reader.run(&boxed).await?.batch.len();
         let cube = Cube { low: low.clone(), high: middle };
         let inside = points.iter().filter(|point| cube.contains(point)).count();

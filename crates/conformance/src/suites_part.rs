@@ -88,7 +88,8 @@ async fn check_levels(
         let all = Query::all().of_kind(kind).at_level(number);
         let low = vec![f64::from(f32::MIN); level.axes()];
         let high = vec![f64::from(f32::MAX); level.axes()];
-        let boxed = Query::within(Bounds::new(&low, &high)?).of_kind(kind).at_level(number);
+        let boxed =
+            Query::all().in_region(Bounds::new(&low, &high)?).of_kind(kind).at_level(number);
         for (way, query) in [
             ("all", all.clone().columns(Columns::None)),
             ("box", boxed.columns(Columns::None)),

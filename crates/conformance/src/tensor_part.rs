@@ -77,7 +77,7 @@ pub(crate) fn run_caterva(
 async fn check_sound_tet(report: &mut Report, path: &Path, expected: &Value) {
     let Some(bytes) = report.ok_or_report("read", fs::read(path)) else { return };
     let opened = [
-        TensorFile::of_bytes(bytes.into()),
+        TensorFile::from_bytes(bytes.into()),
         TensorFile::open(&path.to_string_lossy(), &OpenOptions::default()).await,
     ];
     for file in opened {
@@ -110,7 +110,9 @@ async fn check_sound_tensor(report: &mut Report, tensor: &Tensor<'_>, expected: 
             continue;
         };
         report.compare("slice", &slice["sha256"], digest(part.bytes()));
-        let Some(touched) = report.ok_or_report("touched", tensor.touched(&cuts)) else { continue };
+        let Some(touched) = report.ok_or_report("touched", tensor.touched_chunks(&cuts)) else {
+            continue;
+        };
         // A long list is given by its ends.
         if json_list(slice, "chunks").count() > 0 && json_list(slice, "chunks").all(Value::is_array)
         {
@@ -121,7 +123,7 @@ async fn check_sound_tensor(report: &mut Report, tensor: &Tensor<'_>, expected: 
 
 async fn check_broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
     let expect = case["expect"].as_str().unwrap_or_default();
-    let file = match (expect, TensorFile::of_bytes(bytes.into())) {
+    let file = match (expect, TensorFile::from_bytes(bytes.into())) {
         ("reject-open", opened) => {
             let rule = opened.err().and_then(|error| error.rule()).map(|rule| rule.id());
             let refused = rule.is_some_and(|rule| rule.starts_with('O'));
@@ -160,7 +162,7 @@ async fn check_broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
 async fn check_sound_array(report: &mut Report, path: &Path, expected: &Value) {
     let mut opened = vec![BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await];
     if let Ok(bytes) = fs::read(path) {
-        opened.push(BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await);
+        opened.push(BlockArray::from_file(RangedFile::from_bytes(bytes.into())).await);
     }
     for array in opened {
         let Some(array) = report.ok_or_report("open", array) else { continue };
@@ -182,7 +184,9 @@ async fn check_sound_array(report: &mut Report, path: &Path, expected: &Value) {
             if let Some(part) = report.ok_or_report("slice", part) {
                 report.compare("slice", &cut["sha256"], digest(part.bytes()));
             }
-            if let Some((chunks, blocks)) = report.ok_or_report("touched", array.touched(&slice)) {
+            if let Some((chunks, blocks)) =
+                report.ok_or_report("touched", array.count_touched(&slice))
+            {
                 report.compare("chunks touched", &cut["chunks_touched"], chunks);
                 report.compare("blocks touched", &cut["blocks_touched"], blocks);
             }
@@ -191,7 +195,7 @@ async fn check_sound_array(report: &mut Report, path: &Path, expected: &Value) {
 }
 
 async fn check_broken_array(report: &mut Report, bytes: Vec<u8>, case: &Value) {
-    let opened = BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await;
+    let opened = BlockArray::from_file(RangedFile::from_bytes(bytes.into())).await;
     let refused = match (case["stage"].as_str(), opened) {
         (_, Err(_)) => true,
         (Some("open"), Ok(_)) => false,
@@ -233,7 +237,7 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 fn memory() -> Memory {
-    Memory::of_bytes(1 << 30)
+    Memory::from_bytes(1 << 30)
 }
 
 /// The memory that a small file may take.

@@ -56,10 +56,10 @@ pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(
     let keys: Vec<Box<str>> = (0..cells).map(|cell| cell.to_string().into()).collect();
     for (path, plan) in make_plans(cells) {
         let sink = build.cells(path, plan)?;
-        let missing = sink.missing(&keys).await?;
+        let missing = sink.find_missing(&keys).await?;
         if let Some(key) = missing.first() {
             return Err(StoreError::absent(
-                &Key::root().below(path)?,
+                &Key::root().join(path)?,
                 "the processes that wrote it",
             )
             .with_key(&Key::root().child(key)?));

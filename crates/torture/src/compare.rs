@@ -68,7 +68,9 @@ fn check_encoding(blob: &[u8], view: &FragmentIndex<'_>) -> Result<(), String> {
                 rows.windows(2).all(|two| two[0].get().checked_add(1) == Some(two[1].get()));
             promoted |= ascending && !rows.is_empty();
         }
-        builder.fragment(fragment).map_err(|error| format!("cannot be built again: {error}"))?;
+        builder
+            .push_fragment(fragment)
+            .map_err(|error| format!("cannot be built again: {error}"))?;
     }
     let again = builder.encode();
     if !promoted {
@@ -97,10 +99,10 @@ pub(crate) fn compare_manifest(blob: &[u8], axes: u64) -> Result<(), String> {
         let chunk: Vec<i128> = block.chunk.iter().map(|c| c.get().into()).collect();
         let raw: Vec<i64> = block.chunk.iter().map(|c| c.get()).collect();
         let built = match block.fragments {
-            BlockFragments::Single(fragment) => builder.single(&raw, fragment),
-            BlockFragments::Range { start, count } => builder.range(&raw, start, count),
+            BlockFragments::Single(fragment) => builder.push_single(&raw, fragment),
+            BlockFragments::Range { start, count } => builder.push_range(&raw, start, count),
             BlockFragments::Explicit(_) => {
-                builder.explicit(&raw, &block.fragments.iter().collect::<Vec<_>>())
+                builder.push_explicit(&raw, &block.fragments.iter().collect::<Vec<_>>())
             }
         };
         built.map_err(|error| format!("cannot be built again: {error}"))?;

@@ -69,7 +69,7 @@ impl Faults {
                 (0..fault_free.calls).flat_map(|nth| (0..WAYS.len()).map(move |way| (nth, way)));
             for (nth, way) in pairs.step_by(self.every.max(1)) {
                 let (error, is_late) = WAYS[way];
-                let disk = Disk::default().failing_at(nth, error, is_late);
+                let disk = Disk::default().with_failure_at(nth, error, is_late);
                 let checked = poll_task(task, &fault_free, &disk, None)?.1;
                 let what = format!("{task:?}, call {nth}, error {error}, late: {is_late}");
                 report.count(checked.map_err(|error| format!("{what}: {error}")));
@@ -103,7 +103,7 @@ impl FaultFreeRun {
     fn record(task: Task) -> anyhow::Result<Self> {
         let scratch = archives::scratch();
         let target = scratch.path().join(NAME);
-        let disk = Disk::default().failing_at(usize::MAX, 0, false);
+        let disk = Disk::default().with_failure_at(usize::MAX, 0, false);
         create_runtime()?.block_on(task.prepare(&target))?;
         let before = read_target(&target)?;
         create_runtime()?.block_on(task.perform(&target, &disk))?;

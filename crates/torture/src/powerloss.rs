@@ -121,7 +121,7 @@ impl Script {
         let parent = scratch.path().canonicalize()?;
         let target = parent.join(NAME);
         if kind != PublishKind::New {
-            let disk = Disk::recording();
+            let disk = Disk::with_recording();
             build::build_store(
                 build_on(disk, &target, build::build_options(true)).await?,
                 1,
@@ -134,7 +134,7 @@ impl Script {
         model.dirs.insert(ROOT, Default::default());
         let mut next = ROOT + 1;
         model.load_directory(&parent, ROOT, &mut next)?;
-        let disk = Disk::recording();
+        let disk = Disk::with_recording();
         let disk = if kind == PublishKind::InTwoSteps { disk.without_exchange() } else { disk };
         let mut waited = Vec::new();
         if shared {
@@ -262,7 +262,7 @@ impl Shared {
             let sum = self.identity.split_once(' ').map_or("", |(_number, sum)| sum);
             fs::write(&id, format!("{number} {sum}"))?;
         }
-        let disk = Disk::recording();
+        let disk = Disk::with_recording();
         let disk = if kind == PublishKind::InTwoSteps { disk.without_exchange() } else { disk };
         for (share, waited) in SHARES.into_iter().zip(&self.waited) {
             if crash < *waited {
@@ -288,7 +288,7 @@ async fn recover_store(model: &Model) -> anyhow::Result<Tree> {
     let scratch = archives::scratch();
     write_model(model, scratch.path())?;
     let target = scratch.path().join(NAME);
-    drop(build_on(Disk::recording(), &target, build::build_options(true)).await?);
+    drop(build_on(Disk::with_recording(), &target, build::build_options(true)).await?);
     Ok(read_tree(&target))
 }
 

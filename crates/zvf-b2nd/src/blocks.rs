@@ -10,7 +10,7 @@
 //!
 //! Little-endian. Threads write blocks as they finish, so positions need not ascend. A block ends where the next higher
 //! position begins, or with the chunk. When they ascend, which is usual, an end is one lookup; otherwise
-//! [`BlockTable::span`] searches the table, and [`BlockTable::sorted`] (feature `alloc`) computes all ends at once.
+//! [`BlockTable::span`] searches the table, and [`BlockTable::sorted_spans`] (feature `alloc`) computes all ends at once.
 //!
 //! The contents of spans are decoded by `zvf-blosc`.
 
@@ -69,7 +69,7 @@ impl<'a> BlockTable<'a> {
         let dictionary = if header.has_dictionary() {
             parse_dictionary(&mut cur, cbytes.into())?
         } else {
-            (cur.at(), cur.at())
+            (cur.position(), cur.position())
         };
 
         let (mut ascending, mut last) = (true, 0);
@@ -141,7 +141,7 @@ impl<'a> BlockTable<'a> {
     /// Returns all spans at once.
     #[cfg(feature = "alloc")]
     #[must_use]
-    pub fn sorted(&self) -> BlockSpans {
+    pub fn sorted_spans(&self) -> BlockSpans {
         let mut sorted: alloc::vec::Vec<u32> = self.starts().collect();
         sorted.sort_unstable();
         let span = |start| {
@@ -162,7 +162,7 @@ impl<'a> BlockTable<'a> {
 /// use zvf_b2nd::{BlockTable, ChunkHeader};
 ///
 /// let front = b"\x02\x01\x10\x01\x10\0\0\0\x08\0\0\0\x28\0\0\0\x20\0\0\0\x18\0\0\0";
-/// let spans = BlockTable::parse(&ChunkHeader::parse(front)?, front)?.sorted();
+/// let spans = BlockTable::parse(&ChunkHeader::parse(front)?, front)?.sorted_spans();
 /// assert_eq!(spans.get(0), Some(32..40));
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
@@ -183,16 +183,16 @@ impl BlockSpans {
 }
 
 fn parse_dictionary(cur: &mut Cursor<'_>, cbytes: u64) -> Result<(u64, u64), FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     let size = cur.one::<I32>("dictionary size")?.get();
-    let room = cbytes.saturating_sub(cur.at()).min(DICTIONARY_MAX);
+    let room = cbytes.saturating_sub(cur.position()).min(DICTIONARY_MAX);
     let allowed = Expected::Between(1, room.into());
     if !allowed.allows(size.into()) {
         let class = if size < 0 { Class::Negative } else { Class::OutOfBounds };
         return Err(cur.refuse(class, "dictionary size", at, allowed, size));
     }
     // Not beyond the chunk.
-    Ok((cur.at(), cur.at().saturating_add(size.unsigned_abs().into())))
+    Ok((cur.position(), cur.position().saturating_add(size.unsigned_abs().into())))
 }
 
 /// The largest size of a dictionary in bytes.

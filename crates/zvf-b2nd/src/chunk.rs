@@ -183,7 +183,7 @@ impl ChunkHeader {
             (2, None) if self.fields.version == BLOSC1 => BloscCodec::Snappy,
             (3, _) => BloscCodec::Zlib,
             (4, _) => BloscCodec::Zstd,
-            (6, Some(extended)) => BloscCodec::registered(extended.compressor),
+            (6, Some(extended)) => BloscCodec::from_number(extended.compressor),
             (code, _) => BloscCodec::Reserved(code),
         }
     }
@@ -195,7 +195,7 @@ impl ChunkHeader {
         if let Some(extended) = self.fields.extended {
             let stored = extended.filters.into_iter().zip(extended.filter_metas);
             for (slot, (id, meta)) in slots.iter_mut().zip(stored) {
-                *slot = FilterSlot { filter: Filter::registered(id), meta };
+                *slot = FilterSlot { filter: Filter::from_id(id), meta };
             }
             if self.fields.version == FIVE_SLOTS {
                 slots[FILTER_SLOTS - 1] = FilterSlot::default();

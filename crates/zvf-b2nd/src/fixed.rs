@@ -332,7 +332,7 @@ fn parse_kind(cur: &mut Cursor<'_>) -> Result<FrameKind, FormatError> {
 }
 
 fn parse_type_size(cur: &mut Cursor<'_>) -> Result<u32, FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     let size = size_i32(cur, "type_size")?;
     if size == 0 {
         return Err(cur.refuse(Class::BadShape, "type_size", at, Expected::AtLeast(1), size));

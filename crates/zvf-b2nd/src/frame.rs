@@ -81,7 +81,7 @@ impl<'a> Frame<'a> {
     /// that do not fit the geometry.
     pub fn open(container: Container, header: &'a [u8], tail: &[u8]) -> Result<Self, FormatError> {
         let header = FrameHeader::parse(header)?;
-        let fixed = header.fixed();
+        let fixed = header.fixed_header();
         fixed.check_container(container)?;
         let trailer_len = trailer_len(fixed, tail)?;
         if fixed.fields().has_varying_blocks() {
@@ -104,7 +104,7 @@ impl<'a> Frame<'a> {
         fixed.check_container(container)?;
         let mut cur = Cursor::new(Part::FrameHeader, frame);
         let header = cur.bytes("header", fixed.header_range().end)?;
-        cur.bytes("frame", fixed.tail_range().start.saturating_sub(cur.at()))?;
+        cur.bytes("frame", fixed.tail_range().start.saturating_sub(cur.position()))?;
         let tail = cur.bytes("tail", TAIL)?;
         Self::open(container, header, tail)
     }
@@ -137,7 +137,7 @@ impl<'a> Frame<'a> {
     /// Returns the range of the header of the offsets chunk, or `None` when the array has no chunks.
     #[must_use]
     pub fn offsets_head(&self) -> Option<Range<u64>> {
-        let start = self.header.fixed().data_end();
+        let start = self.header.fixed_header().data_end();
         let some = self.geometry.chunk_count() > 0;
         some.then(|| start..start.saturating_add(CHUNK_HEADER))
     }
@@ -148,9 +148,10 @@ impl<'a> Frame<'a> {
     ///
     /// When it does not decode to 8 bytes for each chunk, or runs into the trailer.
     pub fn offsets_range(&self, head: &ChunkHeader) -> Result<Range<u64>, FormatError> {
-        let start = self.header.fixed().data_end();
+        let start = self.header.fixed_header().data_end();
         let wrong = |class, field, at, expected, found: u32| {
-            FormatError::new(class, Part::FrameOffsets, field, at, expected, found).shifted(start)
+            FormatError::new(class, Part::FrameOffsets, field, at, expected, found)
+                .with_base_offset(start)
         };
         let nbytes = i128::from(self.geometry.chunk_count()).saturating_mul(8);
         if i128::from(head.nbytes()) != nbytes {
@@ -171,7 +172,7 @@ impl<'a> Frame<'a> {
         if head.body() != Body::Raw || number >= self.geometry.chunk_count() {
             return None;
         }
-        let start = self.header.fixed().data_end().checked_add(head.header_len().into())?;
+        let start = self.header.fixed_header().data_end().checked_add(head.header_len().into())?;
         let start = start.checked_add(number.checked_mul(8)?)?;
         Some(start..start.checked_add(8)?)
     }
@@ -188,7 +189,7 @@ impl<'a> Frame<'a> {
     /// Returns the number of bytes from `position` to the end of the chunk data; 0 after it.
     #[must_use]
     pub fn room(&self, position: u64) -> u64 {
-        self.header.fixed().data_end().saturating_sub(position)
+        self.header.fixed_header().data_end().saturating_sub(position)
     }
 
     /// Checks that a chunk stored in `room` bytes belongs to this array.
@@ -259,7 +260,7 @@ impl FixedHeader {
 
 fn trailer_len(fixed: &FixedHeader, tail: &[u8]) -> Result<u64, FormatError> {
     let at = fixed.tail_range().start;
-    let len = FrameTrailer::len_from_tail(tail).map_err(|error| error.shifted(at))?;
+    let len = FrameTrailer::len_from_tail(tail).map_err(|error| error.with_base_offset(at))?;
     let max_len = fixed.fields().frame_len.saturating_sub(fixed.data_end());
     if len > max_len {
         let expected = Expected::AtMost(max_len.into());
@@ -272,7 +273,7 @@ fn trailer_len(fixed: &FixedHeader, tail: &[u8]) -> Result<u64, FormatError> {
 fn array_metalayer<'a>(header: &FrameHeader<'a>) -> Result<Metalayer<'a>, FormatError> {
     for name in [MetalayerName::B2nd, MetalayerName::Caterva] {
         if let Some(entry) = header.metalayer(name.text()) {
-            return Metalayer::parse(name, entry.content).map_err(|e| e.shifted(entry.at));
+            return Metalayer::parse(name, entry.content).map_err(|e| e.with_base_offset(entry.at));
         }
     }
     let expected = Expected::Rule("one called b2nd or caterva");

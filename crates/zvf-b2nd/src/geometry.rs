@@ -43,7 +43,7 @@ impl BlockGeometry {
         if item_size == 0 {
             return Err(refuse(Class::BadShape, "item size", Expected::AtLeast(1), item_size));
         }
-        let chunk_size = bytes("chunk bytes", partition.padded(), item_size)?;
+        let chunk_size = bytes("chunk bytes", partition.padded_shape(), item_size)?;
         let block_size = bytes("block bytes", partition.blockshape(), item_size)?;
         Ok(Self { partition, item_size, block_size, chunk_size })
     }
@@ -61,7 +61,7 @@ impl BlockGeometry {
         block_size: u32,
         chunk_size: u32,
     ) -> Result<Self, FormatError> {
-        let items = partition.padded().product().unwrap_or(u64::MAX); // capped by the partition
+        let items = partition.padded_shape().product().unwrap_or(u64::MAX); // capped by the partition
         let empty = partition.items() == 0;
         let item_size = if empty && (chunk_size == 0 || items == 0) {
             type_size

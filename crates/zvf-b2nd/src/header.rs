@@ -74,7 +74,7 @@ impl<'a> FrameHeader<'a> {
 
     /// Returns the fixed part.
     #[must_use]
-    pub const fn fixed(&self) -> &FixedHeader {
+    pub const fn fixed_header(&self) -> &FixedHeader {
         &self.fixed
     }
 

@@ -79,7 +79,7 @@ impl<'a> Metamap<'a> {
             take_name(&mut cur)?;
         }
         // Counted from the start of the map length, except for bytes that are not counted; both are before the map.
-        let map_end = cur.at().saturating_sub(at).saturating_sub(form.uncounted.into());
+        let map_end = cur.position().saturating_sub(at).saturating_sub(form.uncounted.into());
         let contents = msgpack::u16(&mut cur, "contents", 0xdc)?;
         if contents.value != n.value {
             let (class, expected) = (Class::CountMismatch, Expected::Exactly(n.value.into()));
@@ -88,9 +88,9 @@ impl<'a> Metamap<'a> {
         let mut names = map;
         for _ in 0..n.value {
             let (_name, offset) = take_name(&mut names)?;
-            take_content(form.part, blob, cur.at(), offset)?;
+            take_content(form.part, blob, cur.position(), offset)?;
         }
-        Ok(Self { map, blob, n: n.value, map_len, map_end, contents: cur.at() })
+        Ok(Self { map, blob, n: n.value, map_len, map_end, contents: cur.position() })
     }
 
     /// Returns the entries, in the order of the map.
@@ -150,7 +150,7 @@ fn take_content(
     offset: At<i32>,
 ) -> Result<(u64, &[u8]), FormatError> {
     let mut cur = Cursor::new(part, blob);
-    let end = cur.left();
+    let end = cur.remaining();
     let at = msgpack::unsigned(&cur, "offset", offset)?;
     if at < contents || at >= end {
         let expected = Expected::Between(contents.into(), i128::from(end).saturating_sub(1));
@@ -159,7 +159,7 @@ fn take_content(
     cur.bytes("content", at)?;
     let len = msgpack::i32(&mut cur, "content", 0xc6)?;
     let len = msgpack::unsigned(&cur, "content", len)?;
-    Ok((cur.at(), cur.bytes("content", len)?))
+    Ok((cur.position(), cur.bytes("content", len)?))
 }
 
 /// Appends a section to `out`, which holds the blob so far.

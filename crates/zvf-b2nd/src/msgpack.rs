@@ -35,14 +35,14 @@ pub(super) fn marker(
 
 /// Reads one byte with its own meaning.
 pub(super) fn byte(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u8>, FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     let value = *cur.one::<u8>(field)?;
     Ok(At { at, value })
 }
 
 /// Reads `d1`, then a signed 16-bit integer.
 pub(super) fn i16(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<i16>, FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     marker(cur, field, 0xd1)?;
     Ok(At { at, value: cur.one::<I16>(field)?.get() })
 }
@@ -53,14 +53,14 @@ pub(super) fn i32(
     field: &'static str,
     form: u8,
 ) -> Result<At<i32>, FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     marker(cur, field, form)?;
     Ok(At { at, value: cur.one::<I32>(field)?.get() })
 }
 
 /// Reads `d3`, then a signed 64-bit integer.
 pub(super) fn i64(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<i64>, FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     marker(cur, field, 0xd3)?;
     Ok(At { at, value: cur.one::<I64>(field)?.get() })
 }
@@ -71,21 +71,21 @@ pub(super) fn u16(
     field: &'static str,
     form: u8,
 ) -> Result<At<u16>, FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     marker(cur, field, form)?;
     Ok(At { at, value: cur.one::<U16>(field)?.get() })
 }
 
 /// Reads `ce`, then an unsigned 32-bit integer.
 pub(super) fn u32(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u32>, FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     marker(cur, field, 0xce)?;
     Ok(At { at, value: cur.one::<U32>(field)?.get() })
 }
 
 /// Reads `cf`, then an unsigned 64-bit integer.
 pub(super) fn u64(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u64>, FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     marker(cur, field, 0xcf)?;
     Ok(At { at, value: cur.one::<U64>(field)?.get() })
 }

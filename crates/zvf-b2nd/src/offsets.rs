@@ -113,7 +113,7 @@ impl<'a> ChunkOffsets<'a> {
         let entries = cur.array::<I64>("entries", n)?;
         cur.end()?;
         for (at, entry) in entries.with_offsets() {
-            bounds.place(entry.get()).map_err(|error| error.shifted(at))?;
+            bounds.place(entry.get()).map_err(|error| error.with_base_offset(at))?;
         }
         Ok(Self { entries: entries.items, bounds })
     }

@@ -23,7 +23,7 @@ use zvf_format::{Class, Expected, FormatError, Found, Part};
 /// let partition = Partition::new(&[7, 5], &[4, 3], &[2, 2])?;
 /// assert_eq!(partition.chunks().as_slice(), [2, 2]);
 /// assert_eq!(partition.blocks().as_slice(), [2, 2]);
-/// assert_eq!(partition.padded().as_slice(), [4, 4]);
+/// assert_eq!(partition.padded_shape().as_slice(), [4, 4]);
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Partition {
 
     /// Returns the extents of a chunk as stored, in whole blocks.
     #[must_use]
-    pub const fn padded(&self) -> &Axes {
+    pub const fn padded_shape(&self) -> &Axes {
         &self.padded
     }
 
@@ -228,7 +228,7 @@ mod tests {
         ];
         for (s, c, b, derived) in rows {
             let partition = Partition::new(s, c, b).unwrap();
-            let found = [partition.chunks(), partition.blocks(), *partition.padded()];
+            let found = [partition.chunks(), partition.blocks(), *partition.padded_shape()];
             assert_eq!(found.map(|axes| axes.as_slice().to_vec()), derived.map(<[u64]>::to_vec));
         }
     }

@@ -56,8 +56,8 @@ impl<'a> FrameTrailer<'a> {
             let (class, expected) = (Class::UnsupportedVersion, Expected::Exactly(VERSION.into()));
             return Err(cur.refuse(class, "version", version.at, expected, version.value));
         }
-        let entries = Metamap::parse(FORM, front, cur.at())?;
-        cur.bytes("entries", tail_at.saturating_sub(cur.at()))?; // two bytes are before them
+        let entries = Metamap::parse(FORM, front, cur.position())?;
+        cur.bytes("entries", tail_at.saturating_sub(cur.position()))?; // two bytes are before them
         let stated = msgpack::u32(&mut cur, "trailer length")?;
         if u64::from(stated.value) != len {
             let (class, expected) = (Class::CountMismatch, Expected::Exactly(len.into()));

@@ -193,7 +193,7 @@ fn check_chunks(frame: &Frame<'_>, files: &Files, places: &ChunkOffsets<'_>, arr
         assert_eq!(header.encode(), &chunk[..32]);
         let front = frame.chunk_front(chunk.len() as u64);
         let table = zvf_b2nd::BlockTable::parse(&header, slice(chunk, 0..front)).unwrap();
-        let sorted = table.sorted();
+        let sorted = table.sorted_spans();
         for j in 0..=header.block_count() {
             assert_eq!(table.span(j), sorted.get(j));
         }
@@ -265,7 +265,7 @@ fn check_encoders(frame: &Frame<'_>, files: &Files, places: &ChunkOffsets<'_>) {
         .collect();
     let entries: Vec<(&str, &[u8])> = names.iter().map(|(n, c)| (n.as_str(), *c)).collect();
     let encoded = FrameHeader::encode(header.fields(), &entries).unwrap();
-    assert_eq!(encoded, slice(&files.frame, header.fixed().header_range()));
+    assert_eq!(encoded, slice(&files.frame, header.fixed_header().header_range()));
 
     let all: Vec<ChunkPlace> =
         (0..places.len() as u64).map(|number| places.place(number).unwrap()).collect();
@@ -276,7 +276,7 @@ fn check_encoders(frame: &Frame<'_>, files: &Files, places: &ChunkOffsets<'_>) {
     for (number, place) in (0..).zip(all) {
         assert_eq!(reparsed.place(number), Some(place));
         let entry = frame.offset_entry(&parsed, number).unwrap();
-        assert_eq!(entry.start, header.fixed().data_end() + 32 + 8 * number);
+        assert_eq!(entry.start, header.fixed_header().data_end() + 32 + 8 * number);
     }
     let partition = *frame.metalayer().partition();
     let [s, c, b] = [partition.shape(), partition.chunkshape(), partition.blockshape()];

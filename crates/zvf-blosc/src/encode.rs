@@ -63,8 +63,8 @@ impl Default for Settings {
 /// A compressor of blocks.
 ///
 /// ```
-/// assert_eq!(zvf_blosc::Compressor::named("lz4"), Some(zvf_blosc::Compressor::Lz4));
-/// assert_eq!(zvf_blosc::Compressor::named("snappy"), None);
+/// assert_eq!(zvf_blosc::Compressor::from_name("lz4"), Some(zvf_blosc::Compressor::Lz4));
+/// assert_eq!(zvf_blosc::Compressor::from_name("snappy"), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -84,7 +84,7 @@ pub enum Compressor {
 impl Compressor {
     /// Returns the compressor of this name, if it is one that is written.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         [Self::BloscLz, Self::Lz4, Self::Lz4Hc, Self::Zlib, Self::Zstd]
             .into_iter()
             .find(|compressor| compressor.name() == name)
@@ -127,7 +127,7 @@ impl Compressor {
 /// A filter of blocks before compression.
 ///
 /// ```
-/// assert_eq!(zvf_blosc::Shuffle::named("shuffle"), Some(zvf_blosc::Shuffle::Bytes));
+/// assert_eq!(zvf_blosc::Shuffle::from_name("shuffle"), Some(zvf_blosc::Shuffle::Bytes));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -143,7 +143,7 @@ pub enum Shuffle {
 impl Shuffle {
     /// Returns the filter of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         [Self::None, Self::Bytes, Self::Bits].into_iter().find(|shuffle| shuffle.name() == name)
     }
 

@@ -66,7 +66,7 @@ impl Layout {
     pub fn parse(front: &[u8]) -> Result<Self, BloscError> {
         let header = parse_header(front)?;
         let table = BlockTable::parse(&header, front)?;
-        Ok(Self { header, spans: table.sorted(), dictionary: table.dictionary() })
+        Ok(Self { header, spans: table.sorted_spans(), dictionary: table.dictionary() })
     }
 
     /// Returns the header.

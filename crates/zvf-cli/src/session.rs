@@ -247,7 +247,7 @@ impl Session {
             all.push(level.clone());
         }
         for kind in other_kinds.into_iter().filter(|kind| only.is_none_or(|only| only == *kind)) {
-            all.extend(level.of_kind(kind).await.map_err(zvf::Error::from)?);
+            all.extend(level.open_kind(kind).await.map_err(zvf::Error::from)?);
         }
         match only {
             Some(kind) if all.is_empty() => {

@@ -17,7 +17,7 @@ pub(crate) async fn attribute_values(attribute: &RowAttribute, rows: &[u64]) -> 
     let batch = batch_from_fields(vec![field], rows.len())?;
     let batch = zvf::convert::record_batch(&batch).map_err(external)?;
     let array = Arc::clone(batch.column(1));
-    if values.absent().is_empty() {
+    if values.absent_rows().is_empty() {
         return Ok(array);
     }
     let is_absent = (0..rows.len()).map(|row| Some(!values.is_present(row)));

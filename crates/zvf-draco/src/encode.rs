@@ -195,7 +195,7 @@ impl<'a> Encoder<'a> {
     /// Keeps points inside of a box (its upper sides excluded): those that rounding would move out get the next grid
     /// position inside.
     #[must_use]
-    pub fn within(self, low: [f64; 3], high: [f64; 3]) -> Self {
+    pub fn with_bounds(self, low: [f64; 3], high: [f64; 3]) -> Self {
         Self { inside: Some((low, high)), ..self }
     }
 
@@ -330,7 +330,7 @@ mod tests {
         };
         let step = 10.0 / 15.0;
         assert_eq!(values(&encoder), [7.0 * step, 0.0, 8.0 * step]);
-        let encoder = encoder.within([0.0, 0.0, 0.0], [4.7, 5.0, 5.2]);
+        let encoder = encoder.with_bounds([0.0, 0.0, 0.0], [4.7, 5.0, 5.2]);
         let inside = values(&encoder);
         assert!(inside[0] < 4.7 && inside[2] < 5.2, "{inside:?}");
     }

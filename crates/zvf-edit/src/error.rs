@@ -102,7 +102,7 @@ impl EditError {
 
     /// Returns the error with the line of the script, unless it has one.
     #[must_use]
-    pub fn at(mut self, line: u64, op: Option<&str>) -> Self {
+    pub fn with_line(mut self, line: u64, op: Option<&str>) -> Self {
         if self.line.is_none() {
             self.line = Some(line);
             self.op = op.map(str::to_owned);
@@ -230,7 +230,7 @@ mod tests {
     fn causes_are_linked_once() {
         let deepest = io::Error::other("the key has expired");
         let error = EditError::from(io::Error::other(Refused(deepest))).with_place("0/vertices");
-        let error = error.at(3, Some("move"));
+        let error = error.with_line(3, Some("move"));
         assert_eq!(error.to_string(), "Io at line 3 (move): 0/vertices: the server refuses");
         let (mut chain, mut next) = (Vec::new(), error.source());
         while let Some(cause) = next {

@@ -712,7 +712,7 @@ fn read_grid(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
     };
     let bins = match read_sizes(zv, "base_bin_shape")? {
         Some(bin) => Bins::new(&shape, &bin)?,
-        None => Bins::undivided(&shape),
+        None => Bins::from_chunk_shape(&shape),
     };
     Ok((shape, bins))
 }

@@ -21,6 +21,7 @@ use crate::transaction::Transaction;
 
 /// The commits to undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Undo {
     /// The last commits, by number.
     Last(u64),

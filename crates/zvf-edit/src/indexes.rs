@@ -296,7 +296,7 @@ pub(crate) fn has_references(manifest: &[u8]) -> bool {
 pub(crate) fn manifest_bytes(rank: usize, references: &[(Chunk, u32)]) -> Result<Bytes> {
     let mut builder = ManifestBuilder::new(num::to_u64(rank))?;
     for (chunk, fragment) in references {
-        builder.single(chunk, u64::from(*fragment))?;
+        builder.push_single(chunk, u64::from(*fragment))?;
     }
     Ok(builder.encode().into())
 }

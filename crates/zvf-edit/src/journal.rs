@@ -66,6 +66,7 @@ pub(crate) struct Staged {
 
 /// The lock of a journal, held until it is dropped.
 #[derive(Debug)]
+#[must_use = "a lock that is not held is released at once"]
 pub struct Guard {
     _file: Option<File>,
 }

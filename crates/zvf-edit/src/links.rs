@@ -601,7 +601,7 @@ impl LinkFamily {
             CellArray::create(like, &path, attrs)
         });
         let mut index = FragmentIndexBuilder::new();
-        index.range(0, num::to_u64(count))?;
+        index.push_range(0, num::to_u64(count))?;
         fragments.put_chunk(source, if count == 0 { Vec::new() } else { index.encode() });
         Ok(())
     }

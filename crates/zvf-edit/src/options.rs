@@ -2,6 +2,7 @@
 
 /// The treatment of coarser levels by a commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refresh {
     /// Levels keep their vertices and are marked as stale.
     #[default]

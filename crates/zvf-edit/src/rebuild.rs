@@ -446,7 +446,7 @@ impl Geometry {
         let mut row = 0_u64;
         for piece in pieces {
             let count = to_u64(piece.vertices.len());
-            index.range(row, count)?;
+            index.push_range(row, count)?;
             row += count;
             for v in &piece.vertices {
                 payload[0].extend_from_slice(self.position_bytes(*v));

@@ -109,14 +109,14 @@ impl Editor {
         let op = parsed.as_ref().and_then(|line| line["op"].as_str()).map(str::to_owned);
         let Some(line) = parsed.filter(Json::is_object) else {
             self.open = None;
-            return Err(EditError::invalid("the line is no JSON object").at(number, None));
+            return Err(EditError::invalid("the line is no JSON object").with_line(number, None));
         };
         match self.step(&line) {
             // `step` refuses a line without an operation.
             Ok(fields) => Ok(Some(Reply { line: number, op: op.unwrap_or_default(), fields })),
             Err(error) => {
                 self.open = None;
-                Err(error.at(number, op.as_deref()))
+                Err(error.with_line(number, op.as_deref()))
             }
         }
     }

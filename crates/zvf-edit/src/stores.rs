@@ -101,6 +101,7 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
 
 /// The rule by which a store is split.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Division {
     /// A store for each group.
     Groups,
@@ -300,6 +301,7 @@ impl Transaction {
 
 /// The treatment of ids when stores are merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MergeIds {
     /// Ids of the other stores are added to the next id of the target.
     #[default]

@@ -81,9 +81,9 @@ fn index(n: u64, every: u64) -> Vec<u8> {
     let mut builder = FragmentIndexBuilder::new();
     for f in 0..n {
         if f % every == every - 1 {
-            builder.rows(&[4 * f, 4 * f + 2, 4 * f + 1, 4 * f + 3]).unwrap();
+            builder.push_rows(&[4 * f, 4 * f + 2, 4 * f + 1, 4 * f + 3]).unwrap();
         } else {
-            builder.range(4 * f, 4).unwrap();
+            builder.push_range(4 * f, 4).unwrap();
         }
     }
     builder.encode()
@@ -94,7 +94,7 @@ fn manifest(blocks: i64, run: u64) -> Vec<u8> {
     let mut builder = ManifestBuilder::new(3).unwrap();
     for block in 0..blocks {
         let fragments: Vec<u64> = (0..run).collect();
-        builder.fragments(&[block, 2, 3], &fragments).unwrap();
+        builder.push_fragments(&[block, 2, 3], &fragments).unwrap();
     }
     builder.encode()
 }

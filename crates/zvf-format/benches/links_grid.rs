@@ -70,7 +70,7 @@ fn links(c: &mut Criterion) {
         (
             "place faces, duplicate",
             3,
-            LinkPolicy::new(3, 3).unwrap().stored(LinkStorage::Duplicate),
+            LinkPolicy::new(3, 3).unwrap().with_storage(LinkStorage::Duplicate),
         ),
     ] {
         group.bench_function(name, |b| {

@@ -9,9 +9,9 @@ use zvf_format::manifest::{Manifest, ManifestBuilder};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut builder = FragmentIndexBuilder::new();
-    builder.range(0, 4)?;
-    builder.rows(&[12, 7, 19])?;
-    builder.range(20, 8)?;
+    builder.push_range(0, 4)?;
+    builder.push_rows(&[12, 7, 19])?;
+    builder.push_range(20, 8)?;
     let blob = builder.encode();
     print("fragment index", &blob);
 
@@ -29,8 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
 
     let mut builder = ManifestBuilder::new(3)?;
-    builder.single(&[0, 0, -1], 0)?;
-    builder.range(&[1, 0, -1], 2, 2)?;
+    builder.push_single(&[0, 0, -1], 0)?;
+    builder.push_range(&[1, 0, -1], 2, 2)?;
     let blob = builder.encode();
     print("manifest", &blob);
 

@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns how many bytes were consumed so far.
-    pub const fn at(&self) -> u64 {
+    pub const fn position(&self) -> u64 {
         self.at
     }
 
@@ -45,7 +45,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns how many bytes are left.
-    pub const fn left(&self) -> u64 {
+    pub const fn remaining(&self) -> u64 {
         num::to_u64(self.rest.len())
     }
 
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
                 Class::Overflow,
                 field,
                 self.at,
-                Expected::Bytes(self.left()),
+                Expected::Bytes(self.remaining()),
                 i128::from(n).saturating_mul(i128::from(size)), // no type has 2^63 bytes
             ));
         };
@@ -113,19 +113,25 @@ impl<'a> Cursor<'a> {
     ///
     /// When there are any.
     pub fn end(&self) -> Result<(), FormatError> {
-        match self.trailing() {
+        match self.trailing_error() {
             Some(error) => Err(error),
             None => Ok(()),
         }
     }
 
     /// Returns the fault of having bytes after the end, where that is only a lint.
-    pub fn trailing(&self) -> Option<FormatError> {
+    pub fn trailing_error(&self) -> Option<FormatError> {
         if self.rest.is_empty() {
             return None;
         }
         let expected = Expected::Exactly(0);
-        Some(self.refuse(Class::Trailing, "bytes after the end", self.at, expected, self.left()))
+        Some(self.refuse(
+            Class::Trailing,
+            "bytes after the end",
+            self.at,
+            expected,
+            self.remaining(),
+        ))
     }
 
     /// Makes an error in this part.
@@ -141,7 +147,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn refuse_short(&self, field: &'static str, at: u64, n: u64) -> FormatError {
-        self.refuse(Class::Truncated, field, at, Expected::Bytes(n), self.left())
+        self.refuse(Class::Truncated, field, at, Expected::Bytes(n), self.remaining())
     }
 }
 
@@ -170,7 +176,7 @@ mod tests {
             numbers.with_offsets().map(|(at, n)| (at, n.get())).collect::<std::vec::Vec<_>>(),
             [(0, 1), (4, 2)]
         );
-        assert_eq!((cur.at(), cur.left(), cur.rest()), (8, 1, &[9][..]));
+        assert_eq!((cur.position(), cur.remaining(), cur.rest()), (8, 1, &[9][..]));
         let end = cur.end().unwrap_err();
         assert_eq!((end.class, end.offset, end.found), (Class::Trailing, 8, Found::Int(1)));
         let error = cur.one::<I64>("one").unwrap_err();

@@ -558,7 +558,7 @@ impl FormatError {
 
     /// Counts the offset from the start of something that holds the blob at `by`.
     #[must_use]
-    pub const fn shifted(self, by: u64) -> Self {
+    pub const fn with_base_offset(self, by: u64) -> Self {
         // Both were read from, so their sum is a place that exists.
         Self { offset: self.offset.saturating_add(by), ..self }
     }
@@ -630,6 +630,6 @@ mod tests {
             FormatError::new(Class::Truncated, Part::Manifest, "B", 0, Expected::Bytes(4), 0_u8);
         assert_eq!(error.hint(), Some(Hint::CutObject));
         assert_eq!(error.with_hint(Hint::ByteOrder).hint(), Some(Hint::ByteOrder));
-        assert_eq!(error.shifted(12).offset, 12);
+        assert_eq!(error.with_base_offset(12).offset, 12);
     }
 }

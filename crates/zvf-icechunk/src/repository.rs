@@ -512,7 +512,7 @@ mod tests {
         let path = folder.path().join("store");
         let scratch = Scratch::create_next_to(&path).unwrap();
         fs::write(scratch.0.join("repo"), "bytes").unwrap();
-        let (disk, handle) = (Disk::recording(), File::open(&scratch.0).unwrap());
+        let (disk, handle) = (Disk::with_recording(), File::open(&scratch.0).unwrap());
         publish(&disk, &handle, &scratch.0, &path).unwrap();
         let renamed = Call::Rename(scratch.0.clone(), path.clone());
         let expected = [Call::SyncAll, renamed, Call::SyncDir(folder.path().to_owned())];

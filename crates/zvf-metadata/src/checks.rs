@@ -34,7 +34,7 @@ impl Root {
 
 /// Checks that the version is one of those described, or newer.
 pub(super) fn version(root: &Root, faults: &mut Vec<MetadataError>) {
-    faults.extend(root.zarr_vectors.zv_version.supported().err());
+    faults.extend(root.zarr_vectors.zv_version.require_family().err());
 }
 
 /// Checks that every feature that a reader must have is known.

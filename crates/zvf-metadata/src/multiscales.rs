@@ -200,6 +200,7 @@ impl Dataset {
 
 /// One transformation of an entry.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Transformation {
     /// The bin of the level over the bin of level 0.
     Scale(Vec<f64>),

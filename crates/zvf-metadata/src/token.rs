@@ -157,6 +157,7 @@ impl Vocabulary for LinksConvention {
 
 /// How objects find their fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ObjectIndexConvention {
     /// Through manifests.
     Standard,
@@ -171,6 +172,7 @@ impl Vocabulary for ObjectIndexConvention {
 
 /// What joins geometry across chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CrossChunkStrategy {
     /// Stored links.
     ExplicitLinks,
@@ -190,6 +192,7 @@ impl Vocabulary for CrossChunkStrategy {
 
 /// Which links between levels are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CrossLevelStorage {
     /// None.
     None,
@@ -206,6 +209,7 @@ impl Vocabulary for CrossLevelStorage {
 
 /// A feature that a store announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Capability {
     /// Some level keeps dropped objects as empty manifests.
     PreservedObjectIds,
@@ -240,6 +244,7 @@ impl Vocabulary for Capability {
 
 /// How the tiny arrays of 0.6 and 0.7 are assigned to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ShardLayout {
     /// By Morton code.
     Octree,
@@ -256,6 +261,7 @@ impl Vocabulary for ShardLayout {
 
 /// How the object index lies in its arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ManifestLayout {
     /// Blobs, one per slot; the slot is the object's id.
     VlenManifestsV1,
@@ -275,6 +281,7 @@ impl Vocabulary for ManifestLayout {
 
 /// What a level holds of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Refinement {
     /// A complete copy.
     Replace,

@@ -117,7 +117,7 @@ impl Version {
     /// # Errors
     ///
     /// [`Class::UnsupportedVersion`] below 0.6.
-    pub fn supported(self) -> Result<LayoutFamily, MetadataError> {
+    pub fn require_family(self) -> Result<LayoutFamily, MetadataError> {
         self.family().ok_or_else(|| {
             let at = At::Document.key("zarr_vectors");
             let at = at.key("zv_version");
@@ -199,7 +199,7 @@ mod tests {
                 "{text}"
             );
             assert_eq!(version.to_string(), text);
-            assert_eq!(version.supported().ok(), family, "{text}");
+            assert_eq!(version.require_family().ok(), family, "{text}");
         }
     }
 
@@ -213,7 +213,7 @@ mod tests {
                 )
             );
         }
-        let old = "0.5".parse::<Version>().unwrap().supported().unwrap_err();
+        let old = "0.5".parse::<Version>().unwrap().require_family().unwrap_err();
         assert_eq!(
             old.to_string(),
             "UnsupportedVersion in metadata, zarr_vectors.zv_version: expected 0.6 or later, found 0.5"

@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn claims_of_any_size_are_not_walked_through() {
         let mut builder = FragmentIndexBuilder::new();
-        builder.range(5, 1 << 62).unwrap();
-        builder.rows(&[9, 7]).unwrap();
-        builder.range(0, 0).unwrap();
+        builder.push_range(5, 1 << 62).unwrap();
+        builder.push_rows(&[9, 7]).unwrap();
+        builder.push_range(0, 0).unwrap();
         let chunk = ChunkKey::new(&[4]).unwrap();
         let fragments = ChunkFragments::new(builder.encode().into(), &Key::root(), chunk).unwrap();
         let ends = |count| of_chunk(&fragments, &[BlockFragments::Range { start: 0, count }]);

@@ -243,7 +243,7 @@ pub(crate) async fn write(
     for name in attributes {
         let Some(reader) = old.attribute(name).await? else { continue };
         let none = Column::empty(reader.dtype(), reader.width());
-        let rows = ColumnBuilder::like(&none.map_err(ModelError::from)?);
+        let rows = ColumnBuilder::empty_like(&none.map_err(ModelError::from)?);
         let extras = extras(target, name, delta).await?;
         values.push(Values { reader, extras, rows });
     }
@@ -356,11 +356,11 @@ fn append_missing_group(blob: &[u8], rows: u64) -> Result<Vec<u8>, ModelError> {
             return Ok(blob.to_vec());
         }
         for fragment in index.iter() {
-            builder.fragment(fragment)?;
+            builder.push_fragment(fragment)?;
         }
     }
     if let Some(more @ 1..) = rows.checked_sub(covered) {
-        builder.range(covered, more)?;
+        builder.push_range(covered, more)?;
     }
     Ok(builder.encode())
 }
@@ -401,8 +401,8 @@ mod tests {
     #[test]
     fn groups_of_link_rows_are_completed() {
         let mut builder = FragmentIndexBuilder::new();
-        builder.range(0, 2).unwrap();
-        builder.rows(&[3, 2]).unwrap();
+        builder.push_range(0, 2).unwrap();
+        builder.push_rows(&[3, 2]).unwrap();
         let index = builder.encode();
         assert_eq!(append_missing_group(&index, 4).unwrap(), index);
         let completed_index = append_missing_group(&index, 7).unwrap();

@@ -24,7 +24,7 @@ pub(crate) async fn values(
     let mut any_absent = false;
     for range in batches(rows, BATCH) {
         let some = values.range(range).await?;
-        any_absent |= !some.absent().is_empty();
+        any_absent |= !some.absent_rows().is_empty();
         let present = (0..some.column().len()).filter(|row| some.is_present(*row));
         let present: Vec<&[u8]> = present.map(|row| some.column().row(row)).collect();
         free.retain(|(_, item)| !present.iter().any(|row| means(dtype, row, item)));
@@ -63,7 +63,7 @@ pub(crate) async fn values(
         fill.filter(|_| any_absent).map(|(_, item)| item.repeat(usize_from_u32(values.width())));
     for range in batches(rows, BATCH) {
         let some = values.range(range).await?;
-        if some.absent().is_empty() {
+        if some.absent_rows().is_empty() {
             sink.push(some.column().bytes())?;
             continue;
         }

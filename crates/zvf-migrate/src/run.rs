@@ -175,12 +175,12 @@ async fn target<'a>(
     build: &'a Build,
 ) -> Result<Target<'a>, ModelError> {
     let [low, high] = &reader.store().root().zarr_vectors.bounds;
-    let grid = zvf_format::grid::Grid::covering(low, high, reader.chunk_shape());
+    let grid = zvf_format::grid::Grid::from_bounds(low, high, reader.chunk_shape());
     let grid = if reader.key_rank() == reader.axes() {
         grid
     } else {
         // A leading axis without values is as long as the existing chunks.
-        let values = reader.binned_by().map_or(0, |(_, values)| values.len());
+        let values = reader.bin_attribute().map_or(0, |(_, values)| values.len());
         grid.and_then(|grid| grid.with_attribute_bins(zvf_format::num::to_u64(values).max(1)))
     };
     // A grid has at least one cell on each axis, and numbers of 64 bits for all.

@@ -153,7 +153,7 @@ impl Column {
 /// use zvf_model::{Column, ColumnBuilder};
 ///
 /// let ids = Column::new(Dtype::INT64, 1, [7_i64, 8, 9].map(i64::to_le_bytes).concat().into())?;
-/// let mut some = ColumnBuilder::like(&ids);
+/// let mut some = ColumnBuilder::empty_like(&ids);
 /// some.push_rows(&ids, 1..3);
 /// some.push_row(&ids, 0);
 /// assert_eq!(some.finish().bytes()[..], [8_i64, 9, 7].map(i64::to_le_bytes).concat());
@@ -168,7 +168,7 @@ pub struct ColumnBuilder {
 impl ColumnBuilder {
     /// Creates an empty builder for rows of the type and width of `column`.
     #[must_use]
-    pub fn like(column: &Column) -> Self {
+    pub fn empty_like(column: &Column) -> Self {
         Self { like: column.slice(0..0), bytes: BytesMut::new() }
     }
 
@@ -402,7 +402,7 @@ mod tests {
     fn builders_take_rows_of_their_own_type() {
         let a = Column::new(dtype("int16"), 1, Bytes::from_static(&[1, 0, 2, 0, 3, 0])).unwrap();
         let foreign = Column::new(dtype("uint16"), 1, Bytes::from_static(&[9, 0])).unwrap();
-        let mut builder = ColumnBuilder::like(&a);
+        let mut builder = ColumnBuilder::empty_like(&a);
         builder.push_rows(&a, 1..7);
         builder.push_rows(&foreign, 0..1);
         builder.push_bytes(&[4, 0]);

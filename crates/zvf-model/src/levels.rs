@@ -112,7 +112,7 @@ impl LevelReader {
 impl LevelLinks {
     /// Returns the level at the other end.
     #[must_use]
-    pub fn other(&self) -> &LevelReader {
+    pub fn linked_level(&self) -> &LevelReader {
         &self.other
     }
 
@@ -129,7 +129,7 @@ impl LevelLinks {
     ///
     /// When links cannot be enumerated or read.
     #[boxed]
-    pub async fn of_chunks(&self, chunks: &[ChunkKey]) -> Result<Vec<LevelLink>, ModelError> {
+    pub async fn read_chunks(&self, chunks: &[ChunkKey]) -> Result<Vec<LevelLink>, ModelError> {
         let mut sorted: Vec<&ChunkKey> = chunks.iter().collect();
         sorted.sort_unstable_by(|a, b| a.cmp_numeric(b));
         let is_requested =

@@ -193,7 +193,7 @@ impl RowAttribute {
             return Ok(RowValues { column: stored, absent });
         }
         let missing = fill.repeat(usize_from_u32(width));
-        let (mut all, mut at) = (ColumnBuilder::like(&stored), 0_usize);
+        let (mut all, mut at) = (ColumnBuilder::empty_like(&stored), 0_usize);
         for row in rows {
             match row {
                 Some(_) => {
@@ -222,7 +222,7 @@ impl RowValues {
 
     /// Returns the rows that are absent, ascending.
     #[must_use]
-    pub fn absent(&self) -> &[usize] {
+    pub fn absent_rows(&self) -> &[usize] {
         &self.absent
     }
 

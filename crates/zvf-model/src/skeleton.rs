@@ -237,8 +237,8 @@ mod tests {
     fn records_replace_implied_edges() {
         let chunk = ChunkKey::new(&[0]).unwrap();
         let mut builder = FragmentIndexBuilder::new();
-        builder.range(0, 3).unwrap();
-        builder.rows(&[5, 4]).unwrap();
+        builder.push_range(0, 3).unwrap();
+        builder.push_rows(&[5, 4]).unwrap();
         let fragments = ChunkFragments::new(builder.encode().into(), &Key::root(), chunk).unwrap();
         let row = |row| VertexRow { chunk, row };
         let at = StoredLink { segment: 0, cell: 0, record: 7 };

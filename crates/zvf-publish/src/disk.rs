@@ -78,7 +78,7 @@ impl Disk {
     /// Returns a disk that records calls, and does not wait for the hardware.
     #[cfg(any(test, feature = "recording"))]
     #[must_use]
-    pub fn recording() -> Self {
+    pub fn with_recording() -> Self {
         Self { record: Some(Arc::default()), ..Self::default() }
     }
 
@@ -107,7 +107,7 @@ impl Disk {
     /// with `is_late` after it.
     #[cfg(any(test, feature = "recording"))]
     #[must_use]
-    pub fn failing_at(self, nth: usize, error: i32, is_late: bool) -> Self {
+    pub fn with_failure_at(self, nth: usize, error: i32, is_late: bool) -> Self {
         let calls = AtomicUsize::new(0);
         Self { failing: Some(Arc::new(Failing { calls, nth, error, is_late })), ..self }
     }
@@ -540,7 +540,7 @@ mod tests {
     #[test]
     fn files_are_made_once_with_what_is_above_them() {
         let temp_dir = tempfile::tempdir().unwrap();
-        let disk = Disk::recording();
+        let disk = Disk::with_recording();
         let file = temp_dir.path().join("a/b/c");
         disk.create(&file, &parts(&[b"one", b"", b"two"])).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"onetwo");
@@ -559,7 +559,7 @@ mod tests {
         let temp_dir = tempfile::tempdir().unwrap();
         let path = |name: &str| temp_dir.path().join(name);
         for is_late in [false, true] {
-            let disk = Disk::default().failing_at(1, 28, is_late);
+            let disk = Disk::default().with_failure_at(1, 28, is_late);
             let names = ["one", "two", "three"].map(|name| path(&format!("{name}{is_late}")));
             let made = names.clone().map(|name| disk.clone().make_dir(&name).map_err(|e| e.kind()));
             assert_eq!(made, [Ok(()), Err(io::ErrorKind::StorageFull), Ok(())]);

@@ -95,7 +95,7 @@ pub fn remove_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<PathBuf>> 
     }
     let Some(lock) = hidden_sibling(&target, TARGET_LOCK) else { return Ok(Vec::new()) };
     let Some(held) = FileLock::try_acquire(disk, &lock)? else { return Ok(Vec::new()) };
-    let held = held.removing();
+    let held = held.remove_on_drop();
     recover_interrupted(disk, &target)?;
     drop(held);
     let gone = before.into_iter().map(|leftover| leftover.path).filter(|path| !path.exists());

@@ -17,6 +17,7 @@ use crate::name::unique_id;
 
 /// A held lock.
 #[derive(Debug)]
+#[must_use = "a lock that is not held is released at once"]
 pub struct FileLock {
     path: PathBuf,
     held: Held,
@@ -63,8 +64,7 @@ impl FileLock {
     }
 
     /// Removes the lock file on drop.
-    #[must_use]
-    pub fn removing(mut self) -> Self {
+    pub fn remove_on_drop(mut self) -> Self {
         self.removes = true;
         self
     }
@@ -249,13 +249,13 @@ mod tests {
             let temp_dir = tempfile::tempdir().unwrap();
             let path = temp_dir.path().join("lock");
             assert!(!FileLock::is_held(&disk, &path));
-            let held = FileLock::try_acquire(&disk, &path).unwrap().unwrap().removing();
+            let held = FileLock::try_acquire(&disk, &path).unwrap().unwrap().remove_on_drop();
             assert_eq!(held.is_by_file(), owner_path(&path).exists());
             assert!(FileLock::is_held(&disk, &path));
             assert!(FileLock::try_acquire(&disk, &path).unwrap().is_none());
             drop(held);
             assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 0);
-            FileLock::try_acquire(&disk, &path).unwrap().unwrap();
+            drop(FileLock::try_acquire(&disk, &path).unwrap().unwrap());
         }
     }
 

@@ -155,7 +155,6 @@ impl StagingDir {
     }
 
     /// Returns the lock of the target.
-    #[must_use]
     pub const fn lock(&self) -> &TargetLock {
         &self.lock
     }

@@ -21,10 +21,11 @@ use crate::name::{TARGET_LOCK, need_sibling, resolve_target, split_target};
 /// let other = TargetLock::acquire(&Disk::default(), &target).unwrap_err();
 /// assert!(matches!(other, PublishError::Busy { .. }));
 /// drop(lock);
-/// TargetLock::acquire(&Disk::default(), &target)?;
+/// drop(TargetLock::acquire(&Disk::default(), &target)?); // it is free again
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a lock that is not held is released at once"]
 pub struct TargetLock(Arc<Held>);
 
 #[derive(Debug)]
@@ -61,7 +62,7 @@ impl TargetLock {
             let by_file = owner.exists();
             return Err(PublishError::Busy { lock: if by_file { owner } else { path }, by_file });
         };
-        let lock = lock.removing();
+        let lock = lock.remove_on_drop();
         leftover::recover_interrupted(disk, &target)?;
         Ok(Self(Arc::new(Held { target, disk: disk.clone(), made, lock: Some(lock) })))
     }

@@ -101,8 +101,7 @@ fn of_prism(
 }
 
 fn mode(word: &str) -> PyResult<Mode> {
-    let known = Mode::ALL.iter().copied().find(|mode| mode.word() == word);
-    known.ok_or_else(|| not_one_of("mode", word, "inside, touch, clip, crop, cells"))
+    word.parse().map_err(|_unknown| not_one_of("mode", word, "inside, touch, clip, crop, cells"))
 }
 
 fn order(word: &str) -> PyResult<Order> {

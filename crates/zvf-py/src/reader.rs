@@ -172,11 +172,11 @@ impl Reader {
                 let level = reader.level(LevelId(level)).await?;
                 if let Some(ids) = ids {
                     let ids: Vec<ObjectId> = ids.into_iter().map(ObjectId).collect();
-                    return ObjectView::of_ids(&level, &ids, references).await;
+                    return ObjectView::read_ids(&level, &ids, references).await;
                 }
                 let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
                 let rows: Vec<u64> = (0..index.slots()).collect();
-                ObjectView::of_rows(&level, &rows, references).await
+                ObjectView::read_rows(&level, &rows, references).await
             })?;
             text(&found)
         })

@@ -76,7 +76,7 @@ impl Words {
         let failed = |error: zvf::write::WriteError| to_py_error(py, error);
         let mut schema = Schema::new(kind, axes.collect(), chunk).map_err(failed)?;
         for kind in &self.also {
-            schema = schema.and(parse_kind(py, kind)?).map_err(failed)?;
+            schema = schema.with_kind(parse_kind(py, kind)?).map_err(failed)?;
         }
         if let Some(bins) = &self.bin_shape {
             schema = schema.with_bins(bins).map_err(failed)?;
@@ -92,18 +92,18 @@ impl Words {
                 (None, None) => Err(value_error("a value of the binned attribute is missing")),
             });
             let values = values.collect::<PyResult<_>>()?;
-            schema = schema.binned_by(name, values).map_err(failed)?;
+            schema = schema.with_bin_attribute(name, values).map_err(failed)?;
         }
         if let Some(shard) = &self.shard_shape {
-            schema = schema.sharded(shard).map_err(failed)?;
+            schema = schema.with_shard_shape(shard).map_err(failed)?;
         }
         if let Some(codecs) = &self.codecs {
             schema = schema.with_codecs(codecs_from_json(py, codecs)?);
         }
-        schema = if self.explicit { schema.explicit() } else { schema };
+        schema = if self.explicit { schema.with_explicit_edges() } else { schema };
         schema = if self.directed { schema.directed() } else { schema };
         if let Some(name) = &self.name {
-            schema = schema.named(name);
+            schema = schema.with_name(name);
         }
         if let Some(crs) = &self.crs {
             schema = schema.with_crs(json(crs)?);

@@ -392,7 +392,7 @@ mod tests {
             fs::write(folder.join(name), "old").unwrap();
         }
         fs::create_dir(folder.join("1")).unwrap();
-        let disk = Disk::recording();
+        let disk = Disk::with_recording();
         checkpoint.remove_outdated(&disk, "new").unwrap();
         let calls = disk.calls();
         let synced = calls.iter().position(|call| *call == Call::SyncDir(folder.clone())).unwrap();
@@ -406,7 +406,7 @@ mod tests {
         assert!(calls[synced..].iter().any(renamed), "{calls:?}");
         assert_eq!(fs::read(&recipe).unwrap(), b"new");
         assert_eq!(fs::read(folder.join(LOCK)).unwrap(), b"old");
-        let idle_disk = Disk::recording();
+        let idle_disk = Disk::with_recording();
         checkpoint.remove_outdated(&idle_disk, "new").unwrap();
         assert_eq!(idle_disk.calls(), []);
     }

@@ -80,7 +80,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
 
 /// Returns some rows of a column, in this order.
 pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
-    let mut some = ColumnBuilder::like(column);
+    let mut some = ColumnBuilder::empty_like(column);
     some.reserve(rows.len());
     for run in rows.chunk_by(|row, next| row.checked_add(1) == Some(*next)) {
         let [first, ..] = run else { continue };
@@ -96,7 +96,7 @@ pub(crate) fn join(columns: &[&Column]) -> Option<Column> {
     if others.is_empty() {
         return Some((*first).clone());
     }
-    let mut all = ColumnBuilder::like(first);
+    let mut all = ColumnBuilder::empty_like(first);
     for column in columns {
         all.push_rows(column, 0..column.len());
     }

@@ -187,7 +187,7 @@ async fn build_in_scratch_store(
 /// ```
 #[must_use]
 pub fn belongs_to_levels(path: &str) -> bool {
-    Key::root().below(path).is_ok_and(|key| levels::is_replaced(&key))
+    Key::root().join(path).is_ok_and(|key| levels::is_replaced(&key))
 }
 
 /// Refuses a store whose levels cannot be made one by one.

@@ -66,7 +66,7 @@ pub(crate) fn covered_chunks(
     keys: &[ChunkKey],
 ) -> Result<[Vec<i64>; 2], PyramidError> {
     let [low, high] = &root.zarr_vectors.bounds;
-    let grid = Grid::covering(low, high, shape)?;
+    let grid = Grid::from_bounds(low, high, shape)?;
     let mut first = grid.origin().to_vec();
     // A grid has a cell on each axis, and the last one has a number of 64 bits.
     let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
@@ -204,7 +204,7 @@ mod tests {
             ("headers/las", false),
             ("1x", false),
         ] {
-            assert_eq!(is_replaced(&Key::root().below(path).unwrap()), expected, "{path}");
+            assert_eq!(is_replaced(&Key::root().join(path).unwrap()), expected, "{path}");
         }
     }
 }

@@ -53,7 +53,7 @@ impl LineageWriter {
         kind: Kind,
         on_rows: Option<&RowsHook>,
     ) -> Self {
-        let writer = if folder.is_some() { writer.placing() } else { writer };
+        let writer = if folder.is_some() { writer.with_locations() } else { writer };
         let (folder, on_rows) = (folder.cloned(), on_rows.cloned());
         Self { writer, kind, parents: Vec::new(), folder, renamed: None, rows: 0, on_rows }
     }
@@ -169,7 +169,7 @@ pub(crate) async fn write(
     for (kind, steps) in kinds {
         let mut kind_levels = Vec::new();
         for level in &levels {
-            kind_levels.extend(level.of_kind(kind).await?);
+            kind_levels.extend(level.open_kind(kind).await?);
         }
         write_kind((store, build), &kind_levels, &steps, cross_level, folder).await?;
     }

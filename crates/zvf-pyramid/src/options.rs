@@ -364,6 +364,7 @@ impl KindOptions {
 
 /// How geometry becomes coarser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Method {
     /// Vertices of a cell become one: all points of an object, or what is connected of graphs, skeletons
     /// and meshes.
@@ -470,6 +471,7 @@ impl FromStr for Method {
 /// # Ok::<(), zvf_pyramid::PyramidError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Strategy {
     /// A random choice.
     #[default]

@@ -94,7 +94,7 @@ pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)
     let first = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let mut kinds = vec![(first, level.clone())];
     for kind in level.extra_kinds() {
-        match level.of_kind(kind).await {
+        match level.open_kind(kind).await {
             Ok(Some(kind_level)) => kinds.push((kind, kind_level)),
             Ok(None) => {}
             Err(error) if error.class() == Class::Unsupported => {}

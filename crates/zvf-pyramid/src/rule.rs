@@ -19,6 +19,7 @@ use crate::PyramidError;
 /// # Ok::<(), zvf_pyramid::PyramidError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Aggregation {
     /// Their mean; where vertices stand for several of level 0, each counts so often.
     Mean,

@@ -37,8 +37,8 @@ pub use answer::{
     Answer, AttributeStatistics, Counts, Missing, Plan, QueryStats, Statistics, Summary,
 };
 pub use error::{BadQuery, QueryError, QueryErrorKind};
-pub use mode::Mode;
+pub use mode::{Mode, UnknownMode};
 pub use query::{Columns, LOCATION_FIELD, LevelRule, Order, Query, UnknownIds};
 pub use reader::Reader;
-pub use run::{Numbered, NumberedPart};
+pub use run::{NumberedAnswer, NumberedPart};
 pub use search::FoundObject;

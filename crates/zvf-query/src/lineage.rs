@@ -29,7 +29,7 @@ impl Reader {
     ///
     /// let reader = zvf_query::Reader::new(store);
     /// // This store has one level only.
-    /// assert_eq!(reader.related(LevelId(0), LevelId(1), &[]).await?, None);
+    /// assert_eq!(reader.find_related(LevelId(0), LevelId(1), &[]).await?, None);
     /// # Ok(())
     /// # }
     /// ```
@@ -38,22 +38,22 @@ impl Reader {
     ///
     /// When both are the same level, there is no level `from`, it has no such row, or links cannot be read.
     #[boxed]
-    pub async fn related(
+    pub async fn find_related(
         &self,
         from: LevelId,
         to: LevelId,
         rows: &[VertexRow],
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
-        self.related_of_kind(None, from, to, rows).await
+        self.find_related_of_kind(None, from, to, rows).await
     }
 
     /// Returns the same for rows of one kind of geometry, where the store holds several; of the first without.
     ///
     /// # Errors
     ///
-    /// As [`related`](Self::related).
+    /// As [`find_related`](Self::find_related).
     #[boxed]
-    pub async fn related_of_kind(
+    pub async fn find_related_of_kind(
         &self,
         kind: Option<Kind>,
         from: LevelId,
@@ -173,7 +173,7 @@ impl Reader {
         let mut chunks: Vec<ChunkKey> = rows.iter().map(|row| row.chunk).collect();
         chunks.sort_unstable_by(ChunkKey::cmp_numeric);
         chunks.dedup();
-        let mut links = family.of_chunks(&chunks).await?;
+        let mut links = family.read_chunks(&chunks).await?;
         links.retain(|link| requested_rows.contains(&link.row));
         Ok(Some(links))
     }

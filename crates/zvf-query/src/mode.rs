@@ -1,9 +1,19 @@
 //! Modes: the relation of geometry to the region of a query.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// The relation of geometry to the region, and which part of it is returned.
+///
+/// ```
+/// use zvf_query::Mode;
+///
+/// assert_eq!("clip".parse::<Mode>()?, Mode::Clip);
+/// assert!("cut".parse::<Mode>().is_err());
+/// # Ok::<(), zvf_query::UnknownMode>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Mode {
@@ -41,5 +51,45 @@ impl Mode {
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = UnknownMode;
+
+    fn from_str(word: &str) -> Result<Self, UnknownMode> {
+        let found = Self::ALL.iter().copied().find(|mode| mode.word() == word);
+        found.ok_or_else(|| UnknownMode { word: word.to_owned() })
+    }
+}
+
+/// A word that names no mode.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown mode {word:?}: expected inside, touch, clip, crop or cells")]
+#[non_exhaustive]
+pub struct UnknownMode {
+    /// The word as given.
+    pub word: String,
+}
+
+impl zvf_format::Diagnose for UnknownMode {
+    fn diagnosis(&self) -> zvf_format::Diagnosis<'_> {
+        zvf_format::Diagnosis::new(zvf_format::Class::InvalidArgument, "query", self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_round_trip() {
+        for &mode in Mode::ALL {
+            assert_eq!(mode.word().parse(), Ok(mode));
+        }
+        assert_eq!(
+            "cut".parse::<Mode>().unwrap_err().to_string(),
+            "unknown mode \"cut\": expected inside, touch, clip, crop or cells"
+        );
     }
 }

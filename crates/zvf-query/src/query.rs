@@ -13,7 +13,7 @@
 //! a level, before anything of the level is read.
 
 use zvf_format::key::ChunkKey;
-use zvf_model::{Bounds, Kind, LevelId, ObjectId};
+use zvf_model::{Kind, LevelId, ObjectId};
 
 use crate::error::BadQuery;
 use crate::mode::Mode;
@@ -22,17 +22,16 @@ use crate::region::Region;
 
 /// A question to a store.
 ///
-/// Two functions begin one: [`Query::all`] and, for a box, [`Query::within`]. Every function that takes `self` gives the same
-/// question with one thing more or other; of [`filter`](Self::filter), [`limit`](Self::limit) and
-/// [`limit_bytes`](Self::limit_bytes) all hold that were given, of anything else the last one. Functions that take `&self` read
-/// the question back.
+/// [`Query::all`] begins one. Every function that takes `self` gives the same question with one thing more or other; of
+/// [`filter`](Self::filter), [`limit`](Self::limit) and [`limit_bytes`](Self::limit_bytes) all hold that were given, of
+/// anything else the last one. Functions that take `&self` read the question back.
 ///
 /// ```
 /// use zvf_model::{Bounds, LevelId};
 /// use zvf_query::{Columns, Mode, Query};
 ///
 /// let bounds = Bounds::new(&[0.0, 0.0], &[9.0, 9.0])?;
-/// let query = Query::within(bounds)
+/// let query = Query::all().in_region(bounds)
 ///     .at_level(LevelId(1))
 ///     .mode(Mode::Clip)
 ///     .columns(Columns::Named(vec!["radius".into()]))
@@ -79,12 +78,6 @@ impl Query {
     #[must_use]
     pub fn all() -> Self {
         Self::default()
-    }
-
-    /// Creates a query for the geometry in a box, including its faces.
-    #[must_use]
-    pub fn within(bounds: Bounds) -> Self {
-        Self::all().in_region(bounds)
     }
 
     /// Asks only for what lies in `region`, as the [mode](Self::mode) says.
@@ -493,6 +486,7 @@ impl Default for LevelRule {
 
 /// The attributes that are returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Columns {
@@ -526,6 +520,7 @@ pub enum Order {
 
 /// How ids of objects that do not exist are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum UnknownIds {
@@ -540,6 +535,8 @@ pub enum UnknownIds {
 
 #[cfg(test)]
 mod tests {
+    use zvf_model::Bounds;
+
     use super::*;
 
     #[test]
@@ -547,7 +544,11 @@ mod tests {
         let square = Bounds::new(&[0.0; 2], &[1.0; 2]).unwrap();
         let ball = Region::ball(&[0.0; 3], 1.0).unwrap();
         for (query, kind, message) in [
-            (Query::within(square), Kind::PointCloud, "the region has 2 axes, the store has 3"),
+            (
+                Query::all().in_region(square),
+                Kind::PointCloud,
+                "the region has 2 axes, the store has 3",
+            ),
             (
                 Query::all().mode(Mode::Clip),
                 Kind::Line,

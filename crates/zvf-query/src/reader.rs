@@ -161,8 +161,11 @@ impl Reader {
     ///
     /// When the query makes no sense of this store, or what describes the level cannot be read.
     #[boxed]
-    pub async fn numbered(&self, query: &Query) -> Result<Option<run::Numbered>, QueryError> {
-        run::numbered(self, query).await
+    pub async fn run_numbered(
+        &self,
+        query: &Query,
+    ) -> Result<Option<run::NumberedAnswer>, QueryError> {
+        run::run_numbered(self, query).await
     }
 
     /// Returns how many vertices, objects and elements the answer to `query` has. Attributes are read only for
@@ -263,7 +266,7 @@ impl Reader {
         if let Some(cache) = cached {
             return Ok(cache);
         }
-        let Some(opened) = base.level.of_kind(kind).await? else { return Ok(base) };
+        let Some(opened) = base.level.open_kind(kind).await? else { return Ok(base) };
         let cache = Arc::new(LevelCache::from_level(opened).await?);
         Ok(Arc::clone(levels().entry((level, Some(kind))).or_insert(cache)))
     }

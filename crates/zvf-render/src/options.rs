@@ -49,6 +49,7 @@ pub struct Options {
 
 /// The source of the colour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ColourBy {
     /// The object, where there are objects of more than a point; else the depth of points, else nothing.
     #[default]

@@ -138,7 +138,7 @@ async fn objects_have_different_colours_and_lines_cross_chunks() {
     let uniform = Options { colour: ColourBy::Plain, ..options(3) };
     let uniform = draw(&batch, &Query::all(), &uniform).await;
     assert_eq!(at(&uniform, 7, 5), at(&uniform, 5, 60));
-    let clipped = Query::within(Bounds::new(&[0.0; 3], &[50.0; 3]).unwrap());
+    let clipped = Query::all().in_region(Bounds::new(&[0.0; 3], &[50.0; 3]).unwrap());
     let clipped_picture = draw(&batch, &clipped.mode(zvf_query::Mode::Clip), &options(3)).await;
     assert_eq!((at(&clipped_picture, 49, 5), at(&clipped_picture, 52, 5)), (first, WHITE));
 }
@@ -163,7 +163,7 @@ async fn draws_a_single_point_and_an_empty_answer() {
     assert_eq!(count(&picture), 1);
     assert_ne!(picture.pixel(4, 2), Some(WHITE));
     let clear = Options { ground: Ground::Transparent, ..base.clone() };
-    let outside = Query::within(Bounds::new(&[50.0; 3], &[60.0; 3]).unwrap());
+    let outside = Query::all().in_region(Bounds::new(&[50.0; 3], &[60.0; 3]).unwrap());
     let picture = draw(&point, &outside, &clear).await;
     assert_eq!((picture.pixel(4, 2), picture.range(), picture.points()), (Some([0; 4]), None, 0));
     assert_eq!(picture.pixel(9, 0), None);

@@ -114,7 +114,7 @@ async fn list(
     // A list that does not fit the grid may be right, and the grid wrong; a lost cell stays listed.
     let guess = finding.expected.starts_with("a chunk of the grid") || finding.found == "none";
     let Some(cells) = cells(store, path).await?.filter(|_| !guess) else { return Ok(false) };
-    let stored = match cells.listed().await {
+    let stored = match cells.list_keys().await {
         Ok(stored) => stored,
         // Without a listing, the right list is unknown.
         Err(error) if error.class() == Class::Unsupported => return Ok(false),
@@ -128,7 +128,7 @@ async fn list(
     let listed_keys = std::collections::HashSet::<ChunkKey>::from_iter(keys.iter().copied());
     let unlisted: Vec<ChunkKey> = stored.iter().filter(|key| !listed_keys.contains(key)).collect();
     for batch in unlisted.chunks(BATCH) {
-        for (key, cell) in batch.iter().zip(cells.raw_many(batch).await) {
+        for (key, cell) in batch.iter().zip(cells.read_raw_many(batch).await) {
             if cell?.is_some() {
                 keys.push(*key);
             }
@@ -243,7 +243,7 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Repair, StoreError>
     let Some(origin) = origin(doc) else { return Ok(Repair::Left) };
     let mut changes = Vec::new();
     for keys in keys.chunks(BATCH) {
-        for (key, cell) in keys.iter().zip(cells.raw_many(keys).await) {
+        for (key, cell) in keys.iter().zip(cells.read_raw_many(keys).await) {
             let Some(bytes) = cell? else { return Ok(Repair::Left) }; // listed, and missing
             let len = to_u64(bytes.len());
             let rows = len.checked_div(row).filter(|_| len.checked_rem(row) == Some(0));
@@ -272,7 +272,7 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Repair, StoreError>
 /// Returns a cell of one fragment over `rows` rows, and its path.
 fn index_cell(rows: u64, key: &ChunkKey, origin: &[i64]) -> Option<(ChunkPath, Bytes)> {
     let mut index = FragmentIndexBuilder::new();
-    index.range(0, rows).ok()?;
+    index.push_range(0, rows).ok()?;
     let cell = encode_cell(&index.encode()).ok()?;
     Some((ChunkPath::from_key(key, origin).ok()?, cell.into()))
 }

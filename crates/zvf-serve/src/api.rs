@@ -210,7 +210,7 @@ async fn read_objects(
             None => {
                 let rows: Vec<u64> = (0..index.slots()).take(max_objects - views.len()).collect();
                 if !rows.is_empty() {
-                    views.extend(ObjectView::of_rows(level, &rows, 0).await.map_err(refuse)?);
+                    views.extend(ObjectView::read_rows(level, &rows, 0).await.map_err(refuse)?);
                 }
             }
             Some(ids) => {
@@ -218,7 +218,7 @@ async fn read_objects(
                 let rows: Vec<u64> = rows.into_iter().flatten().collect();
                 if !rows.is_empty() {
                     views.extend(
-                        ObjectView::of_rows(level, &rows, max_objects).await.map_err(refuse)?,
+                        ObjectView::read_rows(level, &rows, max_objects).await.map_err(refuse)?,
                     );
                 }
             }

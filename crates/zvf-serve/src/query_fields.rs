@@ -229,14 +229,7 @@ pub(crate) fn parse_level(text: &str) -> Result<LevelRule, Refusal> {
 }
 
 fn parse_mode(text: &str) -> Result<Mode, Refusal> {
-    match text {
-        "inside" => Ok(Mode::Inside),
-        "touch" => Ok(Mode::Touch),
-        "clip" => Ok(Mode::Clip),
-        "crop" => Ok(Mode::Crop),
-        "cells" => Ok(Mode::Cells),
-        _ => Err(refuse("mode", text, "inside, touch, clip, crop or cells")),
-    }
+    text.parse().map_err(|_unknown| refuse("mode", text, "inside, touch, clip, crop or cells"))
 }
 
 fn parse_order(text: &str) -> Result<Order, Refusal> {

@@ -95,7 +95,7 @@ async fn open_latest(
 
 /// Opens the files of a store.
 fn open_bytes(address: &str, options: &OpenOptions) -> Result<Bytestore, zvf::Error> {
-    if let Some(backend) = Store::reading_backend(address, options)? {
+    if let Some(backend) = Store::backend_for_reading(address, options)? {
         return Ok(Bytestore::Remote { objects: backend.store, prefix: backend.prefix });
     }
     let path = address.strip_prefix("file://").unwrap_or(address);

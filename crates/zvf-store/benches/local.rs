@@ -24,7 +24,7 @@ fn small_files(c: &mut Criterion) {
         let names: Vec<String> = (0..files).map(|i| i.to_string()).collect();
         names.iter().for_each(|name| fs::write(root.join(name), vec![1; size]).unwrap());
         let paths: Vec<_> = names.iter().map(|name| root.join(name)).collect();
-        let under = Key::root().below("level/vertices/c").unwrap();
+        let under = Key::root().join("level/vertices/c").unwrap();
         let keys: Vec<_> = names.iter().map(|name| under.child(name).unwrap()).collect();
         let reader = Reader::local(dir.path()).unwrap();
         let one = Builder::new_current_thread().build().unwrap();

@@ -271,7 +271,7 @@ impl From<PublishError> for StoreError {
             PublishError::Io(source) => Self::io(Op::Write, source),
             PublishError::IoAt { path, source } => {
                 let error = Self::io(Op::Write, source);
-                match Key::root().below(&path) {
+                match Key::root().join(&path) {
                     Ok(key) => error.with_key(&key),
                     Err(_not_a_key) => error,
                 }
@@ -615,7 +615,7 @@ mod tests {
     use zvf_metadata::Root;
 
     fn key() -> Key {
-        Key::root().below("0/vertices/c/3/1/0").unwrap()
+        Key::root().join("0/vertices/c/3/1/0").unwrap()
     }
 
     #[test]

@@ -199,7 +199,7 @@ impl RangedFile {
 
     /// Returns all of it where it lies, when that is in memory or in a map.
     #[must_use]
-    pub const fn resident(&self) -> Option<&Bytes> {
+    pub const fn resident_bytes(&self) -> Option<&Bytes> {
         match &self.0 {
             Body::Held(bytes) => Some(bytes),
             #[cfg(all(unix, feature = "map"))]
@@ -362,7 +362,7 @@ mod tests {
         let options = OpenOptions::default();
         let store = Arc::clone(&memory) as Arc<dyn ObjectStore>;
         let file = RangedFile::from_object_store(store, &"a".into(), &options).await.unwrap();
-        assert!(file.resident().is_none());
+        assert!(file.resident_bytes().is_none());
         assert_eq!(file.read(300_005..300_009).await.unwrap(), bytes[300_005..300_009]);
         assert_eq!(file.read(7..7).await.unwrap(), "");
         let requests = file.io_stats().requests;

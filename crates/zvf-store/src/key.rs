@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// use zvf_store::Key;
 ///
 /// let level = Key::root().child("0")?;
-/// assert_eq!(level.below("vertices/c/3/1/0")?.to_string(), "0/vertices/c/3/1/0");
+/// assert_eq!(level.join("vertices/c/3/1/0")?.to_string(), "0/vertices/c/3/1/0");
 /// assert!(level.child("..").is_err());
 /// # Ok::<(), zvf_store::StoreError>(())
 /// ```
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn valid_names_are_joined() {
-        let key = Key::root().child("0").unwrap().below("vertices/c/-3/1/0").unwrap();
+        let key = Key::root().child("0").unwrap().join("vertices/c/-3/1/0").unwrap();
         assert_eq!(key.as_str(), "0/vertices/c/-3/1/0");
         assert_eq!(key.name(), Some("0"));
         assert_eq!(key.segments().collect::<Vec<_>>(), ["0", "vertices", "c", "-3", "1", "0"]);
@@ -98,12 +98,12 @@ mod tests {
             assert_eq!(Key::root().child(name).unwrap().as_str(), name);
         }
         let deep_path = vec!["a"; 32].join("/");
-        assert_eq!(Key::root().below(&deep_path).unwrap().as_str(), deep_path);
+        assert_eq!(Key::root().join(&deep_path).unwrap().as_str(), deep_path);
     }
 
     #[test]
     fn numbers_equal_their_names() {
-        let (root, deep_key) = (Key::root(), Key::root().below(&vec!["a"; 29].join("/")).unwrap());
+        let (root, deep_key) = (Key::root(), Key::root().join(&vec!["a"; 29].join("/")).unwrap());
         for key in [&root, &deep_key, &root.child("vertices").unwrap()] {
             for numbers in [&[][..], &[0], &[7, 10, u64::MAX], &[1, 2, 3, 4]] {
                 for prefix in [None, Some("c")] {
@@ -163,7 +163,7 @@ mod tests {
         }
         let deep_path = vec!["a"; 33].join("/");
         assert_eq!(
-            Key::root().below(&deep_path).unwrap_err().to_string(),
+            Key::root().join(&deep_path).unwrap_err().to_string(),
             "InvalidKey, segment of a key: expected at most 32 segments, found \"a\"",
         );
     }

@@ -167,6 +167,6 @@ impl LevelNode {
 
     /// Returns the key of `name` below this level; an empty name is the level itself.
     fn child_key(&self, name: &str) -> Result<Key, StoreError> {
-        if name.is_empty() { Ok(self.key.clone()) } else { self.key.below(name) }
+        if name.is_empty() { Ok(self.key.clone()) } else { self.key.join(name) }
     }
 }

@@ -48,7 +48,7 @@ use crate::signal::{MAX_WATCHED, Watch};
 /// # let path = dir.path().join("pack.tet");
 /// # std::fs::write(&path, b"0123456789")?;
 /// // SAFETY: the file is new, and nobody else knows of it.
-/// let file = unsafe { zvf_store::map::MappedFile::mapped(&path) }?;
+/// let file = unsafe { zvf_store::map::MappedFile::map(&path) }?;
 /// assert_eq!(file.read(2, 3)?, "234");
 /// let view = file.view(2, 3)?;
 /// assert!(&view[..] == b"234" && view.still_valid());
@@ -86,7 +86,7 @@ impl MappedFile {
     /// When the file cannot be opened or mapped, or is not a regular file; `LimitExceeded` when the process
     /// has as many maps as it can have.
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
-    pub unsafe fn mapped(path: &Path) -> Result<Self, StoreError> {
+    pub unsafe fn map(path: &Path) -> Result<Self, StoreError> {
         let max = to_u64(MAX_WATCHED);
         let full = || StoreError::limit(Op::Open, "mapped files at once", max, max + 1);
         Self::open(path, Promise::OfCaller)?.ok_or_else(full)
@@ -195,7 +195,7 @@ pub(crate) enum Reopened {
 /// Why files may be mapped: nothing of a store is without it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Promise {
-    /// The caller of an `unsafe` function promised that nobody changes them in place. Only [`MappedFile::mapped`]
+    /// The caller of an `unsafe` function promised that nobody changes them in place. Only [`MappedFile::map`]
     /// and [`Store::open_mapped`](crate::Store::open_mapped) make one.
     OfCaller,
     /// Each is mapped only when nobody can write to it.
@@ -348,7 +348,7 @@ pub(crate) mod tests {
     #[expect(unsafe_code, reason = "tests change files only where that is what is tested")]
     fn try_mapped(path: &Path) -> Result<MappedFile, StoreError> {
         // SAFETY: the file belongs to one test, which reads no byte that it changes in place.
-        unsafe { MappedFile::mapped(path) }
+        unsafe { MappedFile::map(path) }
     }
 
     pub(crate) fn mapped(path: &Path) -> MappedFile {

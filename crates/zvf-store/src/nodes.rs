@@ -57,7 +57,7 @@ impl<'a> Nodes<'a> {
     /// When the node is an array, or its document cannot be read.
     #[boxed]
     pub async fn group(&self, path: &str) -> Result<Option<GroupDoc>, StoreError> {
-        node::group(self.store.shared(), &Key::root().below(path)?).await
+        node::group(self.store.shared(), &Key::root().join(path)?).await
     }
 
     /// Returns the rows at `path`, such as `parametric/names`; `None` when there are none.
@@ -67,7 +67,7 @@ impl<'a> Nodes<'a> {
     /// As [`LevelNode::rows`](crate::LevelNode::rows).
     #[boxed]
     pub async fn rows(&self, path: &str) -> Result<Option<Rows>, StoreError> {
-        node::rows(self.store.opened(), &Key::root().below(path)?).await
+        node::rows(self.store.opened(), &Key::root().join(path)?).await
     }
 
     /// Returns the items at `path`, such as `parametric/objects`; `None` when there are none.
@@ -77,7 +77,7 @@ impl<'a> Nodes<'a> {
     /// As [`LevelNode::dense`](crate::LevelNode::dense).
     #[boxed]
     pub async fn dense(&self, path: &str) -> Result<Option<DenseArray>, StoreError> {
-        node::dense(self.store.opened(), &Key::root().below(path)?).await
+        node::dense(self.store.opened(), &Key::root().join(path)?).await
     }
 
     /// Returns the document of the node at `path`, array or group; an empty path is the root, `None` is no node.
@@ -148,7 +148,7 @@ impl<'a> Nodes<'a> {
         for (object, _) in objects {
             let node = match object.as_str().rsplit_once('/') {
                 None if object.as_str() == DOCUMENT => Key::root(),
-                Some((node, DOCUMENT)) => Key::root().below(node)?,
+                Some((node, DOCUMENT)) => Key::root().join(node)?,
                 _ => continue,
             };
             documents.push((node, object));
@@ -206,7 +206,7 @@ impl<'a> Nodes<'a> {
 /// Returns the key of a path that may be empty.
 fn parse_path(path: &str) -> Result<Key, StoreError> {
     let root = Key::root();
-    if path.is_empty() { Ok(root) } else { root.below(path) }
+    if path.is_empty() { Ok(root) } else { root.join(path) }
 }
 
 const DOCUMENT: &str = "zarr.json";

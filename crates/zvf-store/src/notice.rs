@@ -13,7 +13,7 @@ use crate::key::Key;
 /// ```
 /// use zvf_store::{Key, Notice};
 ///
-/// let notice = Notice::MissingPresence { key: Key::root().below("0/vertices")? };
+/// let notice = Notice::MissingPresence { key: Key::root().join("0/vertices")? };
 /// assert_eq!(
 ///     notice.to_string(),
 ///     "0/vertices does not record which chunks it has: they were listed",
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> Key {
-        Key::root().below(name).unwrap()
+        Key::root().join(name).unwrap()
     }
 
     #[test]

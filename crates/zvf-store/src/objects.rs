@@ -70,7 +70,7 @@ impl Objects {
     /// When the backend cannot be asked.
     #[boxed]
     pub async fn read(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
-        self.remote.read(&Key::root().below(key)?).await
+        self.remote.read(&Key::root().join(key)?).await
     }
 
     /// Reads an object and which version it is.
@@ -83,7 +83,7 @@ impl Objects {
         &self,
         key: &str,
     ) -> Result<Option<(Bytes, SeenVersion)>, StoreError> {
-        let key = Key::root().below(key)?;
+        let key = Key::root().join(key)?;
         loop {
             let Some(before) = self.remote.head(&key).await? else { return Ok(None) };
             let bytes = self.remote.read(&key).await?;
@@ -105,7 +105,7 @@ impl Objects {
     /// When the backend cannot be asked.
     #[boxed]
     pub async fn exists(&self, key: &str) -> Result<bool, StoreError> {
-        Ok(self.remote.head(&Key::root().below(key)?).await?.is_some())
+        Ok(self.remote.head(&Key::root().join(key)?).await?.is_some())
     }
 
     /// Returns the length of an object, and when it was last put; none where there is none.
@@ -115,7 +115,7 @@ impl Objects {
     /// When the backend cannot be asked.
     #[boxed]
     pub async fn head(&self, key: &str) -> Result<Option<(u64, SystemTime)>, StoreError> {
-        let meta = self.remote.head(&Key::root().below(key)?).await?;
+        let meta = self.remote.head(&Key::root().join(key)?).await?;
         Ok(meta.map(|meta| (meta.size, meta.last_modified.into())))
     }
 
@@ -147,7 +147,7 @@ impl Objects {
     /// [`CommitUnknown`](zvf_format::Class::CommitUnknown) when it may have been put; otherwise when it was not.
     #[boxed]
     pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<bool, StoreError> {
-        match self.remote.create(&Key::root().below(key)?, bytes).await {
+        match self.remote.create(&Key::root().join(key)?, bytes).await {
             Ok(Created::Guarded | Created::Looked) => Ok(true),
             Err(error) if error.class() == zvf_format::Class::AlreadyExists => Ok(false),
             Err(error) => Err(error),
@@ -161,7 +161,7 @@ impl Objects {
     /// When the backend refuses.
     #[boxed]
     pub async fn put(&self, key: &str, bytes: &Bytes) -> Result<(), StoreError> {
-        self.remote.put(&Key::root().below(key)?, std::slice::from_ref(bytes)).await
+        self.remote.put(&Key::root().join(key)?, std::slice::from_ref(bytes)).await
     }
 
     /// Puts a file of this machine, whatever is there: a long one block by block. The object appears when all of it came.
@@ -172,7 +172,7 @@ impl Objects {
     #[cfg(not(target_arch = "wasm32"))]
     #[boxed]
     pub async fn upload(&self, from: &std::path::Path, key: &str) -> Result<(), StoreError> {
-        self.remote.put_file(&Key::root().below(key)?, from).await
+        self.remote.put_file(&Key::root().join(key)?, from).await
     }
 
     /// Has the backend copy an object, whatever is there.
@@ -198,7 +198,7 @@ impl Objects {
     #[cfg(not(target_arch = "wasm32"))]
     #[boxed]
     pub async fn copy(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        self.remote.copy(&Key::root().below(from)?, &Key::root().below(to)?).await
+        self.remote.copy(&Key::root().join(from)?, &Key::root().join(to)?).await
     }
 
     /// Replaces an object if it still is the one that was `seen`.
@@ -213,7 +213,7 @@ impl Objects {
         bytes: &Bytes,
         seen: &SeenVersion,
     ) -> Result<(), StoreError> {
-        self.remote.replace(&Key::root().below(key)?, bytes, &seen.0).await
+        self.remote.replace(&Key::root().join(key)?, bytes, &seen.0).await
     }
 
     /// Removes objects, as far as they are there.
@@ -224,7 +224,7 @@ impl Objects {
     #[boxed]
     pub async fn remove(&self, keys: &[String]) -> Result<(), StoreError> {
         let keys: Result<Vec<Key>, StoreError> =
-            keys.iter().map(|key| Key::root().below(key)).collect();
+            keys.iter().map(|key| Key::root().join(key)).collect();
         self.remote.remove(&keys?).await
     }
 
@@ -255,7 +255,7 @@ impl Objects {
         let above = prefix_key(prefix)?;
         let listed = self.remote.list_all(&above).await?;
         let keys: Result<Vec<Key>, StoreError> =
-            listed.iter().map(|(key, _bytes)| above.below(key)).collect();
+            listed.iter().map(|(key, _bytes)| above.join(key)).collect();
         let keys = keys?;
         if keys.is_empty() { Ok(()) } else { self.remote.remove(&keys).await }
     }
@@ -267,7 +267,7 @@ impl Objects {
     /// When the object cannot be put at all.
     #[boxed]
     pub async fn probe(&self, key: &str) -> Result<bool, StoreError> {
-        let (key, bytes) = (Key::root().below(key)?, Bytes::from_static(b"probe\n"));
+        let (key, bytes) = (Key::root().join(key)?, Bytes::from_static(b"probe\n"));
         if self.remote.read(&key).await?.is_none() {
             self.remote.put(&key, std::slice::from_ref(&bytes)).await?;
         }
@@ -277,5 +277,5 @@ impl Objects {
 
 /// Returns the key of a prefix; the root where it is empty.
 fn prefix_key(prefix: &str) -> Result<Key, StoreError> {
-    if prefix.is_empty() { Ok(Key::root()) } else { Key::root().below(prefix) }
+    if prefix.is_empty() { Ok(Key::root()) } else { Key::root().join(prefix) }
 }

@@ -177,11 +177,11 @@ impl Store {
     /// # Errors
     ///
     /// When `address` is neither a path nor a URL that is known, or a storage option is none of its backend.
-    pub fn reading_backend(
+    pub fn backend_for_reading(
         address: &str,
         options: &OpenOptions,
     ) -> Result<Option<Backend>, StoreError> {
-        source::reading_backend(address, options)
+        source::backend_for_reading(address, options)
     }
 
     /// Returns the repository of versions that `address` names, for reading an earlier one and for commits; none for any
@@ -489,7 +489,7 @@ fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreErro
         Some(Node::Group(group)) => {
             let root = Root::from_group(group.clone()).and_then(|root| {
                 root.open_checks()?;
-                let family = root.zarr_vectors.zv_version.supported()?;
+                let family = root.zarr_vectors.zv_version.require_family()?;
                 Ok((root, family))
             });
             root.map_err(|error| StoreError::from(error).with_key(&document))

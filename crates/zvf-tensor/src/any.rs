@@ -65,19 +65,19 @@ impl AnyArray {
             Ok(file) => {
                 let front = file.read(0..file.len().min(4)).await?;
                 if front.starts_with(b"TETR") {
-                    return Self::of_tet(TensorFile::of_file(file).await?, dataset);
+                    return Self::from_tet(TensorFile::from_file(file).await?, dataset);
                 }
-                return BlockArray::of_file(file).await.map(Self::of_blocks);
+                return BlockArray::from_file(file).await.map(Self::from_blocks);
             }
             Err(error) if error.class() == Class::NotFound => error,
             Err(error) => return Err(error.into()),
         };
         match BlockArray::open(address, options).await {
             Err(error) if error.class() == Class::NotFound => {}
-            opened => return opened.map(Self::of_blocks),
+            opened => return opened.map(Self::from_blocks),
         }
         match LoneArray::open(address, options).await {
-            Ok(array) => Self::of_zarr(array),
+            Ok(array) => Self::from_zarr(array),
             Err(error) if error.class() == Class::NotFound => Err(missing.into()),
             Err(error) => Err(error.into()),
         }
@@ -88,7 +88,7 @@ impl AnyArray {
     /// # Errors
     ///
     /// When there is no such dataset, or several and none is named, or its type is unknown.
-    pub fn of_tet(file: TensorFile, dataset: Option<&str>) -> Result<Self, TensorError> {
+    pub fn from_tet(file: TensorFile, dataset: Option<&str>) -> Result<Self, TensorError> {
         let tensor = match dataset {
             Some(name) => file.tensor(name)?,
             None => {
@@ -109,7 +109,7 @@ impl AnyArray {
 
     /// Wraps an open block array.
     #[must_use]
-    pub const fn of_blocks(array: BlockArray) -> Self {
+    pub const fn from_blocks(array: BlockArray) -> Self {
         Self(Form::Blocks(array))
     }
 
@@ -118,7 +118,7 @@ impl AnyArray {
     /// # Errors
     ///
     /// When it has more than 16 axes, or a chunk of it is 2 GiB or more.
-    pub fn of_zarr(array: LoneArray) -> Result<Self, TensorError> {
+    pub fn from_zarr(array: LoneArray) -> Result<Self, TensorError> {
         let (doc, dtype) = (array.document(), array.dtype());
         let inner = doc.inner_chunk_shape();
         let size = u32::try_from(dtype.size).map_err(|_too_large| {

@@ -16,7 +16,7 @@ use zvf_tet::{StridedView, TensorDtype};
 /// use zvf_tet::TensorDtype;
 /// use zvf_tensor::Value;
 ///
-/// assert_eq!((<f32 as Value>::ELEMENT, f32::of_le(1.5_f32)), (TensorDtype::F32, 1.5));
+/// assert_eq!((<f32 as Value>::ELEMENT, f32::from_le(1.5_f32)), (TensorDtype::F32, 1.5));
 /// ```
 pub trait Value: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
     /// The element type of these numbers.
@@ -24,7 +24,7 @@ pub trait Value: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
 
     /// Converts a number from its little-endian representation in memory.
     #[must_use]
-    fn of_le(self) -> Self;
+    fn from_le(value: Self) -> Self;
 }
 
 /// Keeps the trait to this crate.
@@ -45,64 +45,64 @@ mod sealed {
 
 impl Value for f32 {
     const ELEMENT: TensorDtype = TensorDtype::F32;
-    fn of_le(self) -> Self {
-        Self::from_bits(u32::from_le(self.to_bits()))
+    fn from_le(value: Self) -> Self {
+        Self::from_bits(u32::from_le(value.to_bits()))
     }
 }
 
 impl Value for f64 {
     const ELEMENT: TensorDtype = TensorDtype::F64;
-    fn of_le(self) -> Self {
-        Self::from_bits(u64::from_le(self.to_bits()))
+    fn from_le(value: Self) -> Self {
+        Self::from_bits(u64::from_le(value.to_bits()))
     }
 }
 
 impl Value for i16 {
     const ELEMENT: TensorDtype = TensorDtype::I16;
-    fn of_le(self) -> Self {
-        Self::from_le(self)
+    fn from_le(value: Self) -> Self {
+        Self::from_le(value)
     }
 }
 
 impl Value for i32 {
     const ELEMENT: TensorDtype = TensorDtype::I32;
-    fn of_le(self) -> Self {
-        Self::from_le(self)
+    fn from_le(value: Self) -> Self {
+        Self::from_le(value)
     }
 }
 
 impl Value for i64 {
     const ELEMENT: TensorDtype = TensorDtype::I64;
-    fn of_le(self) -> Self {
-        Self::from_le(self)
+    fn from_le(value: Self) -> Self {
+        Self::from_le(value)
     }
 }
 
 impl Value for u8 {
     const ELEMENT: TensorDtype = TensorDtype::U8;
-    fn of_le(self) -> Self {
-        self
+    fn from_le(value: Self) -> Self {
+        value
     }
 }
 
 impl Value for u16 {
     const ELEMENT: TensorDtype = TensorDtype::U16;
-    fn of_le(self) -> Self {
-        Self::from_le(self)
+    fn from_le(value: Self) -> Self {
+        Self::from_le(value)
     }
 }
 
 impl Value for u32 {
     const ELEMENT: TensorDtype = TensorDtype::U32;
-    fn of_le(self) -> Self {
-        Self::from_le(self)
+    fn from_le(value: Self) -> Self {
+        Self::from_le(value)
     }
 }
 
 impl Value for u64 {
     const ELEMENT: TensorDtype = TensorDtype::U64;
-    fn of_le(self) -> Self {
-        Self::from_le(self)
+    fn from_le(value: Self) -> Self {
+        Self::from_le(value)
     }
 }
 
@@ -165,8 +165,8 @@ impl Array {
 /// # let bytes = std::fs::read(path).unwrap();
 /// use zvf_tensor::{Slice, TensorFile};
 ///
-/// let file = TensorFile::of_bytes(bytes.into())?;
-/// let view = file.tensor("a")?.dense(&Slice::all())?.expect("one chunk is always dense");
+/// let file = TensorFile::from_bytes(bytes.into())?;
+/// let view = file.tensor("a")?.dense_view(&Slice::all())?.expect("one chunk is always dense");
 /// assert_eq!(view.values::<f32>().unwrap()[4], -1.0);
 /// assert!(view.still_valid());
 /// # Ok(())
@@ -253,7 +253,7 @@ fn numbers<T: Value>(element: TensorDtype, bytes: &[u8]) -> Option<Cow<'_, [T]>>
     {
         return Some(Cow::Borrowed(values));
     }
-    let value = |bytes: &[u8]| T::read_from_bytes(bytes).ok().map(Value::of_le);
+    let value = |bytes: &[u8]| T::read_from_bytes(bytes).ok().map(Value::from_le);
     bytes.chunks_exact(size_of::<T>()).map(value).collect::<Option<Vec<T>>>().map(Cow::Owned)
 }
 

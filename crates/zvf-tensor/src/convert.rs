@@ -37,9 +37,9 @@ use crate::tet::{Compression, NewTensor, TetWriter};
 /// ```
 /// use zvf_tensor::ArrayForm;
 ///
-/// assert_eq!(ArrayForm::of_name("a/volume.b2nd"), Some(ArrayForm::B2nd));
-/// assert_eq!(ArrayForm::of_name("volume"), None);
-/// assert_eq!(ArrayForm::named("zarr"), Some(ArrayForm::Zarr));
+/// assert_eq!(ArrayForm::from_path("a/volume.b2nd"), Some(ArrayForm::B2nd));
+/// assert_eq!(ArrayForm::from_path("volume"), None);
+/// assert_eq!(ArrayForm::from_name("zarr"), Some(ArrayForm::Zarr));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -59,7 +59,7 @@ pub enum ArrayForm {
 impl ArrayForm {
     /// Returns the form with this name: `tet`, `b2nd`, `b2nd-folder`, `caterva` or `zarr`.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "tet" => Self::Tet,
             "b2nd" => Self::B2nd,
@@ -72,11 +72,11 @@ impl ArrayForm {
 
     /// Returns the form of a file extension.
     #[must_use]
-    pub fn of_name(path: &str) -> Option<Self> {
+    pub fn from_path(path: &str) -> Option<Self> {
         let (_, extension) = path.trim_end_matches('/').rsplit_once('.')?;
         match extension {
             "b2frame" | "b2f" => Some(Self::B2nd),
-            other => Self::named(other),
+            other => Self::from_name(other),
         }
     }
 }
@@ -198,7 +198,7 @@ pub async fn gather(
             options.chunk_shape.as_deref().unwrap_or(array.chunk_shape()).to_vec();
         let chunk: Vec<u64> = chunk.iter().map(|extent| (*extent).max(1)).collect();
         let tensor = NewTensor::new(name, element, array.shape(), &chunk)?;
-        tensors.push(tensor.compressed(compression));
+        tensors.push(tensor.with_compression(compression));
     }
     // For progress. More than 64 bits count are refused by the writer.
     let total = tensors.iter().map(|t| t.geometry().tile_count()).fold(0, u64::saturating_add);
@@ -249,7 +249,7 @@ async fn to_blocks(
     if let Some(last) = coding.filters.last_mut() {
         *last = FilterSlot { filter: shuffle, meta: 0 };
     }
-    new = new.coded(coding);
+    new = new.with_coding(coding);
     if form != ArrayForm::Caterva {
         let dtype = array.numpy_dtype().unwrap_or_else(|| format!("|V{}", array.item_size()));
         new = new.with_dtype(&dtype);

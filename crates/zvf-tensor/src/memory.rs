@@ -28,7 +28,7 @@ pub struct Memory {
 impl Memory {
     /// Returns a limit of so many bytes, whatever the file requests.
     #[must_use]
-    pub const fn of_bytes(bytes: u32) -> Self {
+    pub const fn from_bytes(bytes: u32) -> Self {
         Self { wish: MemoryBudget::new(0, bytes), ceiling: None }
     }
 
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn the_first_setting_decides() {
         let file = MemoryBudget::new(0, 777);
-        assert_eq!(Memory::of_bytes(5).limit(file), 5);
+        assert_eq!(Memory::from_bytes(5).limit(file), 5);
         assert_eq!(Memory::default().limit(file), 777);
         let low = Memory { ceiling: Some(3), ..Memory::default() };
         assert_eq!(low.limit(file), 3);

@@ -11,7 +11,7 @@ use zvf_tet::{
 /// A file of 100 x 1000 raw chunks, one element each.
 fn many_chunks() -> Vec<u8> {
     let geometry = TileGeometry::new(TensorDtype::F32, &[100, 1000], &[1, 1]).unwrap();
-    let spec = DatasetSpec::new("a", geometry).aligned_to(4);
+    let spec = DatasetSpec::new("a", geometry).with_alignment(4);
     let mut layout = Layout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
     while layout.next_tile().is_some() {
         layout.place(TensorCodec::Raw, 4).unwrap();

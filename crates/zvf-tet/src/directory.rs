@@ -214,14 +214,14 @@ impl<'a> Iterator for Datasets<'a> {
 
 impl<'a> Dataset<'a> {
     fn parse(cur: &mut Cursor<'a>, id: u32) -> Result<Self, FormatError> {
-        let at = cur.at();
+        let at = cur.position();
         let head = cur.one::<Head>("record").map_err(in_blob)?;
         let rank = head.ndim.get();
         if !RANKS.allows(rank.into()) {
             let at = at.saturating_add(IN_NDIM);
             return Err(in_blob(cur.refuse(Class::BadShape, "ndim", at, RANKS, rank)));
         }
-        let name_at = cur.at();
+        let name_at = cur.position();
         let name = cur.bytes("name", head.name_len.get().into()).map_err(in_blob)?;
         let name = core::str::from_utf8(name).map_err(|e| {
             let at = name_at.saturating_add(num::to_u64(e.valid_up_to()));
@@ -229,7 +229,8 @@ impl<'a> Dataset<'a> {
             in_blob(cur.refuse(Class::Encoding, "name", at, expected, found))
         })?;
         // Where no position is aligned, the padding is longer than the bytes that are left.
-        let padding = super::align8(cur.at()).unwrap_or(u64::MAX).saturating_sub(cur.at());
+        let padding =
+            super::align8(cur.position()).unwrap_or(u64::MAX).saturating_sub(cur.position());
         let padding = cur.array("padding", padding).map_err(in_blob)?;
         let shape = cur.array("shape", rank.into()).map_err(in_blob)?;
         let chunk_shape = cur.array("chunk_shape", rank.into()).map_err(in_blob)?;
@@ -371,12 +372,12 @@ pub(super) fn encode<'a>(
 
 /// Counts from the start of the file instead of from `dataset_blob_len`.
 fn in_file(error: FormatError) -> FormatError {
-    error.shifted(Superblock::LEN)
+    error.with_base_offset(Superblock::LEN)
 }
 
 /// Counts from the start of the file instead of from the first record.
 fn in_blob(error: FormatError) -> FormatError {
-    error.shifted(AT_RECORDS)
+    error.with_base_offset(AT_RECORDS)
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]

@@ -208,7 +208,7 @@ fn index<'a>(
     // The superblock was compared with the length of the file.
     let span = num::checked_usize(offset).zip(num::checked_usize(offset.saturating_add(length)));
     let bytes = span.and_then(|(from, to)| prefix.get(from..to)).unwrap_or(&[]);
-    Index::parse(bytes, payload_end).map_err(|error| error.shifted(offset))
+    Index::parse(bytes, payload_end).map_err(|error| error.with_base_offset(offset))
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ impl<'a> Footer<'a> {
             return Ok(Progress::More(need));
         };
         let json_at = at(need);
-        let found = |error: FormatError| error.shifted(json_at);
+        let found = |error: FormatError| error.with_base_offset(json_at);
         json::check_object(Part::TetFooter, "history_json", json).map_err(found)?;
         let spills = references(json, version, floor, json_at)?;
         // Three lengths below 2^64.
@@ -151,7 +151,7 @@ impl<'a> Footer<'a> {
             return Ok(Progress::More(need));
         };
         json::check_object(Part::TetFooter, "metadata", metadata)
-            .map_err(|error| error.shifted(spill.offset))?;
+            .map_err(|error| error.with_base_offset(spill.offset))?;
         Ok(Progress::Done(Self { metadata: Some(metadata), ..self }))
     }
 

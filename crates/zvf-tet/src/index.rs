@@ -89,7 +89,7 @@ impl<'a> Index<'a> {
         let (head, rows) = Self::parts(bytes)?;
         let mut bad = rows.with_offsets().filter(|(_, row)| !row.is_sound(payload_end));
         if let Some((at, row)) = bad.next() {
-            return Err(row.fault(payload_end).shifted(at));
+            return Err(row.fault(payload_end).with_base_offset(at));
         }
         let reserved = [head.reserved_18.get().into(), head.reserved_24.get()];
         Ok(Self { rows, budget: head.budget(), reserved })

@@ -22,7 +22,7 @@ use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 /// use zvf_tet::{DatasetSpec, TensorDtype, TileGeometry};
 ///
 /// let geometry = TileGeometry::new(TensorDtype::U8, &[10], &[10]).unwrap();
-/// let page = DatasetSpec::new("mask", geometry).aligned_to(4096);
+/// let page = DatasetSpec::new("mask", geometry).with_alignment(4096);
 /// assert_eq!((page.name(), page.alignment()), ("mask", 4096));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl<'n> DatasetSpec<'n> {
 
     /// Sets the alignment of payloads to this power of two.
     #[must_use]
-    pub const fn aligned_to(self, alignment: u64) -> Self {
+    pub const fn with_alignment(self, alignment: u64) -> Self {
         Self { alignment, ..self }
     }
 

@@ -47,7 +47,7 @@ pub struct Lookup<'a> {
 /// let geometry = TileGeometry::new(TensorDtype::U8, &[4], &[4]).unwrap();
 /// let places = Lookup::new(&Index::parse(&bytes, 140)?, 0, &geometry, 0).places().clone();
 ///
-/// let later = Lookup::of_places(&Index::parse_again(&bytes)?, &places);
+/// let later = Lookup::from_places(&Index::parse_again(&bytes)?, &places);
 /// assert_eq!(later.row(&[0])?, &row);
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
@@ -95,7 +95,7 @@ impl<'a> Lookup<'a> {
 
     /// Creates the lookup that `places` are of, in the same index.
     #[must_use]
-    pub fn of_places(index: &Index<'a>, places: &Places) -> Self {
+    pub fn from_places(index: &Index<'a>, places: &Places) -> Self {
         Self { rows: index.rows(), places: places.clone() }
     }
 

@@ -89,7 +89,12 @@ impl<'l, 'a> Plan<'l, 'a> {
     #[must_use]
     pub fn tiles(&self) -> TouchedTiles<'l, 'a> {
         let counts = self.selection.touched_counts();
-        TouchedTiles { plan: *self, counts, places: [0; MAX_RANK], left: self.selection.touched() }
+        TouchedTiles {
+            plan: *self,
+            counts,
+            places: [0; MAX_RANK],
+            left: self.selection.tiles_touched(),
+        }
     }
 
     /// Returns the bytes of the touched tiles in the file.

@@ -46,7 +46,7 @@ pub struct AxisSlice {
 /// let rows = AxisSlice { start: 1, stop: 7, step: 2 };
 /// let columns = AxisSlice { start: 1, stop: 4, step: 1 };
 /// let selection = Selection::new(&geometry, &[rows, columns])?;
-/// assert_eq!((selection.shape(), selection.touched()), (&[3, 3][..], 4));
+/// assert_eq!((selection.shape(), selection.tiles_touched()), (&[3, 3][..], 4));
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl Selection {
 
     /// Returns how many tiles hold something selected.
     #[must_use]
-    pub fn touched(&self) -> u64 {
+    pub fn tiles_touched(&self) -> u64 {
         self.touched_counts().iter().fold(1, |n, axis| n.saturating_mul(*axis)) // as many as tiles
     }
 
@@ -290,9 +290,9 @@ mod tests {
     fn arithmetic_at_the_limits() {
         let geometry = TileGeometry::new(TensorDtype::U8, &[u64::MAX], &[u64::MAX - 1]).unwrap();
         let last_two = Selection::new(&geometry, &[axis(u64::MAX - 2, u64::MAX, 1)]).unwrap();
-        assert_eq!((last_two.shape(), last_two.touched()), (&[2][..], 2));
+        assert_eq!((last_two.shape(), last_two.tiles_touched()), (&[2][..], 2));
         let long_step = Selection::new(&geometry, &[axis(1, u64::MAX, u64::MAX)]).unwrap();
-        assert_eq!((long_step.shape(), long_step.touched()), (&[1][..], 1));
+        assert_eq!((long_step.shape(), long_step.tiles_touched()), (&[1][..], 1));
         assert_eq!(long_step.runs(&geometry.tile(&[0]).unwrap()).next().unwrap().src, 1);
         assert_eq!(long_step.runs(&geometry.tile(&[1]).unwrap()).count(), 0);
     }
@@ -311,7 +311,7 @@ mod tests {
             prop_assert_eq!(selection.shape(), &[u64::try_from(indices.len()).unwrap()][..]);
             let mut chunks: Vec<_> = indices.iter().map(|i| i / chunk).collect();
             chunks.dedup();
-            let found = (0..selection.touched())
+            let found = (0..selection.tiles_touched())
                 .map(|i| selection.touched_coords(&[i, 0, 0, 0, 0, 0, 0, 0])[0])
                 .collect::<Vec<_>>();
             prop_assert_eq!(found, chunks);

@@ -88,7 +88,7 @@ impl<'a> TetView<'a> {
         self.check_counts(Ordering::Greater, report)?;
         let at = superblock.chunk_index_offset();
         for error in self.index().faults() {
-            push_finding(report, error.shifted(at))?;
+            push_finding(report, error.with_base_offset(at))?;
         }
         self.check_rows(report)?;
         // More rows than tiles: what is wrong with them was said, this sums it up.
@@ -127,7 +127,7 @@ impl<'a> TetView<'a> {
         }
         let (class, expected) = (Class::CountMismatch, Expected::Exactly(tiles));
         let error = fault(class, "entry_count", AT_ENTRY_COUNT, expected, rows);
-        push_finding(report, error.shifted(self.superblock().chunk_index_offset()))
+        push_finding(report, error.with_base_offset(self.superblock().chunk_index_offset()))
     }
 
     #[cfg(feature = "alloc")]
@@ -429,7 +429,7 @@ fn check_row(
     }
     match geometry.tile_at(coords) {
         Some(tile) if tile.byte_len() != row.raw_byte_len() => {
-            push_finding(report, wrong_length(&tile, row).shifted(at))
+            push_finding(report, wrong_length(&tile, row).with_base_offset(at))
         }
         _ => ControlFlow::Continue(()),
     }

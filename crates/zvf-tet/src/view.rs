@@ -21,10 +21,10 @@ use super::{MAX_RANK, Plan, Selection, TensorDtype};
 /// let lookup = Lookup::new(&index, 0, &TileGeometry::new(TensorDtype::F32, &[8, 4], &[4, 4]).unwrap(), 0);
 ///
 /// let whole = lookup.select_all()?;
-/// assert_eq!(whole.dense(), Some(Span { offset: 320, len: 128 }));
+/// assert_eq!(whole.dense_span(), Some(Span { offset: 320, len: 128 }));
 /// let part = lookup.select(&[AxisSlice { start: 1, stop: 3, step: 1 }, AxisSlice::all(4)])?;
 /// assert_eq!(part.byte_stream(), None);
-/// assert_eq!(part.strided().unwrap().as_dense(), Some(Span { offset: 336, len: 32 }));
+/// assert_eq!(part.strided_view().unwrap().as_dense(), Some(Span { offset: 336, len: 32 }));
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Plan<'_, '_> {
 
     /// Returns the span that is the selection, row-major.
     #[must_use]
-    pub fn dense(&self) -> Option<Span> {
+    pub fn dense_span(&self) -> Option<Span> {
         let selection = self.selection();
         let in_order =
             selection.axes().iter().all(|axis| axis.step == 1) && is_row_major(selection);
@@ -74,8 +74,8 @@ impl Plan<'_, '_> {
 
     /// Returns the selection inside of one raw tile.
     #[must_use]
-    pub fn strided(&self) -> Option<StridedView> {
-        if self.selection().touched() != 1 {
+    pub fn strided_view(&self) -> Option<StridedView> {
+        if self.selection().tiles_touched() != 1 {
             return None;
         }
         let touched = self.tiles().next()?.ok()?;

@@ -137,7 +137,7 @@ fn check_dataset(name: &str, expected: &Value, file: &TetView<'_>, bytes: &[u8])
     let lookup = file.lookup(dataset.id()).unwrap();
     assert_eq!(lookup.is_direct(), !name.starts_with("shuffled"), "{name}");
     let all = lookup.select_all().unwrap();
-    let (stream, dense) = (all.byte_stream(), all.dense());
+    let (stream, dense) = (all.byte_stream(), all.dense_span());
     assert_eq!(expected["payloads_contiguous_raw"], stream.is_some(), "{name}");
     assert_eq!(expected["payload_stream_is_row_major"], dense.is_some(), "{name}");
     if let Some(span) = dense {

@@ -166,7 +166,7 @@ impl ChunkArray {
             ));
         }
         if sharded && self.recorded {
-            match self.cells.listed().await {
+            match self.cells.list_keys().await {
                 Ok(listed) => {
                     hidden.extend(listed.iter().filter(|key| self.keys.find(key).is_none()))
                 }
@@ -182,7 +182,7 @@ impl ChunkArray {
     /// Checks cells that are stored and not listed: empty ones are as good as none.
     async fn check_hidden(&self, run: &mut Validation, keys: &[ChunkKey]) -> Result<(), Stop> {
         for keys in keys.chunks(BATCH_CELLS) {
-            for (key, cell) in keys.iter().zip(self.cells.raw_many(keys).await) {
+            for (key, cell) in keys.iter().zip(self.cells.read_raw_many(keys).await) {
                 let finding = Finding::new(&C28, &self.path).in_cell(key);
                 match cell {
                     Ok(None) => {}

@@ -123,7 +123,7 @@ async fn check_vertices(
     let keys: Vec<_> = array.keys.iter().collect();
     for keys in keys.chunks(BATCH_CHUNKS) {
         run.step(&array.path, rows, rows)?;
-        for (key, cell) in keys.iter().zip(array.cells.raw_many(keys).await) {
+        for (key, cell) in keys.iter().zip(array.cells.read_raw_many(keys).await) {
             match cell {
                 Ok(bytes) => {
                     let len = bytes.map_or(0, |bytes| to_u64(bytes.len()));

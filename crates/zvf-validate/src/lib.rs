@@ -1,11 +1,11 @@
 //! Every rule of the Zarr Vectors format, asked of a store.
 //!
 //! ```text
-//! validate      ->  Report   findings, worst first; what was looked into
-//! validate_at   ->  Report   of a store by its address, one that does not open included
-//! unopened      ->  Report   of the error with which a store did not open
-//! survey        ->  [Scan]   what many processes can divide; record_part does some of it, merge makes the Report
-//! RULES                      all rules: id, level, severity, versions, what is wrong, what to do
+//! validate         ->  Report   findings, worst first; what was looked into
+//! validate_at      ->  Report   of a store by its address, one that does not open included
+//! report_unopened  ->  Report   of the error with which a store did not open
+//! survey           ->  [Scan]   what many processes can divide; record_part does some of it, merge makes the Report
+//! RULES                         all rules: id, level, severity, versions, what is wrong, what to do
 //! ```
 //!
 //! All findings are reported, not only the first, each with its rule and its place. The store may be of any size and
@@ -65,4 +65,4 @@ pub use report::{Checked, Report};
 pub use rule::{Depth, Rule, Severity};
 pub use rules::RULES;
 pub use run::validate;
-pub use unopened::{unopened, validate_at};
+pub use unopened::{report_unopened, validate_at};

@@ -96,7 +96,7 @@ pub(crate) async fn read(
     arrays: &[&Cells],
     keys: &[ChunkKey],
 ) -> Result<(Vec<Vec<Cell>>, u64), StoreError> {
-    let cells = join_all(arrays.iter().map(|array| array.raw_many(keys))).await;
+    let cells = join_all(arrays.iter().map(|array| array.read_raw_many(keys))).await;
     let held = cells.iter().flatten().flatten().flatten();
     let bytes = held.map(|bytes| to_u64(bytes.len())).sum::<u64>();
     for cell in cells.iter().flatten() {

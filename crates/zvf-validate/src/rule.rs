@@ -13,6 +13,7 @@ use std::fmt;
 /// assert!(Depth::Structure < Depth::Pyramid && Depth::Pyramid.reads_cells());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Depth {
     /// 1: which nodes there are, and of which kind.
     Structure,

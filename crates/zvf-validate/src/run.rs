@@ -32,7 +32,7 @@ use crate::{
 /// Checks everything that `options` select, and reports all faults.
 ///
 /// The store was opened, so the worst is excluded; for a store that does not open, see
-/// [`unopened`](crate::unopened). A local store never waits; a remote one needs the caller's tokio runtime.
+/// [`report_unopened`](crate::report_unopened). A local store never waits; a remote one needs the caller's tokio runtime.
 /// Memory is bounded, whatever the size of the store: a few cells at a time, and a few numbers for each
 /// chunk.
 ///

@@ -5,7 +5,7 @@
 //! level     vertices and its companions, groups        S4 to S9, S13, S14, S16, S19
 //! ```
 //!
-//! S1, S2, S11 and S12 keep a store from opening: see [`unopened`](crate::unopened).
+//! S1, S2, S11 and S12 keep a store from opening: see [`report_unopened`](crate::report_unopened).
 
 use zvf_format::key::Delta;
 use zvf_metadata::{Capability, LayoutFamily, Node, Version};

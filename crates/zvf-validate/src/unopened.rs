@@ -41,7 +41,7 @@ pub async fn validate_at(
 ) -> Result<Report, StoreError> {
     match Store::open(address, open).await {
         Ok(store) => validate(&store, options, observer).await,
-        Err(error) => unopened(error, options),
+        Err(error) => report_unopened(error, options),
     }
 }
 
@@ -51,11 +51,11 @@ pub async fn validate_at(
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// use zvf_store::Store;
-/// use zvf_validate::{Options, unopened};
+/// use zvf_validate::{Options, report_unopened};
 ///
 /// let nowhere = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 /// let error = Store::open(nowhere, Default::default()).await.unwrap_err();
-/// let report = unopened(error, &Options::default()).unwrap();
+/// let report = report_unopened(error, &Options::default()).unwrap();
 /// assert_eq!(report.findings[0].rule.id, "S1");
 /// # }
 /// ```
@@ -63,7 +63,7 @@ pub async fn validate_at(
 /// # Errors
 ///
 /// Returns the error if it is not about the stored data: the place does not exist, or the backend fails.
-pub fn unopened(error: StoreError, options: &Options) -> Result<Report, StoreError> {
+pub fn report_unopened(error: StoreError, options: &Options) -> Result<Report, StoreError> {
     if !is_content(&error) || error.class() == Class::NotFound && error.key().is_none() {
         return Err(error);
     }

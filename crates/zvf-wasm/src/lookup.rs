@@ -106,7 +106,8 @@ pub async fn describe_vertex(
 ) -> Result<Json, WasmError> {
     let bounds = Bounds::new(position, position)
         .map_err(|error| WasmError::Request(format!("position: {error}")))?;
-    let mut query = Query::within(bounds).mode(zvf_query::Mode::Crop).of_kind(kind).at_level(level);
+    let mut query =
+        Query::all().in_region(bounds).mode(zvf_query::Mode::Crop).of_kind(kind).at_level(level);
     query = query.columns(Columns::All).with_owners();
     let mut batches = reader.stream(query);
     while let Some(batch) = batches.try_next().await? {

@@ -92,9 +92,8 @@ impl Question {
                 Bounds::new(&low, &high).map_err(|error| bad("bbox", &error.to_string()))?;
             query = query.in_region(bounds);
             if let Some(mode) = text_field(&fields, "mode") {
-                let found = Mode::ALL.iter().copied().find(|candidate| candidate.word() == mode);
-                query = query
-                    .mode(found.ok_or_else(|| bad("mode", "inside, touch, clip, crop or cells"))?);
+                let expected = "inside, touch, clip, crop or cells";
+                query = query.mode(mode.parse::<Mode>().map_err(|_unknown| bad("mode", expected))?);
             }
         }
         if let Some(ids) = fields.get("objects").and_then(Value::as_array) {
@@ -112,7 +111,8 @@ pub(crate) fn cell_query(
     inside: Bounds,
 ) -> Result<Query, WasmError> {
     let mode = if request.kind.has_links() { Mode::Touch } else { Mode::Cells };
-    let mut query = Query::within(inside)
+    let mut query = Query::all()
+        .in_region(inside)
         .mode(mode)
         .of_kind(request.kind)
         .at_level(request.level)

@@ -165,7 +165,7 @@ pub(crate) fn extent(
     schema: &Schema,
 ) -> Result<[Vec<i64>; 2], WriteError> {
     let [low, high] = bounds;
-    let grid = Grid::covering(low, high, schema.bins.chunk_shape())?;
+    let grid = Grid::from_bounds(low, high, schema.bins.chunk_shape())?;
     let grid = match &schema.by_attribute {
         Some((_, values)) => grid.with_attribute_bins(to_u64(values.len()))?,
         None => grid,
@@ -320,7 +320,7 @@ fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> 
     let mut index = FragmentIndexBuilder::new();
     let Meaning::Bins(bins) = meaning else {
         for group in groups {
-            index.range(group.start, group.count)?;
+            index.push_range(group.start, group.count)?;
         }
         return encode_checked(index);
     };
@@ -329,7 +329,7 @@ fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> 
     for bin in 0..bins {
         // A bin without rows has no group.
         let count = groups.next_if(|group| group.group == bin).map_or(0, |group| group.count);
-        index.range(row, count)?;
+        index.push_range(row, count)?;
         row += count;
     }
     encode_checked(index)

@@ -78,7 +78,7 @@ impl DracoPlan {
                 let low = [0, 1, 2].map(|axis| side(key[axis], axis));
                 // As in `new`.
                 let high = [0, 1, 2].map(|axis| side(key[axis].saturating_add(1), axis));
-                encoder = encoder.within(low, high);
+                encoder = encoder.with_bounds(low, high);
             }
         }
         Ok(encoder.encode())

@@ -42,7 +42,8 @@ impl Elements {
             let attribute =
                 |field: &Field| Attribute::new(field, schema.spec("link", &field.name), false);
             self.attributes = fields.iter().map(attribute).collect();
-            self.columns = fields.iter().map(|field| ColumnBuilder::like(&field.column)).collect();
+            self.columns =
+                fields.iter().map(|field| ColumnBuilder::empty_like(&field.column)).collect();
         }
         if width != self.width {
             return Err(WriteError::unfit(kind, "an element", self.width, width));

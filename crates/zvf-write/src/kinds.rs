@@ -170,7 +170,8 @@ async fn finish(
 /// use zvf_write::{Schema, Writer};
 ///
 /// let axes = Axis::spatial(1).unwrap();
-/// let schema = Schema::new(Kind::Graph, axes, ChunkShape::new(&[10.0])?)?.and(Kind::PointCloud)?;
+/// let schema = Schema::new(Kind::Graph, axes, ChunkShape::new(&[10.0])?)?;
+/// let schema = schema.with_kind(Kind::PointCloud)?;
 /// let mut writer = Writer::create(&address, schema, Default::default()).await?;
 /// let ends = Column::new(Dtype::FLOAT32, 1, [1.0_f32, 2.0].map(f32::to_le_bytes).concat().into())?;
 /// writer.push(&Batch::new(Kind::Graph, ends.clone()))?;

@@ -102,7 +102,7 @@ pub(crate) enum Grouping {
 pub(crate) fn new_builders(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
     let empty = attributes.iter().map(|attribute| {
         let column: Column = attribute.empty()?;
-        Ok(ColumnBuilder::like(&column))
+        Ok(ColumnBuilder::empty_like(&column))
     });
     empty.collect()
 }

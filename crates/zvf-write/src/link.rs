@@ -34,7 +34,7 @@ impl Links {
     ) -> Result<Self, WriteError> {
         let family = LinkPolicy::new(width, rank)?;
         let family = if directed { family.directed() } else { family };
-        let family = family.stored(match store {
+        let family = family.with_storage(match store {
             LinkStore::Canonical => LinkStorage::Canonical,
             LinkStore::Duplicate => LinkStorage::Duplicate,
         });

@@ -57,6 +57,7 @@ impl Default for WriteOptions {
 /// assert_eq!(zvf_write::Outside::default(), zvf_write::Outside::Raise);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outside {
     /// Refuse the batch.
     #[default]

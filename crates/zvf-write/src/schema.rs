@@ -72,7 +72,7 @@ impl Schema {
             kind,
             extra_kinds: Vec::new(),
             axes,
-            bins: Bins::undivided(&chunk),
+            bins: Bins::from_chunk_shape(&chunk),
             binned: false,
             bounds: None,
             by_attribute: None,
@@ -103,7 +103,7 @@ impl Schema {
     /// # use zvf_model::Kind;
     /// # use zvf_write::Schema;
     /// # let (axes, chunk) = (Axis::spatial(3).unwrap(), ChunkShape::new(&[100.0; 3])?);
-    /// let schema = Schema::new(Kind::Skeleton, axes, chunk)?.and(Kind::Mesh)?;
+    /// let schema = Schema::new(Kind::Skeleton, axes, chunk)?.with_kind(Kind::Mesh)?;
     /// assert_eq!(schema.kinds().collect::<Vec<_>>(), [Kind::Mesh, Kind::Skeleton]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -111,7 +111,7 @@ impl Schema {
     /// # Errors
     ///
     /// When the schema has the kind already.
-    pub fn and(mut self, kind: Kind) -> Result<Self, WriteError> {
+    pub fn with_kind(mut self, kind: Kind) -> Result<Self, WriteError> {
         if self.kinds().any(|other| other == kind) {
             return Err(WriteError::setting("kinds", "each once", kind));
         }
@@ -156,7 +156,7 @@ impl Schema {
     /// # Errors
     ///
     /// When there is no value, or one is there twice.
-    pub fn binned_by(self, name: &str, values: Vec<Value>) -> Result<Self, WriteError> {
+    pub fn with_bin_attribute(self, name: &str, values: Vec<Value>) -> Result<Self, WriteError> {
         let twice = values
             .iter()
             .enumerate()
@@ -185,7 +185,7 @@ impl Schema {
     /// Returns the same with every edge of a skeleton stored, instead of those that the order of the vertices
     /// does not say. Edges that carry attributes need it. Graphs and meshes always are so, chains never.
     #[must_use]
-    pub fn explicit(self) -> Self {
+    pub fn with_explicit_edges(self) -> Self {
         Self { explicit: true, ..self }
     }
 
@@ -214,8 +214,8 @@ impl Schema {
     /// # Errors
     ///
     /// When there is another number of axes, an axis has no cells, or a shard more than
-    /// [`MAX_SHARD_CELLS`](zvf_store::MAX_SHARD_CELLS). Say [`Schema::binned_by`] first.
-    pub fn sharded(self, cells: &[u64]) -> Result<Self, WriteError> {
+    /// [`MAX_SHARD_CELLS`](zvf_store::MAX_SHARD_CELLS). Say [`Schema::with_bin_attribute`] first.
+    pub fn with_shard_shape(self, cells: &[u64]) -> Result<Self, WriteError> {
         if cells.len() != self.key_rank() {
             return Err(WriteError::setting("shard", self.key_rank().to_string(), cells.len()));
         }
@@ -262,7 +262,7 @@ impl Schema {
 
     /// Returns the same under this name; without, the store is called what its folder is.
     #[must_use]
-    pub fn named(self, name: &str) -> Self {
+    pub fn with_name(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
 
@@ -330,14 +330,18 @@ mod tests {
             graph_schema().with_bins(&[3.0, 4.0]).err(),
             graph_schema().with_bounds(bounds(&[1.0])).err(),
             graph_schema().with_bounds(bounds(&[1.0, f64::INFINITY])).err(),
-            graph_schema().binned_by("label", vec![]).err(),
-            graph_schema().binned_by("label", vec![1_i64.into(), 1_i64.into()]).err(),
-            graph_schema().and(Kind::Graph).err(),
-            graph_schema().and(Kind::Mesh).unwrap().and(Kind::Graph).err(),
-            graph_schema().sharded(&[2]).err(),
-            graph_schema().sharded(&[2, 0]).err(),
-            graph_schema().sharded(&[1 << 10, 1 << 11]).err(),
-            graph_schema().binned_by("label", vec![1_i64.into()]).unwrap().sharded(&[2, 2]).err(),
+            graph_schema().with_bin_attribute("label", vec![]).err(),
+            graph_schema().with_bin_attribute("label", vec![1_i64.into(), 1_i64.into()]).err(),
+            graph_schema().with_kind(Kind::Graph).err(),
+            graph_schema().with_kind(Kind::Mesh).unwrap().with_kind(Kind::Graph).err(),
+            graph_schema().with_shard_shape(&[2]).err(),
+            graph_schema().with_shard_shape(&[2, 0]).err(),
+            graph_schema().with_shard_shape(&[1 << 10, 1 << 11]).err(),
+            graph_schema()
+                .with_bin_attribute("label", vec![1_i64.into()])
+                .unwrap()
+                .with_shard_shape(&[2, 2])
+                .err(),
         ];
         let messages: Vec<String> = errors.into_iter().map(|e| e.unwrap().to_string()).collect();
         assert_eq!(

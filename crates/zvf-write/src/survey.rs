@@ -191,7 +191,7 @@ impl Plan {
 
     /// Returns the same with one object for each cell.
     #[must_use]
-    pub fn unsharded(self) -> Self {
+    pub fn without_shards(self) -> Self {
         Self { shard: None, ..self }
     }
 
@@ -207,7 +207,7 @@ impl Plan {
             schema = schema.with_bins(&bin)?;
         }
         match &self.shard {
-            Some(cells) => schema.sharded(cells),
+            Some(cells) => schema.with_shard_shape(cells),
             None => Ok(schema),
         }
     }

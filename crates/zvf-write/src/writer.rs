@@ -314,14 +314,14 @@ impl LevelWriter {
     /// Records the locations of vertices for [`finish_placed`](Self::finish_placed). To be called before anything is
     /// pushed.
     #[must_use]
-    pub fn placing(mut self) -> Self {
+    pub fn with_locations(mut self) -> Self {
         self.writer.kinds.record_locations();
         self
     }
 
     /// Writes the level as [`finish`](Self::finish) does; then calls `placed`, kind by kind, with the running number of
     /// each vertex, ascending, the rank of its chunk among those of its kind at the level in numeric order, and its row
-    /// there. It is not called for a level without [`placing`](Self::placing).
+    /// there. It is not called for a level without [`with_locations`](Self::with_locations).
     ///
     /// # Errors
     ///

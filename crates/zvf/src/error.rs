@@ -281,7 +281,7 @@ mod tests {
             let (expected, found) = (Expected::Bytes(88), 40_u8);
             FormatError::new(Class::Truncated, Part::FragmentIndex, "ranges", 24, expected, found)
         };
-        let key = Key::root().below("0/vertices").unwrap();
+        let key = Key::root().join("0/vertices").unwrap();
         let store = StoreError::from(format()).with_key(&key).with_span(16, 40);
         let chunk = "3.1".parse::<ChunkKey>().unwrap();
         let model = ModelError::from(store.clone()).in_array("0/vertices").in_chunk(&chunk);
@@ -315,7 +315,7 @@ mod tests {
     #[cfg(feature = "pyramid")]
     #[test]
     fn a_wrapped_error_keeps_message_and_class() {
-        let key = Key::root().below("0/zarr.json").unwrap();
+        let key = Key::root().join("0/zarr.json").unwrap();
         let store = || StoreError::io(Op::Read, std::io::ErrorKind::TimedOut.into()).with_key(&key);
         let direct = Error::from(store());
         let write = zvf_write::WriteError::from(ModelError::from(store()));
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn errors_report_their_location() {
-        let key = Key::root().below("0/vertices/c/0/0").unwrap();
+        let key = Key::root().join("0/vertices/c/0/0").unwrap();
         let error = Error::from(StoreError::absent(&key, "the array records this chunk"));
         assert_eq!(
             (error.key(), error.span(), error.hint()),

@@ -25,7 +25,7 @@ use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
     RowAttribute, header_names,
 };
-use zvf_query::{Numbered, NumberedPart, Query, QueryError, Reader};
+use zvf_query::{NumberedAnswer, NumberedPart, Query, QueryError, Reader};
 use zvf_store::Store;
 
 use crate::Error;
@@ -73,9 +73,9 @@ enum Stage {
     /// A batch that is there, and those behind it.
     Streamed(Option<Batch>, BoxStream<'static, Result<Batch, QueryError>>),
     /// A part that is there, and those behind it.
-    Numbered(Option<NumberedPart>, Box<Numbered>),
+    Numbered(Option<NumberedPart>, Box<NumberedAnswer>),
     /// The elements of a part whose vertices came.
-    Elements(Elements, Box<Numbered>),
+    Elements(Elements, Box<NumberedAnswer>),
     /// What is said of the objects behind the first so many.
     Objects(usize),
     Groups,
@@ -94,8 +94,9 @@ impl Export {
         let plan = reader.plan(&query).await?;
         let query = query.at_level(plan.level).of_kind(plan.kind);
         let level = reader.level(plan.level).await?;
-        let level = level.of_kind(plan.kind).await?.unwrap_or(level);
-        let (stage, notes, header) = match reader.numbered(&query.clone().with_owners()).await? {
+        let level = level.open_kind(plan.kind).await?.unwrap_or(level);
+        let (stage, notes, header) = match reader.run_numbered(&query.clone().with_owners()).await?
+        {
             Some(numbered) => begin_numbered(reader, &query, numbered).await?,
             None if plan.kind.has_links() => hold(reader, &query).await?,
             None => begin(reader, &query, &level).await?,
@@ -264,7 +265,7 @@ async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Hea
 async fn begin_numbered(
     reader: &Reader,
     query: &Query,
-    mut numbered: Numbered,
+    mut numbered: NumberedAnswer,
 ) -> Result<(Stage, Vec<String>, Header), Error> {
     let first = numbered.next().await?;
     let notes = reader.store().notices().iter().map(ToString::to_string).collect();
@@ -391,7 +392,7 @@ async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Erro
     let values = attribute.rows(rows).await?;
     let column = values.column();
     let dtype = column.dtype();
-    if values.absent().is_empty() || dtype.kind != DtypeKind::Float {
+    if values.absent_rows().is_empty() || dtype.kind != DtypeKind::Float {
         return Ok(attribute.field(column.clone()));
     }
     let nan: Vec<u8> = match dtype.size {
@@ -400,7 +401,7 @@ async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Erro
         _ => f64::NAN.to_le_bytes().to_vec(),
     };
     let nan = nan.repeat(usize_from_u32(column.width()));
-    let mut all = ColumnBuilder::like(column);
+    let mut all = ColumnBuilder::empty_like(column);
     for row in 0..column.len() {
         match values.is_present(row) {
             true => all.push_row(column, row),

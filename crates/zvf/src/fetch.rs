@@ -37,7 +37,7 @@ pub async fn fetch_precomputed(
     max_bytes: u64,
 ) -> Result<u64, Error> {
     let address = address.strip_prefix("precomputed://").unwrap_or(address);
-    let Some(backend) = Store::reading_backend(address, options)? else {
+    let Some(backend) = Store::backend_for_reading(address, options)? else {
         return Err(Error::bad_request("the address", "a URL", address));
     };
     let mut source = Source {

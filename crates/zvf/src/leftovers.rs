@@ -33,14 +33,14 @@ use crate::Error;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Left {
+pub struct BuildLeftover {
     /// Where it is.
     pub folder: PathBuf,
     /// Whether it is a build that can go on; otherwise nothing in it is needed.
     pub goes_on: bool,
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for BuildLeftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let folder = self.folder.display();
         if self.goes_on {
@@ -59,16 +59,17 @@ impl fmt::Display for Left {
 /// # Errors
 ///
 /// When the folder above the store cannot be listed.
-pub fn list(address: &str) -> Result<Vec<Left>, Error> {
+pub fn list(address: &str) -> Result<Vec<BuildLeftover>, Error> {
     let scratch = Build::list_abandoned(address)?.into_iter();
-    let mut left: Vec<Left> = scratch.map(|folder| Left { folder, goes_on: false }).collect();
+    let mut left: Vec<BuildLeftover> =
+        scratch.map(|folder| BuildLeftover { folder, goes_on: false }).collect();
     if let Some(folder) = crate::ingest::folder(address)
         && folder.is_dir()
         && !is_alive(&folder)
     {
         let planned = !matches!(TaskPlan::read(&folder), Ok(None));
         let goes_on = planned && !Build::is_built_in(address, &folder)?;
-        left.push(Left { folder, goes_on });
+        left.push(BuildLeftover { folder, goes_on });
     }
     Ok(left)
 }
@@ -104,7 +105,7 @@ mod tests {
 
     use super::*;
     use crate::create::Recipe;
-    use crate::ingest::{Ingest, Planned, finished, folder};
+    use crate::ingest::{Ingest, Planned, folder, remove_finished};
 
     /// What publishing writes down of a store: the number of its folder, and a sum of its root document.
     fn identity(store: &str) -> String {
@@ -126,7 +127,7 @@ mod tests {
         recipe.write.build.sync = false;
         let files = [temp_folder.join("a.csv")];
         Planned::make(&files, &store, &work, &recipe, None, go).await.unwrap();
-        let goes_on = Left { folder: work.clone(), goes_on: true };
+        let goes_on = BuildLeftover { folder: work.clone(), goes_on: true };
         assert_eq!(list(&store).unwrap(), std::slice::from_ref(&goes_on));
         assert!(goes_on.to_string().ends_with("or remove the folder"));
         assert!(clear(&store).unwrap().is_empty());
@@ -151,11 +152,11 @@ mod tests {
         drop(held);
         assert_eq!(clear(&store).unwrap().len(), 2);
         // What a kill after the plan was removed leaves.
-        assert!(!finished(&store, &work).unwrap());
+        assert!(!remove_finished(&store, &work).unwrap());
         fs::create_dir(&work).unwrap();
-        assert!(!finished(&store, &work).unwrap());
+        assert!(!remove_finished(&store, &work).unwrap());
         fs::write(work.join("store.id"), &published).unwrap();
-        assert!(finished(&store, &work).unwrap());
+        assert!(remove_finished(&store, &work).unwrap());
         assert_eq!(fs::read_dir(&temp_folder).unwrap().count(), 2, "the file and the store");
         fs::remove_dir_all(&temp_folder).unwrap();
     }

@@ -10,7 +10,7 @@
 //! use zvf::{Bounds, OpenOptions, Query};
 //!
 //! let reader = zvf::open(path, OpenOptions::default()).await?;
-//! let answer = reader.run(&Query::within(Bounds::new(&[0.0, 0.0], &[9.0, 9.0])?)).await?;
+//! let answer = reader.run(&Query::all().in_region(Bounds::new(&[0.0, 0.0], &[9.0, 9.0])?)).await?;
 //! assert_eq!(answer.batch.positions().float(0, 0), Some(1.0));
 //! # Ok(())
 //! # }

@@ -61,9 +61,9 @@ fn make_index(number: u32) -> anyhow::Result<Vec<u8>> {
         let count = 5 + (u64::from(number) + fragment) % 9;
         if fragment % 4 == 3 {
             let rows: Vec<u64> = (0..count).map(|i| row + i * 3).collect();
-            index.rows(&rows)?;
+            index.push_rows(&rows)?;
         } else {
-            index.range(row, count)?;
+            index.push_range(row, count)?;
         }
         row += count;
     }

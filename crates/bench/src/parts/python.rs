@@ -159,7 +159,7 @@ fn find_wheel(folder: &Path) -> Option<PathBuf> {
 }
 
 fn build_query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
-    Ok(Query::within(Bounds::new(low, high)?).columns(Columns::None))
+    Ok(Query::all().in_region(Bounds::new(low, high)?).columns(Columns::None))
 }
 
 fn measure_read(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {

@@ -40,7 +40,7 @@ impl Points {
         let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[side; 3])?)?;
         let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
         let schema = match self.shard {
-            Some(cells) => schema.sharded(&[cells; 3])?,
+            Some(cells) => schema.with_shard_shape(&[cells; 3])?,
             None => schema,
         };
         block_on(async {
@@ -114,7 +114,7 @@ pub(crate) fn write_batch_as(
     let schema = Schema::new(batch.kind(), axes, shape)?;
     let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
     let schema = match shard {
-        Some(cells) => schema.sharded(&[cells; 3])?,
+        Some(cells) => schema.with_shard_shape(&[cells; 3])?,
         None => schema,
     };
     block_on(async {
@@ -138,7 +138,7 @@ pub(crate) fn make_boxes(count: usize, share: f64) -> Vec<[[f64; 3]; 2]> {
 
 /// Returns the uncached query for the vertices of a box.
 pub(crate) fn box_query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
-    Ok(Query::within(Bounds::new(low, high)?).columns(Columns::None).uncached())
+    Ok(Query::all().in_region(Bounds::new(low, high)?).columns(Columns::None).uncached())
 }
 
 /// A handle to the store at a path or URL, which needs no runtime.

@@ -145,7 +145,7 @@ fn write_store(work: &Work, batch: &Batch, store: &Path, shard: bool) -> anyhow:
     let bounds = Bounds::new(&[0.0; 3], &[100.0; 3])?;
     let schema =
         Schema::new(work.kind(), axes, ChunkShape::new(&[12.5; 3])?)?.with_bounds(bounds)?;
-    let schema = if shard { schema.sharded(&[4; 3])? } else { schema };
+    let schema = if shard { schema.with_shard_shape(&[4; 3])? } else { schema };
     let address = to_address(store)?;
     let start = Instant::now();
     block_on(async {

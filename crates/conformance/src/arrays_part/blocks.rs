@@ -139,7 +139,8 @@ async fn write_random_array(
         first[0] -= 1;
     }
     let (items, rest) = case.items.split_at(first.iter().product::<u64>() as usize * size);
-    let mut new = NewBlocks::new(&first, &case.chunk, &case.block, size as u32)?.coded(coding);
+    let mut new =
+        NewBlocks::new(&first, &case.chunk, &case.block, size as u32)?.with_coding(coding);
     if form != "caterva" {
         new = new.with_dtype(dtype).with_user_metadata("about", b"\xa4zvf!")?;
     }

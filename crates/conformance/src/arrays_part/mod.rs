@@ -115,5 +115,5 @@ fn command_with_timeout(program: impl AsRef<std::ffi::OsStr>, seconds: u32) -> C
 }
 
 fn memory() -> Memory {
-    Memory::of_bytes(1 << 30)
+    Memory::from_bytes(1 << 30)
 }

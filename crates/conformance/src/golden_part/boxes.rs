@@ -52,7 +52,7 @@ pub(super) async fn check_boxes(
                 continue;
             }
         };
-        let query = Query::within(bounds).of_kind(kind).at_level(level);
+        let query = Query::all().in_region(bounds).of_kind(kind).at_level(level);
         check_vertices(report, &at, fact, reader, kind, query.clone()).await;
         if kind != Kind::PointCloud
             && let Some(everything) = &everything
@@ -83,7 +83,7 @@ pub(super) async fn check_small_boxes(
         );
         let at = format!("{at}/bbox/{name}");
         let Some(bounds) = report.ok_or_report(&at, bounds) else { continue };
-        let query = Query::within(bounds).of_kind(kind).at_level(level);
+        let query = Query::all().in_region(bounds).of_kind(kind).at_level(level);
         check_vertices(report, &at, &expected["vertices_in_box"], reader, kind, query).await;
     }
 }

@@ -64,7 +64,7 @@ pub(super) async fn check_values(
             "shape" => json!([column.len(), column.width()]),
             "sha256" => json!(Rows::from_column(column).sha256()),
             "head" | "values" => rows_like(expected),
-            "absent_rows" => json!(values.absent()),
+            "absent_rows" => json!(values.absent_rows()),
             "fill_value" if expected.is_null() => continue, // none was declared
             "fill_value" => {
                 // The contents of a row beyond the end.

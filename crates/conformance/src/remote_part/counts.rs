@@ -75,8 +75,9 @@ impl RequestCount<'_> {
             let cube =
                 Cube { low: vec![11.0 + moved, 11.0, 11.0], high: vec![39.0 + moved, 39.0, 39.0] };
             let before = self.count_served()?;
-            let query =
-                Query::within(Bounds::new(&cube.low, &cube.high)?).columns(self.columns.clone());
+            let query = Query::all()
+                .in_region(Bounds::new(&cube.low, &cube.high)?)
+                .columns(self.columns.clone());
             let answer = reader.run(&query).await?;
             let mut served = self.count_served()? - before;
             if what == "cold" {

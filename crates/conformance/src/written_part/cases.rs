@@ -86,13 +86,15 @@ impl Case {
         let chunk = ChunkShape::new(&vec![10.0; self.axes]).unwrap();
         let mut schema = Schema::new(self.kind, axes, chunk).unwrap();
         for kind in self.beside {
-            schema = schema.and(*kind).unwrap();
+            schema = schema.with_kind(*kind).unwrap();
         }
         if self.has_option("bins") {
             schema = schema.with_bins(&vec![5.0; self.axes]).unwrap();
         }
         if self.has_option("binned") {
-            schema = schema.binned_by("label", vec![Value::from("a"), Value::from("b")]).unwrap();
+            schema = schema
+                .with_bin_attribute("label", vec![Value::from("a"), Value::from("b")])
+                .unwrap();
         }
         if self.has_option("directed") {
             schema = schema.directed();
@@ -101,7 +103,7 @@ impl Case {
             schema = schema.with_links(LinkStore::Duplicate);
         }
         if self.has_option("explicit") {
-            schema = schema.explicit();
+            schema = schema.with_explicit_edges();
         }
         let codecs =
             if self.has_option("zstd") { CodecPipeline::zstd(3) } else { CodecPipeline::none() };
@@ -112,7 +114,7 @@ impl Case {
         });
         if self.has_option("shard") {
             let rank = self.axes + usize::from(self.has_option("binned"));
-            schema = schema.sharded(&vec![2; rank]).unwrap();
+            schema = schema.with_shard_shape(&vec![2; rank]).unwrap();
         }
         schema
     }

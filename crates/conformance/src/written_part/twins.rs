@@ -77,8 +77,8 @@ fn copy_schema(level: &LevelReader, kind: Kind) -> anyhow::Result<Schema> {
     if let Some(bins) = &root.zarr_vectors.base_bin_shape {
         schema = schema.with_bins(bins)?;
     }
-    if let Some((name, values)) = level.binned_by() {
-        schema = schema.binned_by(name, values)?;
+    if let Some((name, values)) = level.bin_attribute() {
+        schema = schema.with_bin_attribute(name, values)?;
     }
     Ok(schema)
 }
@@ -94,7 +94,7 @@ fn read_batch(
     let column = column_of_type(&positions.values, level.dtype(), positions.width)?;
     let mut batch = Batch::new(kind, column);
     let columns = about["columns"].as_array().into_iter().flatten().filter_map(Json::as_str);
-    let binned = level.binned_by().map(|(name, _)| name.to_owned());
+    let binned = level.bin_attribute().map(|(name, _)| name.to_owned());
     for name in columns.map(str::to_owned).chain(binned) {
         let values = npy::read_floats(&folder.join(format!("{name}.npy")))?.values;
         // Integers have this name in all stores of the peer.

@@ -68,7 +68,7 @@ impl Script {
         let (mut model, mut next) = (Model::default(), ROOT + 1);
         model.dirs.insert(ROOT, BTreeMap::new());
         model.load_directory(&parent, ROOT, &mut next)?;
-        let disk = Disk::recording();
+        let disk = Disk::with_recording();
         task.perform(&target, &disk).await?;
         let calls = disk.calls();
         let (mut ideal, mut ops, mut synced) = (model.clone(), Vec::new(), Vec::new());

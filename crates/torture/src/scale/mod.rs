@@ -125,7 +125,7 @@ fn measure_steps(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
         let low = first as f64;
         step(name, count_crossed_shards(first), &mut || {
             let bounds = Bounds::new(&[low; 3], &[low + 1.999; 3])?;
-            let answer = runtime.block_on(reader.run(&Query::within(bounds)))?.batch;
+            let answer = runtime.block_on(reader.run(&Query::all().in_region(bounds)))?.batch;
             ensure!(answer.len() as u64 == 8 * POINTS, "{} points in the box", answer.len());
             Ok(())
         })?;

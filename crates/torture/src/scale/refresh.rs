@@ -105,7 +105,7 @@ pub(super) fn measure_refresh(side: u64) -> anyhow::Result<Refreshed> {
 async fn create_store(address: &str, side: u64) -> anyhow::Result<()> {
     let axes = Axis::spatial(3).context("three axes")?;
     let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[1.0; 3])?)?;
-    let schema = schema.sharded(&[SHARD; 3])?;
+    let schema = schema.with_shard_shape(&[SHARD; 3])?;
     let build = BuildOptions { sync: false, ..BuildOptions::default() };
     let options = WriteOptions { build, ..WriteOptions::default() };
     let mut writer = Writer::create(address, schema, options).await?;

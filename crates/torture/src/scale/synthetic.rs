@@ -130,7 +130,7 @@ impl Synthetic {
             // The last chunk is as long as the others; nobody reads past the end of the array.
             let key = self.chunk_key(row % self.chunks()).map(|x| x as i64);
             let mut manifest = ManifestBuilder::new(3)?;
-            manifest.single(&key, 0)?;
+            manifest.push_single(&key, 0)?;
             let blob = manifest.encode();
             bytes.extend((blob.len() as u32).to_le_bytes());
             bytes.extend(blob);
@@ -275,7 +275,7 @@ fn make_points(low: [u64; 3]) -> Vec<u8> {
 /// One fragment that is all points of a chunk.
 fn make_fragments() -> anyhow::Result<Vec<u8>> {
     let mut index = FragmentIndexBuilder::new();
-    index.range(0, POINTS)?;
+    index.push_range(0, POINTS)?;
     Ok(index.encode())
 }
 

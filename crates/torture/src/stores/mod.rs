@@ -18,7 +18,7 @@ use object_store::memory::InMemory;
 use object_store::{ObjectStoreExt as _, PutPayload};
 use tokio::runtime::Runtime;
 use zvf_store::{OpenOptions, Store};
-use zvf_validate::{Finding, Observer, Options, unopened, validate};
+use zvf_validate::{Finding, Observer, Options, report_unopened, validate};
 
 use self::damage::{Damage, Kind};
 use crate::Report;
@@ -159,7 +159,7 @@ async fn list_findings(memory: InMemory) -> anyhow::Result<Vec<Finding>> {
         Store::from_object_store(Arc::new(memory), &"".into(), OpenOptions::default()).await;
     let report = match opened {
         Ok(store) => validate(&store, &options, &observer).await?,
-        Err(error) => unopened(error, &options)?,
+        Err(error) => report_unopened(error, &options)?,
     };
     Ok(report.findings)
 }

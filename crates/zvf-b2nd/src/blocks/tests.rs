@@ -44,7 +44,7 @@ fn spans_in_any_order() {
     ] {
         let chunk = chunk(positions, 60);
         let table = parse(&chunk).unwrap();
-        let sorted = table.sorted();
+        let sorted = table.sorted_spans();
         assert_eq!(table.is_ascending(), ascending);
         assert_eq!((table.len(), table.is_empty()), (spans.len(), spans.is_empty()));
         for (j, span) in (0..).zip(spans) {
@@ -105,7 +105,7 @@ proptest! {
     fn ends_agree(positions in prop::collection::vec(56_i32..200, 0..11)) {
         let chunk = chunk(&positions, 200);
         let table = parse(&chunk).unwrap();
-        let sorted = table.sorted();
+        let sorted = table.sorted_spans();
         for (j, position) in (0..).zip(&positions) {
             let span = table.span(j).unwrap();
             prop_assert_eq!(&Some(span.clone()), &sorted.get(j));

@@ -68,8 +68,8 @@ pub struct ExtendedFields {
 /// ```
 /// use zvf_b2nd::BloscCodec;
 ///
-/// assert_eq!(BloscCodec::registered(5), BloscCodec::Zstd);
-/// assert_eq!(BloscCodec::registered(38), BloscCodec::Other(38));
+/// assert_eq!(BloscCodec::from_number(5), BloscCodec::Zstd);
+/// assert_eq!(BloscCodec::from_number(38), BloscCodec::Other(38));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BloscCodec {
@@ -94,8 +94,8 @@ pub enum BloscCodec {
 /// ```
 /// use zvf_b2nd::Filter;
 ///
-/// assert_eq!(Filter::registered(2), Filter::Bitshuffle);
-/// assert_eq!(Filter::registered(34), Filter::Unknown(34));
+/// assert_eq!(Filter::from_id(2), Filter::Bitshuffle);
+/// assert_eq!(Filter::from_id(34), Filter::Unknown(34));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Filter {
@@ -164,7 +164,7 @@ impl ExtendedFields {
 impl BloscCodec {
     /// Returns the codec with this number in frames and in byte 22 of a chunk.
     #[must_use]
-    pub const fn registered(number: u8) -> Self {
+    pub const fn from_number(number: u8) -> Self {
         match number {
             0 => Self::BloscLz,
             1 | 2 => Self::Lz4,
@@ -179,7 +179,7 @@ impl BloscCodec {
 impl Filter {
     /// Returns the filter with this id.
     #[must_use]
-    pub const fn registered(id: u8) -> Self {
+    pub const fn from_id(id: u8) -> Self {
         match id {
             0 => Self::None,
             1 => Self::Shuffle,

@@ -32,7 +32,7 @@ fn ids_of_filters_round_trip() {
         (36, Filter::TruncateIntegers),
         (34, Filter::Unknown(34)),
     ] {
-        assert_eq!((Filter::registered(id), filter.id()), (filter, id));
+        assert_eq!((Filter::from_id(id), filter.id()), (filter, id));
     }
 }
 
@@ -76,7 +76,7 @@ fn codecs() {
         assert_eq!(ChunkHeader::parse(&replaced(base, 2, &[flags])).unwrap().codec(), codec);
     }
     for (number, codec) in [(0, BloscCodec::BloscLz), (2, BloscCodec::Lz4), (4, BloscCodec::Zlib), (5, BloscCodec::Zstd), (3, BloscCodec::Reserved(3)), (38, BloscCodec::Other(38))] {
-        assert_eq!(BloscCodec::registered(number), codec);
+        assert_eq!(BloscCodec::from_number(number), codec);
     }
 }
 

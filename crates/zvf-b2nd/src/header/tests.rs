@@ -199,7 +199,7 @@ proptest! {
         bytes[at] = byte;
         if let Ok(header) = FrameHeader::parse(&bytes) {
             prop_assert_eq!(header.header_len(), bytes.len() as u64);
-            prop_assert!(header.fixed().data_end() + 25 <= header.fields().frame_len);
+            prop_assert!(header.fixed_header().data_end() + 25 <= header.fields().frame_len);
             for entry in header.metalayers() {
                 let end = entry.at as usize + entry.content.len();
                 prop_assert_eq!(&bytes[entry.at as usize..end], entry.content);

@@ -182,7 +182,7 @@ proptest! {
         prop_assert_eq!(Metalayer::parse_strict(metalayer.name(), &content), Ok(metalayer));
         *at.get_mut(&mut content) = byte;
         if let Ok(parsed) = Metalayer::parse(metalayer.name(), &content) {
-            let chunk = parsed.partition().padded().product().unwrap();
+            let chunk = parsed.partition().padded_shape().product().unwrap();
             prop_assert!(i64::try_from(parsed.partition().items()).is_ok());
             prop_assert!(i32::try_from(chunk).is_ok());
             prop_assert_eq!(parsed.encode(), content);

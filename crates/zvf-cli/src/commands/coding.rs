@@ -154,12 +154,13 @@ where
 }
 
 fn compressor(name: &str) -> Result<BloscCompressor, String> {
-    BloscCompressor::named(name)
+    BloscCompressor::from_name(name)
         .ok_or_else(|| "expected blosclz, lz4, lz4hc, zlib or zstd".to_owned())
 }
 
 fn shuffle(name: &str) -> Result<BloscShuffle, String> {
-    BloscShuffle::named(name).ok_or_else(|| "expected noshuffle, shuffle or bitshuffle".to_owned())
+    BloscShuffle::from_name(name)
+        .ok_or_else(|| "expected noshuffle, shuffle or bitshuffle".to_owned())
 }
 
 fn block_size(text: &str) -> Result<u32, String> {

@@ -298,7 +298,7 @@ impl Convert {
                 Some(held) => held.files().iter().map(Input::path).collect(),
                 None => vec![Input::reader(std::io::stdin())],
             };
-            let inputs = inputs.into_iter().map(|input| input.counting(Arc::clone(counter)));
+            let inputs = inputs.into_iter().map(|input| input.with_counter(Arc::clone(counter)));
             let inputs: Vec<Input> = inputs.collect();
             let options =
                 read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };

@@ -86,7 +86,7 @@ impl Create {
         let interrupt = session.interrupt().clone();
         let total = AtomicU64::new(0); // vertices, known after the first pass
         let progress = &mut |stage: Stage, vertices: u64| {
-            let prefix = format!("[{}/{}] {stage}: ", stage.number(), Stage::ALL);
+            let prefix = format!("[{}/{}] {stage}: ", stage.number(), Stage::COUNT);
             match total.load(Ordering::Relaxed) {
                 0 => bar.count(vertices, format!("{prefix}{} vertices", table::count(vertices))),
                 total => bar.advance(&prefix, vertices, total, "vertices"),

@@ -101,7 +101,7 @@ impl Demo {
         let begun = Instant::now();
         let store = zvf::open_store(address, OpenOptions::default()).await?;
         let bounds = Bounds::new(&[0.0; 3], &[50.0; 3])?;
-        let answer = Reader::new(store.clone()).run(&Query::within(bounds)).await?;
+        let answer = Reader::new(store.clone()).run(&Query::all().in_region(bounds)).await?;
         let asked = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
         let verdict = validate(&store, &Options::default(), &Observer::default()).await;

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use zvf::create::Stage;
-use zvf::ingest::{Ingest as Building, Planned, finished, folder};
+use zvf::ingest::{Ingest as Building, Planned, folder, remove_finished};
 use zvf::store::BuildOptions;
 use zvf::write::{Stage as TaskStage, Task, WriteOptions};
 
@@ -251,7 +251,7 @@ impl Finish {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = &self.place.store;
         let bar = session.progress("finishing");
-        let report = if finished(store, &self.place.folder()?)? {
+        let report = if remove_finished(store, &self.place.folder()?)? {
             None
         } else {
             let (building, _stop) = self.place.building(session)?;

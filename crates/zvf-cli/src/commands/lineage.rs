@@ -70,7 +70,7 @@ impl Lineage {
             check_row(&from_level, at).await?;
         }
         let links =
-            reader.related_of_kind(kind, from, to, &rows).await.map_err(zvf::Error::from)?;
+            reader.find_related_of_kind(kind, from, to, &rows).await.map_err(zvf::Error::from)?;
         let Some(links) = links else {
             let text = format!("the store has no links from level {from} to level {to}");
             return Err(Usage::new(text)

@@ -60,7 +60,7 @@ impl Object {
                 let rows: Vec<u64> = (0..slots).take(limit).collect();
                 let objects = match slots {
                     0 => Vec::new(),
-                    _ => ObjectView::of_rows(level, &rows, 0).await?,
+                    _ => ObjectView::read_rows(level, &rows, 0).await?,
                 };
                 if session.json() {
                     all.extend(objects);
@@ -88,7 +88,7 @@ async fn read_objects(
 ) -> Result<Vec<ObjectView>, zvf::Error> {
     let Some((first, other_levels)) = levels.split_first() else { return Ok(Vec::new()) };
     if other_levels.is_empty() {
-        return ObjectView::of_ids(first, ids, limit).await;
+        return ObjectView::read_ids(first, ids, limit).await;
     }
     let mut objects = Vec::with_capacity(ids.len());
     for id in ids {
@@ -99,7 +99,7 @@ async fn read_objects(
                 object_level = level;
             }
         }
-        objects.extend(ObjectView::of_ids(object_level, &[*id], limit).await?);
+        objects.extend(ObjectView::read_ids(object_level, &[*id], limit).await?);
     }
     Ok(objects)
 }

@@ -74,7 +74,7 @@ impl Pack {
         }
         let mut options = PackOptions::default();
         if let Some(level) = self.codec.level()? {
-            options = options.compressed(Compression::Zstd(level));
+            options = options.with_compression(Compression::Zstd(level));
         }
         let store = session.batch_store(&self.store).await?;
         let failed = || format!("cannot write {}", self.file.display());

@@ -164,9 +164,9 @@ async fn open(session: &Session, address: &str) -> anyhow::Result<File> {
                 // A folder with the extension .tet gets an error that says what it lacks.
                 let called = folder.extension().is_some_and(|extension| extension == "tet");
                 if front.starts_with(b"TETR") || called {
-                    return Ok(File::Tet(TensorFile::of_file(file).await?));
+                    return Ok(File::Tet(TensorFile::from_file(file).await?));
                 }
-                Ok(File::Blocks(BlockArray::of_file(file).await?))
+                Ok(File::Blocks(BlockArray::from_file(file).await?))
             }
             Err(error) if error.class() == Class::NotFound => {
                 Ok(File::Blocks(BlockArray::open(address, &options).await?))
@@ -185,7 +185,7 @@ fn info(
     which: &Which,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let parsed = file.container().parsed().map_err(Error::from)?;
+    let parsed = file.container().view().map_err(Error::from)?;
     let rows = parsed.index().rows();
     let chosen = |name: &str| {
         let text = which.dataset.as_ref().map(|text| text.to_lowercase());
@@ -377,7 +377,7 @@ impl Get {
             File::Blocks(array) => {
                 let values = array.slice(&slice, &memory).await;
                 let values = values.map_err(Error::from).with_context(failed)?;
-                self.put(session, out, &Values::of_blocks(&values))?;
+                self.put(session, out, &Values::from_blocks(&values))?;
             }
         }
         Ok(Outcome::Clean)

@@ -45,7 +45,7 @@ fn publish_errors() -> Vec<PublishError> {
 }
 
 fn store_errors() -> Vec<StoreError> {
-    let key = Key::root().below("0/vertices/c/0").unwrap();
+    let key = Key::root().join("0/vertices/c/0").unwrap();
     let mut errors = vec![
         StoreError::from(format_error()).with_key(&key).with_span(16, 40),
         Root::parse(b"[").unwrap_err().into(),

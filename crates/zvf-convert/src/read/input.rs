@@ -55,13 +55,13 @@ impl Input {
     /// use zvf_convert::read::{self, Format, Input, ReadOptions};
     ///
     /// let counter = Arc::new(AtomicU64::new(0));
-    /// let input = Input::reader(&b"x\n1\n2\n"[..]).counting(Arc::clone(&counter));
+    /// let input = Input::reader(&b"x\n1\n2\n"[..]).with_counter(Arc::clone(&counter));
     /// assert_eq!(read::open(input, Some(Format::Csv), &ReadOptions::default())?.count(), 1);
     /// assert_eq!(counter.load(Ordering::Relaxed), 6);
     /// # Ok::<(), zvf_convert::ConvertError>(())
     /// ```
     #[must_use]
-    pub fn counting(self, counter: Arc<AtomicU64>) -> Self {
+    pub fn with_counter(self, counter: Arc<AtomicU64>) -> Self {
         Self { counter: Some(counter), ..self }
     }
 

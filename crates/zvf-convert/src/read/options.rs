@@ -247,6 +247,7 @@ impl Default for TextOptions {
 /// assert_ne!(options.polygons, ReadOptions::default().polygons);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Polygons {
     /// All faces must have as many corners as the first one.
     #[default]

@@ -41,12 +41,12 @@ impl Collected {
     #[must_use]
     pub fn new(header: &Header, max_bytes: u64, format: &'static str) -> Self {
         let builders = |fields: &[Field]| -> Vec<(Field, ColumnBuilder)> {
-            fields.iter().map(|f| (f.clone(), ColumnBuilder::like(&f.column))).collect()
+            fields.iter().map(|f| (f.clone(), ColumnBuilder::empty_like(&f.column))).collect()
         };
         let elements = header.elements.as_ref();
         Self {
             header: header.clone(),
-            positions: ColumnBuilder::like(&header.positions),
+            positions: ColumnBuilder::empty_like(&header.positions),
             fields: builders(&header.fields),
             owners: Vec::new(),
             offsets: vec![0],
@@ -196,7 +196,7 @@ impl Collected {
     ///
     /// When an element names a vertex that does not exist.
     pub fn take_batch(&mut self) -> Result<Batch, ConvertError> {
-        let empty = ColumnBuilder::like(&self.header.positions);
+        let empty = ColumnBuilder::empty_like(&self.header.positions);
         let positions = std::mem::replace(&mut self.positions, empty).finish();
         let mut batch = Batch::new(self.header.kind, positions);
         for field in finish_fields(&mut self.fields) {
@@ -248,7 +248,7 @@ fn push_fields(to: &mut [(Field, ColumnBuilder)], from: &[Field]) -> Option<usiz
 
 fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
     let finish = |(field, builder): &mut (Field, ColumnBuilder)| {
-        let empty = ColumnBuilder::like(&field.column);
+        let empty = ColumnBuilder::empty_like(&field.column);
         let column: Column = std::mem::replace(builder, empty).finish();
         field.with_column(column)
     };

@@ -125,7 +125,7 @@ impl Sink<'_> {
     fn flush(&mut self) -> Result<(), ConvertError> {
         let mut columns: Vec<(ArrowField, ArrayRef)> = Vec::new();
         for (field, builder) in &mut self.fields {
-            let empty = ColumnBuilder::like(&field.column);
+            let empty = ColumnBuilder::empty_like(&field.column);
             let column = std::mem::replace(builder, empty).finish();
             columns.push(attribute_array(&field.with_column(column))?);
         }
@@ -193,7 +193,7 @@ impl FeatureSink for Sink<'_> {
     fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>, ConvertError> {
         self.fields = fields
             .iter()
-            .map(|field| (field.clone(), ColumnBuilder::like(&field.column)))
+            .map(|field| (field.clone(), ColumnBuilder::empty_like(&field.column)))
             .collect();
         let mut losses = Vec::new();
         self.crs = match &header.crs {

@@ -29,7 +29,7 @@ impl Hemisphere {
 
     /// Returns the rows of `field` that belong to this surface.
     pub(crate) fn slice_field(&self, field: &Field) -> Field {
-        let mut builder = zvf_model::ColumnBuilder::like(&field.column);
+        let mut builder = zvf_model::ColumnBuilder::empty_like(&field.column);
         builder.reserve(self.rows.len());
         self.rows.iter().for_each(|row| builder.push_row(&field.column, *row));
         field.with_column(builder.finish())

@@ -227,7 +227,7 @@ fn object_data(input: &CollectedInput, ids: &[ObjectId]) -> Result<Vec<Array>, C
         return Ok(Vec::new()); // some objects have no attributes
     };
     let gather = |field: &Field| {
-        let mut builder = zvf_model::ColumnBuilder::like(&field.column);
+        let mut builder = zvf_model::ColumnBuilder::empty_like(&field.column);
         rows.iter().for_each(|row| builder.push_row(&field.column, *row));
         Array::from_field(&field.with_column(builder.finish()))
     };

@@ -191,15 +191,15 @@ fn append_shifts_negative_ids_and_refuses_ids_beyond_64_bits() {
 #[test]
 fn refuses_references_beyond_the_limits() {
     let mut builder = ManifestBuilder::new(2).unwrap();
-    builder.single(&[0, 0], (1 << 32) + 3).unwrap();
+    builder.push_single(&[0, 0], (1 << 32) + 3).unwrap();
     let error = read_references(&builder.encode(), 2).unwrap_err();
     assert_eq!(error.class, Class::OutOfBounds, "{error}");
     let mut builder = ManifestBuilder::new(2).unwrap();
-    builder.range(&[0, 0], 0, 1 << 62).unwrap();
+    builder.push_range(&[0, 0], 0, 1 << 62).unwrap();
     let error = read_references(&builder.encode(), 2).unwrap_err();
     assert_eq!(error.class, Class::LimitExceeded, "{error}");
     let mut builder = ManifestBuilder::new(2).unwrap();
-    builder.single(&[1, -1], u64::from(u32::MAX)).unwrap();
+    builder.push_single(&[1, -1], u64::from(u32::MAX)).unwrap();
     let found = read_references(&builder.encode(), 2).unwrap();
     assert_eq!(found, [(vec![1, -1], u32::MAX)]);
 }

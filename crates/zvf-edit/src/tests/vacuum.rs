@@ -223,7 +223,7 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         let shared = rows[0][0];
         rows[1].insert(0, shared);
         let mut index = FragmentIndexBuilder::new();
-        rows.iter().for_each(|rows| index.rows(rows).unwrap());
+        rows.iter().for_each(|rows| index.push_rows(rows).unwrap());
         geometry.fragments.put_chunk(&key, index.encode());
         let mut changes = Changes::new();
         geometry.fragments.flush(&snap, &mut changes).unwrap();

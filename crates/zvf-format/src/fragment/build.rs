@@ -15,8 +15,8 @@ use crate::num;
 /// use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
 ///
 /// let mut builder = FragmentIndexBuilder::new();
-/// builder.rows(&[4, 5, 6])?; // ascends by one: stored as a range
-/// builder.rows(&[9, 8])?;
+/// builder.push_rows(&[4, 5, 6])?; // ascends by one: stored as a range
+/// builder.push_rows(&[9, 8])?;
 /// let blob = builder.encode();
 /// let index = FragmentIndex::parse_strict(&blob)?;
 /// assert_eq!(index.get(0), Some(Fragment::Range { start: 4, count: 3 }));
@@ -46,7 +46,7 @@ impl FragmentIndexBuilder {
     ///
     /// [`Class::Overflow`] when the range ends past `i64::MAX`; [`Class::LimitExceeded`] when there are
     /// 2^32 - 1 fragments already.
-    pub fn range(&mut self, start: u64, count: u64) -> Result<(), FormatError> {
+    pub fn push_range(&mut self, start: u64, count: u64) -> Result<(), FormatError> {
         if !fits(start, count) {
             let end = i128::from(start).saturating_add(count.into());
             return Err(refuse(Class::Overflow, "start + count", i64::MAX.into(), end));
@@ -63,9 +63,9 @@ impl FragmentIndexBuilder {
     ///
     /// [`Class::Overflow`] when a row is past `i64::MAX`; [`Class::LimitExceeded`] when the fragments, or
     /// the rows of all lists together, would be more than 2^32 - 1.
-    pub fn rows(&mut self, rows: &[u64]) -> Result<(), FormatError> {
+    pub fn push_rows(&mut self, rows: &[u64]) -> Result<(), FormatError> {
         if let Some(start) = consecutive(rows) {
-            return self.range(start, num::to_u64(rows.len()));
+            return self.push_range(start, num::to_u64(rows.len()));
         }
         if let Some(row) = rows.iter().find(|row| i64::try_from(**row).is_err()) {
             return Err(refuse(Class::Overflow, "index", i64::MAX.into(), (*row).into()));
@@ -86,11 +86,11 @@ impl FragmentIndexBuilder {
     ///
     /// # Errors
     ///
-    /// Those of [`range`](Self::range) and [`rows`](Self::rows).
-    pub fn fragment(&mut self, fragment: Fragment<'_>) -> Result<(), FormatError> {
+    /// Those of [`push_range`](Self::push_range) and [`push_rows`](Self::push_rows).
+    pub fn push_fragment(&mut self, fragment: Fragment<'_>) -> Result<(), FormatError> {
         match fragment {
-            Fragment::Range { start, count } => self.range(start, count),
-            Fragment::Rows(_) => self.rows(&fragment.rows().collect::<Vec<_>>()),
+            Fragment::Range { start, count } => self.push_range(start, count),
+            Fragment::Rows(_) => self.push_rows(&fragment.rows().collect::<Vec<_>>()),
         }
     }
 

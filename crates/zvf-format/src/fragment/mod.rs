@@ -95,14 +95,14 @@ impl<'a> FragmentIndex<'a> {
     /// use zvf_format::fragment::FragmentIndex;
     ///
     /// let blob = b"GFVZ\x01\0\0\0\0\0\0\0\0\0\0\0";
-    /// assert_eq!(FragmentIndex::parsed_before(blob)?.len(), FragmentIndex::parse(blob)?.len());
+    /// assert_eq!(FragmentIndex::parse_again(blob)?.len(), FragmentIndex::parse(blob)?.len());
     /// # Ok::<(), zvf_format::FormatError>(())
     /// ```
     ///
     /// # Errors
     ///
     /// When the blob ends early or is not a fragment index of version 1.
-    pub fn parsed_before(blob: &'a [u8]) -> Result<Self, FormatError> {
+    pub fn parse_again(blob: &'a [u8]) -> Result<Self, FormatError> {
         Self::read(blob, false)
     }
 
@@ -132,7 +132,7 @@ impl<'a> FragmentIndex<'a> {
             ranges: ranges.items,
             csr: csr.items,
             indices: indices.items,
-            trailing: cur.left(),
+            trailing: cur.remaining(),
         })
     }
 

@@ -15,9 +15,9 @@ use super::{Fragment, FragmentIndex};
 /// use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder, RankTable};
 ///
 /// let mut builder = FragmentIndexBuilder::new();
-/// builder.range(0, 3)?;
-/// builder.rows(&[3, 5, 4])?;
-/// builder.range(6, 2)?;
+/// builder.push_range(0, 3)?;
+/// builder.push_rows(&[3, 5, 4])?;
+/// builder.push_range(6, 2)?;
 /// let blob = builder.encode();
 /// let index = FragmentIndex::parse(&blob)?;
 /// let table = RankTable::new(&index);

@@ -64,8 +64,8 @@ fn build(fragments: &[Owned]) -> Vec<u8> {
     let mut builder = FragmentIndexBuilder::new();
     for fragment in fragments {
         match fragment {
-            Range(start, count) => builder.range(*start, *count).unwrap(),
-            Rows(rows) => builder.rows(rows).unwrap(),
+            Range(start, count) => builder.push_range(*start, *count).unwrap(),
+            Rows(rows) => builder.push_rows(rows).unwrap(),
         }
     }
     builder.encode()
@@ -304,10 +304,10 @@ fn the_builder_refuses_what_the_parser_refuses() {
     let mut builder = FragmentIndexBuilder::new();
     let max = i64::MAX as u64;
     for (error, class, found) in [
-        (builder.range(max, 1), Class::Overflow, 1 << 63),
-        (builder.range(u64::MAX, u64::MAX), Class::Overflow, (1 << 65) - 2),
-        (builder.rows(&[3, max + 1]), Class::Overflow, 1 << 63),
-        (builder.rows(&[u64::MAX]), Class::Overflow, i128::from(u64::MAX)),
+        (builder.push_range(max, 1), Class::Overflow, 1 << 63),
+        (builder.push_range(u64::MAX, u64::MAX), Class::Overflow, (1 << 65) - 2),
+        (builder.push_rows(&[3, max + 1]), Class::Overflow, 1 << 63),
+        (builder.push_rows(&[u64::MAX]), Class::Overflow, i128::from(u64::MAX)),
     ] {
         let error = error.unwrap_err();
         assert_eq!((error.class, error.found), (class, Found::Int(found)));
@@ -404,11 +404,11 @@ proptest! {
         let blob = build(&fragments);
         agrees(&blob);
         let checked = FragmentIndex::parse(&blob).unwrap();
-        let unchecked = FragmentIndex::parsed_before(&blob).unwrap();
+        let unchecked = FragmentIndex::parse_again(&blob).unwrap();
         prop_assert!(unchecked.iter().eq(checked.iter()) && unchecked.len() == checked.len());
         let mut rebuilt = FragmentIndexBuilder::new();
         for fragment in &FragmentIndex::parse_strict(&blob).unwrap() {
-            rebuilt.fragment(fragment).unwrap();
+            rebuilt.push_fragment(fragment).unwrap();
         }
         prop_assert_eq!(rebuilt.encode(), blob);
     }
@@ -419,7 +419,7 @@ proptest! {
         let mut blob = build(&fragments);
         let at = at.index(blob.len());
         blob.iter_mut().skip(at).zip(bytes).for_each(|(to, byte)| *to = byte);
-        if let Ok(index) = FragmentIndex::parsed_before(&blob) {
+        if let Ok(index) = FragmentIndex::parse_again(&blob) {
             let (_, _, _) = (index.extent(), index.rows_total(), index.tiles(9));
             prop_assert!(index.check_rows(9).is_ok() || index.extent() > 9);
             let row_counts = index.iter().map(|fragment| fragment.rows().take(9).count());

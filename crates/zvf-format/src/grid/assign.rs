@@ -59,7 +59,8 @@ impl Bins {
             if !exact {
                 // inside the slice
                 let first = block.saturating_mul(num::to_u64(size_of::<[[T; D]; BLOCK]>()));
-                self.one_by_one(positions, chunks, bins).map_err(|error| error.shifted(first))?;
+                self.one_by_one(positions, chunks, bins)
+                    .map_err(|error| error.with_base_offset(first))?;
             }
         }
         Ok(())
@@ -75,7 +76,7 @@ impl Bins {
         for (number, (position, (chunk, bin))) in (0_u64..).zip(positions.iter().zip(out)) {
             let (key, flat) = self.locate(&position.map(Into::into)).map_err(|error| {
                 // inside the block
-                error.shifted(number.saturating_mul(num::to_u64(size_of::<[T; D]>())))
+                error.with_base_offset(number.saturating_mul(num::to_u64(size_of::<[T; D]>())))
             })?;
             for (to, from) in chunk.iter_mut().zip(key.components()) {
                 *to = *from;
@@ -105,7 +106,7 @@ impl ChunkShape {
         positions: &[[T; D]],
         chunks: &mut [[i64; D]],
     ) -> Result<(), FormatError> {
-        Bins::undivided(self).blocks(positions, chunks, None)
+        Bins::from_chunk_shape(self).blocks(positions, chunks, None)
     }
 }
 

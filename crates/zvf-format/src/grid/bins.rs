@@ -58,7 +58,7 @@ impl Bins {
     /// Makes one bin of a chunk: what a level without a bin shape has. Chunk by bin and chunk by
     /// position are then the same.
     #[must_use]
-    pub const fn undivided(chunk: &ChunkShape) -> Self {
+    pub const fn from_chunk_shape(chunk: &ChunkShape) -> Self {
         Self { chunk: *chunk, bin: *chunk, per_chunk: [1; MAX_AXES] }
     }
 

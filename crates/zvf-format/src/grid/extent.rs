@@ -15,7 +15,7 @@ use crate::used;
 ///
 /// // Not the quotient rounded up: a vertex on 20 lies in the third cell.
 /// let shape = ChunkShape::new(&[10.0]).unwrap();
-/// let grid = Grid::covering(&[0.0], &[20.0], &shape).unwrap();
+/// let grid = Grid::from_bounds(&[0.0], &[20.0], &shape).unwrap();
 /// assert_eq!((grid.origin(), grid.shape()), (&[0][..], &[3][..]));
 /// let last = ChunkKey::new(&[2]).unwrap();
 /// assert_eq!(grid.path(&last).unwrap().to_string(), "c/2");
@@ -54,7 +54,7 @@ impl Grid {
     /// # Errors
     ///
     /// When the ranks differ, a corner is NaN, or so far out that its chunk has no number of 64 bits.
-    pub fn covering(low: &[f64], high: &[f64], chunk: &ChunkShape) -> Result<Self, FormatError> {
+    pub fn from_bounds(low: &[f64], high: &[f64], chunk: &ChunkShape) -> Result<Self, FormatError> {
         same_axes("bounds", chunk.axes(), low.len())?;
         same_axes("bounds", chunk.axes(), high.len())?;
         let (mut origin, mut shape) = ([0; MAX_RANK], [0; MAX_RANK]);

@@ -60,7 +60,7 @@ fn the_two_rules_sometimes_disagree() {
     };
     assert_eq!(disagree(&bins(&[0.3], &[0.1])), 23);
     assert_eq!(disagree(&bins(&[0.1], &[0.05])), 0);
-    assert_eq!(disagree(&Bins::undivided(&shape(&[0.3]))), 0);
+    assert_eq!(disagree(&Bins::from_chunk_shape(&shape(&[0.3]))), 0);
 }
 
 #[rustfmt::skip]
@@ -161,7 +161,7 @@ fn grids_of_bounds() {
         (5.0, 5.0, 10.0, 0, 1),
         (15.0, 5.0, 10.0, 1, 1), // inverted bounds: also one cell
     ] {
-        let grid = Grid::covering(&[low], &[high], &shape(&[size])).unwrap();
+        let grid = Grid::from_bounds(&[low], &[high], &shape(&[size])).unwrap();
         assert_eq!((grid.origin(), grid.shape(), grid.rank()), (&[origin][..], &[cells][..], 1));
     }
     for (low, high, message) in [
@@ -170,7 +170,7 @@ fn grids_of_bounds() {
         (&[0.0], &[f64::NAN], "OutOfBounds in grid, position at byte 0: expected a number, found NaN"),
         (&[f64::NEG_INFINITY], &[1.0], "Overflow in grid, position at byte 0: expected a quotient by the chunk or bin shape of 64 bits, found -inf"),
     ] {
-        assert_eq!(Grid::covering(low, high, &shape(&[1.0])).unwrap_err().to_string(), message);
+        assert_eq!(Grid::from_bounds(low, high, &shape(&[1.0])).unwrap_err().to_string(), message);
     }
 }
 

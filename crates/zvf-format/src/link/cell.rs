@@ -82,7 +82,7 @@ impl<'a> LinkCell<'a> {
         let cell = Self { shape, ragged, rows, at };
         if cell.may_be_wrong() {
             for (at, row) in cell.rows() {
-                shape.read(row).map_err(|error| error.shifted(at))?;
+                shape.read(row).map_err(|error| error.with_base_offset(at))?;
             }
         }
         Ok(cell)

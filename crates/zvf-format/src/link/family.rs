@@ -31,7 +31,7 @@ pub enum LinkStorage {
 /// let bridges = LinkPolicy::new(2, 3).unwrap();
 /// assert!(bridges.has_perm(false) && !bridges.has_perm(true));
 /// assert!(!bridges.directed().has_perm(false));
-/// assert!(bridges.directed().stored(LinkStorage::Duplicate).has_perm(false));
+/// assert!(bridges.directed().with_storage(LinkStorage::Duplicate).has_perm(false));
 /// assert_eq!((bridges.body(true), bridges.body(false)), (Body::Flat, Body::Inline));
 /// assert_eq!(bridges.row_shape(LinkInteger::I64, false).size(), 24);
 /// ```
@@ -65,7 +65,7 @@ impl LinkPolicy {
 
     /// Stores records as often as `store` says.
     #[must_use]
-    pub const fn stored(self, store: LinkStorage) -> Self {
+    pub const fn with_storage(self, store: LinkStorage) -> Self {
         Self { store, ..self }
     }
 

@@ -53,11 +53,11 @@ impl<'a> FlatLinks<'a> {
         let size = u64::from(link_width).saturating_mul(endpoint_size(sid_ndim)); // at most 1088
 
         let mut cur = Cursor::new(Part::FlatLinks, blob);
-        if !cur.left().is_multiple_of(size) {
+        if !cur.remaining().is_multiple_of(size) {
             let expected = Expected::MultipleOf(size.into());
-            return Err(cur.refuse(Class::Misaligned, "records", 0, expected, cur.left()));
+            return Err(cur.refuse(Class::Misaligned, "records", 0, expected, cur.remaining()));
         }
-        let items = cur.array::<I64>("records", cur.left() / 8)?;
+        let items = cur.array::<I64>("records", cur.remaining() / 8)?;
         for (at, vi) in items.with_offsets().skip(sid_ndim.into()).step_by(stride(sid_ndim)) {
             if vi.get() < 0 {
                 let expected = Expected::AtLeast(0);

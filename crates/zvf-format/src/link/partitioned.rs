@@ -46,11 +46,11 @@ impl<'a> PartitionedLinks<'a> {
 
         let mut cur = Cursor::new(Part::PartitionedLinks, blob);
         let size = width.saturating_mul(ENDPOINT.into()); // at most 72
-        if !cur.left().is_multiple_of(size) {
+        if !cur.remaining().is_multiple_of(size) {
             let expected = Expected::MultipleOf(size.into());
-            return Err(cur.refuse(Class::Misaligned, "records", 0, expected, cur.left()));
+            return Err(cur.refuse(Class::Misaligned, "records", 0, expected, cur.remaining()));
         }
-        while cur.left() > 0 {
+        while cur.remaining() > 0 {
             for (at, slot) in cur.array::<u8>("slots", width)?.with_offsets() {
                 if *slot >= chunks {
                     let expected = Expected::AtMost(i128::from(chunks).saturating_sub(1));

@@ -94,7 +94,7 @@ impl LinkPolicy {
 /// let copy = family.place(&edge).unwrap().next().unwrap();
 /// assert_eq!((copy.source(), copy.offsets().to_string()), (&a, "+1.0".into()));
 /// assert_eq!((copy.record().perm(), copy.record().rows()), (Some(1), &[3, 1][..]));
-/// assert_eq!(family.stored(LinkStorage::Duplicate).place(&edge).unwrap().count(), 2);
+/// assert_eq!(family.with_storage(LinkStorage::Duplicate).place(&edge).unwrap().count(), 2);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Placements<'a> {

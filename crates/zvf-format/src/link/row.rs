@@ -81,7 +81,7 @@ impl LinkInteger {
 
     /// Returns the largest item.
     #[must_use]
-    pub const fn largest(self) -> u64 {
+    pub const fn max_value(self) -> u64 {
         match self {
             Self::I8 => 0x7f,
             Self::U8 => 0xff,
@@ -230,8 +230,8 @@ impl RowShape {
             .map(|perm| ("perm_idx", perm))
             .chain(record.rows().iter().map(|vi| ("vi", vi)))
         {
-            if *item > self.element.largest() {
-                let expected = Expected::AtMost(self.element.largest().into());
+            if *item > self.element.max_value() {
+                let expected = Expected::AtMost(self.element.max_value().into());
                 return Err(refuse(Class::Overflow, field, 0, expected, *item));
             }
             // Little-endian: the bytes past the item's size are zero.

@@ -1,8 +1,8 @@
 //! Encoding a manifest: the inverse of the view.
 //!
-//! [`ManifestBuilder::single`] is all the reference implementation writes. The other modes are read by
+//! [`ManifestBuilder::push_single`] is all the reference implementation writes. The other modes are read by
 //! everyone and are smaller when an object has many fragments in one chunk;
-//! [`ManifestBuilder::fragments`] chooses among them.
+//! [`ManifestBuilder::push_fragments`] chooses among them.
 
 use alloc::vec::Vec;
 
@@ -17,8 +17,8 @@ use crate::num;
 /// use zvf_format::manifest::{BlockFragments, Manifest, ManifestBuilder};
 ///
 /// let mut builder = ManifestBuilder::new(2)?;
-/// builder.single(&[0, 0], 0)?;
-/// builder.fragments(&[0, -1], &[2, 3])?; // a range
+/// builder.push_single(&[0, 0], 0)?;
+/// builder.push_fragments(&[0, -1], &[2, 3])?; // a range
 /// let blob = builder.encode();
 /// let manifest = Manifest::parse(&blob, 2)?;
 /// let last = manifest.blocks().last().unwrap();
@@ -49,7 +49,7 @@ impl ManifestBuilder {
     ///
     /// [`Class::BadShape`] when `chunk` has another rank, [`Class::Overflow`] when `fragment` is past
     /// `i64::MAX`, [`Class::LimitExceeded`] when there are 2^32 - 1 blocks already.
-    pub fn single(&mut self, chunk: &[i64], fragment: u64) -> Result<(), FormatError> {
+    pub fn push_single(&mut self, chunk: &[i64], fragment: u64) -> Result<(), FormatError> {
         check_end("fragment", fragment, 0)?;
         self.begin(chunk, SINGLE)?;
         self.number(fragment);
@@ -60,8 +60,8 @@ impl ManifestBuilder {
     ///
     /// # Errors
     ///
-    /// As [`single`](Self::single), for the end of the range.
-    pub fn range(&mut self, chunk: &[i64], start: u64, count: u64) -> Result<(), FormatError> {
+    /// As [`push_single`](Self::push_single), for the end of the range.
+    pub fn push_range(&mut self, chunk: &[i64], start: u64, count: u64) -> Result<(), FormatError> {
         check_end("start + count", start, count)?;
         self.begin(chunk, RANGE)?;
         self.number(start);
@@ -73,8 +73,8 @@ impl ManifestBuilder {
     ///
     /// # Errors
     ///
-    /// As [`single`](Self::single), and [`Class::LimitExceeded`] for 2^32 fragments or more.
-    pub fn explicit(&mut self, chunk: &[i64], fragments: &[u64]) -> Result<(), FormatError> {
+    /// As [`push_single`](Self::push_single), and [`Class::LimitExceeded`] for 2^32 fragments or more.
+    pub fn push_explicit(&mut self, chunk: &[i64], fragments: &[u64]) -> Result<(), FormatError> {
         for fragment in fragments {
             check_end("fragment", *fragment, 0)?;
         }
@@ -94,13 +94,15 @@ impl ManifestBuilder {
     ///
     /// # Errors
     ///
-    /// As [`explicit`](Self::explicit).
-    pub fn fragments(&mut self, chunk: &[i64], fragments: &[u64]) -> Result<(), FormatError> {
+    /// As [`push_explicit`](Self::push_explicit).
+    pub fn push_fragments(&mut self, chunk: &[i64], fragments: &[u64]) -> Result<(), FormatError> {
         let ascends = fragments.array_windows().all(|[a, b]| a.checked_add(1) == Some(*b));
         match fragments {
-            [one] => self.single(chunk, *one),
-            [first, _, ..] if ascends => self.range(chunk, *first, num::to_u64(fragments.len())),
-            _ => self.explicit(chunk, fragments),
+            [one] => self.push_single(chunk, *one),
+            [first, _, ..] if ascends => {
+                self.push_range(chunk, *first, num::to_u64(fragments.len()))
+            }
+            _ => self.push_explicit(chunk, fragments),
         }
     }
 

@@ -71,9 +71,9 @@ impl<'a> Manifest<'a> {
         check_sid_ndim(sid_ndim)?;
         let count = cur.one::<U32>("B")?.get();
         let least = least_block(sid_ndim).saturating_mul(count.into()); // compared with what is there
-        if least > cur.left() {
+        if least > cur.remaining() {
             let (class, expected) = (Class::Truncated, Expected::Bytes(least));
-            return Err(cur.refuse(class, "blocks", cur.at(), expected, cur.left()));
+            return Err(cur.refuse(class, "blocks", cur.position(), expected, cur.remaining()));
         }
         let blocks = cur.rest();
         for _ in 0..count {
@@ -91,12 +91,12 @@ impl<'a> Manifest<'a> {
     ///
     /// let blob = b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
     /// let checked = Manifest::parse(blob, 1)?;
-    /// assert!(Manifest::parsed_before(blob, 1).blocks().eq(checked.blocks()));
-    /// assert_eq!(Manifest::parsed_before(&blob[..9], 1).blocks().count(), 0);
+    /// assert!(Manifest::parse_again(blob, 1).blocks().eq(checked.blocks()));
+    /// assert_eq!(Manifest::parse_again(&blob[..9], 1).blocks().count(), 0);
     /// # Ok::<(), zvf_format::FormatError>(())
     /// ```
     #[must_use]
-    pub fn parsed_before(blob: &'a [u8], sid_ndim: u64) -> Self {
+    pub fn parse_again(blob: &'a [u8], sid_ndim: u64) -> Self {
         let mut cur = Cursor::new(PART, blob);
         let count = cur.one::<U32>("B").map_or(0, |count| count.get());
         Self { count, blocks: cur.rest(), sid_ndim }

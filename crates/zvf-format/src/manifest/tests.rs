@@ -23,9 +23,9 @@ fn build(sid_ndim: u64, blocks: &[Owned]) -> Vec<u8> {
     let mut builder = ManifestBuilder::new(sid_ndim).unwrap();
     for block in blocks {
         match block {
-            Single(chunk, fragment) => builder.single(chunk, *fragment),
-            Range(chunk, start, count) => builder.range(chunk, *start, *count),
-            Explicit(chunk, fragments) => builder.explicit(chunk, fragments),
+            Single(chunk, fragment) => builder.push_single(chunk, *fragment),
+            Range(chunk, start, count) => builder.push_range(chunk, *start, *count),
+            Explicit(chunk, fragments) => builder.push_explicit(chunk, fragments),
         }
         .unwrap();
     }
@@ -93,7 +93,7 @@ fn the_smallest_mode_is_chosen() {
         (vec![], Explicit(vec![7], vec![])),
     ] {
         let mut builder = ManifestBuilder::new(1).unwrap();
-        builder.fragments(&[7], &fragments).unwrap();
+        builder.push_fragments(&[7], &fragments).unwrap();
         assert_eq!(decode(&builder.encode(), 1), [stored]);
     }
 }
@@ -208,17 +208,17 @@ fn the_builder_refuses_what_the_parser_refuses() {
     let max = i64::MAX as u64;
     #[rustfmt::skip]
     let table = [
-        (builder.single(&[0], 0), "BadShape in object manifest, chunk at byte 0: expected 2, found 1"),
-        (builder.single(&[0, 0], max + 1),
+        (builder.push_single(&[0], 0), "BadShape in object manifest, chunk at byte 0: expected 2, found 1"),
+        (builder.push_single(&[0, 0], max + 1),
          "Overflow in object manifest, fragment at byte 0: \
           expected at most 9223372036854775807, found 9223372036854775808"),
-        (builder.range(&[0, 0], max, 1),
+        (builder.push_range(&[0, 0], max, 1),
          "Overflow in object manifest, start + count at byte 0: \
           expected at most 9223372036854775807, found 9223372036854775808"),
-        (builder.explicit(&[0, 0], &[0, max + 1]),
+        (builder.push_explicit(&[0, 0], &[0, max + 1]),
          "Overflow in object manifest, fragment at byte 0: \
           expected at most 9223372036854775807, found 9223372036854775808"),
-        (builder.fragments(&[0, 0, 0], &[1, 2]),
+        (builder.push_fragments(&[0, 0, 0], &[1, 2]),
          "BadShape in object manifest, chunk at byte 0: expected 2, found 3"),
     ];
     for (result, message) in table {
@@ -254,13 +254,13 @@ proptest! {
         });
         prop_assert_eq!(found.collect::<Vec<_>>(), &expected[..]);
         prop_assert_eq!(manifest.len(), Some(expected.len() as u64));
-        prop_assert!(Manifest::parsed_before(&blob, sid_ndim).blocks().eq(manifest.blocks()));
+        prop_assert!(Manifest::parse_again(&blob, sid_ndim).blocks().eq(manifest.blocks()));
     }
 
     /// A blob that was not parsed before gives wrong values, and never a panic.
     #[test]
     fn unparsed_blobs_cause_no_panic(blob: Vec<u8>, s in 0..20_u64) {
-        let manifest = Manifest::parsed_before(&blob, s);
+        let manifest = Manifest::parse_again(&blob, s);
         prop_assert!(manifest.blocks().count() <= blob.len());
         let _ = (manifest.len(), manifest.references().take(9).count());
     }

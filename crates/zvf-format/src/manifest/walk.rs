@@ -115,7 +115,7 @@ impl<'a> Blocks<'a> {
 
     /// Returns how many bytes lie from the first block to the next.
     pub(super) const fn at(&self) -> u64 {
-        self.cur.at()
+        self.cur.position()
     }
 }
 
@@ -197,7 +197,7 @@ impl FusedIterator for References<'_> {}
 /// Reads one block.
 pub(super) fn block<'a>(cur: &mut Cursor<'a>, sid_ndim: u64) -> Result<Block<'a>, FormatError> {
     let chunk = cur.array::<I64>("chunk", sid_ndim)?.items;
-    let at = cur.at();
+    let at = cur.position();
     let mode = *cur.one::<u8>("mode")?;
     let fragments = match mode {
         SINGLE => BlockFragments::Single(natural(cur, "fragment")?),
@@ -209,7 +209,7 @@ pub(super) fn block<'a>(cur: &mut Cursor<'a>, sid_ndim: u64) -> Result<Block<'a>
 }
 
 fn range<'a>(cur: &mut Cursor<'_>) -> Result<BlockFragments<'a>, FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     let (start, count) = (natural(cur, "start")?, natural(cur, "count")?);
     let end = start.saturating_add(count); // both below 2^63
     if i64::try_from(end).is_err() {
@@ -233,7 +233,7 @@ fn list<'a>(cur: &mut Cursor<'a>) -> Result<&'a [I64], FormatError> {
 
 /// Reads a number that cannot be negative.
 fn natural(cur: &mut Cursor<'_>, field: &'static str) -> Result<u64, FormatError> {
-    let at = cur.at();
+    let at = cur.position();
     let n = cur.one::<I64>(field)?.get();
     u64::try_from(n)
         .map_err(|_source| cur.refuse(Class::Negative, field, at, Expected::AtLeast(0), n))

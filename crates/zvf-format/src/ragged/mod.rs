@@ -194,7 +194,7 @@ fn row_size(itemsize: u8, ncols: u32) -> Result<(usize, u64), FormatError> {
 }
 
 fn check_offsets(cur: &Cursor<'_>, offsets: &Items<'_, I64>) -> Result<(), FormatError> {
-    let end = i128::from(cur.left());
+    let end = i128::from(cur.remaining());
     let mut before = 0;
     for (at, offset) in offsets.with_offsets() {
         let offset = offset.get();
@@ -215,12 +215,12 @@ fn check_offsets(cur: &Cursor<'_>, offsets: &Items<'_, I64>) -> Result<(), Forma
 
 /// Checks that each group, of offsets already checked, is a whole number of rows.
 fn check_groups(cur: &Cursor<'_>, offsets: &[I64], width: u64) -> Result<(), FormatError> {
-    let ends = offsets.iter().skip(1).map(|end| end.get().cast_unsigned()).chain([cur.left()]);
+    let ends = offsets.iter().skip(1).map(|end| end.get().cast_unsigned()).chain([cur.remaining()]);
     for (from, to) in offsets.iter().zip(ends) {
         let from = from.get().cast_unsigned();
         let len = to.saturating_sub(from); // offsets never decrease
         if !len.is_multiple_of(width) {
-            return Err(misaligned(cur.at().saturating_add(from), width, len));
+            return Err(misaligned(cur.position().saturating_add(from), width, len));
         }
     }
     Ok(())

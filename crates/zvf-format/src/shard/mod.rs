@@ -101,7 +101,7 @@ impl<'a> ShardIndex<'a> {
     pub fn parse(bytes: &'a [u8], cells: u64, checksum: bool) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(PART, bytes);
         let entries = cur.array::<[U64; 2]>("cells", cells)?;
-        let at = cur.at();
+        let at = cur.position();
         let stored = if checksum { Some(cur.one::<U32>("CRC32C")?.get()) } else { None };
         cur.end()?;
         if let Some(stored) = stored {

@@ -63,7 +63,7 @@ impl<'a> VlenCell<'a> {
         let mut cur = Cursor::new(Part::VlenCell, bytes);
         let n = cell_length(&mut cur)?;
         let payload = cur.bytes("payload", n)?;
-        Ok(Self { payload, trailing: cur.left() })
+        Ok(Self { payload, trailing: cur.remaining() })
     }
 
     /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
@@ -86,7 +86,7 @@ impl<'a> VlenCell<'a> {
     pub fn payload_span(head: &[u8], total: u64) -> Result<Range<u64>, FormatError> {
         let mut cur = Cursor::new(Part::VlenCell, head);
         let n = cell_length(&mut cur)?;
-        let (from, left) = (cur.at(), total.saturating_sub(cur.at()));
+        let (from, left) = (cur.position(), total.saturating_sub(cur.position()));
         if n > left {
             let expected = Expected::Bytes(n);
             return Err(cur.refuse(Class::Truncated, "payload", from, expected, left));

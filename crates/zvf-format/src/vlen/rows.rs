@@ -47,9 +47,15 @@ impl<'a> VlenRows<'a> {
             return Err(cur.refuse(Class::CountMismatch, "count", 0, expected, found));
         }
         let least = count.saturating_mul(4); // compared with what is there
-        if least > cur.left() {
+        if least > cur.remaining() {
             let expected = Expected::Bytes(least);
-            return Err(cur.refuse(Class::Truncated, "items", cur.at(), expected, cur.left()));
+            return Err(cur.refuse(
+                Class::Truncated,
+                "items",
+                cur.position(),
+                expected,
+                cur.remaining(),
+            ));
         }
         let start = cur.rest();
         for _ in 0..found {
@@ -59,7 +65,7 @@ impl<'a> VlenRows<'a> {
         let (items, _) = start
             .split_at_checked(start.len().saturating_sub(cur.rest().len()))
             .unwrap_or_default();
-        Ok(Self { count: found, items, trailing: cur.left() })
+        Ok(Self { count: found, items, trailing: cur.remaining() })
     }
 
     /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.

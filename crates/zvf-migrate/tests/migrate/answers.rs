@@ -53,7 +53,7 @@ async fn queries_of(level: &LevelReader) -> Vec<(Query, bool)> {
         let opposite: Vec<f64> =
             corner.iter().zip(&axes).map(|(x, (low, high))| x + size * (high - low)).collect();
         let bounds = Bounds::new(&corner, &opposite).unwrap();
-        let boxed = Query::within(bounds).at_level(level.level()).of_kind(kind);
+        let boxed = Query::all().in_region(bounds).at_level(level.level()).of_kind(kind);
         let boxed = boxed.columns(Columns::All);
         let is_clipped = step % 3 == 0;
         let boxed = if is_clipped { boxed.mode(Mode::Clip) } else { boxed };

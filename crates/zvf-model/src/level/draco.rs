@@ -102,7 +102,7 @@ impl LevelReader {
 
 fn one_fragment(rows: u64, array: &Key, key: &ChunkKey) -> Result<ChunkFragments, ModelError> {
     let mut builder = FragmentIndexBuilder::new();
-    builder.range(0, rows)?;
+    builder.push_range(0, rows)?;
     ChunkFragments::new(builder.encode().into(), array, *key)
 }
 

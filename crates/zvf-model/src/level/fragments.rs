@@ -52,7 +52,7 @@ impl ChunkFragments {
     ///
     /// Never: the blob was checked. A caller need not know that.
     pub fn view(&self) -> Result<FragmentIndex<'_>, ModelError> {
-        FragmentIndex::parsed_before(&self.blob).map_err(|error| self.place(error.into()))
+        FragmentIndex::parse_again(&self.blob).map_err(|error| self.place(error.into()))
     }
 
     /// Returns the chunk they are of.
@@ -121,7 +121,7 @@ impl ChunkFragments {
                 bytes,
             )));
         }
-        let mut ordered = ColumnBuilder::like(column);
+        let mut ordered = ColumnBuilder::empty_like(column);
         ordered.reserve(saturating_usize(total)); // at most as many as bytes
         for fragment in &view {
             match fragment {
@@ -240,12 +240,12 @@ mod tests {
     fn fragments(ranges: &[(u64, u64)]) -> ChunkFragments {
         let mut builder = FragmentIndexBuilder::new();
         for (start, count) in ranges {
-            builder.range(*start, *count).unwrap();
+            builder.push_range(*start, *count).unwrap();
         }
         let chunk = ChunkKey::new(&[7]).unwrap();
         ChunkFragments::new(
             builder.encode().into(),
-            &Key::root().below("0/vertex_fragments").unwrap(),
+            &Key::root().join("0/vertex_fragments").unwrap(),
             chunk,
         )
         .unwrap()

@@ -138,8 +138,8 @@ impl LevelReader {
     ///
     /// let level = LevelReader::open(&store, LevelId(0)).await?;
     /// let kind = level.kinds()[0];
-    /// assert_eq!(level.of_kind(kind).await?.map(|level| level.kinds().to_vec()), Some(vec![kind]));
-    /// assert!(level.of_kind(Kind::Mesh).await?.is_none());
+    /// assert_eq!(level.open_kind(kind).await?.map(|level| level.kinds().to_vec()), Some(vec![kind]));
+    /// assert!(level.open_kind(Kind::Mesh).await?.is_none());
     /// # Ok(())
     /// # }
     /// ```
@@ -148,7 +148,7 @@ impl LevelReader {
     ///
     /// As [`open`](Self::open).
     #[boxed]
-    pub async fn of_kind(&self, kind: Kind) -> Result<Option<Self>, ModelError> {
+    pub async fn open_kind(&self, kind: Kind) -> Result<Option<Self>, ModelError> {
         if self.inner.kinds.contains(&kind) {
             return Ok(Some(self.clone()));
         }
@@ -241,7 +241,7 @@ impl LevelReader {
     }
 
     /// Returns the kinds that the level holds beside them, each in arrays of its own
-    /// ([`of_kind`](Self::of_kind)).
+    /// ([`open_kind`](Self::open_kind)).
     pub fn extra_kinds(&self) -> impl Iterator<Item = Kind> {
         self.inner.further.iter().map(|(kind, _)| *kind)
     }
@@ -353,7 +353,7 @@ impl LevelReader {
     /// Returns the attribute that bins the level, where one does: its name, and the value of each bin. The first
     /// component of a chunk key is the number of a bin.
     #[must_use]
-    pub fn binned_by(&self) -> Option<(&str, Vec<Value>)> {
+    pub fn bin_attribute(&self) -> Option<(&str, Vec<Value>)> {
         let meta = self.inner.node.meta();
         let values = meta.chunk_attribute_values.as_deref().unwrap_or_default();
         Some((meta.chunk_attribute_name.as_deref()?, values.iter().map(category).collect()))

@@ -243,7 +243,7 @@ impl LinkAttribute {
 
 /// Gathers rows of `column`, all of which it must have.
 fn gather_rows(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column, ModelError> {
-    let mut part = crate::ColumnBuilder::like(column);
+    let mut part = crate::ColumnBuilder::empty_like(column);
     for row in rows {
         if row >= to_u64(column.len()) {
             let (what, expected) = ("row of a link attribute", to_u64(column.len()));

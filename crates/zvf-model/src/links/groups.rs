@@ -144,7 +144,7 @@ mod tests {
 
     fn index(lists: &[&[u64]]) -> ChunkFragments {
         let mut builder = FragmentIndexBuilder::new();
-        lists.iter().for_each(|rows| builder.rows(rows).unwrap());
+        lists.iter().for_each(|rows| builder.push_rows(rows).unwrap());
         let chunk = ChunkKey::new(&[0]).unwrap();
         ChunkFragments::new(builder.encode().into(), &Key::root(), chunk).unwrap()
     }

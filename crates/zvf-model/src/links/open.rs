@@ -355,7 +355,7 @@ async fn policy(
     let policy = if doc.directed { policy.directed() } else { policy };
     let policy = match &doc.store {
         Token::Known(LinkStore::Canonical) => policy,
-        Token::Known(LinkStore::Duplicate) => policy.stored(LinkStorage::Duplicate),
+        Token::Known(LinkStore::Duplicate) => policy.with_storage(LinkStorage::Duplicate),
         Token::Other(other) => {
             let op = zvf_store::Op::Parse;
             return Err(zvf_store::StoreError::unsupported(op, "store", other.as_str()).into());

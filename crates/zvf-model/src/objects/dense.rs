@@ -156,7 +156,7 @@ fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes, ModelError> {
         let fragment = u64::try_from(*fragment).map_err(|_negative| {
             ModelError::refused(Class::Negative, "fragment", Expected::AtLeast(0), *fragment)
         })?;
-        builder.single(chunk, fragment)?;
+        builder.push_single(chunk, fragment)?;
     }
     Ok(builder.encode().into())
 }

@@ -50,7 +50,7 @@ impl ObjectManifest {
     ///
     /// Never: the blob was checked. A caller need not know that.
     pub fn view(&self) -> Result<Manifest<'_>, ModelError> {
-        Ok(Manifest::parsed_before(self.blob(), self.rank))
+        Ok(Manifest::parse_again(self.blob(), self.rank))
     }
 
     /// Returns the blob, as new writers store it.

@@ -44,7 +44,7 @@ pub type Near<'a> = &'a (dyn Fn(&[i64], &[i64]) -> bool + Send + Sync);
 /// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// let chunks: Vec<_> = level.chunks().await?.iter().collect();
 /// let owners = level.owners(&chunks, None).await?.expect("the level has objects");
-/// assert_eq!(owners.chunks[0].of_fragment(0).collect::<Vec<_>>(), [0]);
+/// assert_eq!(owners.chunks[0].fragment_owners(0).collect::<Vec<_>>(), [0]);
 /// # Ok(())
 /// # }
 /// ```

@@ -156,7 +156,7 @@ impl ChunkOwners {
     }
 
     /// Returns the rows of the objects that `fragment` belongs to, ascending.
-    pub fn of_fragment(&self, fragment: u64) -> impl Iterator<Item = u64> + '_ {
+    pub fn fragment_owners(&self, fragment: u64) -> impl Iterator<Item = u64> + '_ {
         let all = self.all();
         let first = all.partition_point(|owner| u64::from(owner.fragment) < fragment);
         let same = all[first..].iter();
@@ -207,10 +207,10 @@ mod tests {
             assert_eq!((chunk.all(), &chunk.rows()[..]), (all, rows), "{place:?}");
         }
         let shared = ChunkOwners::new(&table, Some(2));
-        assert_eq!(shared.of_fragment(1).collect::<Vec<_>>(), [2, 7]);
-        assert_eq!(shared.of_fragment(2).count(), 0);
+        assert_eq!(shared.fragment_owners(1).collect::<Vec<_>>(), [2, 7]);
+        assert_eq!(shared.fragment_owners(2).count(), 0);
         let unshared = ChunkOwners::from_owners(vec![owner(5, 1), owner(4, 0)]);
-        assert_eq!(unshared.of_fragment(5).collect::<Vec<_>>(), [1]);
+        assert_eq!(unshared.fragment_owners(5).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

@@ -30,7 +30,8 @@ fn composite(case: &LevelCase) -> usize {
         let mut all: Option<ColumnBuilder> = None;
         for cell in cells {
             let cell = cell.unwrap();
-            all.get_or_insert_with(|| ColumnBuilder::like(&cell)).push_rows(&cell, 0..cell.len());
+            all.get_or_insert_with(|| ColumnBuilder::empty_like(&cell))
+                .push_rows(&cell, 0..cell.len());
         }
         let all = all.unwrap().finish();
         same_rows(&expected["positions"], all.bytes(), all.stride(), geometry.name());

@@ -277,7 +277,7 @@ fn stamped(id: &str, stamp: impl Fn(&ChunkKey, &mut Vec<i64>)) -> LevelFixture {
     files.push((format!("{path}/zarr.json"), serde_json::to_vec(&doc).unwrap()));
     for ((key, owners), fragments) in keys.iter().zip(owners.chunks).zip(fragments) {
         let owner = |fragment| {
-            let rows: Vec<u64> = owners.of_fragment(fragment).collect();
+            let rows: Vec<u64> = owners.fragment_owners(fragment).collect();
             match rows.as_slice() {
                 [] => -1,
                 [row] => ids[usize::try_from(*row).unwrap()].0,

@@ -19,7 +19,7 @@ fn in_order(
     let mut all: Option<ColumnBuilder> = None;
     for (fragments, column) in inline(case.level.fragments(&keys)).into_iter().zip(columns) {
         let ordered = fragments?.in_order(&column?)?;
-        let all = all.get_or_insert_with(|| ColumnBuilder::like(&ordered));
+        let all = all.get_or_insert_with(|| ColumnBuilder::empty_like(&ordered));
         all.push_rows(&ordered, 0..ordered.len());
     }
     Ok(all.map_or_else(|| Column::empty(case.level.dtype(), 1).unwrap(), ColumnBuilder::finish))

@@ -257,15 +257,16 @@ pub(crate) fn levels(case: &LevelCase) -> usize {
                 })
                 .collect()
         };
-        let down = inline(level_links.of_chunks(&chunk_keys(level))).unwrap();
+        let down = inline(level_links.read_chunks(&chunk_keys(level))).unwrap();
         if level_links.family().link_width() > 1 {
             let counts = ["records", "intra", "cross"].map(|part| expected[part]["count"].as_u64());
             let count: u64 = counts.into_iter().flatten().sum();
             assert_eq!(u64::try_from(down.len()).unwrap(), count, "{context}");
         }
         let reverse_links =
-            inline(level_links.other().level_links(Delta(-delta.0))).unwrap().unwrap();
-        let up = inline(reverse_links.of_chunks(&chunk_keys(level_links.other()))).unwrap();
+            inline(level_links.linked_level().level_links(Delta(-delta.0))).unwrap().unwrap();
+        let up =
+            inline(reverse_links.read_chunks(&chunk_keys(level_links.linked_level()))).unwrap();
         assert_eq!(pairs(down, false), pairs(up, true), "{context}");
         checked += 1;
     }

@@ -79,8 +79,9 @@ fn vertices(case: &LevelCase, rows: &[u64]) {
     {
         assert_eq!(object.id.0, expected["id"]);
         assert_eq!(object.runs.len(), expected["fragments"], "{name} object {}", object.id);
-        let mut all =
-            ColumnBuilder::like(cells.first().unwrap_or(&Column::empty(level.dtype(), 1).unwrap()));
+        let mut all = ColumnBuilder::empty_like(
+            cells.first().unwrap_or(&Column::empty(level.dtype(), 1).unwrap()),
+        );
         for run in &object.runs {
             let view = followed.chunks[run.chunk].view().unwrap();
             match view.get(run.fragment).unwrap() {
@@ -192,7 +193,7 @@ pub(crate) fn attributes(case: &LevelCase) -> usize {
             assert_eq!(sha256(values.column().bytes()), expected["sha256"], "{context}");
         }
         if let Some(absent) = expected["absent_rows"].as_array() {
-            assert_eq!(json!(values.absent()), json!(absent), "{context}");
+            assert_eq!(json!(values.absent_rows()), json!(absent), "{context}");
         }
         let backwards: Vec<u64> = (0..reader.len() + 2).rev().collect();
         let read_rows = inline(reader.rows(&backwards)).unwrap();

@@ -119,7 +119,7 @@ impl ChainAnnotations {
         let (low, high) = self.corners(cell, &next);
         let bounds = Bounds::new(&low, &high)
             .map_err(|error| PrecomputedError::Unsupported(error.to_string()))?;
-        let query = Query::within(bounds).mode(Mode::Touch).at_level(self.level.level());
+        let query = Query::all().in_region(bounds).mode(Mode::Touch).at_level(self.level.level());
         let query = query.of_kind(self.kind).columns(Columns::None).limit_bytes(MAX_CELL_BYTES);
         let batch = reader.run(&query).await?.batch;
         let mut records = self.records(&batch, space).await?;

@@ -163,7 +163,7 @@ impl Precomputed {
         let mut layers = Vec::new();
         for kind in kinds {
             // A geometry of vertices and links alone has no objects to request.
-            match level.of_kind(kind).await {
+            match level.open_kind(kind).await {
                 Ok(Some(_)) => {}
                 Ok(None) => continue,
                 Err(error) if error.class() == Class::Unsupported => continue,
@@ -249,7 +249,7 @@ impl Precomputed {
         let mut levels = Vec::new();
         for number in numbers.into_iter().filter(|n| name.level.is_none_or(|level| level == *n)) {
             let level = self.reader.level(LevelId(number)).await?;
-            if let Some(level) = level.of_kind(name.kind).await? {
+            if let Some(level) = level.open_kind(name.kind).await? {
                 levels.push(level);
             }
         }

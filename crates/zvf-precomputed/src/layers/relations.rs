@@ -154,8 +154,10 @@ pub(crate) async fn find_objects(
         Some(listed @ Fragment::Rows(_)) => listed.rows().any(|vertex| vertex == row),
         None => false,
     };
-    let mut rows: Vec<u64> =
-        (0..view.len()).filter(holds).flat_map(|fragment| owners.of_fragment(fragment)).collect();
+    let mut rows: Vec<u64> = (0..view.len())
+        .filter(holds)
+        .flat_map(|fragment| owners.fragment_owners(fragment))
+        .collect();
     rows.sort_unstable();
     rows.dedup();
     Ok(index.ids_of(&rows).await?)

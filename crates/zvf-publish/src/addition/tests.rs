@@ -107,7 +107,7 @@ fn names_that_both_have_must_be_the_same() {
 
 #[test]
 fn a_fault_at_any_call_leaves_the_old_state_or_the_new_one() {
-    let counting = Disk::default().failing_at(usize::MAX, 5, false);
+    let counting = Disk::default().with_failure_at(usize::MAX, 5, false);
     Place::new().begin(&counting).unwrap().publish().unwrap();
     let calls = counting.call_count();
     assert!(calls > 10, "{calls}");
@@ -115,7 +115,7 @@ fn a_fault_at_any_call_leaves_the_old_state_or_the_new_one() {
     for nth in 0..calls {
         for is_late in [false, true] {
             let place = Place::new();
-            let disk = Disk::default().failing_at(nth, 5, is_late);
+            let disk = Disk::default().with_failure_at(nth, 5, is_late);
             let published = place.begin(&disk).and_then(|staging| staging.publish());
             // The next one that takes the lock finds all or nothing.
             drop(TargetLock::acquire(&Disk::default(), &place.at("a")).unwrap());

@@ -218,7 +218,9 @@ async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema
     };
     let mut schema = first.schema(Some(&source.below)).await?;
     for (kind_build, source) in others {
-        schema = kind_build.meaning(schema.and(kind_build.plan.kind)?, Some(&source.below)).await?;
+        schema = kind_build
+            .meaning(schema.with_kind(kind_build.plan.kind)?, Some(&source.below))
+            .await?;
     }
     Ok(schema)
 }
@@ -407,7 +409,7 @@ impl KindBuild<'_> {
                 // before shards had a largest number of cells.
                 let shard = fit_shard_shape(doc.chunk_shape.clone());
                 let max_shard_bytes = self.plan.options().memory / 8;
-                schema = schema.sharded(&shard)?.with_shard_bytes(max_shard_bytes);
+                schema = schema.with_shard_shape(&shard)?.with_shard_bytes(max_shard_bytes);
             }
         }
         self.meaning(schema, linked).await
@@ -436,7 +438,7 @@ impl KindBuild<'_> {
         }
         // Asked of skeletons only: what others do is settled by what they are.
         if kind == Kind::Skeleton && self.explicit {
-            schema = schema.explicit();
+            schema = schema.with_explicit_edges();
         }
         Ok(schema)
     }

@@ -130,7 +130,7 @@ impl KindBuild<'_> {
             return refuse("the level is new");
         }
         let level = level?;
-        let Some(level) = level.of_kind(kind).await? else {
+        let Some(level) = level.open_kind(kind).await? else {
             return refuse("the level lacks the kind");
         };
         // Without one, the level was made in another way.
@@ -223,7 +223,7 @@ impl KindBuild<'_> {
         if !previous_kind.retains || !alone || !is_bounded || dirty.is_empty() {
             return Ok(None);
         }
-        let grid = Grid::covering(low, high, &ChunkShape::new(&self.step.chunk)?)?;
+        let grid = Grid::from_bounds(low, high, &ChunkShape::new(&self.step.chunk)?)?;
         let keys: Vec<ChunkKey> = previous_kind.level.chunks().await?.iter().collect();
         let (gone, stay): (Vec<ChunkKey>, Vec<ChunkKey>) =
             keys.into_iter().partition(|key| part.has_chunk(key.components()));

@@ -243,7 +243,7 @@ impl Regrouped {
             .columns
             .batch_columns(&self.columns.like)
             .flatten()
-            .map(ColumnBuilder::like)
+            .map(ColumnBuilder::empty_like)
             .collect();
         let strides: Vec<usize> =
             self.columns.batch_columns(&self.columns.like).flatten().map(Column::stride).collect();

@@ -41,7 +41,7 @@ pub(super) async fn write(
 ) -> Result<(), PyramidError> {
     let policy = LinkPolicy::new(elements.width(), level.axes())?;
     let policy = if source.is_directed() { policy.directed() } else { policy };
-    let policy = policy.stored(source.link_storage());
+    let policy = policy.with_storage(source.link_storage());
     let segments = segments(&policy, level, elements)?;
     let physical = segments.iter().map(|segment| to_u64(segment.records.len())).sum::<u64>();
     for segment in &segments {
@@ -168,7 +168,7 @@ async fn write_fragments(
     let says = Fragments::new("link_fragments", Vec::new()).to_attributes();
     write_cells(target, (level, inside), ("link_fragments", says), |cell| {
         let mut index = FragmentIndexBuilder::new();
-        index.range(0, to_u64(cell.len()))?;
+        index.push_range(0, to_u64(cell.len()))?;
         Ok(index.encode().into())
     })
     .await

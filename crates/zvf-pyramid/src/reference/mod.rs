@@ -68,6 +68,7 @@ pub struct Reference {
 /// assert_eq!(zvf_pyramid::Reference::default().content, zvf_pyramid::LevelContent::AsReference);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LevelContent {
     /// Nothing, as the reference.
     #[default]

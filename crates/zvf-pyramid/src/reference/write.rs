@@ -56,7 +56,7 @@ pub(super) async fn level(
         vertices.put(key, bytes.into())?;
         let mut index = FragmentIndexBuilder::new();
         for row in 0..to_u64(rows.len()) {
-            index.range(row, 1)?;
+            index.push_range(row, 1)?;
         }
         Ok(fragments.put(key, index.encode().into())?)
     })?;
@@ -141,7 +141,7 @@ fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes, Pyra
     for row in level.object(row) {
         let (chunk, fragment) = level.locate(*row);
         if let Some(key) = level.keys.get(chunk) {
-            manifest.single(key.components(), fragment)?;
+            manifest.push_single(key.components(), fragment)?;
         }
     }
     Ok(manifest.encode().into())

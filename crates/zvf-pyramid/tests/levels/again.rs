@@ -19,7 +19,7 @@ async fn store(path: &Path, batch: &Batch, shard: Option<&[u64]>, options: &Opti
     let chunk = ChunkShape::new(&vec![8.0; axes]).unwrap();
     let mut schema = Schema::new(batch.kind(), Axis::spatial(axes).unwrap(), chunk).unwrap();
     if let Some(shard) = shard {
-        schema = schema.sharded(shard).unwrap();
+        schema = schema.with_shard_shape(shard).unwrap();
     }
     let mut write = WriteOptions::default();
     write.build.sync = false;

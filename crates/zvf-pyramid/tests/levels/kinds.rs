@@ -37,7 +37,8 @@ pub(super) async fn mixed_store(folder: &Path) -> String {
     let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
     let schema = Schema::new(Kind::PointCloud, Axis::spatial(3).unwrap(), chunk).unwrap();
     let other_kinds = [Kind::Polyline, Kind::Skeleton, Kind::Mesh];
-    let schema = other_kinds.into_iter().fold(schema, |schema, kind| schema.and(kind).unwrap());
+    let schema =
+        other_kinds.into_iter().fold(schema, |schema, kind| schema.with_kind(kind).unwrap());
     let mut options = WriteOptions::default();
     options.build.sync = false;
     let mut writer = Writer::create(&address, schema, options).await.unwrap();
@@ -111,7 +112,7 @@ async fn empty_kinds_stay_empty() {
     let address = dir.path().join("store.zarrvectors").to_str().unwrap().to_owned();
     let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
     let schema = Schema::new(Kind::Graph, Axis::spatial(3).unwrap(), chunk).unwrap();
-    let schema = schema.and(Kind::PointCloud).unwrap().and(Kind::Streamline).unwrap();
+    let schema = schema.with_kind(Kind::PointCloud).unwrap().with_kind(Kind::Streamline).unwrap();
     let mut writer = Writer::create(&address, schema, WriteOptions::default()).await.unwrap();
     writer.push(&points()).unwrap();
     writer.kind(Kind::Streamline).unwrap().declare_objects(&[ObjectId(3)]);
@@ -149,7 +150,7 @@ async fn each_kind_has_the_levels_of_a_store_of_that_kind() {
             groups.members(&[0]).await.unwrap(),
             [Members::Ids([1, 5, 40, 50].map(ObjectId).to_vec())]
         );
-        let walks = reader.of_kind(Kind::Polyline).await.unwrap().unwrap();
+        let walks = reader.open_kind(Kind::Polyline).await.unwrap().unwrap();
         let mass = walks.object_attribute("mass").await.unwrap().unwrap();
         assert_eq!(
             values(mass.range(0..6).await.unwrap().column()),
@@ -251,7 +252,7 @@ async fn objects_are_chosen_per_kind_and_numbered_across_kinds() {
     let reader = Reader::new(open(&address).await).level(LevelId(1)).await.unwrap();
     let mut source_ids = Vec::new(); // by new id
     for (kind, ids) in [(Kind::Mesh, 0..1), (Kind::Polyline, 1..4), (Kind::Skeleton, 4..5)] {
-        let kind_reader = reader.of_kind(kind).await.unwrap().unwrap();
+        let kind_reader = reader.open_kind(kind).await.unwrap().unwrap();
         let index = kind_reader.objects().await.unwrap().unwrap();
         let actual = index.ids(0..index.slots()).await.unwrap();
         assert_eq!(actual, ids.map(ObjectId).collect::<Vec<_>>(), "{kind}");
@@ -283,7 +284,7 @@ async fn links_join_vertices_of_the_same_kind() {
             rows.push(rows_of(&reader, kind, level).await);
         }
         for (from, to) in [(0, 1), (1, 2), (0, 2), (1, 0), (2, 0)] {
-            let links = reader.related_of_kind(
+            let links = reader.find_related_of_kind(
                 Some(kind),
                 LevelId(from),
                 LevelId(to),

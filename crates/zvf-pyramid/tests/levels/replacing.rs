@@ -47,7 +47,8 @@ async fn levels_of_a_sharded_store_are_sharded() {
     let chunk = zvf_format::grid::ChunkShape::new(&[8.0; 3]).unwrap();
     let axes = zvf_metadata::Axis::spatial(3).unwrap();
     let schema = zvf_write::Schema::new(zvf_model::Kind::Polyline, axes, chunk).unwrap();
-    let schema = schema.sharded(&[4; 3]).unwrap().with_codecs(zvf_store::CodecPipeline::zstd(3));
+    let schema =
+        schema.with_shard_shape(&[4; 3]).unwrap().with_codecs(zvf_store::CodecPipeline::zstd(3));
     let options = zvf_write::WriteOptions { build: unsynced(), ..Default::default() };
     let mut writer = zvf_write::Writer::create(&address, schema, options).await.unwrap();
     writer.push(&walks(6, 100)).unwrap();

@@ -35,7 +35,10 @@ fn every_field_round_trips() {
             r#"{"level":{"screen":{"width":3.5,"pixels":800}}}"#,
         ),
         (all().of_kind(Kind::PointCloud), r#"{"kind":"point_cloud"}"#),
-        (Query::within(square), r#"{"region":{"box":{"low":[0.0,-1.5],"high":[4.0,"inf"]}}}"#),
+        (
+            Query::all().in_region(square),
+            r#"{"region":{"box":{"low":[0.0,-1.5],"high":[4.0,"inf"]}}}"#,
+        ),
         (
             all().in_region(Region::from(square).half_open()),
             r#"{"region":{"box":{"low":[0.0,-1.5],"high":[4.0,"inf"],"half_open":true}}}"#,
@@ -93,7 +96,7 @@ fn every_field_round_trips() {
     let implied = from_str::<Query>(r#"{"first_chunk":"3"}"#).unwrap();
     assert_eq!(implied, Query::all().in_chunks(key("3"), None));
     let region_query = from_str::<Query>(r#"{"region":{"box":{"low":[0],"high":[9]}}}"#).unwrap();
-    assert_eq!(region_query, Query::within(bounds(&[0.0], &[9.0])));
+    assert_eq!(region_query, Query::all().in_region(bounds(&[0.0], &[9.0])));
 }
 
 #[test]

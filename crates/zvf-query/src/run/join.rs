@@ -84,7 +84,7 @@ pub(crate) fn take_elements(
     let rows = numbers.iter().flat_map(|at| all[*at].iter().copied());
     let mut short = Elements::new(elements.width(), rows.collect())?;
     for field in elements.fields() {
-        let mut builder = ColumnBuilder::like(&field.column);
+        let mut builder = ColumnBuilder::empty_like(&field.column);
         numbers.iter().for_each(|at| builder.push_row(&field.column, *at));
         short = short.with_field(field.with_column(builder.finish()))?;
     }
@@ -92,7 +92,7 @@ pub(crate) fn take_elements(
 }
 
 fn columns<'a>(all: impl Iterator<Item = &'a Column> + Clone) -> Option<Column> {
-    let mut builder = ColumnBuilder::like(all.clone().next()?);
+    let mut builder = ColumnBuilder::empty_like(all.clone().next()?);
     builder.reserve(all.clone().fold(0, |rows: usize, column| rows + column.len()));
     all.for_each(|column| builder.push_rows(column, 0..column.len()));
     Some(builder.finish())

@@ -141,7 +141,11 @@ impl Context {
                     .filter(|owner| owner.fragment == fragment)
                     .map(|o| o.row.into());
             }
-            owners.as_ref()?.get(usize_from_u32(piece.cell))?.of_fragment(fragment.into()).next()
+            owners
+                .as_ref()?
+                .get(usize_from_u32(piece.cell))?
+                .fragment_owners(fragment.into())
+                .next()
         };
         Ok(pieces.iter().map(first).collect())
     }
@@ -181,7 +185,7 @@ fn spread<'a>(
     mut row_of: impl FnMut(&Piece) -> Option<(&'a Column, usize)>,
 ) -> Result<Column, QueryError> {
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
-    let mut all = ColumnBuilder::like(&empty);
+    let mut all = ColumnBuilder::empty_like(&empty);
     all.reserve(pieces.iter().fold(0, |rows: usize, piece| rows + usize_from_u32(piece.len)));
     let mut null = NullRow::new(empty.dtype(), width);
     for piece in pieces {

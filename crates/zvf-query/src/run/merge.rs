@@ -63,7 +63,7 @@ fn merge(
     let column = |get: &dyn Fn(&Batch) -> Option<Column>| {
         let columns: Option<Vec<Column>> = units.iter().map(|keyed| get(&keyed.batch)).collect();
         let columns = columns?;
-        let mut builder = ColumnBuilder::like(columns.first()?);
+        let mut builder = ColumnBuilder::empty_like(columns.first()?);
         builder.reserve(rows.len());
         for (unit, row) in &rows {
             builder.push_row(columns.get(*unit)?, *row);
@@ -126,7 +126,7 @@ fn merge_elements(
     for field in none.fields() {
         let columns = join::columns_of(lists.iter().copied(), &field.name);
         let Some(columns) = columns else { continue };
-        let mut builder = ColumnBuilder::like(&field.column);
+        let mut builder = ColumnBuilder::empty_like(&field.column);
         all.iter().for_each(|(_, _, unit, at)| builder.push_row(columns[*unit], *at));
         merged = merged.with_field(field.with_column(builder.finish()))?;
     }

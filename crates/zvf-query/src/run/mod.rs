@@ -49,8 +49,8 @@ use crate::region::Region;
 use crate::select::candidates::{self, all_chunks, chunk_range_of_box, chunks_in_range};
 pub(crate) use count::count;
 pub(crate) use levels::{collect_all, contexts};
-pub(crate) use numbered::numbered;
-pub use numbered::{Numbered, NumberedPart};
+pub(crate) use numbered::run_numbered;
+pub use numbered::{NumberedAnswer, NumberedPart};
 pub(crate) use statistics::statistics;
 pub(crate) use stream::stream;
 use work_units::work_units;
@@ -235,7 +235,7 @@ impl Context {
             None => all_chunks(&self.chunks),
         };
         let (first, end) = &self.query.chunks;
-        let place = |key: &ChunkKey| index_u32(self.chunks.first_not_below(key.components()));
+        let place = |key: &ChunkKey| index_u32(self.chunks.lower_bound(key.components()));
         if let Some(end) = end {
             let end = place(end);
             places.truncate(places.partition_point(|place| *place < end));

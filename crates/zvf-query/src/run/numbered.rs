@@ -22,9 +22,9 @@ use crate::error::QueryError;
 use crate::query::Query;
 use crate::reader::Reader;
 
-/// An answer with edges or faces, part by part: see [`Reader::numbered`].
+/// An answer with edges or faces, part by part: see [`Reader::run_numbered`].
 #[derive(Debug)]
-pub struct Numbered {
+pub struct NumberedAnswer {
     context: Arc<Context>,
     coarse: VecDeque<WorkUnit>,
     fine: VecDeque<WorkUnit>,
@@ -43,10 +43,10 @@ pub struct NumberedPart {
 
 /// Returns the answer to `query` part by part, where that is worth it: graphs and meshes of one level that do not fit in
 /// the budget, without a limit.
-pub(crate) async fn numbered(
+pub(crate) async fn run_numbered(
     reader: &Reader,
     query: &Query,
-) -> Result<Option<Numbered>, QueryError> {
+) -> Result<Option<NumberedAnswer>, QueryError> {
     let mut contexts = contexts(reader, query).await?;
     let (Some(context), true) = (contexts.pop(), contexts.is_empty()) else { return Ok(None) };
     let numbered = matches!(context.kind, Kind::Graph | Kind::Mesh) && query.limit.is_none();
@@ -59,10 +59,10 @@ pub(crate) async fn numbered(
     }
     let coarse = work_units(&context, Purpose::Stream).await?.into();
     let numbers = VertexNumbers::default();
-    Ok(Some(Numbered { context, coarse, fine: VecDeque::new(), numbers }))
+    Ok(Some(NumberedAnswer { context, coarse, fine: VecDeque::new(), numbers }))
 }
 
-impl Numbered {
+impl NumberedAnswer {
     /// Returns the next part; nothing behind the last.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ fn renumber_elements(
 /// Returns some rows of a batch, without its elements.
 fn take_rows(batch: &Batch, rows: &[usize]) -> Result<Batch, QueryError> {
     let column = |from: &Column| {
-        let mut builder = ColumnBuilder::like(from);
+        let mut builder = ColumnBuilder::empty_like(from);
         builder.reserve(rows.len());
         for run in rows.chunk_by(|a, b| a + 1 == *b) {
             builder.push_rows(from, run[0]..run[0] + run.len());

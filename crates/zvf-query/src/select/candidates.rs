@@ -39,10 +39,7 @@ pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> 
     // Keys that start alike lie together, unless the bin of an attribute comes first.
     let (from, to) = if range.rank() == table.rank() {
         let end = last.checked_add(1);
-        (
-            table.first_not_below(&[first]),
-            end.map_or(table.len(), |end| table.first_not_below(&[end])),
-        )
+        (table.lower_bound(&[first]), end.map_or(table.len(), |end| table.lower_bound(&[end])))
     } else {
         (0, table.len())
     };

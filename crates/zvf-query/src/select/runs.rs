@@ -131,10 +131,10 @@ mod tests {
     #[test]
     fn rows_follow_the_fragments() {
         let mut builder = FragmentIndexBuilder::new();
-        builder.range(0, 2).unwrap();
-        builder.range(2, 3).unwrap();
-        builder.range(5, 0).unwrap();
-        builder.rows(&[4, 9, 10]).unwrap();
+        builder.push_range(0, 2).unwrap();
+        builder.push_range(2, 3).unwrap();
+        builder.push_range(5, 0).unwrap();
+        builder.push_rows(&[4, 9, 10]).unwrap();
         let blob = builder.encode();
         let index = FragmentIndex::parse(&blob).unwrap();
         let flat = |runs: &Runs| -> Vec<(u32, u32, u32)> {
@@ -156,7 +156,7 @@ mod tests {
             (0, 1 << 62, true),
         ] {
             let mut builder = FragmentIndexBuilder::new();
-            builder.range(start, count).unwrap();
+            builder.push_range(start, count).unwrap();
             let blob = builder.encode();
             let index = FragmentIndex::parse(&blob).unwrap();
             let found = list_runs(&index, index.extent(), None, false);

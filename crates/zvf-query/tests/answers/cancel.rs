@@ -65,9 +65,11 @@ async fn a_query_between_two_batches_is_answered() {
         let mut vertex_count = 0;
         while let Some(batch) = batches.next().await {
             vertex_count += batch.unwrap().len();
-            for query in
-                [Query::all(), Query::within(bounds), Query::within(bounds).mode(Mode::Cells)]
-            {
+            for query in [
+                Query::all(),
+                Query::all().in_region(bounds),
+                Query::all().in_region(bounds).mode(Mode::Cells),
+            ] {
                 assert!(vertices(&reader, &query, &format!("{kind} {query:?}")).await > 0);
             }
         }
@@ -144,7 +146,7 @@ async fn poll_times<T>(future: impl Future<Output = T>, polls: usize) -> Option<
 fn only_a_long_query_of_cached_cells_yields() {
     let within = |high: f64| {
         let bounds = Bounds::new(&[-0.5, -1.0], &[high, 1.0]).unwrap();
-        Query::within(bounds).columns(Columns::None)
+        Query::all().in_region(bounds).columns(Columns::None)
     };
     for kind in [Kind::PointCloud, Kind::Polyline] {
         let n = 1 << 20; // rows of 8 bytes
@@ -184,7 +186,7 @@ async fn a_query_dropped_at_any_await_leaves_nothing_behind() {
     let mut awaits = 0;
     for kind in KINDS {
         let files = line(kind, 32);
-        for query in [Query::within(bounds), Query::all().with_owners()] {
+        for query in [Query::all().in_region(bounds), Query::all().with_owners()] {
             for polls in 1.. {
                 let reader = slow_reader(&files).await;
                 let free_before = reader.store().budget().free_bytes();

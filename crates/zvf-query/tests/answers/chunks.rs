@@ -19,7 +19,7 @@ fn parts_cover_every_vertex_once() {
             let fixture = random(kind, 2, &mut numbers_of).fixture();
             for query in [
                 Query::all(),
-                Query::within(bounds),
+                Query::all().in_region(bounds),
                 Query::all().filter("x > 2 and v >= 3".parse().unwrap()),
             ] {
                 let query = query.vertices_only();
@@ -91,7 +91,7 @@ fn vertices_only_are_returned_in_stored_order() {
             (-4.0..=15.0).contains(&at(0)) && (-4.0..=15.0).contains(&at(1))
         };
         let expected = (0..all.len()).filter(inside).count();
-        let found = fixture.run(&Query::within(bounds).vertices_only()).unwrap().batch;
+        let found = fixture.run(&Query::all().in_region(bounds).vertices_only()).unwrap().batch;
         assert_eq!(found.len(), expected, "{kind}");
         let ordered = Query::all().vertices_only().order(Order::Objects);
         assert!(fixture.run(&ordered).unwrap_err().to_string().contains("as they are stored"));

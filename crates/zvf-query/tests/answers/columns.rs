@@ -67,7 +67,7 @@ fn columns_of_edges_have_several_names() {
     // The vertices of cuts take the value of the nearer stored vertex.
     let bounds = Bounds::new(&[1.5, 0.0], &[5.0, 0.0]).unwrap();
     let columns = select(&["at", "w", "object.mass", "fragment.code"]);
-    let query = Query::within(bounds).mode(Mode::Clip).columns(columns).with_owners();
+    let query = Query::all().in_region(bounds).mode(Mode::Clip).columns(columns).with_owners();
     let batch = query_batch(&fixture, &query);
     let mut rows: Vec<[i64; 3]> = (0..batch.len())
         .map(|row| {

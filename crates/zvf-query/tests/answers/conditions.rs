@@ -48,7 +48,7 @@ fn conditions_on_points() {
     let fixture = unowned_points.fixture();
     for (condition, expected) in table {
         assert_eq!(numbers(&select(&fixture, &filtered(condition))), expected, "{condition}");
-        let query = Query::within(boxed).filter(condition.parse().unwrap());
+        let query = Query::all().in_region(boxed).filter(condition.parse().unwrap());
         let inside: Vec<usize> = expected.iter().copied().filter(|v| (1..9).contains(v)).collect();
         assert_eq!(numbers(&select(&fixture, &query)), inside, "{condition}");
     }
@@ -92,13 +92,14 @@ fn conditions_on_chains() {
     }
     // The region applies to the rows that the conditions select.
     let bounds = Bounds::new(&[2.5, 0.0], &[3.5, 0.0]).unwrap();
-    let query_in_region = |mode| Query::within(bounds).mode(mode).filter("v != 3".parse().unwrap());
+    let query_in_region =
+        |mode| Query::all().in_region(bounds).mode(mode).filter("v != 3".parse().unwrap());
     assert_eq!(parts(&select(&fixture, &query_in_region(Mode::Touch))), []);
     assert_eq!(select(&fixture, &query_in_region(Mode::Clip)).len(), 0);
-    let query = Query::within(bounds).mode(Mode::Clip).filter("v < 4".parse().unwrap());
+    let query = Query::all().in_region(bounds).mode(Mode::Clip).filter("v < 4".parse().unwrap());
     assert_eq!(select(&fixture, &query).len(), 2);
     let bounds = Bounds::new(&[0.0, 0.0], &[3.0, 0.0]).unwrap();
-    let query = Query::within(bounds).mode(Mode::Inside).filter("v < 3".parse().unwrap());
+    let query = Query::all().in_region(bounds).mode(Mode::Inside).filter("v < 3".parse().unwrap());
     assert_eq!(parts(&select(&fixture, &query)), owned(&[(0, &[0, 1, 2])]));
     let query = Query::all()
         .of_objects([2, 0].map(ObjectId))
@@ -131,7 +132,7 @@ fn conditions_on_edges_and_faces() {
     ];
     for (condition, all, touching) in table {
         assert_eq!(edges(&filtered(condition)), all, "{condition}");
-        let query = Query::within(bounds).filter(condition.parse().unwrap());
+        let query = Query::all().in_region(bounds).filter(condition.parse().unwrap());
         assert_eq!(edges(&query), touching, "{condition}");
     }
     // A condition on edges keeps the vertices.
@@ -174,7 +175,7 @@ fn conditions_equal_a_store_without_the_rows() {
             let bounds = Bounds::new(&[low; 2], &[high; 2]).unwrap();
             let fixture = data.fixture();
             for &mode in Mode::ALL {
-                let query = Query::within(bounds).mode(mode);
+                let query = Query::all().in_region(bounds).mode(mode);
                 let selected =
                     select(&fixture, &query.clone().filter("label != \"b\"".parse().unwrap()));
                 let remains = |v: &usize| v % 3 != 1;

@@ -23,8 +23,8 @@ fn counts_are_those_of_the_answer() {
                 Query::all(),
                 filtered("v >= 3"),
                 filtered("x > 2 and label != \"a\""),
-                Query::within(bounds),
-                Query::within(bounds).mode(Mode::Cells).with_places(),
+                Query::all().in_region(bounds),
+                Query::all().in_region(bounds).mode(Mode::Cells).with_places(),
                 Query::all().limit(4),
                 Query::all().limit(100_000),
             ];
@@ -150,7 +150,7 @@ fn conditions_on_axes_reduce_the_cells_read() {
         assert_eq!(cells(&fixture, &query), looked_into, "{condition}");
     }
     let bounds = Bounds::new(&[0.0, -100.0], &[14.0, 100.0]).unwrap();
-    let query = Query::within(bounds).filter("x > 9".parse().unwrap());
+    let query = Query::all().in_region(bounds).filter("x > 9".parse().unwrap());
     assert_eq!(numbers(&fixture.run(&query).unwrap().batch), [10, 11, 12, 13, 14]);
     assert_eq!(cells(&fixture, &query), 2);
     let error = fixture.run(&filtered("x[1] > 3")).unwrap_err();
@@ -170,7 +170,7 @@ fn axes_are_columns_like_any_other() {
                 (all.random_integer(-10, 10) as f64, all.random_integer(10, 25) as f64);
             let bounds = Bounds::new(&[low; 2], &[high; 2]).unwrap();
             let mut queries = vec![Query::all()];
-            queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
+            queries.extend(Mode::ALL.iter().map(|&mode| Query::all().in_region(bounds).mode(mode)));
             if !data.objects.is_empty() {
                 queries.push(Query::all().with_owners());
                 queries.push(Query::all().of_objects([ObjectId(0), ObjectId(1)]));

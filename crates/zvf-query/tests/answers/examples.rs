@@ -18,7 +18,7 @@ fn points(places: &[[f32; 2]]) -> Vec<Vec<f32>> {
 }
 
 fn box_query(low: [f64; 2], high: [f64; 2]) -> Query {
-    Query::within(Bounds::new(&low, &high).unwrap())
+    Query::all().in_region(Bounds::new(&low, &high).unwrap())
 }
 
 fn ball(centre: [f64; 2], radius: f64) -> Query {

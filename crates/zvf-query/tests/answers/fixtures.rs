@@ -239,7 +239,7 @@ fn add_level(files: &mut Files, number: usize, data: &Data) {
     let indexes = chunks.iter().map(|(key, chunk)| {
         let mut builder = FragmentIndexBuilder::new();
         for (start, count) in &chunk.fragments {
-            builder.range(*start as u64, *count as u64).unwrap();
+            builder.push_range(*start as u64, *count as u64).unwrap();
         }
         (key.clone(), builder.encode())
     });
@@ -289,7 +289,9 @@ fn add_objects(files: &mut Files, level: usize, data: &Data, manifests: &[Manife
     );
     let blobs = manifests.iter().map(|manifest| {
         let mut builder = ManifestBuilder::new(rank as u64).unwrap();
-        manifest.iter().for_each(|(chunk, fragment)| builder.single(chunk, *fragment).unwrap());
+        manifest
+            .iter()
+            .for_each(|(chunk, fragment)| builder.push_single(chunk, *fragment).unwrap());
         builder.encode()
     });
     rows(files, &path("object_index/manifests"), json!({}), &blobs.collect::<Vec<_>>());

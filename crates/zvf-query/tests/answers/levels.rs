@@ -23,7 +23,7 @@ fn level_rules_bound_the_answer() {
         (LevelRule::MaxVertices(7), 2, 2),
         (LevelRule::MaxVertices(1), 2, 2), // the coarsest level if none is small enough
     ] {
-        let within = Query::within(corner).level(rule);
+        let within = Query::all().in_region(corner).level(rule);
         assert_eq!(
             (level(Query::all().level(rule)), level(within)),
             (expected, expected_within),
@@ -82,7 +82,7 @@ fn additive_levels_are_joined() {
     assert_eq!(ids(&Query::all().in_groups([0])), [11, 20]);
     assert!(fixture.run(&Query::all().in_groups([2])).is_err());
     let bounds = Bounds::new(&[3.0, -1.0], &[21.0, 30.0]).unwrap();
-    assert_eq!(ids(&Query::within(bounds)), [11, 12, 20]);
+    assert_eq!(ids(&Query::all().in_region(bounds)), [11, 12, 20]);
     assert_eq!(ids(&Query::all().filter("object.mass > 0".parse().unwrap())), [11, 12, 21]);
     assert_eq!(ids(&Query::all().limit(7)), [10, 11, 12]);
     let answer = fixture.run(&Query::all().limit(5)).unwrap();

@@ -44,7 +44,7 @@ const REMAINING: [usize; 8] = [0, 1, 2, 3, 8, 9, 10, 11];
 fn missing_cells_of_points() {
     let bounds = Bounds::new(&[-1.0, -1.0], &[20.0, 1.0]).unwrap();
     for data in [row(Kind::PointCloud), row(Kind::PointCloud).one_object()] {
-        let mut queries = vec![Query::all(), Query::within(bounds)];
+        let mut queries = vec![Query::all(), Query::all().in_region(bounds)];
         queries.push(Query::all().filter("v >= 0".parse().unwrap()));
         if !data.objects.is_empty() {
             queries.push(Query::all().order(Order::Objects));
@@ -85,12 +85,12 @@ fn missing_cells_of_chains() {
         check(&data, array, &all, |batch| assert_eq!(parts(batch), expected_halves));
         let first_object = Query::all().of_objects([zvf_model::ObjectId(0)]);
         check(&data, array, &first_object, |batch| assert_eq!(parts(batch), expected_halves));
-        let touch = Query::within(bounds).mode(Mode::Touch);
+        let touch = Query::all().in_region(bounds).mode(Mode::Touch);
         check(&data, array, &touch, |batch| assert_eq!(parts(batch), expected_halves));
-        let crop = Query::within(bounds).mode(Mode::Crop);
+        let crop = Query::all().in_region(bounds).mode(Mode::Crop);
         let cropped = pair(&[1, 2, 3], &[8, 9, 10]);
         check(&data, array, &crop, |batch| assert_eq!(parts(batch), cropped));
-        let clip = Query::within(bounds).mode(Mode::Clip);
+        let clip = Query::all().in_region(bounds).mode(Mode::Clip);
         check(&data, array, &clip, |batch| assert_eq!(parts(batch), cropped));
         let rows = Query::all().order(Order::Storage);
         check(&data, array, &rows, |batch| assert_eq!(numbers(batch), REMAINING));
@@ -124,11 +124,11 @@ fn missing_cells_of_edges() {
                 );
             });
         }
-        let touch = Query::within(bounds);
+        let touch = Query::all().in_region(bounds);
         check(&data, array, &touch, |batch| {
             assert_eq!(remaining(batch), (REMAINING.to_vec(), vec![0, 1, 2, 8, 9, 10]), "{array}");
         });
-        let clip = Query::within(bounds).mode(Mode::Clip);
+        let clip = Query::all().in_region(bounds).mode(Mode::Clip);
         check(&data, array, &clip, |batch| {
             assert_eq!(remaining(batch), (vec![1, 2, 3, 8, 9, 10], vec![1, 2, 8, 9]), "{array}");
         });

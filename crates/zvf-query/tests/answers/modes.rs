@@ -157,6 +157,7 @@ impl Data {
                         .extend(runs.filter(|run| inside(&run[0])).map(|run| (*id, run.to_vec())));
                     false
                 }
+                other => unreachable!("no expectation for {other:?}"),
             };
             if keeps_all {
                 expected.push((*id, object.clone()));

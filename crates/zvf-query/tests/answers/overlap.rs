@@ -28,7 +28,7 @@ fn with_document(files: &Files, path: &str, from: &str, to: &str) -> Files {
 
 fn fragments(ranges: &[(u64, u64)]) -> Vec<u8> {
     let mut builder = FragmentIndexBuilder::new();
-    ranges.iter().for_each(|(start, count)| builder.range(*start, *count).unwrap());
+    ranges.iter().for_each(|(start, count)| builder.push_range(*start, *count).unwrap());
     builder.encode()
 }
 
@@ -52,8 +52,8 @@ fn a_row_of_several_fragments_is_returned_once() {
         let by_fragment = [2, 3, 4, 0, 1, 5, 6, 7, 8];
         for query in [
             Query::all(),
-            Query::within(bounds),
-            Query::within(bounds).mode(Mode::Cells),
+            Query::all().in_region(bounds),
+            Query::all().in_region(bounds).mode(Mode::Cells),
             Query::all().with_places(),
             Query::all().filter("x >= 0".parse().unwrap()),
         ] {
@@ -102,10 +102,10 @@ fn every_query_rejects_links_to_missing_rows() {
             let fixture = Fixture::from_files(&with_cell(&sound, "0/links/0/0.0/c/0/0", &links));
             for query in [
                 Query::all(),
-                Query::within(bounds),
-                Query::within(bounds).mode(Mode::Clip),
-                Query::within(bounds).mode(Mode::Cells),
-                Query::within(bounds).mode(Mode::Inside),
+                Query::all().in_region(bounds),
+                Query::all().in_region(bounds).mode(Mode::Clip),
+                Query::all().in_region(bounds).mode(Mode::Cells),
+                Query::all().in_region(bounds).mode(Mode::Inside),
                 Query::all().of_objects([ObjectId(0)]),
                 Query::all().with_owners(),
                 Query::all().filter("v < 4".parse().unwrap()),
@@ -136,7 +136,7 @@ fn the_convention_decides_whether_rows_are_joined() {
             &to,
         ));
         let bounds = Bounds::new(&[-1.0, -1.0], &[20.0, 1.0]).unwrap();
-        for query in [Query::all(), Query::within(bounds)] {
+        for query in [Query::all(), Query::all().in_region(bounds)] {
             assert_eq!(
                 elements(&fixture.run(&query).unwrap().batch).len(),
                 edges,
@@ -155,9 +155,11 @@ fn queries_reject_fragments_without_vertices() {
             with_document(&files, "0/vertices/zarr.json", "[\"0.0\",\"1.0\"]", "[\"0.0\"]");
         let fixture = Fixture::from_files(&removed);
         let far_bounds = Bounds::new(&[7.0, -1.0], &[20.0, 1.0]).unwrap();
-        for query in
-            [Query::all(), Query::within(far_bounds), Query::all().filter("x > 1".parse().unwrap())]
-        {
+        for query in [
+            Query::all(),
+            Query::all().in_region(far_bounds),
+            Query::all().filter("x > 1".parse().unwrap()),
+        ] {
             let error = fixture.run(&query).unwrap_err();
             assert_eq!(error.class(), Class::OutOfBounds, "{kind} {query:?}");
             assert!(error.to_string().contains("1.0"), "{error}");
@@ -165,7 +167,10 @@ fn queries_reject_fragments_without_vertices() {
             assert!(!answer.complete && answer.missing.len() == 1, "{kind}");
         }
         let near_bounds = Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap();
-        assert_eq!(numbers(&fixture.run(&Query::within(near_bounds)).unwrap().batch), [0, 1, 2, 3]);
+        assert_eq!(
+            numbers(&fixture.run(&Query::all().in_region(near_bounds)).unwrap().batch),
+            [0, 1, 2, 3]
+        );
         // An index without fragments causes no error.
         let empty = with_cell(&removed, "0/vertex_fragments/c/1/0", &fragments(&[]));
         assert_eq!(Fixture::from_files(&empty).run(&Query::all()).unwrap().batch.len(), 6);
@@ -179,7 +184,7 @@ fn objects_are_not_answered_without_chunks_that_have_no_vertices() {
     let files = with_document(&files, "0/vertices/zarr.json", "[\"0.0\",\"1.0\"]", "[\"0.0\"]");
     let fixture = Fixture::from_files(&files);
     // The box does not reach the chunk, the object does.
-    let query = Query::within(Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap());
+    let query = Query::all().in_region(Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap());
     let error = fixture.run(&query).unwrap_err();
     assert_eq!(error.class(), Class::NotFound, "{error}");
     assert!(error.to_string().contains("0/vertices, chunk 1.0, object 0"), "{error}");
@@ -196,7 +201,7 @@ fn elements_of_rows_that_no_fragment_names_are_left_out() {
     let fixture = Fixture::from_files(&files);
     let bounds = Bounds::new(&[1.5, -1.0], &[4.5, 1.0]).unwrap();
     for mode in [Mode::Touch, Mode::Clip] {
-        let batch = fixture.run(&Query::within(bounds).mode(mode)).unwrap().batch;
+        let batch = fixture.run(&Query::all().in_region(bounds).mode(mode)).unwrap().batch;
         assert_eq!(elements(&batch), [[2, 3]], "{mode}");
     }
 }
@@ -226,8 +231,8 @@ fn empty_answers_have_all_columns() {
         let answer = |query: Query| fixture.run(&query.with_owners().with_places()).unwrap().batch;
         let full_batch = answer(Query::all());
         for query in [
-            Query::within(empty_bounds),
-            Query::within(empty_bounds).mode(Mode::Cells),
+            Query::all().in_region(empty_bounds),
+            Query::all().in_region(empty_bounds).mode(Mode::Cells),
             Query::all().filter("v > 1000".parse().unwrap()),
             Query::all().filter("x > 1000".parse().unwrap()),
             Query::all().of_objects([ObjectId(55)]),
@@ -272,7 +277,7 @@ fn missing_rows_have_no_relatives() {
             Some("InvalidArgument: there is no row 18446744073709551615 in chunk 1.0"),
         ),
     ] {
-        let found = fixture.wait(fixture.reader.related(level(0), level(1), &rows));
+        let found = fixture.wait(fixture.reader.find_related(level(0), level(1), &rows));
         assert_eq!(found.err().map(|error| error.to_string()).as_deref(), message);
     }
 }

@@ -32,7 +32,7 @@ async fn rounds(id: &str) -> ([u128; 2], Vec<String>) {
     let store =
         Store::from_object_store(faults.clone(), &Path::default(), OpenOptions::default()).await;
     let reader = Reader::new(store.unwrap());
-    let query = Query::within(Bounds::new(&[-1e3; 3], &[1e3; 3]).unwrap());
+    let query = Query::all().in_region(Bounds::new(&[-1e3; 3], &[1e3; 3]).unwrap());
     let query = query.columns(Columns::None).uncached();
     let first = reader.run(&query).await.unwrap();
     let first_time = start.elapsed();

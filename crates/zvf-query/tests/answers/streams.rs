@@ -61,7 +61,7 @@ fn streams_equal_collected_answers() {
         let fixture = low_memory_fixture(&store(&[long_line(kind)]));
         let mut queries =
             vec![Query::all(), Query::all().filter("v > 50 and label != \"a\"".parse().unwrap())];
-        queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
+        queries.extend(Mode::ALL.iter().map(|&mode| Query::all().in_region(bounds).mode(mode)));
         if kind == Kind::Polyline {
             queries.push(Query::all().order(Order::Storage));
             queries.push(Query::all().limit(130));
@@ -103,7 +103,7 @@ fn collecting_in_parts_changes_nothing() {
             Query::all().limit(333),
             Query::all().filter("v > 50 and label != \"a\"".parse().unwrap()),
         ];
-        queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
+        queries.extend(Mode::ALL.iter().map(|&mode| Query::all().in_region(bounds).mode(mode)));
         for query in queries {
             let context = format!("{kind} {query:?}");
             let answers = [&parts, &uncut].map(|fixture| fixture.run(&query).unwrap());
@@ -149,7 +149,7 @@ fn elements_of_any_shape_are_streamed_once() {
                 let bounds = Bounds::new(&[-4.0; 2], &[15.0; 2]).unwrap();
                 let query = match mode {
                     None => Query::all(),
-                    Some(mode) => Query::within(bounds).mode(mode),
+                    Some(mode) => Query::all().in_region(bounds).mode(mode),
                 };
                 let expected_batch = fixture.run(&query).unwrap().batch;
                 let batches = collect_batches(&fixture, &query);
@@ -198,14 +198,14 @@ fn numbered_parts_have_each_vertex_once() {
             Query::all().with_owners(),
             Query::all().filter("v > 50 and label != \"a\"".parse().unwrap()),
         ];
-        queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
+        queries.extend(Mode::ALL.iter().map(|&mode| Query::all().in_region(bounds).mode(mode)));
         for query in queries {
             let context = format!("{kind} {query:?}");
             let expected = unsplit.run(&query).unwrap().batch;
             let (mut rows, mut ends) = (Vec::new(), Vec::new());
             let parts = fixture.wait(async {
                 let mut numbered =
-                    fixture.reader.numbered(&query).await.unwrap().expect("a large answer");
+                    fixture.reader.run_numbered(&query).await.unwrap().expect("a large answer");
                 let mut parts = 0;
                 while let Some(part) = numbered.next().await.unwrap() {
                     rows.extend(part.vertices.positions().rows().map(<[u8]>::to_vec));
@@ -227,7 +227,7 @@ fn numbered_parts_have_each_vertex_once() {
             let expected = expected.positions().rows().map(<[u8]>::to_vec).collect();
             assert_eq!(sorted(rows), sorted(expected), "{context}");
         }
-        let limited = unsplit.wait(unsplit.reader.numbered(&Query::all().limit(5))).unwrap();
+        let limited = unsplit.wait(unsplit.reader.run_numbered(&Query::all().limit(5))).unwrap();
         assert!(limited.is_none());
     }
 }

@@ -43,7 +43,7 @@ fn points_without_objects_have_no_owner() {
     let batch = fixture.run(&Query::all().with_owners()).unwrap().batch;
     assert_eq!(batch.vertex_objects(), Some(&[None; 4][..]));
     let bounds = Bounds::new(&[1.0, 0.0], &[2.0, 0.0]).unwrap();
-    let batch = fixture.run(&Query::within(bounds).with_owners()).unwrap().batch;
+    let batch = fixture.run(&Query::all().in_region(bounds).with_owners()).unwrap().batch;
     assert_eq!(batch.vertex_objects(), Some(&[None; 2][..]));
 }
 
@@ -84,10 +84,10 @@ fn chains_are_returned_in_the_order_of_storage() {
     assert_eq!((numbers(&batch), batch.parts().len()), (vec![3, 4], 0));
     assert_eq!(batch.vertex_objects(), Some(&[Some(ObjectId(1)); 2][..]));
     let bounds = Bounds::new(&[0.0, 0.0], &[6.0, 0.0]).unwrap();
-    let crop = Query::within(bounds).mode(Mode::Crop).order(Order::Storage);
+    let crop = Query::all().in_region(bounds).mode(Mode::Crop).order(Order::Storage);
     assert_eq!(numbers(&fixture.run(&crop.clone()).unwrap().batch), [1, 3, 2]);
     let answer = fixture.run(&crop.of_objects([0, 7].map(ObjectId))).unwrap();
     assert_eq!((numbers(&answer.batch), answer.unknown_objects), (vec![1, 2], vec![ObjectId(7)]));
-    let query = Query::within(bounds).order(Order::Storage);
+    let query = Query::all().in_region(bounds).order(Order::Storage);
     assert!(fixture.run(&query).unwrap_err().bad_query().is_some());
 }

@@ -18,7 +18,7 @@ fn vertices_inside_are_those_of_brute_force() {
             };
             let names = expected["joined_attributes"].as_array().cloned();
             let columns = names.iter().flatten().map(|name| name.as_str().unwrap().to_owned());
-            let query = Query::within(bounds).mode(Mode::Crop).order(Order::Storage);
+            let query = Query::all().in_region(bounds).mode(Mode::Crop).order(Order::Storage);
             let query = query.columns(Columns::Named(columns.collect())).at_level(case.level);
             let answer = inline(case.reader.run(&query)).unwrap_or_else(|e| panic!("{label}: {e}"));
             assert!(answer.complete, "{label}");

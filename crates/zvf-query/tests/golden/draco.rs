@@ -37,7 +37,7 @@ fn a_box_selects_the_faces_inside() {
             (0..3).map(|axis| all.positions().float(*row, axis).unwrap()).collect();
         cube.contains(&point)
     });
-    let query = Query::within(cube).mode(Mode::Crop).columns(Columns::None);
+    let query = Query::all().in_region(cube).mode(Mode::Crop).columns(Columns::None);
     let answer = inline(reader.run(&query)).unwrap();
     assert_eq!(answer.batch.len(), inside.count());
 }

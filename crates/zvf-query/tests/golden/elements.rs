@@ -87,7 +87,7 @@ fn elements_are_those_of_the_writer_or_the_reference() {
         for entry in case.reference["bbox"].as_array().into_iter().flatten() {
             let Some(bounds) = bounds(entry) else { continue };
             let name = format!("{} {}", case.name, entry["name"]);
-            let query = Query::within(bounds).mode(Mode::Inside).columns(Columns::None);
+            let query = Query::all().in_region(bounds).mode(Mode::Inside).columns(Columns::None);
             let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
             if positions(&answer.batch) != induced(&batch, &bounds) {
                 faults.push(format!("{name}: not those of the whole level that are inside"));

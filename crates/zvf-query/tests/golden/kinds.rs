@@ -34,7 +34,9 @@ fn each_kind_answers_as_if_it_were_alone() {
     let cube = Bounds::new(&[40.0; 3], &[160.0; 3]).unwrap();
     for (files, kind, at) in pairs {
         let combined = reader(&files);
-        for query in [Query::all(), Query::within(cube), Query::all().of_objects([ObjectId(0)])] {
+        for query in
+            [Query::all(), Query::all().in_region(cube), Query::all().of_objects([ObjectId(0)])]
+        {
             let found = inline(combined.run(&query.clone().of_kind(kind))).unwrap();
             let answer = inline(readers[at].run(&query)).unwrap();
             assert!(!answer.batch.is_empty());
@@ -70,7 +72,7 @@ fn geometries_with_and_without_fragments_are_distinguished() {
     let reader = reader(&archives::files("composite"));
     let level = inline(reader.level(LevelId(0))).unwrap();
     assert_eq!((level.kinds(), level.extra_kinds().count()), (&[Kind::PointCloud][..], 1));
-    let error = inline(LevelReader::of_kind(&level, Kind::Graph)).unwrap_err();
+    let error = inline(LevelReader::open_kind(&level, Kind::Graph)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "Unsupported: geometry: expected a geometry with fragments: this one has vertices and links \

@@ -84,7 +84,7 @@ fn chains_by_chunk_are_those_of_the_reference() {
                 continue;
             };
             let label = format!("{} {}", case.name, entry["name"]);
-            let query = Query::within(bounds).mode(Mode::Cells).columns(Columns::None);
+            let query = Query::all().in_region(bounds).mode(Mode::Cells).columns(Columns::None);
             let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
             let found: Vec<Value> =
                 answer.batch.parts().objects().iter().map(|id| id.0.into()).collect();

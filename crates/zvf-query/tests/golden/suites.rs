@@ -18,7 +18,9 @@ async fn open(name: &str) -> (Unpacked, Reader) {
 fn unfiltered_queries(axes: usize) -> Vec<Query> {
     let bounds = Bounds::new(&vec![-1e9; axes], &vec![1e9; axes]).unwrap();
     let mut all = vec![Query::all(), Query::all().with_owners()];
-    all.extend([Mode::Inside, Mode::Touch, Mode::Cells].map(|m| Query::within(bounds).mode(m)));
+    all.extend(
+        [Mode::Inside, Mode::Touch, Mode::Cells].map(|m| Query::all().in_region(bounds).mode(m)),
+    );
     all
 }
 
@@ -75,7 +77,8 @@ async fn boxes_find_points_of_coarse_levels_outside_their_chunk() {
             let axes = all.positions().width() as usize;
             let at: Vec<f64> =
                 (0..axes).map(|axis| all.positions().float(row, axis).unwrap()).collect();
-            let query = Query::within(Bounds::new(&at, &at).unwrap()).at_level(LevelId(number));
+            let query =
+                Query::all().in_region(Bounds::new(&at, &at).unwrap()).at_level(LevelId(number));
             let found = reader.run(&query.mode(Mode::Inside)).await.unwrap().batch.len();
             assert!(found > 0, "level {number}, row {row} at {at:?}");
         }

@@ -56,10 +56,10 @@ fn queries() -> Vec<Query> {
         filtered("group.name = 'g0'"),
         filtered("y >= 1"),
         filtered("label != 'a' and link.w > 1"),
-        Query::within(bounds).filter("v > 3".parse().unwrap()),
-        Query::within(bounds).with_owners(),
+        Query::all().in_region(bounds).filter("v > 3".parse().unwrap()),
+        Query::all().in_region(bounds).with_owners(),
     ];
-    all.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
+    all.extend(Mode::ALL.iter().map(|&mode| Query::all().in_region(bounds).mode(mode)));
     all
 }
 
@@ -100,7 +100,7 @@ fn replace_blobs(files: &mut Files, path: &str, payloads: &[Vec<u8>]) {
 
 fn fragments(ranges: &[(u64, u64)]) -> Vec<u8> {
     let mut builder = FragmentIndexBuilder::new();
-    ranges.iter().for_each(|(start, count)| builder.range(*start, *count).unwrap());
+    ranges.iter().for_each(|(start, count)| builder.push_range(*start, *count).unwrap());
     builder.encode()
 }
 
@@ -139,7 +139,7 @@ fn corruptions() -> Vec<Corruption> {
         "a list of rows that are not there",
         Box::new(|files| {
             let mut builder = FragmentIndexBuilder::new();
-            builder.rows(&[0, 1 << 40]).unwrap();
+            builder.push_rows(&[0, 1 << 40]).unwrap();
             replace_blobs(files, "0/vertex_fragments/c/1/0", &[builder.encode()]);
         }),
     );
@@ -147,10 +147,10 @@ fn corruptions() -> Vec<Corruption> {
         "lists of rows named by objects again and again",
         Box::new(|files| {
             let mut builder = FragmentIndexBuilder::new();
-            builder.rows(&[0, 2, 1, 3].repeat(500)).unwrap();
+            builder.push_rows(&[0, 2, 1, 3].repeat(500)).unwrap();
             replace_blobs(files, "0/vertex_fragments/c/0/0", &[builder.encode()]);
             let mut manifest = ManifestBuilder::new(2).unwrap();
-            (0..40_000).for_each(|_| manifest.single(&[0, 0], 0).unwrap());
+            (0..40_000).for_each(|_| manifest.push_single(&[0, 0], 0).unwrap());
             let manifest = manifest.encode();
             replace_blobs(files, "0/object_index/manifests/c/0", &[manifest.clone(), manifest]);
         }),

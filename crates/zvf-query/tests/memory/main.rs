@@ -24,7 +24,7 @@ const BUDGET: u64 = 8 << 20;
 /// Fills the chunks of `data` with many more vertices on a line, each joined to the next.
 fn enlarge_chunks(data: &Data) -> Files {
     let mut builder = FragmentIndexBuilder::new();
-    builder.range(0, ROWS as u64).unwrap();
+    builder.push_range(0, ROWS as u64).unwrap();
     let fragments = builder.encode();
     let mut files = store(std::slice::from_ref(data));
     files.retain(|(path, _)| !path.contains("_attributes/"));

@@ -139,7 +139,7 @@ impl Build {
         self.groups_between().await?;
         self.check()?;
         let (staging, folder) = (std::sync::Arc::clone(staging), folder.to_owned());
-        let key = Key::root().below(path)?;
+        let key = Key::root().join(path)?;
         let link = move || staging.hard_link_to(key.as_str(), &folder);
         Ok(crate::source::run_blocking(Op::Write, link).await??)
     }
@@ -158,10 +158,10 @@ impl Build {
     ) -> Result<(), StoreError> {
         let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend()) };
         let (staging, folder) = (std::sync::Arc::clone(staging), folder.to_owned());
-        let key = Key::root().below(path)?;
+        let key = Key::root().join(path)?;
         let adopt = move || {
             let documents = super::local::keys(staging.hard_link_from(&folder, key.as_str())?)?;
-            let documents = documents.iter().map(|document| key.below(document.as_str()));
+            let documents = documents.iter().map(|document| key.join(document.as_str()));
             documents_in(staging.path(), documents.collect::<Result<_, _>>()?)
         };
         for (document, array) in crate::source::run_blocking(Op::Write, adopt).await?? {
@@ -198,7 +198,7 @@ impl Build {
     #[boxed]
     pub async fn remove(&self, path: &str) -> Result<(), StoreError> {
         let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
-        let (folder, key) = (std::sync::Arc::clone(folder), Key::root().below(path)?);
+        let (folder, key) = (std::sync::Arc::clone(folder), Key::root().join(path)?);
         let below = key.clone();
         crate::source::run_blocking(Op::Write, move || folder.remove(below.as_str())).await??;
         super::locked(&self.0.nodes).retain(|node, _| *node != key && !super::is_below(node, &key));
@@ -207,7 +207,7 @@ impl Build {
 
     fn taken_over(&self, document: &Key, array: Option<&ArrayDoc>) -> Result<(), StoreError> {
         let node = document.as_str().rsplit_once('/').map_or("", |(node, _)| node);
-        let node = Key::root().below(node)?;
+        let node = Key::root().join(node)?;
         if let Some(doc) = array {
             self.0.declared.remember(&node, doc);
         }
@@ -238,7 +238,7 @@ impl Build {
         let folder = std::sync::Arc::clone(folder);
         let keep = move || {
             // Whatever is no key is none that is left.
-            let leave = |path: &str| Key::root().below(path).is_ok_and(|key| leave(&key));
+            let leave = |path: &str| Key::root().join(path).is_ok_and(|key| leave(&key));
             let documents = super::local::keys(folder.carry_over(&leave)?)?;
             documents_in(folder.path(), documents)
         };

@@ -66,7 +66,7 @@ impl CellPlan {
 
     /// Returns the plan of cells as they are, of `rank` components whose range shows in the end.
     #[must_use]
-    pub fn unbounded(rank: usize) -> Self {
+    pub fn with_rank(rank: usize) -> Self {
         Self { rank, ..Self::default() }
     }
 }
@@ -294,12 +294,12 @@ impl CellSink {
     ///
     /// When one of `keys` is no key of the array, or the place cannot be looked at.
     #[boxed]
-    pub async fn missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
+    pub async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
         let core = &self.0;
         if !core.build.is_shared() {
             return Ok(Vec::new()); // this process wrote them all
         }
-        core.missing(keys).await.map_err(|error| error.with_key(&core.key))
+        core.find_missing(keys).await.map_err(|error| error.with_key(&core.key))
     }
 
     /// Writes what is left of the shards, then the document with the presence list; `attributes` may add to
@@ -499,7 +499,7 @@ impl Core {
         Err(StoreError::refused(class, Op::Write, "components of a key", expected, found))
     }
 
-    async fn missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
+    async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
         let mut objects = BTreeSet::new();
         for key in keys {
             objects.insert(self.cell_object(key)?);
@@ -528,7 +528,7 @@ impl Core {
         for index in index {
             let _ = write!(path, "/{index}"); // a string takes everything
         }
-        self.key.below(&path)
+        self.key.join(&path)
     }
 }
 

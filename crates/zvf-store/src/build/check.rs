@@ -45,10 +45,10 @@ pub(super) fn check_store(
 ) -> Result<(), StoreError> {
     // One array alone, or a store of another kind, is not checked.
     let Ok(root) = Root::parse(root) else { return Ok(()) };
-    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.supported() else { return Ok(()) };
+    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.require_family() else { return Ok(()) };
     for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
         if !store.join(&dataset.path).join(DOCUMENT).is_file() {
-            let key = Key::root().below(&dataset.path)?;
+            let key = Key::root().join(&dataset.path)?;
             return Err(refuse(&key, "levels of the root", "a document for each", "none"));
         }
     }
@@ -96,10 +96,10 @@ pub(super) async fn check_uploads(
     nodes: &BTreeSet<Key>,
 ) -> Result<(), StoreError> {
     let Ok(root) = Root::parse(root) else { return Ok(()) };
-    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.supported() else { return Ok(()) };
+    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.require_family() else { return Ok(()) };
     let mut levels = BTreeSet::new();
     for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
-        levels.insert(Key::root().below(&dataset.path)?);
+        levels.insert(Key::root().join(&dataset.path)?);
     }
     let below: Vec<Key> = nodes.union(&levels).filter(|key| !key.is_root()).cloned().collect();
     let documents = below.into_iter().map(|key| async move {
@@ -131,7 +131,7 @@ async fn check_uploaded_array(
     let mut objects = BTreeMap::new();
     for (index, chunk) in listed_objects(key, doc)? {
         let names: Vec<String> = index.iter().map(u64::to_string).collect();
-        objects.insert(key.below(&format!("c/{}", names.join("/")))?, chunk);
+        objects.insert(key.join(&format!("c/{}", names.join("/")))?, chunk);
     }
     let lost = uploads.find_missing(key, objects.keys().cloned().collect()).await?;
     match lost.first().and_then(|object| objects.get(object)) {
@@ -143,7 +143,7 @@ async fn check_uploaded_array(
 fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result<(), StoreError> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) };
     for name in &level.arrays_present {
-        let array_key = key.below(name)?;
+        let array_key = key.join(name)?;
         let exists = |node: &Key| *node == array_key || super::is_below(node, &array_key);
         if !nodes.iter().any(exists) {
             return Err(refuse(key, "arrays_present", "what is there", name));

@@ -282,7 +282,7 @@ impl Claim {
     async fn list_claims(&self) -> Result<Vec<Key>, StoreError> {
         let folder = Key::root().child(FOLDER)?;
         let listed = self.remote.list_all(&folder).await?;
-        listed.into_iter().map(|(name, _)| folder.below(&name)).collect()
+        listed.into_iter().map(|(name, _)| folder.join(&name)).collect()
     }
 
     async fn write_own(&self, beat: u64) -> Result<(), StoreError> {

@@ -121,7 +121,7 @@ mod tests {
         for (path, attributes) in arrays {
             let mut doc = ArrayDoc::new(vec![1], vec![1], DataType::variable_length_bytes());
             doc.attributes = attributes.as_object().unwrap().clone();
-            declared.remember(&Key::root().below(path).unwrap(), &doc);
+            declared.remember(&Key::root().join(path).unwrap(), &doc);
         }
         declared
     }

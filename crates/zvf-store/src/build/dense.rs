@@ -246,7 +246,7 @@ impl DenseSink {
         } else {
             format!("c/{number}")
         };
-        self.build.object(self.key.below(&index)?, parts)
+        self.build.object(self.key.join(&index)?, parts)
     }
 }
 

@@ -47,7 +47,7 @@ impl Build {
     /// let last = Build::join(&address, &work, BuildOptions::default()).await?;
     /// assert!(!last.is_published().await?);
     /// let cells = last.cells("0/vertices", plan)?;
-    /// assert!(cells.missing(&keys).await?.is_empty());
+    /// assert!(cells.find_missing(&keys).await?.is_empty());
     /// cells.record_external(&keys)?;
     /// cells.finish(|_| ()).await?;
     /// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![99.0]]);

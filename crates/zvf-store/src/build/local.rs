@@ -120,7 +120,7 @@ pub(super) fn copy_documents(
 
 /// Returns the keys of these paths.
 pub(super) fn keys(paths: Vec<String>) -> Result<Vec<Key>, StoreError> {
-    paths.iter().map(|path| Key::root().below(path)).collect()
+    paths.iter().map(|path| Key::root().join(path)).collect()
 }
 
 /// Files of the folder of a store that belong to no node of it. Below an array everything is taken for a chunk.

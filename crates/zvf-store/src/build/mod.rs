@@ -591,7 +591,7 @@ impl Build {
     }
 
     fn claim(&self, path: &str, state: State) -> Result<Key, StoreError> {
-        let key = if path.is_empty() { Key::root() } else { Key::root().below(path)? };
+        let key = if path.is_empty() { Key::root() } else { Key::root().join(path)? };
         let mut nodes = locked(&self.0.nodes);
         let expected = Expected::Rule("a path that nothing else has");
         let taken = |found| {

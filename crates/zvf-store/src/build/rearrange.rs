@@ -41,6 +41,7 @@ use crate::open::Store;
 /// assert_eq!(Arrange::default(), Arrange::Keep);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Arrange {
     /// Each array keeps what it has.
     #[default]
@@ -293,7 +294,7 @@ impl Build {
 fn document_node(object: &Key) -> Result<Option<Key>, StoreError> {
     match object.as_str().rsplit_once('/') {
         None if object.as_str() == DOCUMENT => Ok(Some(Key::root())),
-        Some((node, DOCUMENT)) => Key::root().below(node).map(Some),
+        Some((node, DOCUMENT)) => Key::root().join(node).map(Some),
         _ => Ok(None),
     }
 }

@@ -74,7 +74,7 @@ impl Build {
         stays: impl Fn(&ChunkKey) -> bool + Send + 'static,
     ) -> Result<bool, StoreError> {
         let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
-        let (folder, top) = (Arc::clone(folder), Key::root().below(path)?);
+        let (folder, top) = (Arc::clone(folder), Key::root().join(path)?);
         let arrays = self.arrays_at(&top);
         let retain = move || {
             let joined_arrays = arrays.iter().map(|array| Joined::new(&folder, array, &stays));

@@ -205,7 +205,7 @@ impl RowSink {
         let report = &mut self.report;
         report.stored_bytes += codec::len(&parts);
         report.objects += 1;
-        self.build.object(self.key.below(&format!("c/{number}"))?, parts)
+        self.build.object(self.key.join(&format!("c/{number}"))?, parts)
     }
 }
 

@@ -661,7 +661,7 @@ proptest! {
                 let mut order: Vec<_> = cells.iter().collect();
                 order.sort_by_key(|((x, y), _)| ((x * 31 + y * 17) as u64).wrapping_mul(turn | 1));
                 let shard = shard.map(|(a, b)| vec![a, b]);
-                let plan = if bounded { CellPlan::new(vec![-5, -5], vec![4, 4]) } else { CellPlan::unbounded(2) };
+                let plan = if bounded { CellPlan::new(vec![-5, -5], vec![4, 4]) } else { CellPlan::with_rank(2) };
                 let plan = CellPlan { codecs: codecs.clone(), shard, ..plan };
                 let sink = build.cells("0/vertex_attributes/a", plan).unwrap();
                 let half = order.len() / 2;
@@ -712,11 +712,11 @@ async fn objects_that_another_process_wrote_must_be_there() {
         first.flush().await.unwrap();
         let last = join().await.unwrap();
         let cells = last.cells(path, plan).unwrap();
-        assert_eq!(cells.missing(&keys).await.unwrap(), [] as [Box<str>; 0]);
+        assert_eq!(cells.find_missing(&keys).await.unwrap(), [] as [Box<str>; 0]);
         fs::remove_file(work.join("store").join(path).join(object)).unwrap();
         let expected: &[&str] = if path == "0/a" { &["1.0"] } else { &["0.1", "1.0"] };
-        let missing = cells.missing(&keys).await.unwrap();
+        let missing = cells.find_missing(&keys).await.unwrap();
         assert_eq!(missing.iter().map(|key| &**key).collect::<Vec<_>>(), expected, "{path}");
-        assert!(cells.missing(&["4.0".into()]).await.is_err(), "no key of the array");
+        assert!(cells.find_missing(&["4.0".into()]).await.is_err(), "no key of the array");
     }
 }

@@ -323,7 +323,7 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
         let mut hashes = Vec::new();
         for (name, len) in remote.list_all(&Key::root()).await? {
             if shared.was_sent(&name, len) {
-                keys.push(Key::root().below(&name)?);
+                keys.push(Key::root().join(&name)?);
                 hashes.push(shared.hash(&name, len));
             }
         }
@@ -355,7 +355,7 @@ async fn prepare(remote: &Remote, is_inherited: bool) -> Result<(), StoreError> 
         return Ok(());
     }
     let keys: Result<Vec<Key>, StoreError> =
-        names.iter().map(|name| Key::root().below(name)).collect();
+        names.iter().map(|name| Key::root().join(name)).collect();
     remote.remove(&keys?).await
 }
 
@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn the_intent_survives_a_loss_of_power() {
         let dir = tempfile::tempdir().unwrap();
-        let (disk, work) = (Disk::recording(), dir.path().join("work"));
+        let (disk, work) = (Disk::with_recording(), dir.path().join("work"));
         write_down(&disk, &work, INTENT, &Bytes::from_static(b"{}")).unwrap();
         assert_eq!(std::fs::read(work.join(INTENT)).unwrap(), b"{}");
         assert_eq!(steps(&disk, &work, INTENT), DURABLE);
@@ -506,11 +506,11 @@ mod tests {
     #[test]
     fn a_shared_name_survives_a_loss_of_power_and_is_the_same_for_all() {
         let dir = tempfile::tempdir().unwrap();
-        let (disk, work) = (Disk::recording(), dir.path().join("work"));
+        let (disk, work) = (Disk::with_recording(), dir.path().join("work"));
         let id = shared_id(&disk, &work).unwrap();
         assert_eq!(steps(&disk, &work, ID), DURABLE);
         // Another process does not know whether the first one lived to sync it.
-        let second_disk = Disk::recording();
+        let second_disk = Disk::with_recording();
         assert_eq!(shared_id(&second_disk, &work).unwrap(), id);
         assert_eq!(steps(&second_disk, &work, ID), ["folder synced", "names synced"]);
         assert_eq!(std::fs::read_dir(&work).unwrap().count(), 1);

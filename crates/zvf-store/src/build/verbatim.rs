@@ -248,7 +248,7 @@ impl VerbatimArray {
     }
 
     fn object(&self, index: &[u64]) -> Result<Key, StoreError> {
-        self.key.below(&name_chunk(self.doc.chunk_key_encoding, index))
+        self.key.join(&name_chunk(self.doc.chunk_key_encoding, index))
     }
 
     fn mismatch_error(&self, rule: &'static str) -> StoreError {

@@ -246,9 +246,9 @@ fn settings(blosc: &Blosc) -> Option<BloscSettings> {
     let default = BloscSettings::default();
     let block_size = blosc.blocksize.filter(|size| *size > 0);
     Some(BloscSettings {
-        compressor: Compressor::named(blosc.cname.as_deref().unwrap_or("zstd"))?,
+        compressor: Compressor::from_name(blosc.cname.as_deref().unwrap_or("zstd"))?,
         level: blosc.clevel.map_or(Some(default.level), |level| u8::try_from(level).ok())?,
-        filter: Shuffle::named(blosc.shuffle.as_deref().unwrap_or("noshuffle"))?,
+        filter: Shuffle::from_name(blosc.shuffle.as_deref().unwrap_or("noshuffle"))?,
         typesize: u8::try_from(blosc.typesize.unwrap_or(1)).unwrap_or(1), // as Blosc does
         block_size: u32::try_from(block_size.unwrap_or(default.block_size.into())).ok()?,
     })

@@ -23,7 +23,7 @@ impl Key {
     /// # Errors
     ///
     /// As [`child`](Self::child), for the first bad segment.
-    pub fn below(&self, path: &str) -> Result<Self, StoreError> {
+    pub fn join(&self, path: &str) -> Result<Self, StoreError> {
         self.descend(path.split('/'))
     }
 
@@ -83,7 +83,7 @@ impl Key {
         let above = self.segments().count().saturating_add(prefix.iter().count());
         if above.saturating_add(numbers.len()) > MAX_SEGMENTS {
             let below = path.get(self.0.len()..).unwrap_or_default();
-            return self.below(below.trim_start_matches('/')); // says what is wrong
+            return self.join(below.trim_start_matches('/')); // says what is wrong
         }
         Ok(Self(Arc::from(path)))
     }

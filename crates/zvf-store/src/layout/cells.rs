@@ -332,15 +332,15 @@ impl Cells {
     ///
     /// As for each answer of [`read_many`](Self::read_many), except that nothing is promised to be there.
     #[boxed]
-    pub async fn raw(&self, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
-        self.raw_many(std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
+    pub async fn read_raw(&self, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
+        self.read_raw_many(std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
     }
 
-    /// Returns the payloads of many chunks as [`raw`](Self::raw) gives them, in the order of `keys`.
+    /// Returns the payloads of many chunks as [`read_raw`](Self::read_raw) gives them, in the order of `keys`.
     ///
-    /// Each answer has its own fault, as for `raw`.
+    /// Each answer has its own fault, as for `read_raw`.
     #[boxed]
-    pub async fn raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>, StoreError>> {
+    pub async fn read_raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
             Layout::Native(native) => {
                 let requests: Vec<_> = keys.iter().map(|key| native.plan_unchecked(key)).collect();
@@ -362,7 +362,7 @@ impl Cells {
     /// [`Class::Unsupported`] when the backend cannot list or a codec is unknown; otherwise when the
     /// backend fails or a shard cannot be read.
     #[boxed]
-    pub async fn listed(&self) -> Result<Arc<KeyTable>, StoreError> {
+    pub async fn list_keys(&self) -> Result<Arc<KeyTable>, StoreError> {
         match &self.core.layout {
             Layout::Native(native) => native.list_keys(&self.shared).await,
             Layout::Tiny(tiny) => tiny.presence(&self.shared).await,

@@ -96,7 +96,7 @@ impl KeyTable {
 
     /// Returns the place of the key with these components, when it is there.
     fn search(&self, components: &[i64]) -> Option<usize> {
-        let at = self.first_not_below(components);
+        let at = self.lower_bound(components);
         (self.row(at)? == components).then_some(at)
     }
 
@@ -110,7 +110,7 @@ impl KeyTable {
     /// Returns the place of the first key that is not below `components`, which may be fewer than a key has:
     /// a run of keys with one start lies between two such places.
     #[must_use]
-    pub fn first_not_below(&self, components: &[i64]) -> usize {
+    pub fn lower_bound(&self, components: &[i64]) -> usize {
         // Rows of a length that the compiler knows are compared without a loop.
         let found = match self.rank {
             2 => self.bisect::<2>(components),
@@ -392,7 +392,7 @@ mod tests {
             }
             for start in -4..4 {
                 let expected = set.iter().filter(|row| row[0] < start).count();
-                prop_assert_eq!(table.first_not_below(&[start]), expected);
+                prop_assert_eq!(table.lower_bound(&[start]), expected);
             }
         }
     }

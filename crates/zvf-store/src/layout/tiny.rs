@@ -183,7 +183,7 @@ pub(crate) async fn flat_many(
     }
     let keys = |array: &Result<Key, StoreError>| -> Result<[Key; 2], StoreError> {
         let array = array.clone()?;
-        Ok([document(&array)?, array.below("c/0")?])
+        Ok([document(&array)?, array.join("c/0")?])
     };
     let keys: Vec<_> = arrays.iter().map(keys).collect();
     let gets: Vec<Get> = keys.iter().flatten().flatten().cloned().map(Get::object).collect();
@@ -280,7 +280,7 @@ impl Flat {
                 expected,
                 found,
             )
-            .with_key(&self.key.below("c/0")?));
+            .with_key(&self.key.join("c/0")?));
         }
         bytes.truncate(saturating_usize(self.len));
         Ok(bytes)

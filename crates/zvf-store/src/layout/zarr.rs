@@ -176,7 +176,7 @@ impl ZarrArray {
         if separator == "/" && !index.is_empty() {
             return self.key.below_numbers(prefix, index);
         }
-        self.key.below(&name_chunk(self.names, index))
+        self.key.join(&name_chunk(self.names, index))
     }
 
     /// Reads the encoded bytes of each of the chunks `chunk_indexes`; `caching` tells whether they are released soon.

@@ -289,7 +289,7 @@ pub(crate) fn not_a_file(address: &str) -> StoreError {
 }
 
 /// Returns the backend that `address` names, for reading from it; none for a directory.
-pub(crate) fn reading_backend(
+pub(crate) fn backend_for_reading(
     address: &str,
     options: &OpenOptions,
 ) -> Result<Option<Backend>, StoreError> {

@@ -63,7 +63,7 @@ impl Pack {
         let mut nodes = BTreeMap::new();
         for (path, value) in Documents::parse(&text)?.iter() {
             let path = path.to_string();
-            let key = if path.is_empty() { Key::root() } else { Key::root().below(&path)? };
+            let key = if path.is_empty() { Key::root() } else { Key::root().join(&path)? };
             if nodes.insert(path.into_boxed_str(), text.slice_ref(value)).is_some() {
                 let expected = Expected::Rule("one document for each path");
                 let class = Class::Duplicate;
@@ -158,7 +158,7 @@ impl Pack {
         let prefix_entry = self.0.nodes.get_key_value(prefix.as_str()).map(|(_, text)| ("", text));
         let mut found = Vec::new();
         for (name, text) in prefix_entry.into_iter().chain(self.entries_below(prefix)) {
-            let node = if name.is_empty() { prefix.clone() } else { prefix.below(name)? };
+            let node = if name.is_empty() { prefix.clone() } else { prefix.join(name)? };
             found.push((document(&node)?, to_u64(text.len())));
         }
         found.sort_unstable();

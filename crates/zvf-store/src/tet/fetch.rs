@@ -27,7 +27,7 @@ pub(super) async fn selection(
         return Err(StoreError::limit(Op::Read, "bytes of a selection", max_bytes, len));
     }
     let size = plan.selection().geometry().element().size();
-    let whole = file.bytes().resident();
+    let whole = file.bytes().resident_bytes();
     let mut out = vec![0; saturating_usize(len)]; // at most `max_bytes`
     let (mut wave, mut held) = (Vec::new(), 0_u64);
     for touched in plan.tiles() {

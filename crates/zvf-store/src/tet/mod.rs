@@ -154,7 +154,7 @@ impl TetFile {
     /// # Errors
     ///
     /// None that opening did not have.
-    pub fn parsed(&self) -> Result<TetView<'_>, StoreError> {
+    pub fn view(&self) -> Result<TetView<'_>, StoreError> {
         match TetView::open(&self.0.prefix, &self.0.tail, self.0.file.len())? {
             TetOpening::Ready(file) => Ok(file),
             // Opening ended with these very bytes.
@@ -166,7 +166,7 @@ impl TetFile {
     pub(crate) fn directory(&self) -> Result<Directory<'_>, StoreError> {
         let count = index_u32(self.0.datasets.len()); // the file counts them in 32 bits
         if count == 0 {
-            return Ok(self.parsed()?.directory());
+            return Ok(self.view()?.directory());
         }
         let bytes = self.0.prefix.get(saturating_usize(Superblock::LEN)..).unwrap_or_default();
         Ok(Directory::parse(bytes, count, self.0.file.len())?)
@@ -198,7 +198,7 @@ impl TetFile {
     pub fn lookup(&self, dataset: &TetDataset) -> Result<Lookup<'_>, StoreError> {
         let index = Index::parse_again(self.0.prefix.get(self.0.index_at..).unwrap_or_default())?;
         if let Some(places) = dataset.places.get() {
-            return Ok(Lookup::of_places(&index, places));
+            return Ok(Lookup::from_places(&index, places));
         }
         let geometry = dataset.geometry()?;
         let lookup = Lookup::new(&index, dataset.id, &geometry, dataset.first_row);
@@ -269,7 +269,7 @@ impl TetFile {
 
     /// Returns the bytes of the file where they lie, when that is in memory or in a map.
     fn resident(&self, span: tet::Span) -> Option<Bytes> {
-        let whole = self.0.file.resident()?;
+        let whole = self.0.file.resident_bytes()?;
         let end = saturating_usize(span.offset.checked_add(span.len)?);
         let start = saturating_usize(span.offset);
         (start <= end && end <= whole.len()).then(|| whole.slice(start..end))
@@ -281,7 +281,7 @@ impl TetFile {
     /// `None` when they do not lie side by side in their order, or are not in memory or in a map.
     #[must_use]
     pub fn dense_view(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
-        let span = plan.dense().or_else(|| plan.strided()?.as_dense())?;
+        let span = plan.dense_span().or_else(|| plan.strided_view()?.as_dense())?;
         self.resident(span)
     }
 
@@ -296,7 +296,7 @@ impl TetFile {
     /// it strides through them.
     #[must_use]
     pub fn strided_view(&self, plan: &Plan<'_, '_>) -> Option<(Bytes, tet::StridedView)> {
-        let view = plan.strided()?;
+        let view = plan.strided_view()?;
         let strides = view.shape().iter().zip(view.strides());
         let size = plan.selection().geometry().element().size();
         // Of nothing, one element: it is there, and the shape says that none is meant.
@@ -379,7 +379,7 @@ fn datasets(file: &TetView<'_>) -> Vec<TetDataset> {
 
 /// Copies bytes that lie in the mapped file, so that they cannot change.
 fn copy_if_mapped(bytes: Bytes, file: &RangedFile) -> Bytes {
-    let held = file.resident().is_some_and(|whole| to_u64(whole.len()) == file.len());
+    let held = file.resident_bytes().is_some_and(|whole| to_u64(whole.len()) == file.len());
     if held { Bytes::copy_from_slice(&bytes) } else { bytes }
 }
 

@@ -48,7 +48,7 @@ impl Strip {
         let lookup = file.lookup(dataset)?;
         let plan = lookup.select_all()?;
         let len = geometry.byte_len();
-        if let Some(Span { offset, .. }) = plan.dense() {
+        if let Some(Span { offset, .. }) = plan.dense_span() {
             return Ok(Some(Self { len, form: Form::Span(offset) }));
         }
         let mut rows = Vec::new();
@@ -74,7 +74,7 @@ impl Strip {
 
     /// Returns whether parts of it are handed out where they lie.
     pub(crate) fn is_resident(&self, file: &TetFile) -> bool {
-        matches!(self.form, Form::Span(_)) && file.bytes().resident().is_some()
+        matches!(self.form, Form::Span(_)) && file.bytes().resident_bytes().is_some()
     }
 
     /// Returns whether a part of it is read without the rest.

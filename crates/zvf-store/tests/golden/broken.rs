@@ -165,7 +165,7 @@ async fn a_missing_presence_list_is_replaced_by_a_listing() {
     }
     let absent = ChunkKey::new(&[1, 1, -1]).unwrap();
     assert_eq!(cells.read(&absent, Caching::Keep).await.unwrap(), None);
-    let key = Key::root().below("0/vertices").unwrap();
+    let key = Key::root().join("0/vertices").unwrap();
     assert_eq!(without_list.notices(), [Notice::MissingPresence { key }]);
 }
 

@@ -51,7 +51,7 @@ async fn every_level_of_every_store_has_its_chunks() {
                 if vertices.attributes()["encoding"] != "draco" {
                     assert_eq!(payload.len() / row, expected["rows"], "{context} {key}");
                 }
-                assert_eq!(vertices.raw(&key).await.unwrap().unwrap(), payload);
+                assert_eq!(vertices.read_raw(&key).await.unwrap().unwrap(), payload);
                 cells += 1;
             }
             levels += 1;

@@ -71,7 +71,7 @@ impl BlockArray {
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, TensorError> {
         match RangedFile::open(address, options).await {
-            Ok(file) => Self::of_file(file).await,
+            Ok(file) => Self::from_file(file).await,
             Err(error) if error.class() == Class::NotFound => {
                 let address = address.trim_end_matches('/');
                 let index = format!("{address}/{INDEX}");
@@ -95,7 +95,7 @@ impl BlockArray {
         options: &OpenOptions,
     ) -> Result<Self, TensorError> {
         match RangedFile::from_object_store(Arc::clone(&store), path, options).await {
-            Ok(file) => Self::of_file(file).await,
+            Ok(file) => Self::from_file(file).await,
             Err(error) if error.class() == Class::NotFound => {
                 let index = Path::from(format!("{path}/{INDEX}"));
                 let file = RangedFile::from_object_store(Arc::clone(&store), &index, options).await;
@@ -112,7 +112,7 @@ impl BlockArray {
     ///
     /// As [`open`](Self::open).
     #[boxed]
-    pub async fn of_file(file: RangedFile) -> Result<Self, TensorError> {
+    pub async fn from_file(file: RangedFile) -> Result<Self, TensorError> {
         let container = Container::File(file.len());
         Self::begin(file, 0, container, None).await
     }
@@ -123,7 +123,7 @@ impl BlockArray {
     ///
     /// As [`open`](Self::open).
     #[boxed]
-    pub async fn embedded(file: RangedFile, start: u64) -> Result<Self, TensorError> {
+    pub async fn open_embedded(file: RangedFile, start: u64) -> Result<Self, TensorError> {
         let container = Container::Embedded(file.len().saturating_sub(start)); // nothing follows the frame
         Self::begin(file, start, container, None).await
     }

@@ -67,7 +67,7 @@ impl NewBlocks {
 
     /// Sets the encoding of chunks; sizes of items and blocks stay those of the array.
     #[must_use]
-    pub fn coded(self, coding: Blosc2Settings) -> Self {
+    pub fn with_coding(self, coding: Blosc2Settings) -> Self {
         let Blosc2Settings { typesize, block_size, .. } = self.coding;
         Self { coding: Blosc2Settings { typesize, block_size, ..coding }, ..self }
     }
@@ -192,7 +192,7 @@ fn coding_of(fields: &FrameFields, default: &Blosc2Settings) -> Blosc2Settings {
     let slots = fields.filters.iter().zip(fields.filter_metas);
     let mut filters = default.filters;
     for (slot, (id, meta)) in filters.iter_mut().zip(slots) {
-        *slot = FilterSlot { filter: Filter::registered(*id), meta };
+        *slot = FilterSlot { filter: Filter::from_id(*id), meta };
     }
     // Lossy filters were chosen when the array was created, not by an edit.
     let written = |slot: &FilterSlot| {

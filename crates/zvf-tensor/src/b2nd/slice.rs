@@ -18,7 +18,7 @@ impl BlockArray {
     /// # Errors
     ///
     /// When it does not fit the array.
-    pub fn touched(&self, slice: &Slice) -> Result<(u64, u64), TensorError> {
+    pub fn count_touched(&self, slice: &Slice) -> Result<(u64, u64), TensorError> {
         let (start, stop, _) = self.bounds(slice)?;
         let selection = self.geometry().select(&start, &stop)?;
         Ok((selection.chunks_touched(), selection.blocks_touched()))

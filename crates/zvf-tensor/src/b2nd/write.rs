@@ -58,7 +58,7 @@ pub enum Constant {
 /// writer.put_array(b"abcdefghijklmno")?;
 /// let bytes = writer.finish()?.into_inner();
 ///
-/// let array = BlockArray::of_file(zvf_store::RangedFile::from_bytes(bytes.into())).await?;
+/// let array = BlockArray::from_file(zvf_store::RangedFile::from_bytes(bytes.into())).await?;
 /// let part = array.slice(&"1:3,3:5".parse()?, &Default::default()).await?;
 /// assert_eq!(part.bytes()[..], *b"ijno");
 /// # Ok(())

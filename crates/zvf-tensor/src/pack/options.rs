@@ -19,7 +19,7 @@ pub struct PackOptions {
 impl PackOptions {
     /// Sets the compression.
     #[must_use]
-    pub const fn compressed(mut self, compression: Compression) -> Self {
+    pub const fn with_compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }

@@ -170,7 +170,7 @@ async fn items(
     let typed = carrier.and_then(|carrier| carrier.geometry(dense.shape(), &chunk));
     let tensor = match typed {
         Some(geometry) => {
-            NewTensor::from_geometry(key.as_str(), geometry).compressed(options.compression)
+            NewTensor::from_geometry(key.as_str(), geometry).with_compression(options.compression)
         }
         None => strip(key.as_str(), TensorDtype::U8, &[bytes], options)?,
     };
@@ -192,7 +192,7 @@ fn strip(
             *first = (*first).min(CHUNK.checked_div(rest).unwrap_or(1)).max(1);
         }
     }
-    Ok(NewTensor::new(name, element, shape, &chunk)?.compressed(options.compression))
+    Ok(NewTensor::new(name, element, shape, &chunk)?.with_compression(options.compression))
 }
 
 /// The row of the payloads of an array.

@@ -73,7 +73,7 @@ impl TensorFile {
     /// When it is not there, breaks a rule from O1 to O9 of the format, or cannot be read.
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, TensorError> {
-        Self::of_file(RangedFile::open(address, options).await?).await
+        Self::from_file(RangedFile::open(address, options).await?).await
     }
 
     /// Opens the object at `path` of the caller's own backend.
@@ -87,7 +87,7 @@ impl TensorFile {
         path: &Path,
         options: &OpenOptions,
     ) -> Result<Self, TensorError> {
-        Self::of_file(RangedFile::from_object_store(store, path, options).await?).await
+        Self::from_file(RangedFile::from_object_store(store, path, options).await?).await
     }
 
     /// Maps the file at `path`, if nobody can write to it; returns `None` where somebody may: see
@@ -99,7 +99,7 @@ impl TensorFile {
     #[cfg(all(unix, feature = "map"))]
     pub fn map_if_immutable(path: &std::path::Path) -> Result<Option<Self>, TensorError> {
         match zvf_store::map::MappedFile::map_if_immutable(path)? {
-            Some(file) => run_ready(Self::of_file(RangedFile::from_map(file)?)).map(Some),
+            Some(file) => run_ready(Self::from_file(RangedFile::from_map(file)?)).map(Some),
             None => Ok(None),
         }
     }
@@ -109,8 +109,8 @@ impl TensorFile {
     /// # Errors
     ///
     /// When it breaks a rule from O1 to O9 of the format.
-    pub fn of_bytes(bytes: Bytes) -> Result<Self, TensorError> {
-        run_ready(Self::of_file(RangedFile::from_bytes(bytes)))
+    pub fn from_bytes(bytes: Bytes) -> Result<Self, TensorError> {
+        run_ready(Self::from_file(RangedFile::from_bytes(bytes)))
     }
 
     /// Opens the container in `file`.
@@ -119,10 +119,10 @@ impl TensorFile {
     ///
     /// As [`open`](Self::open).
     #[boxed]
-    pub async fn of_file(file: RangedFile) -> Result<Self, TensorError> {
+    pub async fn from_file(file: RangedFile) -> Result<Self, TensorError> {
         let tet = TetFile::open(file).await?;
         let metadata = {
-            let parsed = tet.parsed()?;
+            let parsed = tet.view()?;
             Metadata::parse(parsed.footer().and_then(|footer| footer.metadata()))
         };
         Ok(Self { tet, metadata: Arc::new(metadata) })
@@ -250,7 +250,7 @@ impl<'f> Tensor<'f> {
     /// # Errors
     ///
     /// When the slice does not fit.
-    pub fn dense(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
+    pub fn dense_view(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
         let view = self.planned(slice, |plan| {
             let bytes = self.file.tet.dense_view(plan)?;
             Some(self.view(plan.selection().shape().to_vec(), bytes, plan))
@@ -263,7 +263,7 @@ impl<'f> Tensor<'f> {
     /// # Errors
     ///
     /// When the slice does not fit.
-    pub fn strided(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
+    pub fn strided_view(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
         let view = self.planned(slice, |plan| {
             let (bytes, view) = self.file.tet.strided_view(plan)?;
             let element = plan.selection().geometry().element();
@@ -293,7 +293,7 @@ impl<'f> Tensor<'f> {
     /// # Errors
     ///
     /// When the slice does not fit, or a chunk of it has no row.
-    pub fn touched(&self, slice: &Slice) -> Result<Vec<Vec<u64>>, TensorError> {
+    pub fn touched_chunks(&self, slice: &Slice) -> Result<Vec<Vec<u64>>, TensorError> {
         let coords = |plan: &Plan<'_, '_>| {
             let coords = plan.tiles().map(|touched| Ok(touched?.tile().coords().to_vec()));
             coords.collect::<Result<Vec<_>, TensorError>>()

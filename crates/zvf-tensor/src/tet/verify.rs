@@ -77,7 +77,7 @@ impl TensorFile {
     pub async fn verify(&self, deep: bool, memory: &Memory) -> Result<Vec<Fault>, TensorError> {
         let mut faults = Vec::new();
         {
-            let parsed = self.container().parsed()?;
+            let parsed = self.container().view()?;
             let _told = parsed.check(&mut |finding| {
                 let weight = match finding.severity {
                     Severity::Note => Weight::Note,

@@ -33,7 +33,8 @@ use crate::error::TensorError;
 /// use zvf_tet::TensorDtype;
 /// use zvf_tensor::{Compression, NewTensor};
 ///
-/// let grid = NewTensor::new("grid", TensorDtype::F32, &[7, 5], &[3, 2])?.compressed(Compression::Zstd(3));
+/// let grid = NewTensor::new("grid", TensorDtype::F32, &[7, 5], &[3, 2])?;
+/// let grid = grid.with_compression(Compression::Zstd(3));
 /// assert_eq!(grid.geometry().tile_count(), 9);
 /// # Ok::<(), zvf_tensor::TensorError>(())
 /// ```
@@ -51,6 +52,7 @@ pub struct NewTensor {
 /// assert_eq!(zvf_tensor::Compression::default(), zvf_tensor::Compression::None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Compression {
     /// Uncompressed: readable through a map without a copy.
     #[default]
@@ -86,13 +88,13 @@ impl NewTensor {
 
     /// Sets the compression.
     #[must_use]
-    pub fn compressed(self, compression: Compression) -> Self {
+    pub fn with_compression(self, compression: Compression) -> Self {
         Self { compression, ..self }
     }
 
     /// Sets the alignment of payloads to this power of two.
     #[must_use]
-    pub fn aligned_to(self, alignment: u64) -> Self {
+    pub fn with_alignment(self, alignment: u64) -> Self {
         Self { alignment, ..self }
     }
 
@@ -115,7 +117,7 @@ impl NewTensor {
     }
 
     fn spec(&self) -> DatasetSpec<'_> {
-        DatasetSpec::new(&self.name, self.geometry).aligned_to(self.alignment)
+        DatasetSpec::new(&self.name, self.geometry).with_alignment(self.alignment)
     }
 }
 
@@ -131,9 +133,9 @@ impl NewTensor {
 /// writer.put_tensor(b"abcde")?;
 /// let bytes = writer.finish(None)?.into_inner();
 ///
-/// let file = TensorFile::of_bytes(bytes.into())?;
+/// let file = TensorFile::from_bytes(bytes.into())?;
 /// let counts = file.tensor("counts")?;
-/// assert_eq!(counts.touched(&"2:4".parse::<Slice>()?)?, [[0], [1]]);
+/// assert_eq!(counts.touched_chunks(&"2:4".parse::<Slice>()?)?, [[0], [1]]);
 /// # Ok::<(), zvf_tensor::TensorError>(())
 /// ```
 #[derive(Debug)]

@@ -49,7 +49,7 @@ impl TensorFile {
         max_bytes: u64,
         faults: &mut Vec<Fault>,
     ) -> Result<(), TensorError> {
-        let spill = self.container().parsed()?.footer().and_then(|footer| footer.zone_maps());
+        let spill = self.container().view()?.footer().and_then(|footer| footer.zone_maps());
         let Some(spill) = spill else { return Ok(()) };
         let end = spill.offset.saturating_add(spill.len); // too large: beyond the end
         let text = self.bytes().read(spill.offset..end).await?;

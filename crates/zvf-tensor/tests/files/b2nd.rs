@@ -26,7 +26,7 @@ fn numbers(value: &Value) -> Vec<u64> {
 }
 
 fn memory() -> Memory {
-    Memory::of_bytes(1 << 30)
+    Memory::from_bytes(1 << 30)
 }
 
 /// Opens the array by path, as an object, and a single file also in memory and inside a larger
@@ -45,10 +45,10 @@ async fn open_all_ways(path: &Path) -> Vec<BlockArray> {
         let bytes = fs::read(path).unwrap();
         store.put(&"a/b".into(), bytes.clone().into()).await.unwrap();
         let memory = RangedFile::from_bytes(bytes.clone().into());
-        arrays.push(BlockArray::of_file(memory).await.unwrap());
+        arrays.push(BlockArray::from_file(memory).await.unwrap());
         let larger = [b"front".as_slice(), &bytes, b"and more"].concat();
         let larger = RangedFile::from_bytes(larger.into());
-        arrays.push(BlockArray::embedded(larger, 5).await.unwrap());
+        arrays.push(BlockArray::open_embedded(larger, 5).await.unwrap());
     }
     arrays.push(BlockArray::from_object_store(store, &"a/b".into(), &options).await.unwrap());
     arrays
@@ -71,7 +71,7 @@ async fn every_array_and_slice_has_its_digest() {
                 let slice = Slice::from_bounds(&numbers(&facts["start"]), &numbers(&facts["stop"]));
                 let part = array.slice(&slice, &memory()).await.unwrap();
                 assert_eq!(facts["sha256"], sha256(part.bytes()), "{name} {slice:?}");
-                let (chunks, blocks) = array.touched(&slice).unwrap();
+                let (chunks, blocks) = array.count_touched(&slice).unwrap();
                 assert_eq!(facts["chunks_touched"], chunks, "{name} {slice:?}");
                 assert_eq!(facts["blocks_touched"], blocks, "{name} {slice:?}");
             }
@@ -92,7 +92,7 @@ async fn broken_files_are_refused() {
     for case in manifest()["reject"].as_array().unwrap() {
         let (name, path) = (case["name"].as_str().unwrap(), case["path"].as_str().unwrap());
         let bytes = fs::read(folder().join(path)).unwrap();
-        let opened = BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await;
+        let opened = BlockArray::from_file(RangedFile::from_bytes(bytes.into())).await;
         match (case["stage"].as_str().unwrap(), opened) {
             ("open", opened) => assert!(opened.is_err(), "{name} opens, though {}", case["why"]),
             (_, Err(_)) => {}
@@ -114,7 +114,7 @@ async fn a_remote_slice_fetches_only_its_blocks() {
     assert_eq!((stepped.shape(), items), (&[3, 3][..], vec![6, 7, 8, 16, 17, 18, 26, 27, 28]));
     let empty = array.slice(&Slice::from_bounds(&[3, 2], &[3, 5]), &memory()).await.unwrap();
     assert_eq!((empty.shape(), empty.bytes().len()), (&[0, 3][..], 0));
-    let large = array.slice(&Slice::all(), &Memory::of_bytes(139)).await.unwrap_err();
+    let large = array.slice(&Slice::all(), &Memory::from_bytes(139)).await.unwrap_err();
     assert_eq!(large.class(), Class::LimitExceeded);
     assert_eq!(large.to_string().lines().count(), 1);
     let outside = array.slice(&"0:8,:".parse().unwrap(), &memory()).await.unwrap_err();

@@ -20,7 +20,7 @@ async fn open(path: &str) -> AnyArray {
 
 async fn all(array: &AnyArray) -> Vec<u8> {
     let start = vec![0; array.shape().len()];
-    let memory = Memory::of_bytes(1 << 30);
+    let memory = Memory::from_bytes(1 << 30);
     array.read(&start, array.shape(), &memory).await.unwrap().to_vec()
 }
 

@@ -62,11 +62,11 @@ async fn every_archived_store_is_unpacked() {
         let store = archived.open().await;
         let options = match n % 2 {
             0 => PackOptions::default(),
-            _ => PackOptions::default().compressed(Compression::Zstd(3)),
+            _ => PackOptions::default().with_compression(Compression::Zstd(3)),
         };
         let bytes = packed(&store, &options).await;
-        let file = TensorFile::of_bytes(bytes.clone().into()).unwrap();
-        let faults = file.verify(true, &Memory::of_bytes(1 << 30)).await.unwrap();
+        let file = TensorFile::from_bytes(bytes.clone().into()).unwrap();
+        let faults = file.verify(true, &Memory::from_bytes(1 << 30)).await.unwrap();
         assert!(faults.iter().all(|f| f.weight == Weight::Note), "{id}: {faults:?}");
 
         let pack = opened(&bytes).await;
@@ -111,7 +111,7 @@ async fn packs_are_read_by_range_and_by_name() {
     let cells = level.required_cells("vertices").await.unwrap();
     let keys: Vec<_> = cells.presence().await.unwrap().iter().collect();
     for (key, size) in keys.iter().zip(cells.sizes(&keys).await) {
-        let cell = cells.raw(key).await.unwrap().unwrap();
+        let cell = cells.read_raw(key).await.unwrap().unwrap();
         assert_eq!(size.unwrap(), Some(cell.len() as u64));
         let reads = [(*key, vec![4..8, 0..4])];
         let parts = cells.read_parts(&reads).await.remove(0).unwrap().unwrap();

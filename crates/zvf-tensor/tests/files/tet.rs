@@ -38,7 +38,7 @@ fn parse_cut(axis: &Value) -> Cut {
 }
 
 fn memory() -> Memory {
-    Memory::of_bytes(1 << 30)
+    Memory::from_bytes(1 << 30)
 }
 
 /// Opens the file in memory, by ranges of a file and of an object, and mapped.
@@ -48,7 +48,7 @@ async fn open_all_ways(path: &Path) -> Vec<TensorFile> {
     let store = Arc::new(InMemory::new());
     store.put(&"a/b.tet".into(), bytes.clone().into()).await.unwrap();
     let mut files = vec![
-        TensorFile::of_bytes(bytes.into()).unwrap(),
+        TensorFile::from_bytes(bytes.into()).unwrap(),
         TensorFile::open(path.to_str().unwrap(), &options).await.unwrap(),
         TensorFile::from_object_store(store, &"a/b.tet".into(), &options).await.unwrap(),
     ];
@@ -103,7 +103,7 @@ async fn check_tensor(file: &str, tensor: &Tensor<'_>, expected: &Value) {
     assert_eq!(expected["sha256"], sha256(all.bytes()), "{name}");
     assert_eq!(all.shape(), tensor.shape(), "{name}");
 
-    let resident = tensor.dense(&Slice::all()).unwrap();
+    let resident = tensor.dense_view(&Slice::all()).unwrap();
     if let Some(view) = &resident {
         assert_eq!(expected["payload_stream_is_row_major"], true, "{name}");
         assert_eq!(view.bytes(), all.bytes(), "{name}");
@@ -125,11 +125,11 @@ async fn check_tensor(file: &str, tensor: &Tensor<'_>, expected: &Value) {
         let part = tensor.slice(&selection, &memory()).await.unwrap();
         assert_eq!(slice["sha256"], sha256(part.bytes()), "{name} {selection:?}");
         assert_eq!(part.shape(), numbers(&slice["shape"]), "{name}");
-        check_touched(&name, &tensor.touched(&selection).unwrap(), &slice["chunks"]);
-        if let Some(view) = tensor.dense(&selection).unwrap() {
+        check_touched(&name, &tensor.touched_chunks(&selection).unwrap(), &slice["chunks"]);
+        if let Some(view) = tensor.dense_view(&selection).unwrap() {
             assert_eq!(view.bytes(), part.bytes(), "{name} {selection:?}");
         }
-        if let Some(view) = tensor.strided(&selection).unwrap() {
+        if let Some(view) = tensor.strided_view(&selection).unwrap() {
             let size = tensor.element().unwrap().size();
             let walked = walk(view.bytes(), view.shape(), view.strides().unwrap(), size);
             assert_eq!(walked, part.bytes()[..], "{name} {selection:?}");
@@ -161,7 +161,7 @@ async fn every_broken_file_breaks_its_rule() {
     for case in cases["cases"].as_array().unwrap() {
         let name = case["file"].as_str().unwrap();
         let bytes = fs::read(folder().join(name)).unwrap();
-        let opened = TensorFile::of_bytes(bytes.into());
+        let opened = TensorFile::from_bytes(bytes.into());
         match (case["expect"].as_str().unwrap(), opened) {
             ("reject-open", opened) => {
                 let error = opened.unwrap_err();
@@ -222,7 +222,7 @@ async fn labels_and_limits() {
         temp.slice(&unknown, &memory()).await.unwrap_err().to_string(),
         "dataset temp: InvalidArgument, slice: expected a label of the axis, found \"L9\""
     );
-    let small = temp.slice(&Slice::all(), &Memory::of_bytes(7)).await.unwrap_err();
+    let small = temp.slice(&Slice::all(), &Memory::from_bytes(7)).await.unwrap_err();
     assert_eq!(small.class(), Class::LimitExceeded);
     assert!(small.to_string().contains("expected at most 7"), "{small}");
     assert_eq!(file.tensor("none").unwrap_err().class(), Class::NotFound);
@@ -253,7 +253,7 @@ async fn a_remote_slice_fetches_only_its_runs() {
 fn a_chunk_with_a_false_length_takes_no_memory() {
     let bytes = fs::read(folder().join("reject/26_zstd_bomb_256mib.tet")).unwrap();
     assert!(bytes.len() < 100_000);
-    let file = TensorFile::of_bytes(bytes.into()).unwrap();
+    let file = TensorFile::from_bytes(bytes.into()).unwrap();
     let tensor = file.tensors().next().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (slice, memory) = (Slice::all(), memory());
@@ -298,7 +298,7 @@ fn calls_out_of_order_are_refused() {
 #[tokio::test]
 async fn appending_makes_a_new_file() {
     let old =
-        TensorFile::of_bytes(fs::read(folder().join("zstd_f64_3d.tet")).unwrap().into()).unwrap();
+        TensorFile::from_bytes(fs::read(folder().join("zstd_f64_3d.tet")).unwrap().into()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("new.tet");
     let mut new = AtomicTensorFile::create(&path, false).unwrap();
@@ -341,14 +341,15 @@ proptest! {
         let chunk: Vec<u64> = axes.iter().map(|a| a.1).collect();
         let count = shape.iter().product::<u64>() * element.size();
         let elements: Vec<u8> = (0..count).map(|n| (n / 7) as u8 ^ seed).collect();
-        let tensor = NewTensor::new("t", element, &shape, &chunk).unwrap().compressed(compression);
+        let tensor = NewTensor::new("t", element, &shape, &chunk).unwrap();
+        let tensor = tensor.with_compression(compression);
         let mut writer =
             TetWriter::new(Cursor::new(Vec::new()), vec![tensor], Default::default()).unwrap();
         writer.put_tensor(&elements).unwrap();
         let bytes = writer.finish(None).unwrap().into_inner();
         prop_assert!(zvf_tet::TetView::parse_strict(&bytes).is_ok());
 
-        let file = TensorFile::of_bytes(bytes.clone().into()).unwrap();
+        let file = TensorFile::from_bytes(bytes.clone().into()).unwrap();
         let cuts: Vec<Cut> = axes.iter().map(|(extent, _, step, (a, b))| {
             let start = a % extent;
             let stop = start + 1 + b % (extent - start);
@@ -384,18 +385,18 @@ async fn false_zone_maps_are_reported() {
         [("cli_zarr3.tet", "grp/a", 3), ("cli_npy_f64.tet", "data", 7), ("session_meta.tet", "", 3)]
     {
         let bytes = fs::read(folder().join(name)).unwrap();
-        let intact = TensorFile::of_bytes(bytes.clone().into()).unwrap();
+        let intact = TensorFile::from_bytes(bytes.clone().into()).unwrap();
         assert!(intact.verify(true, &memory()).await.unwrap().iter().all(|f| f.rule != "Z1"));
         let tensor =
             intact.tensor(dataset).or_else(|_| Ok::<_, ()>(intact.tensors().next().unwrap()));
         let tensor = tensor.unwrap();
-        let row = *intact.container().parsed().unwrap().index().rows().first().unwrap();
+        let row = *intact.container().view().unwrap().index().rows().first().unwrap();
         assert_eq!(row.dataset_id(), u64::from(tensor.id()));
         // The first element becomes far larger than the map states.
         let mut broken = bytes.clone();
         let place = row.payload_offset() as usize + at;
         broken[place] = if at == 7 { 0x7f } else { 0x7e };
-        let file = TensorFile::of_bytes(broken.into()).unwrap();
+        let file = TensorFile::from_bytes(broken.into()).unwrap();
         assert!(file.verify(false, &memory()).await.unwrap().iter().all(|f| f.rule != "Z1"));
         let faults = file.verify(true, &memory()).await.unwrap();
         let reported: Vec<_> = faults.iter().filter(|fault| fault.rule == "Z1").collect();
@@ -415,12 +416,12 @@ async fn a_tensor_without_elements_reads_as_empty() {
         let (empty, all) = (file.tensor("empty").unwrap(), Slice::all());
         let read = empty.slice(&all, &memory()).await.unwrap();
         assert_eq!((read.shape(), read.bytes().len()), (empty.shape(), 0));
-        assert!(empty.dense(&all).unwrap().is_none());
-        assert!(empty.strided(&all).unwrap().is_none());
+        assert!(empty.dense_view(&all).unwrap().is_none());
+        assert!(empty.strided_view(&all).unwrap().is_none());
         assert!(empty.byte_stream(&all).unwrap().is_none());
-        assert!(empty.touched(&all).unwrap().is_empty());
+        assert!(empty.touched_chunks(&all).unwrap().is_empty());
         assert_eq!(
-            empty.dense(&":,:".parse().unwrap()).unwrap_err().class(),
+            empty.dense_view(&":,:".parse().unwrap()).unwrap_err().class(),
             Class::InvalidArgument
         );
     }

@@ -14,7 +14,7 @@ use zvf_tensor::{
 };
 
 fn memory() -> Memory {
-    Memory::of_bytes(1 << 30)
+    Memory::from_bytes(1 << 30)
 }
 
 async fn at(path: &Path) -> BlockArray {
@@ -138,7 +138,8 @@ async fn written(case: &Case) {
     let size = *item as usize;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("array");
-    let new = NewBlocks::new(shape, chunk, block, *item).unwrap().with_dtype("|V1").coded(*coding);
+    let new =
+        NewBlocks::new(shape, chunk, block, *item).unwrap().with_dtype("|V1").with_coding(*coding);
     let mut content = items(count(shape), size);
 
     let mut file = BlockFile::create(&path, new.clone(), *sparse, false).unwrap();
@@ -164,7 +165,7 @@ async fn written(case: &Case) {
     let new_bytes: Vec<u8> = part.bytes().iter().map(|byte| !byte).collect();
     edit.write(&slice, new_bytes.clone()).unwrap();
     let edited = edit.commit(&memory()).await.unwrap();
-    assert!(edited.rewritten <= array.touched(&slice).unwrap().0);
+    assert!(edited.rewritten <= array.count_touched(&slice).unwrap().0);
     overlay(&mut content, size, shape, low, high, &new_bytes);
     assert_eq!(all(&at(&path).await).await, content);
 
@@ -202,7 +203,7 @@ async fn many_blocks_are_read_in_parallel() {
     {
         let path = dir.path().join(name);
         let shuffle = Blosc2Settings { compressor: Compressor::Lz4, ..Blosc2Settings::default() };
-        let new = NewBlocks::new(&shape, &chunk, &block, 4).unwrap().coded(shuffle);
+        let new = NewBlocks::new(&shape, &chunk, &block, 4).unwrap().with_coding(shuffle);
         let mut file = BlockFile::create(&path, new, false, false).unwrap();
         file.writer().put_array(&content).unwrap();
         file.publish().unwrap();
@@ -294,7 +295,7 @@ async fn constants_and_metadata_are_written() {
     let empty = NewBlocks::new(&[0, 5], &[1, 5], &[1, 5], 4).unwrap().with_dtype("<i4");
     let writer = BlockWriter::frame(Cursor::new(Vec::new()), empty).unwrap();
     let bytes = writer.finish().unwrap().into_inner();
-    let array = BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await.unwrap();
+    let array = BlockArray::from_file(RangedFile::from_bytes(bytes.into())).await.unwrap();
     assert_eq!((array.shape(), all(&array).await), (&[0, 5][..], Vec::new()));
 }
 

@@ -15,7 +15,7 @@ fn geometry(shape: &[u64], chunk: &[u64]) -> TileGeometry {
 
 #[test]
 fn the_prefix_has_the_typed_bytes() {
-    let spec = DatasetSpec::new("a", geometry(&[6], &[4])).aligned_to(1);
+    let spec = DatasetSpec::new("a", geometry(&[6], &[4])).with_alignment(1);
     let mut layout = Layout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
     assert_eq!(layout.prefix_len(), 320);
     let (dataset, tile) = layout.next_tile().unwrap();
@@ -56,8 +56,8 @@ fn each_check_has_its_message() {
     #[rustfmt::skip]
     let table = [
         (&[DatasetSpec::new("", geometry(&[6], &[4]))][..], "InvalidKey in tet directory, name at byte 0: expected a name that is not blank, found a blank one"),
-        (&[spec.aligned_to(0)], "InvalidArgument in tet chunk index, alignment at byte 0: expected a power of two, found 0"),
-        (&[spec.aligned_to(48)], "InvalidArgument in tet chunk index, alignment at byte 0: expected a power of two, found 48"),
+        (&[spec.with_alignment(0)], "InvalidArgument in tet chunk index, alignment at byte 0: expected a power of two, found 0"),
+        (&[spec.with_alignment(48)], "InvalidArgument in tet chunk index, alignment at byte 0: expected a power of two, found 48"),
         (&[spec, spec], "Duplicate in tet chunk index, name at byte 0: expected a name of its own, found that of another dataset"),
         (&[huge], "Overflow in tet chunk index, entry_count at byte 0: expected rows below 2^64 bytes, found 2305843009213693952"),
     ];
@@ -99,7 +99,7 @@ proptest! {
         let names = ["a", "b/c", "d e", "größe"];
         let specs: Vec<_> = names.iter().zip(&grids).map(|(name, axes)| {
             let (shape, chunk): (Vec<_>, Vec<_>) = axes.iter().copied().unzip();
-            DatasetSpec::new(name, geometry(&shape, &chunk)).aligned_to(1 << alignment)
+            DatasetSpec::new(name, geometry(&shape, &chunk)).with_alignment(1 << alignment)
         }).collect();
         let mut layout = Layout::new(&specs, MemoryBudget::DEFAULT).unwrap();
         let (prefix_len, mut sizes) = (layout.prefix_len(), sizes.iter().cycle());

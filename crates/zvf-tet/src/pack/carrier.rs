@@ -54,7 +54,7 @@ impl Carrier {
             "uint16" => single(TensorDtype::U16),
             "uint32" => single(TensorDtype::U32),
             "uint64" | "complex64" => single(TensorDtype::U64),
-            "complex128" => Self::of_bits(16),
+            "complex128" => Self::for_value_size(16),
             "fixed_length_utf32" => {
                 let size =
                     value_size.filter(|n| *n > 0 && n.is_multiple_of(TensorDtype::U32.size()))?;
@@ -62,13 +62,13 @@ impl Carrier {
                 Some(Self { element: TensorDtype::U32, per_value })
             }
             "string" | "variable_length_bytes" | "variable_length_utf8" | "bytes" => None,
-            _ => Self::of_bits(value_size.or_else(|| raw_bits(data_type))?),
+            _ => Self::for_value_size(value_size.or_else(|| raw_bits(data_type))?),
         }
     }
 
     /// Returns the carrier of values that are so many bytes each and nothing else.
     #[must_use]
-    pub fn of_bits(value_size: u64) -> Option<Self> {
+    pub fn for_value_size(value_size: u64) -> Option<Self> {
         let element = match value_size {
             2 => TensorDtype::U16,
             4 => TensorDtype::U32,

@@ -74,11 +74,11 @@ impl<'a> CellTable<'a> {
         let columns = num::to_u64(rank).saturating_add(EXTRA);
         let stride = columns.saturating_mul(ITEM);
         let width = num::checked_usize(columns).filter(|_| rank > 0);
-        let (Some(width), Some(0)) = (width, cur.left().checked_rem(stride)) else {
+        let (Some(width), Some(0)) = (width, cur.remaining().checked_rem(stride)) else {
             let (class, expected) = (Class::Misaligned, Expected::MultipleOf(stride.into()));
-            return Err(cur.refuse(class, "cells", 0, expected, cur.left()));
+            return Err(cur.refuse(class, "cells", 0, expected, cur.remaining()));
         };
-        let items = cur.array("cells", cur.left() / ITEM)?.items;
+        let items = cur.array("cells", cur.remaining() / ITEM)?.items;
         Ok(Self { items, rank, width, rows })
     }
 

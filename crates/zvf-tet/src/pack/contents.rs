@@ -141,7 +141,7 @@ impl<'a> PackedArray<'a> {
     }
 
     /// Returns where the rows of a cell are among the bytes of the values, which start where
-    /// [`Plan::dense`](crate::Plan::dense) of all of them says.
+    /// [`Plan::dense_span`](crate::Plan::dense_span) of all of them says.
     #[must_use]
     pub fn span(&self, cell: &Cell<'_>) -> Option<Span> {
         let (offset, len) = (cell.first(), cell.count());

@@ -60,7 +60,8 @@ fn byte_streams_and_dense_spans_are_found() {
     for (name, shape, chunk, axes, spans) in table {
         let geometry = TileGeometry::new(TensorDtype::U16, &shape, &chunk).unwrap();
         let raw = rows(&geometry, TensorCodec::Raw);
-        let found = with_plan(&geometry, &raw, &axes, |plan| (plan.byte_stream(), plan.dense()));
+        let found =
+            with_plan(&geometry, &raw, &axes, |plan| (plan.byte_stream(), plan.dense_span()));
         assert_eq!(found, spans, "{name}");
         // The same, except for a compressed last tile.
         let mut mixed = raw;
@@ -68,7 +69,7 @@ fn byte_streams_and_dense_spans_are_found() {
         mixed[last] = rows(&geometry, TensorCodec::Zstd)[last];
         if axes[0].stop == shape[0] && axes[1].stop == shape[1] {
             let found =
-                with_plan(&geometry, &mixed, &axes, |plan| (plan.byte_stream(), plan.dense()));
+                with_plan(&geometry, &mixed, &axes, |plan| (plan.byte_stream(), plan.dense_span()));
             assert_eq!(found, (None, None), "{name}, compressed");
         }
     }
@@ -97,7 +98,8 @@ fn strided_selections_are_not_dense() {
         })
         .map(Option::unwrap)
         .collect();
-    let found = with_plan(&geometry, &packed, &[second], |plan| (plan.byte_stream(), plan.dense()));
+    let found =
+        with_plan(&geometry, &packed, &[second], |plan| (plan.byte_stream(), plan.dense_span()));
     assert_eq!(found, (Some(Span { offset: 1000, len: 4 }), None));
 }
 
@@ -106,7 +108,8 @@ fn selections_inside_one_tile_are_spans() {
     let geometry = TileGeometry::new(TensorDtype::F32, &[7, 5], &[3, 2]).unwrap();
     let raw = rows(&geometry, TensorCodec::Raw);
     let axis = |start, stop, step| AxisSlice { start, stop, step };
-    let strided = |axes: [AxisSlice; 2]| with_plan(&geometry, &raw, &axes, |plan| plan.strided());
+    let strided =
+        |axes: [AxisSlice; 2]| with_plan(&geometry, &raw, &axes, |plan| plan.strided_view());
     // Tile 1,1 starts at 1084: rows 3 to 5, columns 2 and 3.
     let view = strided([axis(3, 6, 2), axis(3, 4, 1)]).unwrap();
     assert_eq!((view.offset(), view.shape(), view.strides()), (1088, &[2, 1][..], &[16, 4][..]));
@@ -116,7 +119,7 @@ fn selections_inside_one_tile_are_spans() {
     assert_eq!(strided([axis(2, 4, 1), axis(2, 4, 1)]), None);
     let zstd = rows(&geometry, TensorCodec::Zstd);
     let axes = [axis(3, 6, 1), axis(2, 4, 1)];
-    assert_eq!(with_plan(&geometry, &zstd, &axes, |plan| plan.strided()), None);
+    assert_eq!(with_plan(&geometry, &zstd, &axes, |plan| plan.strided_view()), None);
 }
 
 proptest! {
@@ -142,7 +145,7 @@ proptest! {
                     }
                 }
                 copied.sort_unstable();
-                (copied, plan.dense(), plan.strided())
+                (copied, plan.dense_span(), plan.strided_view())
             });
         let side_by_side = copied.windows(2).all(|pair| pair[1].1 == pair[0].1 + 2);
         if let Some(span) = dense {

@@ -545,7 +545,7 @@ fn check_policy(
     let family = if doc.directed { family.directed() } else { family };
     let family = match &doc.store {
         Token::Known(LinkStore::Canonical) => family,
-        Token::Known(LinkStore::Duplicate) => family.stored(LinkStorage::Duplicate),
+        Token::Known(LinkStore::Duplicate) => family.with_storage(LinkStorage::Duplicate),
         Token::Other(other) => {
             report("store", &"canonical or duplicate", other);
             return None;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(Stage::Objects.name(), "objects");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// Rows, fragments and their attributes.

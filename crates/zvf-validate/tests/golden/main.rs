@@ -12,7 +12,7 @@ mod sound;
 mod suites;
 
 use zvf_store::{OpenOptions, Store};
-use zvf_validate::{Finding, Observer, Options, Report, unopened, validate};
+use zvf_validate::{Finding, Observer, Options, Report, report_unopened, validate};
 
 /// Returns the report of the archived store `id`.
 async fn report(id: &str, options: &Options) -> Report {
@@ -29,7 +29,7 @@ async fn report_of(files: &[(String, Vec<u8>)], options: &Options) -> Report {
             assert_eq!(merged, report, "the merged parts of a validation equal the full report");
             report
         }
-        Err(error) => unopened(error, options).unwrap(),
+        Err(error) => report_unopened(error, options).unwrap(),
     }
 }
 

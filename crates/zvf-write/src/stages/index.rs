@@ -195,7 +195,7 @@ impl Manifests {
             frame.check_stop()?;
             let mut manifest = ManifestBuilder::new(rank)?;
             for (chunk, fragment) in &self.fragments[range.clone()] {
-                manifest.single(frame.table.components(*chunk), (*fragment).into())?;
+                manifest.push_single(frame.table.components(*chunk), (*fragment).into())?;
             }
             let blob = manifest.encode();
             Manifest::parse(&blob, rank)?; // it reads back

@@ -386,7 +386,7 @@ fn spans(counts: &[u64]) -> Result<Vec<u8>, WriteError> {
     let mut index = FragmentIndexBuilder::new();
     let mut start = 0_u64;
     for count in counts {
-        index.range(start, *count)?;
+        index.push_range(start, *count)?;
         start += *count;
     }
     encode_checked(index)

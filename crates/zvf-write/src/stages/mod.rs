@@ -334,7 +334,7 @@ impl Stages {
 async fn end(sink: CellSink, parts: &[&Part]) -> Result<(), WriteError> {
     let parts_of_sink = || parts.iter().filter(|part| part.path == sink.path());
     let keys: Vec<Box<str>> = parts_of_sink().flat_map(|part| &part.keys).cloned().collect();
-    let lost = sink.missing(&keys).await?;
+    let lost = sink.find_missing(&keys).await?;
     if !lost.is_empty() {
         return Err(WriteError::Lost { array: sink.path().to_owned(), chunks: lost });
     }

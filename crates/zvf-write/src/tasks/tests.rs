@@ -59,7 +59,7 @@ fn elements(kind: Kind, vertices: usize) -> Option<(Column, Field)> {
 fn schema(kind: Kind, sharded: bool) -> Schema {
     let chunk = ChunkShape::new(&[10.0, 10.0]).unwrap();
     let schema = Schema::new(kind, Axis::spatial(2).unwrap(), chunk).unwrap();
-    if sharded { schema.sharded(&[2, 2]).unwrap() } else { schema }
+    if sharded { schema.with_shard_shape(&[2, 2]).unwrap() } else { schema }
 }
 
 fn options() -> WriteOptions {

@@ -73,7 +73,7 @@ async fn vertices_have_attributes_of_every_type() {
         .declare("vertex", "float32_1", spec)
         .with_crs(json!({"epsg": 4326}))
         .with_user_metadata("lab", json!({"id": 7}))
-        .named("three points");
+        .with_name("three points");
     let mut writer = writer(&memory, schema).await;
     writer.push(&batch).unwrap();
     writer.header("las", json!({"version": [1, 4]}).as_object().unwrap().clone());
@@ -167,7 +167,7 @@ async fn objects_without_vertices_have_attributes_and_groups() {
 async fn a_chunk_for_each_value_of_an_attribute() {
     let memory = Arc::new(InMemory::new());
     let values = vec![Value::from("b"), Value::from("a")];
-    let schema = schema(Kind::Polyline).binned_by("label", values.clone()).unwrap();
+    let schema = schema(Kind::Polyline).with_bin_attribute("label", values.clone()).unwrap();
     let mut writer = writer(&memory, schema).await;
     let parts = Parts::new(vec![0, 4], vec![ObjectId(0)]).unwrap();
     let batch = Batch::new(Kind::Polyline, floats(&[1.0, 2.0, 3.0, 14.0], 1)).with_parts(parts);
@@ -176,7 +176,7 @@ async fn a_chunk_for_each_value_of_an_attribute() {
     writer.finish().await.unwrap();
     let store = open(memory.clone()).await;
     let level = LevelReader::open(&store, LevelId(0)).await.unwrap();
-    assert_eq!(level.binned_by(), Some(("label", values)));
+    assert_eq!(level.bin_attribute(), Some(("label", values)));
     let keys: Vec<String> = level.chunks().await.unwrap().iter().map(|k| k.to_string()).collect();
     assert_eq!(keys, ["0.0", "0.1", "1.0"]);
     let stored_batch = read(memory).await;
@@ -188,7 +188,7 @@ async fn a_chunk_for_each_value_of_an_attribute() {
 async fn links_of_a_fragment_are_contiguous_and_cells_are_in_shards() {
     let memory = Arc::new(InMemory::new());
     let codecs = CodecPipeline::zstd(3).with_crc32c();
-    let schema = schema(Kind::Graph).sharded(&[2]).unwrap().with_codecs(codecs);
+    let schema = schema(Kind::Graph).with_shard_shape(&[2]).unwrap().with_codecs(codecs);
     let mut writer = writer(&memory, schema).await;
     let parts = Parts::new(vec![0, 4, 7], vec![ObjectId(1), ObjectId(0)]).unwrap();
     let positions = floats(&[1.0, 2.0, 3.0, 41.0, 4.0, 5.0, 42.0], 1);

@@ -61,7 +61,9 @@ fn written(draco: Option<DracoPositions>) -> Reader {
 fn lossless_streams_answer_like_rows() {
     let (rows, draco) = (written(None), written(Some(DracoPositions::default())));
     let cube = Bounds::new(&[5.0, 5.0, 0.0], &[17.0, 22.0, 1.0]).unwrap();
-    for query in [Query::all(), Query::within(cube), Query::all().of_objects([ObjectId(8)])] {
+    for query in
+        [Query::all(), Query::all().in_region(cube), Query::all().of_objects([ObjectId(8)])]
+    {
         let (expected, found) =
             (inline(rows.run(&query)).unwrap(), inline(draco.run(&query)).unwrap());
         assert!(!expected.batch.is_empty() && found.complete);

@@ -36,7 +36,7 @@ fn any_mixture() -> impl Strategy<Value = Vec<Given>> {
 /// One schema for all of them.
 fn schema(all: &[Given]) -> Schema {
     let other_kinds = all[1..].iter().map(|geometry| geometry.kind);
-    other_kinds.fold(all[0].schema(8.0), |schema, kind| schema.and(kind).unwrap())
+    other_kinds.fold(all[0].schema(8.0), |schema, kind| schema.with_kind(kind).unwrap())
 }
 
 async fn write(
@@ -69,7 +69,8 @@ proptest! {
         let options = WriteOptions { memory, compat, scratch: scratch_folder, ..WriteOptions::default() };
         let mut schema = schema(&all);
         if sharded {
-            schema = schema.with_codecs(CodecPipeline::zstd(1)).sharded(&vec![2; all[0].axes]).unwrap();
+            let shard = vec![2; all[0].axes];
+            schema = schema.with_codecs(CodecPipeline::zstd(1)).with_shard_shape(&shard).unwrap();
         }
         run(async {
             let (store, report) = write(&all, schema, options, size).await.unwrap();
@@ -112,7 +113,7 @@ fn axis(values: &[f32]) -> Column {
 fn mixed(first: Kind, other_kinds: &[Kind]) -> Schema {
     let chunk = ChunkShape::new(&[10.0]).unwrap();
     let schema = Schema::new(first, Axis::spatial(1).unwrap(), chunk).unwrap();
-    other_kinds.iter().fold(schema, |schema, kind| schema.and(*kind).unwrap())
+    other_kinds.iter().fold(schema, |schema, kind| schema.with_kind(*kind).unwrap())
 }
 
 async fn begin(schema: Schema) -> (Arc<InMemory>, Writer) {
@@ -229,7 +230,7 @@ async fn options_of_links_apply_to_each_kind_with_links() {
         (Kind::Graph, true, "duplicate", "explicit"),
         (Kind::Polyline, false, "canonical", "implicit_sequential"),
     ] {
-        let level = level.of_kind(kind).await.unwrap().unwrap();
+        let level = level.open_kind(kind).await.unwrap().unwrap();
         let family = level.node().group("links/0").await.unwrap().unwrap().attributes;
         assert_eq!((&family["directed"], &family["store"]), (&directed.into(), &store.into()));
         assert_eq!(level.links_convention().as_str(), convention, "{kind}");

@@ -43,7 +43,7 @@ impl Settings {
         }
         if self.sharded {
             let codecs = CodecPipeline::zstd(1).with_crc32c();
-            schema = schema.with_codecs(codecs).sharded(&vec![2; geometry.axes]).unwrap();
+            schema = schema.with_codecs(codecs).with_shard_shape(&vec![2; geometry.axes]).unwrap();
         }
         schema
     }
@@ -183,7 +183,8 @@ proptest! {
             let build = Build::in_object_store(store, "store.zv", BuildOptions::default());
             let options = WriteOptions { memory, ..WriteOptions::default() };
             let build = build.await.unwrap();
-            let mut level = LevelWriter::new(&build, 1, geometry.schema(8.0), &options).placing();
+            let level = LevelWriter::new(&build, 1, geometry.schema(8.0), &options);
+            let mut level = level.with_locations();
             geometry.give(level.writer(), size).unwrap();
             let mut places = Vec::new();
             level.finish_placed(|_, _| {}, &mut |_, number, chunk, row| {
@@ -205,8 +206,8 @@ proptest! {
         points in any_of(Kind::PointCloud, 3),
     ) {
         let schema = || {
-            let schema = mesh.schema(8.0).and(Kind::Polyline).unwrap();
-            schema.and(Kind::PointCloud).unwrap()
+            let schema = mesh.schema(8.0).with_kind(Kind::Polyline).unwrap();
+            schema.with_kind(Kind::PointCloud).unwrap()
         };
         let write = |memory| run(async {
             let (store, options) = (Arc::new(InMemory::new()), WriteOptions {

@@ -53,7 +53,7 @@ async fn a_new_handle_to_a_pack_waits_twice_for_a_box_and_once_for_the_next() {
     let reader = Reader::new(store.unwrap());
     for expected in [2, 1] {
         let from = if expected == 2 { Duration::ZERO } else { start.elapsed() };
-        let query = Query::within(Bounds::new(&[2.0; 3], &[3.5; 3]).unwrap());
+        let query = Query::all().in_region(Bounds::new(&[2.0; 3], &[3.5; 3]).unwrap());
         let answer = reader.run(&query.columns(Columns::None).uncached()).await.unwrap();
         assert!(!answer.batch.is_empty());
         let rounds = (start.elapsed() - from).as_millis() / ROUND.as_millis();

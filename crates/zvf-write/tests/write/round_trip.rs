@@ -150,7 +150,7 @@ proptest! {
         }
         if sharded {
             let codecs = CodecPipeline::zstd(1).with_crc32c();
-            schema = schema.with_codecs(codecs).sharded(&vec![2; given.axes]).unwrap();
+            schema = schema.with_codecs(codecs).with_shard_shape(&vec![2; given.axes]).unwrap();
         }
         if directed && given.kind == Kind::Graph {
             schema = schema.directed();

@@ -38,7 +38,7 @@ impl Beside {
         fields: Vec<Field>,
     ) -> Result<(), Error> {
         if self.groups.is_empty() {
-            let builder = |field: &Field| (field.clone(), ColumnBuilder::like(&field.column));
+            let builder = |field: &Field| (field.clone(), ColumnBuilder::empty_like(&field.column));
             self.fields = fields.iter().map(builder).collect();
         }
         let names = |fields: &mut dyn Iterator<Item = &Field>| {

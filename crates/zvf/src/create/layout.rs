@@ -92,7 +92,7 @@ impl Layout {
     ///
     /// When it cannot be read, a coordinate is not finite, or the recipe does not fit its axes.
     pub fn scan(file: &Path, recipe: &Recipe, progress: &mut Progress<'_>) -> Result<Self, Error> {
-        Self::of_all(&[file.to_owned()], recipe, progress)
+        Self::scan_all(&[file.to_owned()], recipe, progress)
     }
 
     /// Looks through several files that hold the same columns: they are one store.
@@ -100,7 +100,7 @@ impl Layout {
     /// # Errors
     ///
     /// As [`scan`](Self::scan), when there is no file, and when one of them holds something else.
-    pub fn of_all(
+    pub fn scan_all(
         files: &[PathBuf],
         recipe: &Recipe,
         progress: &mut Progress<'_>,
@@ -108,7 +108,7 @@ impl Layout {
         Self::starting_at_id(files, None, recipe, 0, progress)
     }
 
-    /// Looks through files as [`of_all`](Self::of_all) does, where ids below `next` are those of files of other kinds, and
+    /// Looks through files as [`scan_all`](Self::scan_all) does, where ids below `next` are those of files of other kinds, and
     /// the first of these files may be `begun`: its header was read.
     pub(super) fn starting_at_id(
         files: &[PathBuf],

@@ -1,7 +1,7 @@
 //! Files of whatever kinds as one store: a layout for each kind, all in the same chunks.
 //!
 //! Files of one kind are one geometry, whatever lies between them on the command line. The kind of the
-//! first file comes first in the store, faces before all ([`zvf_write::Schema::and`]).
+//! first file comes first in the store, faces before all ([`zvf_write::Schema::with_kind`]).
 //!
 //! Not here: what is written of one kind ([`Layout`]).
 
@@ -53,7 +53,7 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// As [`Layout::of_all`] for the files of each kind, and when kinds have other axes.
+    /// As [`Layout::scan_all`] for the files of each kind, and when kinds have other axes.
     pub fn scan(
         files: &[PathBuf],
         recipe: &Recipe,
@@ -118,7 +118,7 @@ impl Layouts {
             whole = whole.with_draco(draco);
         }
         for kind in self.iter().skip(1).map(|layout| layout.header.kind) {
-            whole = whole.and(kind)?;
+            whole = whole.with_kind(kind)?;
         }
         let mut writer = Writer::create(address, whole, recipe.write.clone()).await?;
         let mut total = 0_u64;

@@ -119,7 +119,7 @@ pub enum Stage {
 
 impl Stage {
     /// How many there are.
-    pub const ALL: u32 = 3;
+    pub const COUNT: u32 = 3;
 
     /// Returns its number, from 1.
     #[must_use]
@@ -218,7 +218,7 @@ pub(crate) fn schema(
         schema = schema.with_bins(&of_each_axis(bins, shape.axes.len()))?;
     }
     if let Some(shard) = &shape.shard {
-        schema = schema.sharded(shard)?;
+        schema = schema.with_shard_shape(shard)?;
     }
     if let Some(bytes) = shape.shard_bytes {
         schema = schema.with_shard_bytes(bytes);

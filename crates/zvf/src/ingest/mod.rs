@@ -84,7 +84,7 @@ impl Planned {
         shares: Option<u32>,
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
-        let layout = Layout::of_all(files, recipe, progress)?;
+        let layout = Layout::scan_all(files, recipe, progress)?;
         let plan = plan(files, address, &layout, recipe, shares)?;
         let fresh = begin(address, folder, &plan, recipe).await?;
         Ok(Self { layout, plan, fresh })
@@ -147,13 +147,13 @@ pub fn folder(address: &str) -> Option<PathBuf> {
     Some(path.with_file_name(name))
 }
 
-/// Returns whether the store at `address` was finished by a process that was killed while it removed the plan. What is left
-/// of the folder goes.
+/// Removes what is left of the folder where a process finished the store at `address` and was killed while it removed the
+/// plan. Returns whether that was so.
 ///
 /// # Errors
 ///
 /// When the folder cannot be looked at or removed.
-pub fn finished(address: &str, folder: &Path) -> Result<bool, Error> {
+pub fn remove_finished(address: &str, folder: &Path) -> Result<bool, Error> {
     let planned = !folder.is_dir() || TaskPlan::read(folder)?.is_some();
     let published = match self::folder(address) {
         #[cfg(feature = "local")]

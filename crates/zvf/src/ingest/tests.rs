@@ -161,7 +161,7 @@ async fn files_that_end_with_a_slice_lose_nothing() {
             .collect();
         let address = folder.address(&format!("{number}.zarrvectors"));
         let recipe = recipe();
-        let layout = Layout::of_all(&files, &recipe, &mut proceed).unwrap();
+        let layout = Layout::scan_all(&files, &recipe, &mut proceed).unwrap();
         assert!(layout.slices.len() > 2, "each piece is a slice");
         let created =
             crate::create::create_all(&files, &address, &layout, &recipe, &mut proceed).await;
@@ -279,7 +279,7 @@ async fn changed_input_is_refused() {
     assert_eq!(error.class(), zvf_format::Class::FileChanged);
     fs::write(folder.at("b.csv"), "x,y\n1,2\n").unwrap();
     let files = [file, folder.at("b.csv")];
-    let error = Layout::of_all(&files, &recipe, &mut proceed).unwrap_err();
+    let error = Layout::scan_all(&files, &recipe, &mut proceed).unwrap_err();
     let [a, b] = [folder.at("a.csv"), folder.at("b.csv")].map(|file| file.display().to_string());
     assert_eq!(
         error.to_string(),
@@ -289,18 +289,18 @@ async fn changed_input_is_refused() {
         )
     );
     fs::write(folder.at("b.csv"), "x,y,n\n1,2,0.5\n").unwrap();
-    let error = Layout::of_all(&files, &recipe, &mut proceed).unwrap_err().to_string();
+    let error = Layout::scan_all(&files, &recipe, &mut proceed).unwrap_err().to_string();
     assert!(
         error.contains(&format!("\"n\" of int64 as in {a}, found column \"n\" of float64 in {b}")),
         "{error}"
     );
     fs::write(folder.at("b.csv"), "x,y,n\n1,2,3\n4,five,6\n").unwrap();
-    let error = Layout::of_all(&files, &recipe, &mut proceed).unwrap_err().to_string();
+    let error = Layout::scan_all(&files, &recipe, &mut proceed).unwrap_err().to_string();
     assert_eq!(
         error,
         format!("{b}: Encoding in CSV, line 3, column \"y\": expected float64, found \"five\"")
     );
-    assert!(Layout::of_all(&[], &recipe, &mut proceed).is_err());
+    assert!(Layout::scan_all(&[], &recipe, &mut proceed).is_err());
 }
 
 #[tokio::test]

@@ -104,7 +104,7 @@ impl CellView {
                 .get(0)
                 .map(|first| format!("the level has {} chunks, from {first}", chunks.len()));
             let absent = zvf_store::StoreError::absent(
-                &level.node().path().below("vertices")?,
+                &level.node().path().join("vertices")?,
                 "this chunk was asked for",
             );
             return Err(Error::from(absent).or_hint(|| first));

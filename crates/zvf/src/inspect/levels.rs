@@ -139,7 +139,7 @@ impl LevelSummary {
         let reader = LevelReader::open(store, LevelId(self.level)).await?;
         self.fill(&reader).await?;
         for kind in reader.extra_kinds() {
-            let Ok(Some(kind_reader)) = reader.of_kind(kind).await else { continue };
+            let Ok(Some(kind_reader)) = reader.open_kind(kind).await else { continue };
             let mut beside =
                 Self { level: self.level, kind: Some(kind.to_string()), ..Self::default() };
             beside.document(store, kind_reader.node());

@@ -3,7 +3,7 @@
 //! ```text
 //! Summary    versions, axes, levels, attributes, counts, sizes      Summary::read
 //! Arrays     every array with its chunks and bytes                  Arrays::list
-//! ObjectView an object as its index has it                        ObjectView::of_ids
+//! ObjectView an object as its index has it                        ObjectView::read_ids
 //! GroupView  a group of objects                                   GroupView::read
 //! AttributeStats  smallest, largest and mean value of each attribute   AttributeStats::list
 //! CellView   one chunk of one level: fragments, rows, values        CellView::read

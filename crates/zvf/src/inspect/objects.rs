@@ -44,7 +44,7 @@ impl ObjectView {
     /// When the level has no object index, or it cannot be read; [`Class::LimitExceeded`] when more than 2^24 references
     /// would be listed.
     #[boxed]
-    pub async fn of_rows(
+    pub async fn read_rows(
         level: &LevelReader,
         rows: &[u64],
         max_references: usize,
@@ -70,7 +70,7 @@ impl ObjectView {
     ///
     /// ```no_run
     /// # async fn run(level: &zvf::LevelReader) -> Result<(), zvf::Error> {
-    /// let objects = zvf::inspect::ObjectView::of_ids(level, &[zvf::ObjectId(7)], 10).await?;
+    /// let objects = zvf::inspect::ObjectView::read_ids(level, &[zvf::ObjectId(7)], 10).await?;
     /// assert_eq!(objects[0].id, 7);
     /// # Ok(())
     /// # }
@@ -78,9 +78,9 @@ impl ObjectView {
     ///
     /// # Errors
     ///
-    /// As [`of_rows`](Self::of_rows), and when there is no such object; the hint says which there are.
+    /// As [`read_rows`](Self::read_rows), and when there is no such object; the hint says which there are.
     #[boxed]
-    pub async fn of_ids(
+    pub async fn read_ids(
         level: &LevelReader,
         ids: &[ObjectId],
         max_references: usize,
@@ -94,7 +94,7 @@ impl ObjectView {
             };
             rows.push(row);
         }
-        Self::of_rows(level, &rows, max_references).await
+        Self::read_rows(level, &rows, max_references).await
     }
 }
 
@@ -182,7 +182,7 @@ pub(super) fn no_index() -> Error {
 fn no_object(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
     let class = Class::NotFound;
     let expected = Expected::Rule("an object of the level");
-    let index = level.node().path().below("object_index")?;
+    let index = level.node().path().join("object_index")?;
     let error = ModelError::refused(class, "object", expected, id.0).in_array(index);
     Ok(error.into())
 }

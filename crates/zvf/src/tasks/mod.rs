@@ -132,6 +132,7 @@ pub struct Tasks {
 
 /// What became of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ran {
     /// It was done.
     Now,
@@ -241,7 +242,7 @@ impl Tasks {
     ///
     /// When the folder cannot be looked at.
     #[boxed]
-    pub async fn done(&self) -> Result<Vec<bool>, Error> {
+    pub async fn list_done(&self) -> Result<Vec<bool>, Error> {
         let mut done = Vec::new();
         for number in 0..self.plan.lines().len() {
             done.push(self.folder.exists(&record::key(number)).await?);

@@ -84,7 +84,7 @@ impl RunFolder {
             let name = key.strip_prefix(&record.run).unwrap_or(key).trim_start_matches('/');
             let to = &to;
             async move {
-                let path = to.join(Key::root().below(name)?.as_str()); // nothing outside of the folder
+                let path = to.join(Key::root().join(name)?.as_str()); // nothing outside of the folder
                 let bytes = record.file(folder, at).await?;
                 let write = || {
                     fs::create_dir_all(path.parent().unwrap_or(&path))?;

@@ -113,10 +113,10 @@ async fn tasks_can_be_repeated_and_run_concurrently() {
     let outcomes = [first.unwrap(), second.unwrap()];
     assert!(outcomes.contains(&Ran::Now) && outcomes.contains(&Ran::Before), "{outcomes:?}");
     assert_eq!(fixture.run(&tasks, 0).await.unwrap(), Ran::Before);
-    assert_eq!(tasks.done().await.unwrap()[..2], [true, false]);
+    assert_eq!(tasks.list_done().await.unwrap()[..2], [true, false]);
     // The same plan again keeps finished tasks.
     let reopened = fixture.plan(2).await.create(&folder).await.unwrap();
-    assert_eq!(reopened.done().await.unwrap()[..2], [true, false]);
+    assert_eq!(reopened.list_done().await.unwrap()[..2], [true, false]);
     for number in 1..reopened.plan().lines().len() {
         fixture.run(&reopened, number).await.unwrap();
     }
@@ -131,7 +131,7 @@ async fn a_stopped_task_leaves_nothing() {
     let observer = Observer::default();
     observer.cancel();
     let outcome = tasks.run_validate(0, (&store, &open), &observer).await.unwrap();
-    assert_eq!((outcome, tasks.done().await.unwrap()[0]), (Ran::Stopped, false));
+    assert_eq!((outcome, tasks.list_done().await.unwrap()[0]), (Ran::Stopped, false));
     let runs = fixture.dir.path().join("work/runs");
     assert!(fs::read_dir(runs).map_or(true, |mut runs| runs.next().is_none()));
 }

@@ -55,8 +55,9 @@ fn write_array(
         0 => Compression::None,
         _ => Compression::Zstd(1 + random.next_below(9) as i32),
     };
-    let tensor = NewTensor::new("a", element, &case.shape, &case.chunk)?.compressed(compression);
-    let tensor = tensor.aligned_to([1, 64, 4096][random.next_below(3)]);
+    let tensor =
+        NewTensor::new("a", element, &case.shape, &case.chunk)?.with_compression(compression);
+    let tensor = tensor.with_alignment([1, 64, 4096][random.next_below(3)]);
     let mut new = AtomicTensorFile::create(path, false)?;
     let mut writer = TetWriter::new(new.file(), vec![tensor], Default::default())?;
     writer.put_tensor(&case.items)?;
@@ -155,7 +156,7 @@ async fn convert_through_zarr(
         ..ConvertOptions::default()
     };
     let plain = OpenOptions::default();
-    let ours = AnyArray::of_tet(TensorFile::open(&path.to_string_lossy(), &plain).await?, None)?;
+    let ours = AnyArray::from_tet(TensorFile::open(&path.to_string_lossy(), &plain).await?, None)?;
     convert(&ours, &zarr.to_string_lossy(), ArrayForm::Zarr, &options, |_, _| ()).await?;
     let theirs = folder.join("theirs.tet");
     let words = ["convert", &zarr.to_string_lossy()];
@@ -164,7 +165,7 @@ async fn convert_through_zarr(
     }
     let opened = TensorFile::open(&theirs.to_string_lossy(), &plain).await;
     let Some(file) = report.ok_or_report("open", opened) else { return Ok(()) };
-    let Some(array) = report.ok_or_report("dataset", AnyArray::of_tet(file, None)) else {
+    let Some(array) = report.ok_or_report("dataset", AnyArray::from_tet(file, None)) else {
         return Ok(());
     };
     report.compare("shape", &case.shape.clone().into(), array.shape().to_vec());

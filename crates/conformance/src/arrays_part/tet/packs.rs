@@ -22,7 +22,7 @@ pub(super) async fn check_pack(
     for compression in [Compression::None, Compression::Zstd(3)] {
         let path = folder.join("pack.tet");
         let mut new = AtomicTensorFile::create(&path, true)?;
-        let options = PackOptions::default().compressed(compression);
+        let options = PackOptions::default().with_compression(compression);
         let done = pack(&store, new.file(), &options, |_| ()).await;
         let Some(_) = report.ok_or_report("pack", done) else { return Ok(()) };
         new.publish()?;

@@ -56,7 +56,7 @@ pub(super) async fn exchange_file(
     }
     let files = [
         TensorFile::open(&path.to_string_lossy(), &OpenOptions::default()).await,
-        TensorFile::of_bytes(fs::read(&path)?.into()),
+        TensorFile::from_bytes(fs::read(&path)?.into()),
     ];
     for file in files {
         let Some(file) = report.ok_or_report("open", file) else { continue };
@@ -124,7 +124,7 @@ impl Dataset {
             if let Some(array) = report.ok_or_report(what, tensor.slice(&slice, &memory()).await) {
                 report.check(what, array.bytes()[..] == expected, "other elements");
             }
-            let view = report.ok_or_report("view", tensor.dense(&slice)).flatten();
+            let view = report.ok_or_report("view", tensor.dense_view(&slice)).flatten();
             report.check(
                 "view",
                 view.is_none_or(|view| view.bytes()[..] == expected),

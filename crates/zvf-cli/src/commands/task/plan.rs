@@ -210,7 +210,7 @@ async fn print_plan(
     tasks: &Tasks,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let (lines, done) = (tasks.plan().lines(), tasks.done().await?);
+    let (lines, done) = (tasks.plan().lines(), tasks.list_done().await?);
     if session.json() {
         let listed = lines.iter().zip(&done).enumerate().map(|(number, (line, done))| {
             json!({"task": number, "stage": line.stage, "what": line.what, "done": done})

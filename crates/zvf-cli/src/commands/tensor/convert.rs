@@ -90,14 +90,16 @@ impl ChunkOptions {
         };
         let compressor = match name {
             "none" => None,
-            name => Some(BloscCompressor::named(name).ok_or_else(|| unknown("compressor", name))?),
+            name => {
+                Some(BloscCompressor::from_name(name).ok_or_else(|| unknown("compressor", name))?)
+            }
         };
         let level = match (level, self.level) {
             (Some(text), None) => text.parse().map_err(|_source| unknown("level", text))?,
             (None, level) => level.unwrap_or(DEFAULT_LEVEL),
             (Some(_), Some(_)) => return Err(Usage::new("the level is given twice").into()),
         };
-        let shuffle = BloscShuffle::named(&self.shuffle);
+        let shuffle = BloscShuffle::from_name(&self.shuffle);
         let shuffle = shuffle.ok_or_else(|| unknown("shuffle", &self.shuffle))?;
         if level > 9 {
             return Err(Usage::new(format!("levels are 0 to 9, not {level}")).into());
@@ -124,9 +126,9 @@ impl Convert {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let form = match &self.to {
-            Some(name) => ArrayForm::named(name)
+            Some(name) => ArrayForm::from_name(name)
                 .ok_or_else(|| Usage::new(format!("{name:?} is no form of arrays")))?,
-            None => ArrayForm::of_name(&self.new).ok_or_else(|| {
+            None => ArrayForm::from_path(&self.new).ok_or_else(|| {
                 Usage::new(format!("the extension of {} is not a known form: give --to", self.new))
             })?,
         };

@@ -42,7 +42,7 @@ impl<'a> Values<'a> {
         Self { shape: array.shape(), descr: descr.to_owned(), item, bytes: array.bytes() }
     }
 
-    pub(super) fn of_blocks(values: &'a BlockValues) -> Self {
+    pub(super) fn from_blocks(values: &'a BlockValues) -> Self {
         let item = usize_from_u32(values.item_size());
         let descr = values.dtype().map_or_else(|| format!("|V{item}"), str::to_owned);
         Self { shape: values.shape(), descr, item, bytes: values.bytes() }

@@ -19,7 +19,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use zvf::validate::{Depth, Observer, Options, Progress, Report, Rule, Sample, unopened, validate};
+use zvf::validate::{
+    Depth, Observer, Options, Progress, Report, Rule, Sample, report_unopened, validate,
+};
 
 use crate::interrupt::Interrupted;
 use crate::outcome::{Outcome, Usage};
@@ -243,7 +245,7 @@ pub(crate) async fn look(
     let store = match session.unchecked_store(address).await {
         Ok(store) => store,
         Err(error) => {
-            let report = unopened(error, options).map_err(to_error);
+            let report = report_unopened(error, options).map_err(to_error);
             return report.with_context(|| format!("cannot open {address}"));
         }
     };

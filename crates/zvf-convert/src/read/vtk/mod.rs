@@ -366,7 +366,7 @@ fn gather_fields(fields: &[Field], rows: &[usize]) -> Vec<Field> {
 }
 
 fn gather_column(column: &Column, rows: &[usize]) -> Column {
-    let mut builder = ColumnBuilder::like(column);
+    let mut builder = ColumnBuilder::empty_like(column);
     builder.reserve(rows.len());
     rows.iter().for_each(|row| builder.push_row(column, *row));
     builder.finish()

@@ -107,7 +107,7 @@ fn chains_are_refreshed_by_objects() {
         let batch = walks(&mut random, kind, count, 0);
         let mut schema = schema(kind);
         if shards {
-            schema = schema.with_codecs(CodecPipeline::zstd(1)).sharded(&[4, 4]).unwrap();
+            schema = schema.with_codecs(CodecPipeline::zstd(1)).with_shard_shape(&[4, 4]).unwrap();
         }
         let fill = |writer: &mut Writer| {
             with_mass(writer, count);
@@ -154,7 +154,7 @@ fn reversing_a_line_makes_levels_stale() {
 fn kinds_of_a_store_are_refreshed_independently() {
     let mut random = Random(5);
     let (dots, lines) = (points(&mut random, "float32"), walks(&mut random, Kind::Polyline, 12, 0));
-    let two_kinds = schema(Kind::PointCloud).and(Kind::Polyline).unwrap();
+    let two_kinds = schema(Kind::PointCloud).with_kind(Kind::Polyline).unwrap();
     let fill = |writer: &mut Writer| {
         let owners = vec![Some(ObjectId(100)); dots.len()];
         let dots = dots.clone().with_vertex_objects(owners).unwrap();

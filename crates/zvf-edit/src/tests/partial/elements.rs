@@ -204,7 +204,7 @@ fn options_of(method: Method, size: Option<f64>) -> Options {
 
 fn sharded_schema(kind: Kind) -> Schema {
     let shape = vec![4; axes_of(kind)];
-    schema(kind).with_codecs(CodecPipeline::zstd(1)).sharded(&shape).unwrap()
+    schema(kind).with_codecs(CodecPipeline::zstd(1)).with_shard_shape(&shape).unwrap()
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn skeletons_are_refreshed_by_objects() {
     let pruned = Options { prune: Some(6.0), ..options_of(Method::Simplify, Some(1.0)) };
     let sums = vec![("zeta".to_owned(), Aggregation::Sum)];
     let sparse = Options { rules: sums, sparsity: 1.3, ..options_of(Method::Cluster, Some(4.0)) };
-    let explicit = schema(Kind::Skeleton).explicit();
+    let explicit = schema(Kind::Skeleton).with_explicit_edges();
     for (label, schema, dtype, weighs, options) in [
         ("simplified", schema(Kind::Skeleton), "float32", false, three_levels),
         ("pruned in shards", sharded_schema(Kind::Skeleton), "float64", false, pruned),
@@ -333,7 +333,7 @@ fn trees_and_graphs_of_a_store_are_refreshed_independently() {
         ..webs
     };
     let (trees, webs) = (trees.batch("float32", false), webs.batch("float32", true));
-    let two_kinds = schema(Kind::Skeleton).and(Kind::Graph).unwrap();
+    let two_kinds = schema(Kind::Skeleton).with_kind(Kind::Graph).unwrap();
     let fill = |writer: &mut Writer| {
         writer.kind(Kind::Skeleton).unwrap().push(&trees).unwrap();
         writer.kind(Kind::Graph).unwrap().push(&webs).unwrap();

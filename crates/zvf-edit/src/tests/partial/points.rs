@@ -71,10 +71,15 @@ fn clustered_points_are_refreshed_by_chunks() {
             cells(2, 3.0),
         ),
         ("doubles", schema(Kind::PointCloud).with_codecs(zstd()), "float64", cells(2, 0.7)),
-        ("shards", schema(Kind::PointCloud).sharded(&[4, 4]).unwrap(), "float32", cells(2, 2.5)),
+        (
+            "shards",
+            schema(Kind::PointCloud).with_shard_shape(&[4, 4]).unwrap(),
+            "float32",
+            cells(2, 2.5),
+        ),
         (
             "zstd in shards",
-            schema(Kind::PointCloud).with_codecs(zstd()).sharded(&[3, 2]).unwrap(),
+            schema(Kind::PointCloud).with_codecs(zstd()).with_shard_shape(&[3, 2]).unwrap(),
             "float32",
             cells(2, 1.5),
         ),

@@ -185,7 +185,7 @@ fn elements_are_found_by_size() {
         assert_eq!(LinkInteger::new(size, true).unwrap(), signed);
         assert_eq!(LinkInteger::new(size, false).unwrap(), unsigned);
         assert_eq!((signed.size(), unsigned.size()), (size, size));
-        assert_eq!((signed.largest(), unsigned.largest()), (largest, largest * 2 + 1));
+        assert_eq!((signed.max_value(), unsigned.max_value()), (largest, largest * 2 + 1));
     }
 }
 
@@ -285,7 +285,7 @@ fn any_groups() -> impl Strategy<Value = (RowShape, Vec<Vec<LinkRecord>>)> {
     any_shape().prop_flat_map(|shape| {
         let width = shape.link_width();
         let codes = (1..=width as u64).product::<u64>();
-        let row = prop_oneof![0..100_u64, Just(shape.element().largest())];
+        let row = prop_oneof![0..100_u64, Just(shape.element().max_value())];
         let rows = prop::collection::vec(row, width);
         let link_record = (0..codes, rows)
             .prop_map(move |(code, rows)| record(shape.has_perm().then_some(code), &rows));
@@ -328,7 +328,7 @@ proptest! {
             prop_assert_eq!(records.len(), cell.len());
             for record in &records {
                 prop_assert_eq!(record.perm().is_some(), shape.has_perm());
-                prop_assert!(record.rows().iter().all(|vi| *vi <= shape.element().largest()));
+                prop_assert!(record.rows().iter().all(|vi| *vi <= shape.element().max_value()));
             }
             if body == Body::Flat {
                 prop_assert_eq!(encode(&[&records], body, shape).unwrap(), blob);

@@ -84,7 +84,7 @@ fn up(rank: usize) -> Anchor {
 #[rustfmt::skip]
 #[test]
 fn records_are_placed_by_policy() {
-    let duplicate = |width, rank| family(width, rank).stored(LinkStorage::Duplicate);
+    let duplicate = |width, rank| family(width, rank).with_storage(LinkStorage::Duplicate);
     for Case { name, family, chunks, rows, copies } in [
         Case { name: "sorted already", family: family(2, 2), chunks: &["0.0", "1.0"], rows: &[2, 0],
             copies: &[("0.0", "+1.0", Some(0), &[2, 0])] },
@@ -145,7 +145,7 @@ fn records_are_placed_by_policy() {
 #[rustfmt::skip]
 #[test]
 fn records_that_cannot_be_placed_are_refused() {
-    let duplicate = family(2, 1).stored(LinkStorage::Duplicate);
+    let duplicate = family(2, 1).with_storage(LinkStorage::Duplicate);
     let policy = family(2, 1).with_delta(Delta(1), Anchor::same_chunks(1).unwrap()).unwrap();
     let root = ChunkShape::new(&[1.0]).unwrap();
     let ratio = |n: f64| ChunkShape::new(&[n]).unwrap().ratio_to(&root).unwrap();
@@ -202,7 +202,7 @@ fn the_policy_decides_the_row() {
         (true, LinkStorage::Duplicate, 0, true, false, Body::Flat),
         (true, LinkStorage::Duplicate, -1, false, false, Body::Inline),
     ] {
-        let mut family = family(3, 2).stored(store);
+        let mut family = family(3, 2).with_storage(store);
         family = family.with_delta(Delta(delta), Anchor::same_chunks(2).unwrap()).unwrap();
         if directed {
             family = family.directed();
@@ -287,7 +287,7 @@ fn any_family(width: usize, rank: usize, policy: (bool, bool, i32, i8, i8)) -> L
     if directed {
         family = family.directed();
     }
-    if duplicate { family.stored(LinkStorage::Duplicate) } else { family }
+    if duplicate { family.with_storage(LinkStorage::Duplicate) } else { family }
 }
 
 proptest! {

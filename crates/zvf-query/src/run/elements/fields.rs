@@ -73,7 +73,7 @@ impl Context {
             let empty =
                 Column::empty(attribute.dtype(), attribute.width()).map_err(QueryError::column)?;
             let mut null = NullRow::new(empty.dtype(), empty.width());
-            let mut values = ColumnBuilder::like(&empty);
+            let mut values = ColumnBuilder::empty_like(&empty);
             for source in records {
                 let stored = source.and_then(|(part, record)| {
                     Some((columns.get(usize_from_u32(part))?.as_ref()?, record))
@@ -131,7 +131,7 @@ impl Context {
         }
         let column = |stored: &Column, loaded: &[LoadedRows]| {
             let cuts = blend_column(&kept.cuts, loaded, stored.dtype(), stored.width())?;
-            let mut all = ColumnBuilder::like(stored);
+            let mut all = ColumnBuilder::empty_like(stored);
             all.push_rows(stored, 0..stored.len());
             all.push_rows(&cuts, 0..cuts.len());
             Ok::<_, QueryError>(all.finish())

@@ -93,7 +93,7 @@ impl Uploads {
                     let (class, what) = (Class::Conflict, "objects");
                     let error =
                         StoreError::refused(class, Op::Publish, what, expected, "another's");
-                    return Err(error.with_key(&Key::root().below(&name)?));
+                    return Err(error.with_key(&Key::root().join(&name)?));
                 }
             }
             let sent = self.shared.state().sent.len();

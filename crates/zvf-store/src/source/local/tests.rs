@@ -9,7 +9,7 @@ use super::*;
 use crate::options::OpenOptions;
 
 fn key(name: &str) -> Key {
-    Key::root().below(name).unwrap()
+    Key::root().join(name).unwrap()
 }
 
 fn store(files: &[(&str, &[u8])]) -> (TempDir, Local) {

@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn key(name: &str) -> Key {
-        Key::root().below(name).unwrap()
+        Key::root().join(name).unwrap()
     }
 
     fn list_requests(requests: &[Request]) -> String {

@@ -50,7 +50,7 @@ fn full_reply(body: &str) -> String {
 fn a_server_is_read_as_it_answers() {
     let refused =
         |status, headers: &str| reply(status, &format!("{headers}Content-Length: 0\r\n"), "");
-    let at = Get::range(Key::root().below("a b/c").unwrap(), 2, 3);
+    let at = Get::range(Key::root().join("a b/c").unwrap(), 2, 3);
     let all = Get::object(at.key.clone());
     type Row = (
         &'static str,

@@ -166,7 +166,7 @@ impl Remote {
             .into_iter()
             .filter_map(|(name, size)| {
                 let is_visible = name.split('/').all(|segment| !segment.starts_with(".tmp-"));
-                let key = prefix.below(&name).ok().filter(|_| is_visible)?;
+                let key = prefix.join(&name).ok().filter(|_| is_visible)?;
                 Some((key, size))
             })
             .collect();

@@ -14,7 +14,7 @@ use crate::source::Source;
 const BODY: &[u8] = b"0123456789";
 
 fn key(name: &str) -> Key {
-    Key::root().below(name).unwrap()
+    Key::root().join(name).unwrap()
 }
 
 fn at(start: u64, len: u64) -> Get {

@@ -39,7 +39,7 @@ fn a_cell_is_a_search_and_a_slice() {
     ]);
     let file = TetView::parse_strict(&bytes).unwrap();
     let payload = |id| {
-        let span = file.lookup(id).unwrap().select_all().unwrap().dense().unwrap();
+        let span = file.lookup(id).unwrap().select_all().unwrap().dense_span().unwrap();
         assert_eq!(span.offset % 64, 0);
         &bytes[usize::try_from(span.offset).unwrap()..][..usize::try_from(span.len).unwrap()]
     };

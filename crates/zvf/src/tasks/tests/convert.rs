@@ -103,7 +103,11 @@ async fn concatenated_parts_equal_one_conversion() {
         }
         let plan = fixture.plan_parts(kind, 9, false).await.unwrap();
         let reopened = plan.create(&folder).await.unwrap();
-        assert_eq!(reopened.done().await.unwrap(), [true, true], "finished tasks stay finished");
+        assert_eq!(
+            reopened.list_done().await.unwrap(),
+            [true, true],
+            "finished tasks stay finished"
+        );
         let expected = ["part-00000.csv", "part-00001.csv"];
         assert_eq!(tasks.finish_convert().await.unwrap(), expected);
         let parts = fixture.dir.path().join("parts");
@@ -148,7 +152,7 @@ async fn a_changed_part_is_rewritten() {
     *text.iter_mut().rfind(|byte| byte.is_ascii_digit()).unwrap() ^= 1;
     fs::write(&part, text).unwrap();
     assert_eq!(tasks.finish_convert().await.unwrap_err().class(), Class::Checksum);
-    assert_eq!(tasks.done().await.unwrap(), [true, false]);
+    assert_eq!(tasks.list_done().await.unwrap(), [true, false]);
     assert!(fixture.write_part(&tasks, 1, kind).await.unwrap());
     // A killed finish had moved one of them.
     let all = fixture.dir.path().join(".parts.zvf-task/all");
@@ -192,7 +196,7 @@ async fn a_changed_store_and_another_plan_are_refused() {
     fs::write(Path::new(&fixture.address).join("0/notes.txt"), "x").unwrap();
     let changed = fixture.write_part(&tasks, 0, kind).await.unwrap_err();
     assert_eq!(changed.class(), Class::Conflict);
-    assert_eq!(tasks.done().await.unwrap(), [false, false]);
+    assert_eq!(tasks.list_done().await.unwrap(), [false, false]);
     let runs = fixture.dir.path().join(".parts.zvf-task/runs");
     assert_eq!(names(&runs), Vec::<String>::new(), "what was begun goes");
 }

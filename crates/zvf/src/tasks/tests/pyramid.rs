@@ -60,7 +60,7 @@ async fn other_plans_are_refused() {
     assert_eq!(error.class(), Class::InvalidArgument, "{error}");
     fs::write(Path::new(&fixture.address).join("0/notes.txt"), "x").unwrap();
     assert_eq!(fixture.make(&tasks, &options).await.unwrap_err().class(), Class::Conflict);
-    assert_eq!(tasks.done().await.unwrap(), [false]);
+    assert_eq!(tasks.list_done().await.unwrap(), [false]);
     let adding = LevelOptions { additive: true, ..one_level() };
     assert_eq!(fixture.plan_levels(&adding).await.unwrap_err().class(), Class::Unsupported);
 }

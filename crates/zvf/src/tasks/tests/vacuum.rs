@@ -110,7 +110,7 @@ async fn tasks_and_last_steps_can_be_repeated_concurrently() {
     assert!(outcomes.contains(&Ran::Now) && outcomes.contains(&Ran::Before), "{outcomes:?}");
     assert_eq!(run(&tasks, 0).await.unwrap(), Ran::Before);
     let reopened = fixture.plan_vacuum(2).await.create(&folder).await.unwrap();
-    assert_eq!(reopened.done().await.unwrap(), [true, false], "finished tasks stay finished");
+    assert_eq!(reopened.list_done().await.unwrap(), [true, false], "finished tasks stay finished");
     assert_eq!(run(&tasks, 1).await.unwrap(), Ran::Now);
     let (first, second) = tokio::join!(finish(&tasks), finish(&reopened));
     let reports = [first.unwrap(), second.unwrap()];
@@ -169,7 +169,7 @@ async fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
         let edited = fixture.tree();
         let error = run(&tasks, 1).await.unwrap_err();
         assert_eq!(error.class(), Class::Conflict, "{error}");
-        assert_eq!(tasks.done().await.unwrap(), [true, false]);
+        assert_eq!(tasks.list_done().await.unwrap(), [true, false]);
         assert_eq!(fixture.tree(), edited);
 
         let folder = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
