@@ -20,7 +20,7 @@ use datafusion::error::Result;
 use zvf::Batch;
 
 use crate::bad_request;
-use crate::values::check_list_items;
+use crate::limits::check_list_items;
 
 /// The name of the geometry column.
 pub(crate) const NAME: &str = "geometry";

@@ -21,9 +21,9 @@ use zvf::model::{LevelReader, Members};
 use zvf::{Column, ObjectId};
 
 use crate::columns::{Layout, Origin, object_number, row_field};
-use crate::read::group_numbers;
+use crate::limits::{check_list_items, group_numbers};
 use crate::table::{TableName, TableOptions};
-use crate::values::{attribute_values, check_list_items};
+use crate::values::attribute_values;
 use crate::{bad_request, external};
 
 /// Prefix of columns of fragments.

@@ -46,6 +46,7 @@ mod geometry;
 mod handle;
 mod join_filter;
 mod joined;
+mod limits;
 mod links;
 mod named;
 mod provider;

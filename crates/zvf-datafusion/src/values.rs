@@ -8,7 +8,7 @@ use datafusion::error::Result;
 use zvf::model::RowAttribute;
 
 use crate::columns::batch_from_fields;
-use crate::{bad_request, external};
+use crate::external;
 
 /// Reads the values of an attribute for `rows`, null where they are absent.
 pub(crate) async fn attribute_values(attribute: &RowAttribute, rows: &[u64]) -> Result<ArrayRef> {
@@ -23,27 +23,4 @@ pub(crate) async fn attribute_values(attribute: &RowAttribute, rows: &[u64]) -> 
     let is_absent = (0..rows.len()).map(|row| Some(!values.is_present(row)));
     let is_absent: BooleanArray = is_absent.collect();
     Ok(nullif(&array, &is_absent)?)
-}
-
-/// Checks that the items of all lists of an array are no more than its offsets of 32 bits count.
-pub(crate) fn check_list_items(items: usize) -> Result<()> {
-    match i32::try_from(items) {
-        Ok(_) => Ok(()),
-        Err(_) => {
-            let expected = "fewer than 2^31 items";
-            Err(bad_request("the lists of a batch", expected, &items.to_string()))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_have_as_many_items_as_their_offsets_count() {
-        check_list_items((1 << 31) - 1).unwrap();
-        let error = check_list_items(1 << 31).unwrap_err().to_string();
-        assert!(error.contains("expected fewer than 2^31 items, found 2147483648"), "{error}");
-    }
 }

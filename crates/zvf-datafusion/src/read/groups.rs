@@ -8,8 +8,9 @@ use futures_util::stream::{self, StreamExt as _};
 use zvf::ObjectId;
 use zvf::model::{Groups, LevelReader, Members};
 
-use super::{Rows, ScanContext, group_numbers, nulls, numbers};
+use super::{Rows, ScanContext, nulls, numbers};
 use crate::columns::{Origin, object_number, open_level};
+use crate::limits::group_numbers;
 use crate::values::attribute_values;
 use crate::{bad_request, external};
 

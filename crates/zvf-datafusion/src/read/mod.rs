@@ -6,7 +6,6 @@ mod links;
 mod objects;
 mod vertices;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{
@@ -17,7 +16,6 @@ use arrow_schema::{DataType, SchemaRef};
 use datafusion::error::Result;
 use futures_util::stream::BoxStream;
 use zvf::format::num::saturating_usize;
-use zvf::model::Groups;
 
 use crate::bad_request;
 use crate::columns::{Layout, open_level};
@@ -85,15 +83,6 @@ impl ScanContext {
     }
 }
 
-/// Returns the numbers of all groups. A document may state any number of them.
-pub(crate) fn group_numbers(groups: &Groups) -> Result<Range<u64>> {
-    if groups.len() > MAX_GROUPS {
-        let expected = format!("at most {MAX_GROUPS}");
-        return Err(bad_request("the groups of a level", &expected, &groups.len().to_string()));
-    }
-    Ok(0..groups.len())
-}
-
 /// Returns an array of nulls, for an attribute that does not exist.
 pub(crate) fn nulls(data_type: &DataType, rows: usize) -> ArrayRef {
     arrow_array::new_null_array(data_type, rows)
@@ -125,8 +114,6 @@ fn take_every_nth_number<T: ArrowPrimitiveType>(
     PrimitiveArray::from_iter_values(rows.filter_map(|row| row.get(first).copied()))
 }
 
-/// Maximum groups whose members are in memory together, as of conditions of queries.
-const MAX_GROUPS: u64 = 1 << 22;
 /// Maximum rows of a batch without columns.
 const MAX_EMPTY_BATCH_ROWS: u64 = 1 << 20;
 
