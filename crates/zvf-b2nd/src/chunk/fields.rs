@@ -192,7 +192,7 @@ impl Filter {
         }
     }
 
-    /// Returns the id of the filter: the inverse of [`registered`](Self::registered).
+    /// Returns the id of the filter: the inverse of [`from_id`](Self::from_id).
     #[must_use]
     pub const fn id(self) -> u8 {
         match self {
