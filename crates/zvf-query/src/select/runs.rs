@@ -41,6 +41,8 @@ pub(crate) struct Runs {
     pub(crate) list: Vec<RowRun>,
     /// The number of rows, with repetitions.
     pub(crate) rows: u64,
+    /// Whether a run begins before the end of the one before it.
+    is_unordered: bool,
 }
 
 impl Runs {
@@ -57,8 +59,21 @@ impl Runs {
             Some(last) if last.end() == run.start && last.fragment == fragment => {
                 last.len += run.len;
             }
-            _ => self.list.push(run),
+            last => {
+                self.is_unordered |= last.is_some_and(|last| run.start < last.end());
+                self.list.push(run);
+            }
         }
+    }
+
+    /// Returns the first run that has a row. Elements look up each of their ends, and chunks may have many fragments: in
+    /// order, as most stores have them, the run is found by bisection.
+    pub(crate) fn find_run(&self, row: u32) -> Option<&RowRun> {
+        if self.is_unordered {
+            return self.list.iter().find(|run| (run.start..run.end()).contains(&row));
+        }
+        let earlier = &self.list[..self.list.partition_point(|run| run.start <= row)];
+        earlier.last().filter(|run| row < run.end())
     }
 
     /// Returns the row behind the last one that is named.
@@ -127,6 +142,24 @@ mod tests {
     use zvf_format::fragment::FragmentIndexBuilder;
 
     use super::*;
+
+    #[test]
+    fn the_first_run_of_a_row_is_found_in_any_order() {
+        let mut runs = Runs::default();
+        for (start, len, fragment) in [(2, 3, 0), (5, 1, 1), (9, 2, 2)] {
+            runs.push(start, len, fragment);
+        }
+        let fragments = |runs: &Runs| {
+            [0, 2, 4, 5, 6, 9, 10, 11].map(|row| runs.find_run(row).map(|run| run.fragment))
+        };
+        assert!(!runs.is_unordered);
+        let found = [None, Some(0), Some(0), Some(1), None, Some(2), Some(2), None];
+        assert_eq!(fragments(&runs), found);
+        runs.push(0, 10, 3);
+        assert!(runs.is_unordered);
+        let found = [Some(3), Some(0), Some(0), Some(1), Some(3), Some(2), Some(2), None];
+        assert_eq!(fragments(&runs), found);
+    }
 
     #[test]
     fn rows_follow_the_fragments() {

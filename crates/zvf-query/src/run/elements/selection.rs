@@ -477,8 +477,7 @@ impl ElementTest<'_> {
 
 /// Returns the first run that names a row.
 fn find_run(chunks: &[Chunk], place: Place) -> Option<&RowRun> {
-    let chunk = chunks.get(usize_from_u32(place.cell))?;
-    chunk.runs.list.iter().find(|run| (run.start..run.end()).contains(&place.row))
+    chunks.get(usize_from_u32(place.cell))?.runs.find_run(place.row)
 }
 
 /// The positions of the ends of one element.
