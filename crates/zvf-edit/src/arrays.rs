@@ -30,8 +30,34 @@ pub(crate) type Chunk = Vec<i64>;
 pub(crate) fn read_doc(snap: &Snapshot, path: &str) -> Result<Option<Json>> {
     let key = doc_key(path);
     let Some(text) = snap.get(&key)? else { return Ok(None) };
-    serde_json::from_slice(&text).map(Some).map_err(|error| EditError::from(error).with_place(&key))
+    parse_doc(&text).map(Some).map_err(|error| error.with_place(&key))
 }
+
+/// Parses a document whose members can be replaced: each that has members of its own is an object, or absent.
+pub(crate) fn parse_doc(text: &[u8]) -> Result<Json> {
+    let doc: Json = serde_json::from_slice(text)?;
+    for place in OBJECTS {
+        let member = doc.pointer(place);
+        if let Some(found) = member.filter(|member| !member.is_object() && !member.is_null()) {
+            return Err(EditError::new(
+                Class::Encoding,
+                format!("{place:?}: expected an object, found {found}; run \"zvf validate\""),
+            ));
+        }
+    }
+    Ok(doc)
+}
+
+/// Pointers to the members of documents that edits replace members of.
+const OBJECTS: [&str; 7] = [
+    "",
+    "/attributes",
+    "/attributes/zarr_vectors",
+    "/attributes/zarr_vectors_level",
+    "/attributes/zvf",
+    "/chunk_grid",
+    "/chunk_grid/configuration",
+];
 
 pub(crate) fn doc_key(path: &str) -> String {
     if path.is_empty() { "zarr.json".to_owned() } else { format!("{path}/zarr.json") }
@@ -718,5 +744,28 @@ impl RowArray {
         self.old_rows = self.rows.clone();
         (self.is_new, self.changed) = (false, false);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_whose_members_cannot_be_replaced_is_refused() {
+        for sound in
+            ["{}", r#"{"attributes": null}"#, r#"{"attributes": {"zvf": {"stale": true}}}"#]
+        {
+            parse_doc(sound.as_bytes()).unwrap();
+        }
+        for (text, place) in [
+            ("[]", "\"\""),
+            (r#"{"attributes": 1}"#, "\"/attributes\""),
+            (r#"{"attributes": {"zvf": "x"}}"#, "\"/attributes/zvf\""),
+            (r#"{"chunk_grid": {"configuration": []}}"#, "\"/chunk_grid/configuration\""),
+        ] {
+            let error = parse_doc(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(place) && error.contains("expected an object"), "{error}");
+        }
     }
 }

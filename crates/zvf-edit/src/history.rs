@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
-use crate::arrays::doc_bytes;
+use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result, foreign_change};
 use crate::journal::{Guard, Journal};
@@ -270,8 +270,7 @@ struct RestoredRoot {
 
 /// Combines the root document of an earlier head with the current attributes of edits.
 fn restore_root(then: &[u8], now: &Bytes) -> Result<RestoredRoot> {
-    let (mut doc, current): (Json, Json) =
-        (serde_json::from_slice(then)?, serde_json::from_slice(now)?);
+    let (mut doc, current): (Json, Json) = (parse_doc(then)?, parse_doc(now)?);
     doc["attributes"]["zvf"] = current["attributes"]["zvf"].clone();
     let bytes = if doc == current { now.clone() } else { doc_bytes(&doc)? };
     Ok(RestoredRoot { doc, bytes })

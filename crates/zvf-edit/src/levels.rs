@@ -12,7 +12,9 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::num;
 use zvf_pyramid::Stale;
 
-use crate::arrays::{CellArray, Chunk, RowArray, bounding_chunks, doc_bytes, doc_key, read_doc};
+use crate::arrays::{
+    CellArray, Chunk, RowArray, bounding_chunks, doc_bytes, doc_key, parse_doc, read_doc,
+};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, read_sizes, root_chunk_shape};
@@ -86,7 +88,7 @@ impl Transaction {
     /// Reads the document of a level, `changes` included. Returns `None` when there is no such level.
     pub(crate) fn level_doc(&self, path: &str, changes: &Changes) -> Result<Option<Json>> {
         match changes.get(&doc_key(path)) {
-            Some(Some(bytes)) => Ok(Some(serde_json::from_slice(bytes)?)),
+            Some(Some(bytes)) => Ok(Some(parse_doc(bytes)?)),
             Some(None) => Ok(None),
             None => read_doc(&self.snap, path),
         }

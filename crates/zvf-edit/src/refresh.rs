@@ -12,6 +12,7 @@ use serde_json::{Value as Json, json};
 use zvf_pyramid::{PyramidEvent, Stale};
 use zvf_store::BuildOptions;
 
+use crate::arrays::parse_doc;
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::levels::{COLUMNS_CHANGED, list_coarser, read_stale};
@@ -48,7 +49,7 @@ impl Transaction {
             if refresh == Refresh::Stale { merge_stale(&marks, self.kinds[0].axes) } else { None };
         let rebuilt = self.build_on_copy(&recipe, stale.as_ref(), changes)?;
         if let Some(Some(bytes)) = changes.get("zarr.json") {
-            *root = serde_json::from_slice(bytes)?;
+            *root = parse_doc(bytes)?;
         }
         Ok(RefreshResult { levels, rebuilt })
     }

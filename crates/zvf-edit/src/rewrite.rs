@@ -17,7 +17,7 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_publish::{Disk, KeyedFolder};
 
-use crate::arrays::doc_bytes;
+use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::history::open_store_journal;
@@ -171,7 +171,7 @@ fn mark_root(journal: &Journal, (changes, before): &mut Differences) -> Result<(
     };
     let new = changes.get(ROOT).cloned().flatten().or_else(|| stored.clone());
     let new = need_listed(ROOT, new)?;
-    let mut root: Json = serde_json::from_slice(&new)?;
+    let mut root = parse_doc(&new)?;
     root["attributes"]["zvf"]["journal"] = json!(1);
     changes.insert(ROOT.to_owned(), Some(doc_bytes(&root)?));
     before.insert(ROOT.to_owned(), stored);
@@ -191,8 +191,7 @@ fn commit_differences(
     }
     if let (Some(Some(new)), Some(Some(old))) = (changes.get(ROOT), before.get(ROOT)) {
         // The rewritten root may lack the attributes of the journal.
-        let (mut root, old): (Json, Json) =
-            (serde_json::from_slice(new)?, serde_json::from_slice(old)?);
+        let (mut root, old): (Json, Json) = (parse_doc(new)?, parse_doc(old)?);
         for name in ["journal", "next_id"] {
             let value = &old["attributes"]["zvf"][name];
             if !value.is_null() {

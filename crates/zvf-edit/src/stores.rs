@@ -12,7 +12,7 @@ use zvf_model::Kind;
 use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::append::{ObjectData, to_json};
-use crate::arrays::doc_bytes;
+use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::history::{hold_for_reading, open_store_journal, plan_undo};
@@ -53,7 +53,7 @@ fn forget_journal(store: &Path) -> Result<()> {
         .store
         .get("zarr.json")?
         .ok_or_else(|| EditError::new(Class::NotFound, "zarr.json"))?;
-    let mut root: Json = serde_json::from_slice(&text)?;
+    let mut root: Json = parse_doc(&text)?;
     if let Some(extension) = root["attributes"]["zvf"].as_object_mut() {
         extension.shift_remove("journal");
     }
