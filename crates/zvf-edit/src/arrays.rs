@@ -37,13 +37,18 @@ pub(crate) fn read_doc(snap: &Snapshot, path: &str) -> Result<Option<Json>> {
 pub(crate) fn parse_doc(text: &[u8]) -> Result<Json> {
     let doc: Json = serde_json::from_slice(text)?;
     for place in OBJECTS {
-        let member = doc.pointer(place);
-        if let Some(found) = member.filter(|member| !member.is_object() && !member.is_null()) {
-            return Err(EditError::new(
-                Class::Encoding,
-                format!("{place:?}: expected an object, found {found}; run \"zvf validate\""),
-            ));
-        }
+        // Said by its type: a damaged member may be as long as the document.
+        let found = match doc.pointer(place) {
+            None | Some(Json::Null | Json::Object(_)) => continue,
+            Some(Json::Array(_)) => "a list",
+            Some(Json::String(_)) => "a text",
+            Some(Json::Number(_)) => "a number",
+            Some(Json::Bool(_)) => "true or false",
+        };
+        return Err(EditError::new(
+            Class::Encoding,
+            format!("{place:?}: expected an object, found {found}; run \"zvf validate\""),
+        ));
     }
     Ok(doc)
 }
