@@ -2,10 +2,9 @@
 //!
 //! ```text
 //! CellArray    one payload for each spatial chunk: vertices, fragments, attributes, links
-//! RowArray     variable-length rows: manifests, groups
 //! ```
 //!
-//! Documents are kept as JSON, so that unknown fields are preserved. Not here: what a payload means.
+//! Documents are kept as JSON, so that unknown fields are preserved. Not here: arrays of rows (`row_array`), and what a payload means.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::{IndexLocation, ShardIndex, encode_index};
-use zvf_format::vlen::{VlenCell, VlenRows, encode_cell, encode_rows};
+use zvf_format::vlen::{VlenCell, encode_cell};
 use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::CodecPipeline;
 
@@ -288,7 +287,7 @@ impl CellArray {
             return Ok(None);
         }
         let origin = self.old_grid.as_ref().map_or(&self.origin, |(origin, _)| origin);
-        let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
+        let at = cell_coordinates(&self.path, chunk, origin)?;
         let missing = |key: &str| {
             let text = format!(
                 "{key}: nonempty_chunks names the chunk, but nothing is stored; run \"zvf repair\""
@@ -360,19 +359,29 @@ impl CellArray {
     }
 
     /// Extends the grid to chunks from `low` to `high`, both included.
-    pub(crate) fn extend_grid(&mut self, low: &[i64], high: &[i64]) {
+    ///
+    /// # Errors
+    ///
+    /// When the origin or the shape would not fit 64 bits.
+    pub(crate) fn extend_grid(&mut self, low: &[i64], high: &[i64]) -> Result<()> {
         let rank = self.shape.len();
         let unit = self.shard.clone().unwrap_or_else(|| vec![1; rank]);
-        let mut origin = self.origin.clone();
+        let (mut origin, mut shape) = (self.origin.clone(), self.shape.clone());
         for axis in 0..rank {
-            let missing = origin[axis] - low[axis];
-            if missing > 0 {
-                // The origin moves by whole shards, so that each shard keeps its chunks.
-                origin[axis] -= (missing + unit[axis] - 1) / unit[axis] * unit[axis];
-            }
+            let [old, low, high] = [origin[axis], low[axis], high[axis]].map(i128::from);
+            let (extent, unit) = (i128::from(shape[axis]), i128::from(unit[axis]));
+            // The origin moves by whole shards, so that each shard keeps its chunks.
+            let new = old - ((old - low).max(0) + unit - 1) / unit * unit;
+            let bounds =
+                i64::try_from(new).ok().zip(i64::try_from((old + extent).max(high + 1) - new).ok());
+            (origin[axis], shape[axis]) = bounds.ok_or_else(|| {
+                let text = format!(
+                    "{}: a grid with chunks from {low} to {high} does not fit 64 bits",
+                    self.path
+                );
+                EditError::new(Class::OutOfBounds, text)
+            })?;
         }
-        let end = |axis: usize| (self.origin[axis] + self.shape[axis]).max(high[axis] + 1);
-        let shape: Vec<i64> = (0..rank).map(|axis| end(axis) - origin[axis]).collect();
         if origin != self.origin {
             if self.old_grid.is_none() && !self.is_new {
                 self.old_grid = Some((self.origin.clone(), self.present.clone()));
@@ -383,12 +392,14 @@ impl CellArray {
             self.shape = shape;
             self.changed = true;
         }
+        Ok(())
     }
 
     /// Returns whether the grid contains all chunks from `low` to `high`, both included.
     pub(crate) fn contains_range(&self, low: &[i64], high: &[i64]) -> bool {
         (0..self.shape.len()).all(|axis| {
-            low[axis] >= self.origin[axis] && high[axis] < self.origin[axis] + self.shape[axis]
+            let end = i128::from(self.origin[axis]) + i128::from(self.shape[axis]);
+            low[axis] >= self.origin[axis] && i128::from(high[axis]) < end
         })
     }
 
@@ -444,16 +455,16 @@ impl CellArray {
         moved: Option<(Vec<i64>, BTreeSet<Chunk>)>,
         out: &mut Changes,
     ) -> Result<()> {
-        let at = |chunk: &Chunk, origin: &[i64]| -> Vec<i64> {
-            chunk.iter().zip(origin).map(|(c, o)| c - o).collect()
+        let key_of = |chunk: &Chunk, origin: &[i64]| -> Result<String> {
+            Ok(cell_key(&self.path, &cell_coordinates(&self.path, chunk, origin)?))
         };
         if let Some((origin, present)) = &moved {
             for chunk in present {
-                out.insert(cell_key(&self.path, &at(chunk, origin)), None);
+                out.insert(key_of(chunk, origin)?, None);
             }
         }
         for (chunk, bytes) in staged {
-            let key = cell_key(&self.path, &at(chunk, &self.origin));
+            let key = key_of(chunk, &self.origin)?;
             match bytes {
                 Some(bytes) => {
                     if moved.is_none() && self.read_stored(snap, chunk)?.as_ref() == Some(bytes) {
@@ -481,13 +492,13 @@ impl CellArray {
     ) -> Result<()> {
         if let Some((origin, present)) = &moved {
             for chunk in present {
-                let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
+                let at = cell_coordinates(&self.path, chunk, origin)?;
                 out.insert(cell_key(&self.path, &shard_of(&at, shard)), None);
             }
         }
         let mut shards: BTreeMap<Vec<i64>, Vec<(usize, Option<&Bytes>)>> = BTreeMap::new();
         for (chunk, bytes) in staged {
-            let at: Vec<i64> = chunk.iter().zip(&self.origin).map(|(c, o)| c - o).collect();
+            let at = cell_coordinates(&self.path, chunk, &self.origin)?;
             let cell = (place_in_shard(&at, shard)?, bytes.as_ref());
             shards.entry(shard_of(&at, shard)).or_default().push(cell);
         }
@@ -543,16 +554,16 @@ impl CellArray {
     }
 
     /// Adds the removal of the array to `out`.
-    pub(crate) fn push_removal(&self, out: &mut Changes) {
+    pub(crate) fn push_removal(&self, out: &mut Changes) -> Result<()> {
         if self.is_new {
-            return;
+            return Ok(());
         }
         let (origin, present) = match &self.old_grid {
             Some((origin, present)) => (origin, present),
             None => (&self.origin, &self.present),
         };
         for chunk in present {
-            let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
+            let at = cell_coordinates(&self.path, chunk, origin)?;
             let at = match &self.shard {
                 Some(shard) => shard_of(&at, shard),
                 None => at,
@@ -560,6 +571,7 @@ impl CellArray {
             out.insert(cell_key(&self.path, &at), None);
         }
         out.insert(doc_key(&self.path), None);
+        Ok(())
     }
 }
 
@@ -573,15 +585,31 @@ fn cell_key(path: &str, at: &[i64]) -> String {
     format!("{path}/c/{}", parts.join("/"))
 }
 
+/// Returns the coordinates of the cell of a chunk in the grid of an array.
+fn cell_coordinates(path: &str, chunk: &[i64], origin: &[i64]) -> Result<Vec<i64>> {
+    let at: Option<Vec<i64>> = chunk.iter().zip(origin).map(|(c, o)| c.checked_sub(*o)).collect();
+    at.ok_or_else(|| {
+        let (chunk, origin) = (chunk_text(chunk), chunk_text(origin));
+        let text = format!(
+            "{path}: chunk {chunk} is 2^63 chunks or more from the origin of the grid, {origin}"
+        );
+        EditError::new(Class::OutOfBounds, text)
+    })
+}
+
 /// Returns the number of cells of a shard.
 fn count_cells(shard: &[i64]) -> Result<usize> {
     let count = shard.iter().try_fold(1_i64, |all, side| all.checked_mul(*side));
+    let count = count.filter(|count| *count <= MAX_SHARD_CELLS);
     let count = count.and_then(|count| usize::try_from(count).ok());
     count.ok_or_else(|| uncountable_cells(shard))
 }
 
 fn uncountable_cells(shard: &[i64]) -> EditError {
-    EditError::new(Class::BadShape, format!("shards of {shard:?} cells have no number of cells"))
+    EditError::new(
+        Class::BadShape,
+        format!("shards of {shard:?} cells: expected at most {MAX_SHARD_CELLS} cells in one"),
+    )
 }
 
 /// Returns the coordinates of the shard of a cell.
@@ -614,143 +642,10 @@ pub(crate) fn bounding_chunks<'a>(
     Some((low, high))
 }
 
+/// Maximum number of cells of a shard, whose index of 16 bytes each is held.
+const MAX_SHARD_CELLS: i64 = 1 << 24;
 /// Maximum length of a decoded cell in bytes, the limit of the format.
 pub(crate) const MAX_CELL_BYTES: u64 = 1 << 32;
-
-/// An array of variable-length rows, held in memory.
-#[derive(Clone, Debug)]
-pub(crate) struct RowArray {
-    pub(crate) path: String,
-    pub(crate) doc: Json,
-    coding: Coding,
-    chunk_rows: usize,
-    pub(crate) rows: Vec<Bytes>,
-    old_rows: Vec<Bytes>,
-    is_new: bool,
-    pub(crate) changed: bool,
-}
-
-/// Returns the number of rows of an array, and of rows of a chunk.
-pub(crate) fn row_shape(path: &str, doc: &Json) -> Result<(usize, usize)> {
-    let chunk = &doc["chunk_grid"]["configuration"]["chunk_shape"][0];
-    let number = |value: &Json| value.as_u64().and_then(|n| usize::try_from(n).ok());
-    let both = number(&doc["shape"][0]).zip(number(chunk).filter(|chunk| *chunk > 0));
-    both.ok_or_else(|| {
-        let shape = &doc["shape"];
-        let message = format!("{path}: expected rows in chunks, found shape {shape} in {chunk}");
-        EditError::new(Class::BadShape, message)
-    })
-}
-
-impl RowArray {
-    pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<Self>> {
-        let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
-        let doc: Json = serde_json::from_slice(&text)?;
-        let (coding, _) = Coding::open(path, &parse_array_doc(path, &text)?)?;
-        let (count, chunk) = row_shape(path, &doc)?;
-        let mut rows = Vec::with_capacity(count.min(1 << 20));
-        for part in 0..count.div_ceil(chunk) {
-            let length = chunk.min(count - part * chunk);
-            match snap.get(&format!("{path}/c/{part}"))? {
-                None => rows.resize(rows.len() + length, Bytes::new()),
-                Some(bytes) => {
-                    let plain = coding
-                        .codecs
-                        .unpack(bytes, MAX_CELL_BYTES)
-                        .map_err(|error| EditError::from(error).with_place(path))?;
-                    let items = VlenRows::parse(&plain, to_u64(chunk))
-                        .map_err(|error| EditError::from(error).with_place(path))?;
-                    rows.extend(items.iter().take(length).map(|row| plain.slice_ref(row)));
-                }
-            }
-        }
-        Ok(Some(Self {
-            path: path.to_owned(),
-            doc,
-            coding,
-            chunk_rows: chunk,
-            old_rows: rows.clone(),
-            rows,
-            is_new: false,
-            changed: false,
-        }))
-    }
-
-    pub(crate) fn create(path: &str, attrs: Json) -> Result<Self> {
-        let doc = json!({
-            "shape": [0], "data_type": "variable_length_bytes",
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": "",
-            "codecs": [{"name": "vlen-bytes", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}],
-            "attributes": attrs, "zarr_format": 3, "node_type": "array", "storage_transformers": []
-        });
-        let (coding, _) = Coding::open(path, &parse_array_doc(path, &serde_json::to_vec(&doc)?)?)?;
-        Ok(Self {
-            path: path.to_owned(),
-            doc,
-            coding,
-            chunk_rows: 1,
-            rows: Vec::new(),
-            old_rows: Vec::new(),
-            is_new: true,
-            changed: true,
-        })
-    }
-
-    /// Drops all rows behind the first `count`.
-    pub(crate) fn truncate(&mut self, count: usize) {
-        self.rows.truncate(count);
-        self.old_rows.truncate(count);
-    }
-
-    /// Adds the changes of the array to `out`. A single chunk grows with the array up to `max_chunk_rows` rows.
-    pub(crate) fn flush(&mut self, out: &mut Changes, max_chunk_rows: usize) -> Result<()> {
-        let same = self.rows == self.old_rows;
-        if same && !self.changed && !self.is_new {
-            return Ok(());
-        }
-        let (count, old_chunk) = (self.rows.len(), self.chunk_rows);
-        let grows = count > self.chunk_rows && self.chunk_rows < max_chunk_rows;
-        if grows || self.is_new || max_chunk_rows == usize::MAX {
-            self.chunk_rows = count.clamp(1, max_chunk_rows);
-        }
-        let parts = count.div_ceil(self.chunk_rows);
-        if !same || old_chunk != self.chunk_rows {
-            let chunk_rows = u32::try_from(self.chunk_rows).map_err(|_large| {
-                let (path, found) = (&self.path, self.chunk_rows);
-                let text = format!("{path}: expected fewer than 2^32 rows a chunk, found {found}");
-                EditError::new(Class::LimitExceeded, text)
-            })?;
-            for part in 0..parts {
-                let first = part * self.chunk_rows;
-                let span = first..(first + self.chunk_rows).min(count);
-                let unchanged = old_chunk == self.chunk_rows
-                    && self.old_rows.get(span.clone()) == self.rows.get(span.clone());
-                if unchanged && span.len() == self.chunk_rows && !self.is_new {
-                    continue;
-                }
-                let rows: Vec<&[u8]> = self.rows[span].iter().map(AsRef::as_ref).collect();
-                let plain = encode_rows(&rows, chunk_rows)?;
-                out.insert(
-                    format!("{}/c/{part}", self.path),
-                    Some(self.coding.codecs.pack(plain.into())?),
-                );
-            }
-            if !self.is_new {
-                for part in parts..self.old_rows.len().div_ceil(old_chunk) {
-                    out.insert(format!("{}/c/{part}", self.path), None);
-                }
-            }
-        }
-        self.doc["shape"] = json!([count]);
-        self.doc["chunk_grid"]["configuration"]["chunk_shape"] = json!([self.chunk_rows]);
-        out.insert(doc_key(&self.path), Some(doc_bytes(&self.doc)?));
-        self.old_rows = self.rows.clone();
-        (self.is_new, self.changed) = (false, false);
-        Ok(())
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::ArrayDoc;
 
-use crate::arrays::{Coding, MAX_CELL_BYTES, doc_bytes, doc_key, parse_array_doc, row_shape};
+use crate::arrays::{Coding, MAX_CELL_BYTES, doc_bytes, doc_key, parse_array_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
+use crate::row_array::{AbsentRows, row_shape};
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
 
@@ -44,20 +45,28 @@ impl DenseArray {
         let (coding, _) = Coding::open(path, &parsed)?;
         let (count, chunk) = row_shape(path, &doc)?;
         let size = scalar.size() * usize_from_u32(width);
-        let fill = fill_bytes(path, &parsed, scalar)?.repeat(usize_from_u32(width));
         let rank = doc["shape"].as_array().map_or(1, Vec::len);
-        let Some((total, chunk_bytes)) = count.checked_mul(size).zip(chunk.checked_mul(size))
-        else {
+        let sizes = count.checked_mul(size).zip(chunk.checked_mul(size));
+        let sizes = sizes.filter(|(_, chunk)| {
+            (1..=MAX_ROW_BYTES).contains(&size) && to_u64(*chunk) <= MAX_CELL_BYTES
+        });
+        let Some((total, chunk_bytes)) = sizes else {
             let text = format!(
-                "{path}: expected rows that memory holds, found {count} of {size} bytes in chunks of {chunk}"
+                "{path}: expected rows of 1 to {MAX_ROW_BYTES} bytes, in chunks of at most {MAX_CELL_BYTES} bytes, \
+                 found {count} of {size} bytes in chunks of {chunk} rows"
             );
             return Err(EditError::new(Class::BadShape, text));
         };
+        let fill = fill_bytes(path, &parsed, scalar)?.repeat(usize_from_u32(width));
+        let mut absent = AbsentRows::new(path, MAX_ABSENT_BYTES / size);
         let mut bytes = Vec::with_capacity(total.min(1 << 24));
         for part in 0..count.div_ceil(chunk) {
             let length = chunk.min(count - part * chunk);
             match snap.get(&dense_key(path, part, rank))? {
-                None => bytes.extend(fill.repeat(length)),
+                None => {
+                    absent.add(length)?;
+                    bytes.extend(fill.repeat(length));
+                }
                 Some(stored) => {
                     let plain = coding
                         .codecs
@@ -256,6 +265,11 @@ fn fill_bytes(path: &str, doc: &ArrayDoc, scalar: Scalar) -> Result<Vec<u8>> {
         EditError::new(Class::Unsupported, message).caused_by(error)
     })
 }
+
+/// Maximum bytes of a row, of which one with the fill value is held.
+const MAX_ROW_BYTES: usize = 1 << 24;
+/// Maximum bytes of rows that are declared and not stored.
+const MAX_ABSENT_BYTES: usize = 1 << 30;
 
 #[cfg(test)]
 mod tests {

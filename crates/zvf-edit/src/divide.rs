@@ -177,15 +177,18 @@ impl Geometry {
         let arrays = [&self.vertices, &self.fragments].into_iter().chain(columns).chain(beside);
         let grids: BTreeSet<_> = arrays.filter_map(|array| array.shard_grid()).collect();
         let chunks = self.vertices.chunks();
-        let mut shards: BTreeMap<Chunk, Vec<Chunk>> = BTreeMap::new();
+        let mut shards: BTreeMap<Vec<i128>, Vec<Chunk>> = BTreeMap::new();
         for chunk in chunks {
             let shard = match (grids.len(), grids.first()) {
-                (0, _) => chunk.clone(),
+                (0, _) => chunk.iter().copied().map(i128::from).collect(),
                 (1, Some((origin, shape))) => {
                     let at = chunk.iter().zip(*origin).zip(*shape);
-                    at.map(|((c, origin), shape)| (c - origin).div_euclid(*shape)).collect()
+                    at.map(|((c, origin), side)| {
+                        (i128::from(*c) - i128::from(*origin)).div_euclid((*side).into())
+                    })
+                    .collect()
                 }
-                _ => Chunk::new(),
+                _ => Vec::new(),
             };
             shards.entry(shard).or_default().push(chunk);
         }

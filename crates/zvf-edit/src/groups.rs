@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 
-use crate::arrays::{RowArray, doc_bytes, doc_key, plain_group, read_doc};
+use crate::arrays::{doc_bytes, doc_key, plain_group, read_doc};
 use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::indexes::{RowColumn, list_children, open_row_column};
+use crate::row_array::RowArray;
 use crate::snapshot::Snapshot;
 
 /// Expands the members of a group that is stored as a range of ids.

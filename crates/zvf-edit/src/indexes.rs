@@ -8,10 +8,11 @@ use serde_json::Value as Json;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::{Class, num};
 
-use crate::arrays::{Chunk, RowArray, read_doc};
+use crate::arrays::{Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::numbers::{NONE, Vid};
+use crate::row_array::RowArray;
 use crate::scalar::{Categories, ColumnType, Scalar};
 use crate::snapshot::Snapshot;
 

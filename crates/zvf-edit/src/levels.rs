@@ -12,9 +12,7 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::num;
 use zvf_pyramid::Stale;
 
-use crate::arrays::{
-    CellArray, Chunk, RowArray, bounding_chunks, doc_bytes, doc_key, parse_doc, read_doc,
-};
+use crate::arrays::{CellArray, Chunk, bounding_chunks, doc_bytes, doc_key, parse_doc, read_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, read_sizes, root_chunk_shape};
@@ -24,6 +22,7 @@ use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::numbers::{NONE, Vid};
 use crate::owners::withdraw_owners;
 use crate::rebuild::{RebuildResult, Tally};
+use crate::row_array::RowArray;
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
@@ -276,7 +275,7 @@ impl Transaction {
         if let Some(family) = LinkFamily::open(&self.snap, &geometry.path, delta, geometry.axes)? {
             let mut family =
                 family.move_across(delta, &geometry.shape, &coarse_shape, &root_shape)?;
-            family.extend_grids(&low, &high);
+            family.extend_grids(&low, &high)?;
             family.load_cells_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut end)?;
             family.flush(&self.snap, &geometry.vertices, &place, changes)?;
         }

@@ -25,7 +25,7 @@
 //!
 //! ```text
 //! transaction, snapshot, geometry, links, groups, arrays,     the state of a store during an edit, loaded on demand
-//!   dense, indexes, references, numbers, scalar, widths
+//!   row_array, dense, indexes, references, numbers, scalar, widths
 //! script, fields, select, objects, vertices, linking,         operations of a script
 //!   grouping, columns, new_column, append, expect,
 //!   parts, follow, geometry_links
@@ -84,6 +84,7 @@ mod references;
 mod refresh;
 mod renumber;
 mod rewrite;
+mod row_array;
 mod scalar;
 mod script;
 mod select;

@@ -17,7 +17,7 @@ use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{self, Anchor, Endpoint, LinkCell, LinkInteger, LinkRecord};
 use zvf_format::{Class, num};
 
-use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};
+use crate::arrays::{CellArray, Chunk, chunk_text, doc_bytes, doc_key, plain_group, read_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::indexes::{column_type, list_children, parse_scalar, read_count};
@@ -272,7 +272,8 @@ impl LinkFamily {
         let records = LinkCell::parse(&bytes, body, shape)
             .map_err(|error| EditError::from(error).with_place(&array.path))?;
         let key = ChunkKey::new(source)?;
-        let chunks = end_chunks(source, &self.policy.anchor().map_chunk(&key)?, &parsed);
+        let chunks = end_chunks(source, &self.policy.anchor().map_chunk(&key)?, &parsed)
+            .map_err(|error| error.with_place(&array.path))?;
         let mut values: Vec<Option<bytes::Bytes>> = Vec::new();
         for column in &self.columns {
             let array = column.arrays.get(offsets);
@@ -349,9 +350,10 @@ impl LinkFamily {
         let mut sources = BTreeSet::new();
         if self.policy.delta() == Delta::SAME {
             for chunk in chunks {
-                let others = parsed
-                    .iter()
-                    .map(|step| -> Chunk { chunk.iter().zip(step).map(|(c, o)| c - o).collect() });
+                // A source that does not fit 64 bits is not stored.
+                let others = parsed.iter().filter_map(|step| -> Option<Chunk> {
+                    chunk.iter().zip(step).map(|(c, o)| c.checked_sub(*o)).collect()
+                });
                 let all = std::iter::once(chunk.clone()).chain(others);
                 sources.extend(all.filter(|source| array.contains(source)));
             }
@@ -359,7 +361,8 @@ impl LinkFamily {
         }
         for source in array.chunks() {
             let anchor = self.policy.anchor().map_chunk(&ChunkKey::new(&source)?)?;
-            let ends = end_chunks(&source, &anchor, &parsed);
+            let ends = end_chunks(&source, &anchor, &parsed)
+                .map_err(|error| error.with_place(&array.path))?;
             let mut ends = ends.iter().enumerate();
             if ends.any(|(place, chunk)| level_zero(place) && chunks.contains(chunk)) {
                 sources.insert(source);
@@ -386,12 +389,13 @@ impl LinkFamily {
     }
 
     /// Extends all arrays to chunks from `low` to `high`, both included.
-    pub(crate) fn extend_grids(&mut self, low: &[i64], high: &[i64]) {
+    pub(crate) fn extend_grids(&mut self, low: &[i64], high: &[i64]) -> Result<()> {
         let column_arrays = self.columns.iter_mut().flat_map(|column| column.arrays.values_mut());
         let arrays = self.arrays.values_mut().chain(column_arrays);
         for array in arrays.chain(self.fragments.iter_mut()) {
-            array.extend_grid(low, high);
+            array.extend_grid(low, high)?;
         }
+        Ok(())
     }
 
     /// Removes all loaded records, which the caller recreates.
@@ -679,11 +683,18 @@ impl LinkColumn {
 }
 
 /// Returns the chunk of each end of a record: `source` for the first, and `anchor` moved by the offset of each other.
-fn end_chunks(source: &Chunk, anchor: &ChunkKey, offsets: &Offsets) -> Vec<Chunk> {
+fn end_chunks(source: &Chunk, anchor: &ChunkKey, offsets: &Offsets) -> Result<Vec<Chunk>> {
     let others = offsets
         .iter()
-        .map(|step| anchor.components().iter().zip(step).map(|(a, o)| a + o).collect());
-    std::iter::once(source.clone()).chain(others).collect()
+        .map(|step| anchor.components().iter().zip(step).map(|(a, o)| a.checked_add(*o)).collect());
+    let ends: Option<Vec<Chunk>> = std::iter::once(Some(source.clone())).chain(others).collect();
+    ends.ok_or_else(|| {
+        let text = format!(
+            "links of chunk {}: an end at {offsets} does not fit 64 bits",
+            chunk_text(source)
+        );
+        EditError::new(Class::OutOfBounds, text)
+    })
 }
 
 fn same_records(

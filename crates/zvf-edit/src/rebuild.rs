@@ -313,7 +313,7 @@ impl Geometry {
             }
             payloads.push((key, self.chunk_payload(*chunk, &pieces)?));
         }
-        self.extend_arrays(&keys);
+        self.extend_arrays(&keys)?;
         for (key, payload) in payloads {
             for (array, bytes) in self.arrays_mut().zip(payload) {
                 array.put_chunk(&key, bytes);
@@ -537,24 +537,25 @@ impl Geometry {
     }
 
     /// Extends the arrays of the level to these chunks.
-    fn extend_arrays(&mut self, keys: &[Chunk]) {
-        let Some((low, high)) = bounding_chunks(keys) else { return };
+    fn extend_arrays(&mut self, keys: &[Chunk]) -> Result<()> {
+        let Some((low, high)) = bounding_chunks(keys) else { return Ok(()) };
         if self.vertices.contains_range(&low, &high)
             && self.fragments.contains_range(&low, &high)
             && self.columns.iter().all(|column| column.array.contains_range(&low, &high))
         {
-            return;
+            return Ok(());
         }
-        self.vertices.extend_grid(&low, &high);
-        self.fragments.extend_grid(&low, &high);
+        self.vertices.extend_grid(&low, &high)?;
+        self.fragments.extend_grid(&low, &high)?;
         for column in &mut self.columns {
-            column.array.extend_grid(&low, &high);
+            column.array.extend_grid(&low, &high)?;
         }
         for column in &mut self.fragment_columns {
-            column.array.extend_grid(&low, &high);
+            column.array.extend_grid(&low, &high)?;
         }
         if let Some(family) = &mut self.links {
-            family.extend_grids(&low, &high);
+            family.extend_grids(&low, &high)?;
         }
+        Ok(())
     }
 }

@@ -17,12 +17,12 @@ use zvf_pyramid::{KindOptions, Method, Options};
 #[cfg(feature = "reference")]
 use zvf_pyramid::{LevelContent, Reference};
 
-#[cfg(feature = "reference")]
-use crate::arrays::RowArray;
 use crate::arrays::read_doc;
 use crate::error::{EditError, Result};
 #[cfg(feature = "reference")]
 use crate::indexes::has_references;
+#[cfg(feature = "reference")]
+use crate::row_array::RowArray;
 use crate::transaction::Transaction;
 
 /// The method and options to rebuild levels.

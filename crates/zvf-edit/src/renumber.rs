@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 
-use crate::arrays::{CellArray, RowArray, doc_bytes, doc_key, read_doc};
+use crate::arrays::{CellArray, doc_bytes, doc_key, read_doc};
 use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
@@ -24,6 +24,7 @@ use crate::journal::Journal;
 use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
+use crate::row_array::RowArray;
 use crate::scalar::Scalar;
 use crate::script::{CommitResult, commit_changes};
 use crate::transaction::Transaction;

@@ -41,7 +41,8 @@ impl Scalar {
         };
         let big = name.starts_with('>');
         let plain = name.trim_start_matches(['<', '>', '|', '=']);
-        let number = |text: &str| text.parse::<u32>().map_err(|_bad| unknown());
+        // A text without room for a character is no type: its rows have no bytes.
+        let number = |text: &str| text.parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(unknown);
         let scalar = match plain {
             "float16" | "f2" => Self::Float(2),
             "float32" | "f4" => Self::Float(4),
@@ -452,6 +453,8 @@ mod tests {
     #[test]
     fn text_has_a_number_of_bytes_of_32_bits() {
         assert_eq!(Scalar::parse("<U1073741823").unwrap().0, Scalar::Text(1_073_741_823));
-        assert!(Scalar::parse("<U1073741824").is_err());
+        for unknown in ["<U1073741824", "<U0", "|S0", "<U", "<U-1"] {
+            assert!(Scalar::parse(unknown).is_err(), "{unknown}");
+        }
     }
 }

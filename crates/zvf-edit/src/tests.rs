@@ -2,6 +2,7 @@
 
 mod exact;
 mod levels;
+mod limits;
 mod partial;
 mod unknown;
 mod vacuum;

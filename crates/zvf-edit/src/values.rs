@@ -20,7 +20,7 @@ impl Geometry {
         tally: &mut Tally,
         out: &mut Changes,
     ) -> Result<()> {
-        self.erase_arrays(out);
+        self.erase_arrays(out)?;
         let mut chunks: BTreeSet<u32> = self.changed_chunks.iter().copied().collect();
         if self.columns.iter().any(|column| column.is_new) {
             chunks.extend(self.all_chunks());
@@ -52,9 +52,9 @@ impl Geometry {
     }
 
     /// Removes the arrays and documents of dropped columns.
-    fn erase_arrays(&mut self, out: &mut Changes) {
+    fn erase_arrays(&mut self, out: &mut Changes) -> Result<()> {
         for array in std::mem::take(&mut self.erased_arrays) {
-            array.push_removal(out);
+            array.push_removal(out)?;
         }
         for array in std::mem::take(&mut self.erased_rows) {
             array.push_removal(out);
@@ -62,6 +62,7 @@ impl Geometry {
         for key in std::mem::take(&mut self.erased_keys) {
             out.insert(key, None);
         }
+        Ok(())
     }
 
     /// Counts the moved, changed and removed vertices of a chunk. Returns those that moved or changed.

@@ -72,6 +72,9 @@ fn read_words(name: &str, array: &ArrayRef) -> PyResult<Words> {
     if !is_text(dictionary.values().data_type()) {
         return Err(not_text());
     }
+    // Arrays of other libraries may have keys outside the dictionary, which normalized_keys would clamp.
+    let checked = dictionary.to_data().validate_values();
+    checked.map_err(|error| value_error(format!("column {name:?}: {error}")))?;
     let values = read_words(name, dictionary.values())?;
     let keys = dictionary.keys();
     let word = |(row, key): (usize, usize)| {

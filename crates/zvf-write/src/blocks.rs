@@ -203,6 +203,7 @@ struct Merge {
 #[derive(Debug)]
 struct RunReader {
     file: BufReader<File>,
+    unread_bytes: u64,
     block: Vec<u8>,
 }
 
@@ -236,25 +237,29 @@ impl Merge {
 
 impl RunReader {
     fn open(path: &Path) -> Result<Self, WriteError> {
-        Ok(Self { file: BufReader::with_capacity(BUFFER, open(path)?), block: Vec::new() })
+        let file = open(path)?;
+        let unread_bytes = file.metadata().map_err(WriteError::Scratch)?.len();
+        Ok(Self { file: BufReader::with_capacity(BUFFER, file), unread_bytes, block: Vec::new() })
     }
 
     /// Reads the next block; gives its numbers, when there is one.
     fn read(&mut self) -> Result<Option<(u64, u64)>, WriteError> {
-        let mut front = [[0; 8]; 3];
-        match self.file.read_exact(front.as_flattened_mut()) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
-            Err(error) => return Err(WriteError::Scratch(error)),
+        if self.unread_bytes == 0 {
+            return Ok(None);
         }
+        let mut front = [[0; 8]; 3];
+        self.file.read_exact(front.as_flattened_mut()).map_err(WriteError::Scratch)?;
         let [a, b, length] = front.map(u64::from_le_bytes);
-        if length > u64::from(MAX_BLOCK) {
+        let after_front = self.unread_bytes.saturating_sub(24); // 0 if the file grew since
+        let limit = after_front.min(MAX_BLOCK.into());
+        if length > limit {
             return Err(WriteError::Task {
                 task: "blocks in the scratch folder".to_owned(),
-                expected: format!("blocks of at most {MAX_BLOCK} bytes"),
+                expected: format!("a block of at most {limit} bytes"),
                 found: length.to_string(),
             });
         }
+        self.unread_bytes = after_front - length;
         self.block.resize(saturating_usize(length), 0);
         self.file.read_exact(&mut self.block).map_err(WriteError::Scratch)?;
         Ok(Some((a, b)))
@@ -322,13 +327,13 @@ mod tests {
     }
 
     #[test]
-    fn a_block_longer_than_any_that_is_written_is_refused() {
+    fn a_block_longer_than_its_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let run = folder.path().join("run");
-        for length in [u64::from(MAX_BLOCK) + 1, u64::MAX] {
-            fs::write(&run, [1, 2, length].map(u64::to_le_bytes).concat()).unwrap();
+        for length in [9, u64::from(MAX_BLOCK) + 1, u64::MAX] {
+            fs::write(&run, [1, 2, length, 3].map(u64::to_le_bytes).concat()).unwrap();
             let error = Merge::open(std::slice::from_ref(&run)).unwrap_err();
-            let expected = "expected blocks of at most 2147483647 bytes";
+            let expected = "expected a block of at most 8 bytes";
             let message = format!("blocks in the scratch folder: {expected}, found {length}");
             assert_eq!(error.to_string(), message);
         }

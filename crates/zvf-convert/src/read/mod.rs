@@ -48,6 +48,7 @@ pub(crate) mod npz;
 pub(crate) mod obj;
 mod options;
 mod packed;
+mod percent_encoding;
 mod piece;
 pub(crate) mod ply;
 mod polygon;

@@ -98,7 +98,8 @@ impl Writer for TrkWriter<'_> {
             let what = format!("{count} streamlines");
             return Err(ConvertError::NoType { format: "TRK", what, advice });
         };
-        let header = encode_header(&voxels, &self.scalars, &self.properties, count, self.extent);
+        let (dimensions, dimension_loss) = voxels.count(self.extent);
+        let header = encode_header(&voxels, dimensions, &self.scalars, &self.properties, count);
         self.out.write_all(&header)?;
         let width = |names: &[(String, u32)]| names.iter().map(|(_, w)| *w as usize).sum::<usize>();
         let (stride, property_count) = ((3 + width(&self.scalars)) * 4, width(&self.properties));
@@ -119,6 +120,7 @@ impl Writer for TrkWriter<'_> {
         self.out.flush()?;
         self.report.objects = self.counts.len() as u64;
         self.report.losses = self.chains.losses();
+        self.report.losses.extend(dimension_loss);
         if self.rounded_values > 0 {
             let text =
                 format!("{} values of attributes were rounded to float32", self.rounded_values);
@@ -259,6 +261,22 @@ impl Voxels {
         Ok(Self { matrix, inverse, size, order: order.collect(), dimensions: image.dimensions })
     }
 
+    /// Returns the number of voxels on each axis: those of the image, or enough for streamlines of this extent, at
+    /// least one. Returns the loss where the header has no room for them.
+    #[expect(clippy::as_conversions, reason = "bounded before")]
+    fn count(&self, extent: [f32; 3]) -> ([i16; 3], Option<Loss>) {
+        let covered = [0, 1, 2].map(|axis| f64::from(extent[axis] / self.size[axis]).ceil());
+        let counts = self.dimensions.map_or(covered, |counts| counts.map(|count| count as f64));
+        let counts = counts.map(|count| count.max(1.0));
+        let loss = counts.iter().any(|count| *count > f64::from(i16::MAX)).then(|| {
+            let [a, b, c] = counts;
+            Loss::new(format!(
+                "an image of {a} x {b} x {c} voxels is written as one of at most 32767 on an axis"
+            ))
+        });
+        (counts.map(|count| count.min(f64::from(i16::MAX)) as i16), loss)
+    }
+
     /// Converts a position of the world to mm from the corner of the first voxel.
     #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
     fn position_from_world(&self, position: [f64; 3]) -> [f32; 3] {
@@ -272,22 +290,20 @@ impl Voxels {
     }
 }
 
-#[expect(clippy::as_conversions, reason = "checked, or clamped to what the field holds, before")]
+#[expect(clippy::as_conversions, reason = "checked before")]
 fn encode_header(
     voxels: &Voxels,
+    dimensions: [i16; 3],
     scalars: &[(String, u32)],
     properties: &[(String, u32)],
     count: i32,
-    extent: [f32; 3],
 ) -> Vec<u8> {
     let mut raw = vec![0_u8; HEADER_BYTES];
     let mut put = |at: usize, bytes: &[u8]| raw[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, b"TRACK");
-    for axis in 0..3 {
-        let covered = f64::from(extent[axis] / voxels.size[axis]).ceil();
-        let voxel_count = voxels.dimensions.map_or(covered, |dimensions| dimensions[axis] as f64);
-        put(6 + axis * 2, &(voxel_count.clamp(1.0, 32767.0) as i16).to_le_bytes());
-        put(12 + axis * 4, &voxels.size[axis].to_le_bytes());
+    for (axis, (count, size)) in dimensions.into_iter().zip(voxels.size).enumerate() {
+        put(6 + axis * 2, &count.to_le_bytes());
+        put(12 + axis * 4, &size.to_le_bytes());
     }
     for (at, names) in [(36, scalars), (238, properties)] {
         let values: u32 = names.iter().map(|(_, width)| *width).sum();
@@ -332,5 +348,15 @@ mod tests {
         assert!(check_names(&[field("a", 32_766), field("b", 1)]).is_ok());
         let error = check_names(&[field("a", 32_766), field("b", 2)]).unwrap_err().to_string();
         assert!(error.contains("32768 values"), "{error}");
+    }
+
+    #[test]
+    fn reports_more_voxels_than_the_header_counts() {
+        let covered = Voxels::default();
+        assert_eq!(covered.count([0.0, 1.5, 32_767.0]), ([1, 2, 32_767], None));
+        let stated = Voxels { dimensions: Some([4, 32_767, 32_768]), ..Voxels::default() };
+        let text =
+            "an image of 4 x 32767 x 32768 voxels is written as one of at most 32767 on an axis";
+        assert_eq!(stated.count([0.0; 3]), ([4, 32_767, 32_767], Some(Loss::new(text))));
     }
 }

@@ -137,7 +137,7 @@ fn check_reference_levels(content: LevelContent) {
             std::sync::Arc::new(crate::journal::Journal::open_beside(store.path()).unwrap());
         let snap = crate::snapshot::Snapshot::open(&journal).unwrap();
         let path = format!("{level}/object_index/manifests");
-        crate::arrays::RowArray::open(&snap, &path).unwrap().unwrap().rows
+        crate::row_array::RowArray::open(&snap, &path).unwrap().unwrap().rows
     };
     let (all, coarser) = (manifests(0), manifests(1));
     assert_eq!(all.len(), coarser.len());

@@ -62,10 +62,10 @@ pub(super) fn read_cell(array: &ArrayRef, row: usize) -> Cell<'_> {
         DataType::LargeUtf8 => Cell::Text(array.as_string::<i64>().value(row).into()),
         DataType::Utf8View => Cell::Text(array.as_string_view().value(row).into()),
         DataType::Dictionary(..) => {
+            // The readers of Arrow and Parquet refuse keys outside the dictionary.
             let dictionary = array.as_any_dictionary();
-            let key = dictionary_key(dictionary.keys(), row)
-                .filter(|key| *key < dictionary.values().len());
-            key.map_or(Cell::Missing, |key| read_cell(dictionary.values(), key))
+            dictionary_key(dictionary.keys(), row)
+                .map_or(Cell::Missing, |key| read_cell(dictionary.values(), key))
         }
         DataType::Date32 => time_text(
             i128::from(primitive_value::<Date32Type>(array, row)) * DAY_NANOSECONDS,
@@ -148,7 +148,37 @@ const DAY_NANOSECONDS: i128 = 86_400_000_000_000;
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use arrow_array::{DictionaryArray, RecordBatch};
+    use arrow_ipc::reader::FileReader;
+    use arrow_ipc::writer::FileWriter;
+
     use super::*;
+
+    /// What `read_cell` relies on.
+    #[test]
+    fn arrow_refuses_keys_outside_the_dictionary() {
+        let labels: DictionaryArray<Int32Type> =
+            ["first", "second"].repeat(4).into_iter().collect();
+        let batch =
+            RecordBatch::try_from_iter([("label", std::sync::Arc::new(labels) as ArrayRef)]);
+        let batch = batch.unwrap();
+        let mut writer = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        writer.write(&batch).unwrap();
+        let mut file = writer.into_inner().unwrap();
+        let read = |file: &[u8]| {
+            let reader = FileReader::try_new(io::Cursor::new(file.to_vec()), None);
+            reader.unwrap().map(|batch| batch.map(|_sound| ())).collect::<Result<Vec<_>, _>>()
+        };
+        assert_eq!(read(&file).unwrap().len(), 1);
+        let keys = [0, 1].repeat(4).into_iter().flat_map(i32::to_le_bytes).collect::<Vec<_>>();
+        let start = file.windows(keys.len()).position(|window| window == keys).unwrap();
+        for key in [2_i32, -1] {
+            file[start..start + 4].copy_from_slice(&key.to_le_bytes());
+            read(&file).unwrap_err();
+        }
+    }
 
     #[test]
     fn formats_dates_and_times() {

@@ -10,6 +10,7 @@ use crate::ConvertError;
 use crate::read::ReadOptions;
 use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, open_companion};
 use crate::read::packed::decode_base64;
+use crate::read::percent_encoding::decode_percent;
 use crate::read::values::new_column;
 
 /// A document with its buffers.
@@ -103,7 +104,7 @@ impl<'a> Document<'a> {
                 })?
             }
             (Some(uri), _) => {
-                let name = decode_uri(uri);
+                let name = decode_percent(uri);
                 let path = open_companion(self.file.format, self.file.path.as_deref(), &name)?;
                 let bytes = crate::read::input::Bytes::open(&path)?;
                 WholeFile::read(bytes, options)?.bytes
@@ -419,19 +420,6 @@ fn check_extensions(file: &WholeFile, json: &Json) -> Result<(), ConvertError> {
         }
     }
     Ok(())
-}
-
-/// Decodes the percent-encoding of a URI.
-fn decode_uri(uri: &str) -> String {
-    let mut bytes = Vec::with_capacity(uri.len());
-    let mut rest = uri.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let code = hex.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 pub(super) fn as_index(value: &Json) -> Option<usize> {

@@ -17,6 +17,7 @@ use zvf_model::{Column, Field};
 use super::{Cells, PolyData, to_integers};
 use crate::ConvertError;
 use crate::read::geometry::{UINT8, WholeFile, dtype, text_field};
+use crate::read::percent_encoding::decode_percent;
 use crate::read::values::{Values, new_column, quote_start};
 
 pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
@@ -246,7 +247,7 @@ impl<'a> Parser<'a> {
                 return Err(self.input_error(Class::BadTag, "a keyword of a section", found));
             }
         };
-        self.push_field(scope, Field::new(decode_name(name), values));
+        self.push_field(scope, Field::new(decode_percent(name), values));
         Ok(())
     }
 
@@ -274,7 +275,7 @@ impl<'a> Parser<'a> {
                         self.read_strings(name, width.saturating_mul(rows), scope)?;
                     } else {
                         let values = self.read_array(rows, width, kind)?;
-                        self.push_field(scope, Field::new(decode_name(name), values));
+                        self.push_field(scope, Field::new(decode_percent(name), values));
                     }
                     remaining -= 1;
                 }
@@ -398,16 +399,16 @@ impl<'a> Parser<'a> {
                         "the end of the file",
                     ));
                 };
-                texts.push(decode_name(&line));
+                texts.push(decode_percent(&line));
             }
         }
         match scope {
             Scope::Fields => {
                 let texts = texts.into_iter().map(Json::String).collect();
-                self.data.field_data.push((decode_name(name), Json::Array(texts)));
+                self.data.field_data.push((decode_percent(name), Json::Array(texts)));
             }
             Scope::Points | Scope::Cells => {
-                let field = text_field(&decode_name(name), &texts)?;
+                let field = text_field(&decode_percent(name), &texts)?;
                 self.push_field(scope, field);
             }
         }
@@ -513,19 +514,6 @@ fn to_byte(fraction: f64) -> u8 {
     (fraction * 255.0 + 0.5).clamp(0.0, 255.0) as u8
 }
 
-/// Decodes percent escapes in a name.
-fn decode_name(name: &str) -> String {
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let code = hex.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// Names of types, the type in binary files, and the type in memory.
 const TYPES: [(&str, Dtype, Dtype); 17] = [
     ("bit", UINT8, UINT8),
@@ -590,11 +578,5 @@ mod tests {
         let error = parse_text(&format!("POINTS {rows} float\n")).unwrap_err().to_string();
         let expected = format!("expected {rows} rows of 3 numbers, found 0 bytes");
         assert!(error.ends_with(&expected), "{error}");
-    }
-
-    #[test]
-    fn decodes_percent_escapes() {
-        assert_eq!(decode_name("two%20words%C3%A4"), "two words\u{e4}");
-        assert_eq!(decode_name("100%"), "100%");
     }
 }

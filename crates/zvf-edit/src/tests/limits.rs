@@ -1,0 +1,116 @@
+//! Stores that state numbers at the limits of 64 bits, or more than memory holds, are refused and do not stop the program.
+
+use archives::Unpacked;
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+
+use super::{axes, run};
+
+/// Changes the document of an array.
+fn change_document(store: &Unpacked, array: &str, change: impl FnOnce(&mut Json)) {
+    let path = store.path().join(array).join("zarr.json");
+    let mut doc: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    change(&mut doc);
+    std::fs::write(&path, serde_json::to_vec(&doc).unwrap()).unwrap();
+}
+
+fn move_all(store: &Unpacked) -> Json {
+    json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![1.0; axes(store.path())]})
+}
+
+#[test]
+fn chunks_too_far_from_the_origin_are_refused() {
+    for origin in [i64::MIN, i64::MAX] {
+        let store = Unpacked::new("pl2_negative");
+        let line = move_all(&store);
+        let before = archives::tree(store.path());
+        let chunk = if origin < 0 { i64::MAX } else { i64::MIN };
+        change_document(&store, "0/vertices", |doc| {
+            let attributes = doc["attributes"].as_object_mut().unwrap();
+            attributes.insert("chunk_grid_origin".into(), json!([origin, origin]));
+            let keys = attributes["nonempty_chunks"].as_array_mut().unwrap();
+            keys.push(json!(format!("{chunk}.{chunk}")));
+        });
+        let error = run(store.path(), &[line]).unwrap_err();
+        assert_eq!(error.class, Class::OutOfBounds, "{error}");
+        assert!(error.to_string().contains("from the origin of the grid"), "{error}");
+        assert_eq!(archives::tree(store.path()).len(), before.len());
+    }
+}
+
+#[test]
+fn a_grid_that_does_not_fit_64_bits_is_refused() {
+    for shift in [1e15, -1e15] {
+        let store = Unpacked::new("pl2_negative");
+        for array in ["0/vertices", "0/vertex_fragments"] {
+            change_document(&store, array, |doc| {
+                doc["shape"] = json!([i64::MAX, i64::MAX]);
+            });
+        }
+        let mut line = move_all(&store);
+        line["by"] = json!([shift, shift]);
+        // The grid is as large as 64 bits allow, and cannot grow in front of its origin.
+        let found = run(store.path(), &[line]).map_err(|error| (error.class, error.to_string()));
+        match found {
+            Ok(report) => assert!(shift > 0.0 && report["changed"] == true, "{report}"),
+            Err((class, text)) => {
+                assert!(shift < 0.0 && text.contains("does not fit 64 bits"), "{text}");
+                assert_eq!(class, Class::OutOfBounds);
+            }
+        }
+    }
+}
+
+#[test]
+fn shards_of_countless_cells_are_refused() {
+    let store = Unpacked::new("pl2_negative");
+    let line = move_all(&store);
+    change_document(&store, "0/vertices", |doc| {
+        let codecs = doc["codecs"].take();
+        let shape = vec![1_u64 << 31; 2];
+        doc["chunk_grid"]["configuration"]["chunk_shape"] = json!(shape);
+        doc["codecs"] = json!([{"name": "sharding_indexed", "configuration": {
+            "chunk_shape": [1, 1], "codecs": codecs, "index_location": "end",
+            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+        }}]);
+    });
+    let error = run(store.path(), &[line]).unwrap_err();
+    assert_eq!(error.class, Class::BadShape, "{error}");
+    assert!(error.to_string().contains("expected at most 16777216 cells in one"), "{error}");
+}
+
+#[test]
+fn rows_that_are_declared_and_not_stored_are_refused_above_a_limit() {
+    let many = 1_u64 << 40;
+    for (array, shape, chunk) in [
+        ("0/object_index/manifests", json!([many]), json!([many])),
+        ("0/object_index/manifests", json!([many]), json!([1])),
+        ("0/object_index/object_ids", json!([many]), json!([1 << 16])),
+        ("0/object_attributes/mean", json!([many]), json!([1 << 16])),
+        ("0/object_attributes/mean", json!([24]), json!([many])),
+        ("0/object_attributes/tri", json!([24, 1 << 30]), json!([24, 1 << 30])),
+        ("0/group_attributes/score", json!([many]), json!([many])),
+        ("0/groups", json!([many]), json!([many])),
+    ] {
+        let store = Unpacked::new("sl3_streamlines");
+        change_document(&store, array, |doc| {
+            doc["shape"] = shape.clone();
+            doc["chunk_grid"]["configuration"]["chunk_shape"] = chunk.clone();
+        });
+        // The chunks that are stored are of another length.
+        for entry in std::fs::read_dir(store.path().join(array).join("c")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                std::fs::remove_dir_all(path).unwrap();
+            } else {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        let line = json!({"op": "object.set", "object": 0, "attributes": {"mean": 1.0}});
+        let error =
+            run(store.path(), &[line, json!({"op": "group.remove", "group": 0})]).unwrap_err();
+        let expected = [Class::LimitExceeded, Class::BadShape, Class::CountMismatch];
+        assert!(expected.contains(&error.class), "{array}, {shape} in {chunk}: {error}");
+        assert!(error.to_string().contains("expected"), "{array}, {shape} in {chunk}: {error}");
+    }
+}
