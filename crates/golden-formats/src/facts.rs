@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 use zvf_convert::read::{self, Header, Input, Polygons, ReadOptions};
-use zvf_convert::write::Collected;
+use zvf_convert::write::CollectedPieces;
 use zvf_convert::{ConvertError, Format};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Field, Kind, ObjectId, Value};
@@ -52,7 +52,7 @@ impl Facts {
     ) -> Result<Self, ConvertError> {
         let reader = read::open(Input::path(path), format, options)?;
         let header = reader.header().clone();
-        let mut all = Collected::new(&header, u64::MAX, "the test");
+        let mut all = CollectedPieces::new(&header, u64::MAX, "the test");
         for piece in reader {
             all.push(piece?)?;
         }

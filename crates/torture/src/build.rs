@@ -58,7 +58,7 @@ pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(
         let sink = build.cells(path, plan)?;
         let missing = sink.find_missing(&keys).await?;
         if let Some(key) = missing.first() {
-            return Err(StoreError::absent(
+            return Err(StoreError::missing(
                 &Key::root().join(path)?,
                 "the processes that wrote it",
             )

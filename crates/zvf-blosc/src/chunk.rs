@@ -7,7 +7,7 @@ use zvf_b2nd::ChunkHeader;
 use crate::decode::Decoder;
 use crate::error::BloscError;
 use crate::layout::Layout;
-use crate::stored::Stored;
+use crate::stored::StoredParts;
 
 /// A whole chunk with its layout.
 ///
@@ -53,8 +53,8 @@ impl<'a> Chunk<'a> {
 
     /// Returns the bytes, for a [`Decoder`] that is reused for several chunks.
     #[must_use]
-    pub fn stored(&self) -> Stored<'a> {
-        Stored::from_chunk(self.bytes)
+    pub fn stored(&self) -> StoredParts<'a> {
+        StoredParts::from_chunk(self.bytes)
     }
 
     /// Decodes all bytes, at most `cap`.

@@ -18,20 +18,20 @@ use crate::codec::CodecState;
 use crate::error::BloscError;
 use crate::filter;
 use crate::layout::Layout;
-use crate::opened::Opened;
-use crate::stored::Stored;
+use crate::opened::OpenedRange;
+use crate::stored::StoredParts;
 use crate::stream;
 
 /// Decodes chunks, one after the other.
 ///
 /// ```
-/// use zvf_blosc::{Decoder, Layout, Stored};
+/// use zvf_blosc::{Decoder, Layout, StoredParts};
 ///
 /// // Two raw blocks of 4 bytes, of which only the second is fetched.
 /// let chunk = b"\x02\x01\x30\x01\x08\0\0\0\x04\0\0\0\x28\0\0\0\x18\0\0\0\x20\0\0\0\x04\0\0\0abcd\x04\0\0\0efgh";
 /// let layout = Layout::parse(&chunk[..24])?;
 /// assert_eq!(layout.spans_needed(5..7), [32..40]);
-/// let stored = Stored::parts(vec![(32, &chunk[32..])]);
+/// let stored = StoredParts::new(vec![(32, &chunk[32..])]);
 /// assert_eq!(Decoder::new(1024).decode_range(&layout, &stored, 5..7)?, b"fg");
 /// # Ok::<(), zvf_blosc::BloscError>(())
 /// ```
@@ -74,7 +74,7 @@ impl Decoder {
     pub fn decode_all(
         &mut self,
         layout: &Layout,
-        stored: &Stored<'_>,
+        stored: &StoredParts<'_>,
     ) -> Result<Vec<u8>, BloscError> {
         self.decode_range(layout, stored, 0..layout.decoded_len())
     }
@@ -88,7 +88,7 @@ impl Decoder {
     pub fn decode_range(
         &mut self,
         layout: &Layout,
-        stored: &Stored<'_>,
+        stored: &StoredParts<'_>,
         range: Range<u64>,
     ) -> Result<Vec<u8>, BloscError> {
         let len = layout.check_range(&range)?;
@@ -105,7 +105,7 @@ impl Decoder {
     pub fn decode_into(
         &mut self,
         layout: &Layout,
-        stored: &Stored<'_>,
+        stored: &StoredParts<'_>,
         range: Range<u64>,
         out: &mut [u8],
     ) -> Result<(), BloscError> {
@@ -139,9 +139,9 @@ impl Decoder {
     pub fn open_range<'d>(
         &'d mut self,
         layout: &Layout,
-        stored: &Stored<'_>,
+        stored: &StoredParts<'_>,
         range: Range<u64>,
-    ) -> Result<Opened<'d>, BloscError> {
+    ) -> Result<OpenedRange<'d>, BloscError> {
         let len = layout.check_range(&range)?;
         let len = self.within_cap("decoded bytes", len)?;
         let mut bytes = core::mem::take(&mut self.buffers.opened);
@@ -151,14 +151,14 @@ impl Decoder {
             Some(block) => self.decode_shuffled(layout, stored, &block, &mut bytes),
         };
         self.buffers.opened = bytes;
-        Ok(Opened::new(&self.buffers.opened, width?))
+        Ok(OpenedRange::new(&self.buffers.opened, width?))
     }
 
     /// Decodes a block except its shuffle, and returns the width of that.
     fn decode_shuffled(
         &mut self,
         layout: &Layout,
-        stored: &Stored<'_>,
+        stored: &StoredParts<'_>,
         shuffled: &Shuffled,
         out: &mut [u8],
     ) -> Result<usize, BloscError> {
@@ -205,7 +205,7 @@ impl Decoder {
     fn decode_blocks(
         &mut self,
         layout: &Layout,
-        stored: &Stored<'_>,
+        stored: &StoredParts<'_>,
         range: Range<u64>,
         out: &mut [u8],
     ) -> Result<(), BloscError> {
@@ -357,7 +357,7 @@ impl Shuffled {
 /// Returns the start of block `j` in the chunk, and its stored bytes.
 fn stored_block<'a>(
     layout: &Layout,
-    stored: &Stored<'a>,
+    stored: &StoredParts<'a>,
     j: u32,
 ) -> Result<(u64, &'a [u8]), BloscError> {
     let span = layout.span(j).ok_or_else(|| refuse_block("a block of the chunk", j))?;

@@ -58,5 +58,5 @@ pub use decode::Decoder;
 pub use encode::{Blosc2Settings, Compressor, Encoder, Settings, Shuffle, constant_chunk};
 pub use error::{BlockFault, BloscError, RequestFault};
 pub use layout::{Layout, parse_header};
-pub use opened::Opened;
-pub use stored::Stored;
+pub use opened::OpenedRange;
+pub use stored::StoredParts;

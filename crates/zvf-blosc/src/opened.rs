@@ -23,12 +23,12 @@ use crate::filter;
 ///
 /// [`Decoder::open_range`]: crate::Decoder::open_range
 #[derive(Clone, Copy, Debug)]
-pub struct Opened<'a> {
+pub struct OpenedRange<'a> {
     bytes: &'a [u8],
     width: usize, // of the items that are still shuffled, otherwise 1
 }
 
-impl<'a> Opened<'a> {
+impl<'a> OpenedRange<'a> {
     pub(crate) const fn new(bytes: &'a [u8], width: usize) -> Self {
         Self { bytes, width }
     }

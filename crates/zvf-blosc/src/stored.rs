@@ -10,19 +10,19 @@ use crate::error::BloscError;
 /// Parts of a chunk, each with its offset.
 ///
 /// ```
-/// use zvf_blosc::Stored;
+/// use zvf_blosc::StoredParts;
 ///
-/// let stored = Stored::parts(vec![(40, b"later".as_slice()), (16, b"sooner")]);
+/// let stored = StoredParts::new(vec![(40, b"later".as_slice()), (16, b"sooner")]);
 /// assert_eq!(stored.span(16..19), Some(&b"soo"[..]));
 /// assert_eq!(stored.span(43..45), Some(&b"er"[..]));
 /// assert_eq!(stored.span(20..41), None);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Stored<'a> {
+pub struct StoredParts<'a> {
     parts: Vec<(u64, &'a [u8])>, // by ascending offset
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredParts<'a> {
     /// Wraps a whole chunk.
     #[must_use]
     pub fn from_chunk(chunk: &'a [u8]) -> Self {
@@ -31,7 +31,7 @@ impl<'a> Stored<'a> {
 
     /// Wraps fetched parts, usually the spans of [`Layout::spans_needed`](crate::Layout::spans_needed).
     #[must_use]
-    pub fn parts(mut parts: Vec<(u64, &'a [u8])>) -> Self {
+    pub fn new(mut parts: Vec<(u64, &'a [u8])>) -> Self {
         parts.sort_unstable_by_key(|(at, _)| *at);
         Self { parts }
     }

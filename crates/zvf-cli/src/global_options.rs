@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use clap::Args;
-use zvf::store::{RetryHook, Retrying};
+use zvf::store::{RetriedRequest, RetryHook};
 use zvf::{OpenOptions, Timeouts};
 
 use crate::size::size;
@@ -55,13 +55,13 @@ impl Common {
 }
 
 /// Reports on standard error that a remote store does not answer.
-fn report_retry(retrying: &Retrying) {
+fn report_retry(retrying: &RetriedRequest) {
     // A note that standard error does not take has no other place.
     drop(writeln!(io::stderr().lock(), "zvf: note: {retrying}"));
 }
 
 /// Reports the same as a line of JSON.
-fn report_retry_as_json(retrying: &Retrying) {
+fn report_retry_as_json(retrying: &RetriedRequest) {
     let line = serde_json::json!({"type": "warning", "message": retrying.to_string()});
     drop(writeln!(io::stderr().lock(), "{line}"));
 }

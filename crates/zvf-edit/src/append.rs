@@ -11,7 +11,7 @@ use zvf_model::{Batch, Column, Field, Kind, Value};
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::numbers::{NONE, Vid};
-use crate::transaction::{Done, Transaction};
+use crate::transaction::{OperationResult, Transaction};
 
 /// The vertices and values of one object of a file, or of all its vertices without an object.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ pub(crate) fn to_json(value: &Value) -> Json {
 }
 
 impl Transaction {
-    pub(crate) fn append(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn append(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(
             fields,
             &["file", "format", "kind", "positions", "object", "columns", "keep_ids"],
@@ -110,7 +110,7 @@ impl Transaction {
         }
         let FileContents { objects, place, links, .. } = contents;
         let shift = if keep { 0 } else { self.id_shift(&objects, &file)? };
-        let mut done = Done::default();
+        let mut done = OperationResult::default();
         let mut new_vertices: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
         for (owner, data) in objects {
             if data.positions.is_empty() {

@@ -10,7 +10,7 @@ use crate::fields::{self, Fields};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
-use crate::transaction::{Done, Transaction};
+use crate::transaction::{OperationResult, Transaction};
 
 const SCOPES: [&str; 5] = ["vertex", "object", "link", "group", "fragment"];
 
@@ -68,7 +68,7 @@ impl Transaction {
         self.new_root.get_or_insert_with(|| self.root.clone())
     }
 
-    pub(crate) fn column_drop(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn column_drop(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["scope", "name", "kind"])?;
         let (scope, kind, name) = self.need_scope(fields)?;
         self.need_column(&scope, kind, &name)?;
@@ -95,9 +95,11 @@ impl Transaction {
             }
             "link" => {
                 let path = geometry.path.clone();
-                let Some(family) = &mut geometry.links else { return Ok(Done::default()) };
+                let Some(family) = &mut geometry.links else {
+                    return Ok(OperationResult::default());
+                };
                 let column = take_column(&mut family.columns, |column| column.name == name);
-                let Some((at, column)) = column else { return Ok(Done::default()) };
+                let Some((at, column)) = column else { return Ok(OperationResult::default()) };
                 for record in &mut family.records {
                     record.values.remove(at);
                 }
@@ -114,10 +116,10 @@ impl Transaction {
         if let Some(list) = specs.get_mut(&scope).and_then(Json::as_object_mut) {
             list.shift_remove(&name);
         }
-        Ok(Done { selected: 1, changed: 1, ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: 1, ids: Vec::new() })
     }
 
-    pub(crate) fn column_rename(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn column_rename(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["scope", "name", "to", "kind"])?;
         let (scope, kind, name) = self.need_scope(fields)?;
         let to = fields::read_text(fields, "to")?
@@ -141,7 +143,7 @@ impl Transaction {
         {
             list.insert(to, spec);
         }
-        Ok(Done { selected: 1, changed: 1, ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: 1, ids: Vec::new() })
     }
 
     fn rename_group_column(&mut self, name: &str, to: &str) {
@@ -199,7 +201,7 @@ impl Transaction {
         Ok((kind, number, fragment))
     }
 
-    pub(crate) fn fragment_set(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn fragment_set(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(
             fields,
             &["object", "index", "chunk", "fragment", "values", "kind"],
@@ -228,7 +230,7 @@ impl Transaction {
             };
             column.set.insert((chunk, fragment), row);
         }
-        Ok(Done { selected: 1, changed: 1, ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: 1, ids: Vec::new() })
     }
 }
 

@@ -5,12 +5,12 @@ use serde_json::Value as Json;
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::scalar::parse_number;
-use crate::transaction::{Done, Transaction};
+use crate::transaction::{OperationResult, Transaction};
 use crate::vertices::need_list_of;
 use zvf_format::num::to_u64;
 
 impl Transaction {
-    pub(crate) fn expect(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn expect(&mut self, fields: &Fields) -> Result<OperationResult> {
         let all_subjects = ["vertices", "object", "group", "column"];
         let subjects: Vec<&str> =
             all_subjects.into_iter().filter(|name| fields.contains_key(*name)).collect();
@@ -23,7 +23,7 @@ impl Transaction {
         }
     }
 
-    fn expect_vertices(&mut self, fields: &Fields) -> Result<Done> {
+    fn expect_vertices(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["vertices", "count", "values", "positions"])?;
         let selection = self.select(fields::need_field(fields, "vertices")?)?;
         let n = selection.vertices.len();
@@ -93,10 +93,10 @@ impl Transaction {
                 }
             }
         }
-        Ok(Done { selected: to_u64(n), changed: 0, ids: Vec::new() })
+        Ok(OperationResult { selected: to_u64(n), changed: 0, ids: Vec::new() })
     }
 
-    fn expect_object(&mut self, fields: &Fields) -> Result<Done> {
+    fn expect_object(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["object", "exists", "count", "values"])?;
         let id = fields::read_int(fields, "object")?
             .ok_or_else(|| EditError::invalid("object: expected a whole number"))?;
@@ -105,7 +105,7 @@ impl Transaction {
         let Some((kind, object)) = self.find_object(id) else {
             return match should_exist {
                 true => Err(EditError::expectation(format!("object {id} is not there"))),
-                false => Ok(Done::default()),
+                false => Ok(OperationResult::default()),
             };
         };
         if !should_exist {
@@ -137,10 +137,10 @@ impl Transaction {
                 )));
             }
         }
-        Ok(Done { selected: 1, changed: 0, ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: 0, ids: Vec::new() })
     }
 
-    fn expect_group(&mut self, fields: &Fields) -> Result<Done> {
+    fn expect_group(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["group", "exists", "members"])?;
         let selector = fields::need_field(fields, "group")?;
         let should_exist = fields::read_flag(fields, "exists")?.unwrap_or(true);
@@ -150,7 +150,7 @@ impl Transaction {
         let Some(group) = self.groups.find_group(selector) else {
             return match should_exist {
                 true => Err(EditError::expectation(format!("group {selector} is not there"))),
-                false => Ok(Done::default()),
+                false => Ok(OperationResult::default()),
             };
         };
         self.read_items.insert(format!("group:{group}"));
@@ -167,10 +167,10 @@ impl Transaction {
                 )));
             }
         }
-        Ok(Done { selected: 1, changed: 0, ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: 0, ids: Vec::new() })
     }
 
-    fn expect_column(&mut self, fields: &Fields) -> Result<Done> {
+    fn expect_column(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["column", "scope", "exists", "kind"])?;
         let name = fields::read_text(fields, "column")?
             .ok_or_else(|| EditError::invalid("column: expected a name"))?;
@@ -188,7 +188,7 @@ impl Transaction {
             let text = if exists { "is there" } else { "is not there" };
             return Err(EditError::expectation(format!("column {name:?} of {scope}s {text}")));
         }
-        Ok(Done { selected: 1, changed: 0, ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: 0, ids: Vec::new() })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::groups::Group;
 use crate::scalar::Scalar;
-use crate::transaction::{Done, Transaction};
+use crate::transaction::{OperationResult, Transaction};
 
 impl Transaction {
     /// Adds an object to a group.
@@ -55,7 +55,7 @@ impl Transaction {
         Ok(changed)
     }
 
-    pub(crate) fn group_add(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn group_add(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["name", "members", "values"])?;
         let name = fields::read_text(fields, "name")?;
         if let Some(name) = &name {
@@ -85,10 +85,10 @@ impl Transaction {
         if let Some(values) = values {
             self.set_group_values(group, values)?;
         }
-        Ok(Done { selected: 1, changed: 1, ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: 1, ids: Vec::new() })
     }
 
-    pub(crate) fn group_members(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn group_members(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["group", "set", "add", "remove"])?;
         let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
         let mut changed = 0;
@@ -122,10 +122,10 @@ impl Transaction {
             }
             changed += u64::from(self.leave_group(group, id));
         }
-        Ok(Done { selected: 1, changed, ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed, ids: Vec::new() })
     }
 
-    pub(crate) fn group_rename(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn group_rename(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["group", "name"])?;
         let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
         let name = fields::read_text(fields, "name")?
@@ -140,20 +140,20 @@ impl Transaction {
             self.groups.list[group].name = Some(name);
             self.groups.changed = true;
         }
-        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: u64::from(changed), ids: Vec::new() })
     }
 
-    pub(crate) fn group_set(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn group_set(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["group", "values"])?;
         let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
         self.mark_written(format!("group:{group}"));
         let values = fields::read_map(fields, "values")?
             .ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
         let changed = self.set_group_values(group, values)?;
-        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: u64::from(changed), ids: Vec::new() })
     }
 
-    pub(crate) fn group_remove(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn group_remove(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["group"])?;
         let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
         self.mark_written(format!("group:{group}"));
@@ -167,6 +167,6 @@ impl Transaction {
                 column.array.set_row(group, &row);
             }
         }
-        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: u64::from(changed), ids: Vec::new() })
     }
 }

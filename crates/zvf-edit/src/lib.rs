@@ -116,5 +116,5 @@ pub use place::Place;
 pub use rewrite::{Rewrite, commit_levels, is_committed};
 pub use script::{Editor, Reply, refresh};
 pub use stores::{Division, MergeIds, checkout, merge, split};
-pub use transaction::{Done, Transaction};
+pub use transaction::{OperationResult, Transaction};
 pub use vacuum::vacuum;

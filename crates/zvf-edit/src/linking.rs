@@ -10,7 +10,7 @@ use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::links::{End, LinkFamily, Record};
 use crate::numbers::Vid;
-use crate::transaction::{Done, Transaction};
+use crate::transaction::{OperationResult, Transaction};
 use crate::vertices::need_list_of;
 
 impl Transaction {
@@ -62,7 +62,7 @@ impl Transaction {
         )))
     }
 
-    pub(crate) fn link_add(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn link_add(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["links", "attributes", "kind"])?;
         if let Some(token) = fields.get("kind") {
             let kind = self.find_kind(Some(token))?;
@@ -75,7 +75,7 @@ impl Transaction {
         self.mark_owners_written(kind, &ends)?;
         let count = to_u64(links.len());
         self.add_records(kind, links, fields::read_map(fields, "attributes")?)?;
-        Ok(Done { selected: to_u64(ends.len()), changed: count, ids: Vec::new() })
+        Ok(OperationResult { selected: to_u64(ends.len()), changed: count, ids: Vec::new() })
     }
 
     /// Finds the records that join exactly these vertices, in any order.
@@ -116,7 +116,7 @@ impl Transaction {
         self.mark_owners_written(kind, &ends)
     }
 
-    pub(crate) fn link_remove(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn link_remove(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["links", "touching", "kind"])?;
         let mut numbers: BTreeSet<u32> = BTreeSet::new();
         let kind = match fields.get("touching") {
@@ -150,14 +150,14 @@ impl Transaction {
                 family.records[*number as usize].alive = false;
             }
         }
-        Ok(Done {
+        Ok(OperationResult {
             selected: to_u64(numbers.len()),
             changed: to_u64(numbers.len()),
             ids: Vec::new(),
         })
     }
 
-    pub(crate) fn link_set(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn link_set(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["links", "all", "values", "each", "kind"])?;
         let mut groups: Vec<Vec<u32>> = Vec::new();
         let kind = if fields::read_flag(fields, "all")? == Some(true) {
@@ -189,7 +189,9 @@ impl Transaction {
         self.mark_ends_written(kind, &groups.concat())?;
         let kind_type = self.kinds[kind].kind;
         let mut changed: HashSet<u32> = HashSet::new();
-        let Some(family) = &mut self.kinds[kind].links else { return Ok(Done::default()) };
+        let Some(family) = &mut self.kinds[kind].links else {
+            return Ok(OperationResult::default());
+        };
         let mut set = |name: &str, value: &Json, numbers: &[u32]| -> Result<()> {
             let at = family.columns.iter().position(|column| column.name == name);
             let at = at.ok_or_else(|| {
@@ -218,7 +220,11 @@ impl Transaction {
                 set(name, value, numbers)?;
             }
         }
-        Ok(Done { selected: to_u64(groups.len()), changed: to_u64(changed.len()), ids: Vec::new() })
+        Ok(OperationResult {
+            selected: to_u64(groups.len()),
+            changed: to_u64(changed.len()),
+            ids: Vec::new(),
+        })
     }
 
     /// Adds links between vertices.

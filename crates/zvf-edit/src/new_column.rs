@@ -15,7 +15,7 @@ use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
 use crate::links::{LinkColumn, LinkFamily};
 use crate::scalar::{ColumnType, Scalar};
-use crate::transaction::{Done, Transaction};
+use crate::transaction::{OperationResult, Transaction};
 
 /// Rows in a chunk of a new column of objects.
 const OBJECT_COLUMN_CHUNK_ROWS: usize = 65_536;
@@ -66,7 +66,7 @@ impl NewColumn {
 }
 
 impl Transaction {
-    pub(crate) fn column_add(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn column_add(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(
             fields,
             &["scope", "name", "dtype", "width", "fill", "unit", "description", "kind"],
@@ -117,7 +117,7 @@ impl Transaction {
         let column = NewColumn { name: name.clone(), ty, fill, attrs };
         self.create_column(&scope, kind, column)?;
         self.declare_column(&scope, &name, fields, scalar, width)?;
-        Ok(Done { selected: 0, changed: 1, ids: Vec::new() })
+        Ok(OperationResult { selected: 0, changed: 1, ids: Vec::new() })
     }
 
     /// Declares a column in the root, if the root declares columns.

@@ -13,7 +13,7 @@ use crate::indexes::Object;
 use crate::links::{End, Record};
 use crate::numbers::{NONE, Vid};
 use crate::scalar::Scalar;
-use crate::transaction::{Done, Transaction};
+use crate::transaction::{OperationResult, Transaction};
 use crate::vertices::need_list_of;
 
 /// The arguments of `object.merge`.
@@ -115,7 +115,7 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn object_add(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn object_add(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(
             fields,
             &[
@@ -144,7 +144,7 @@ impl Transaction {
         for group in groups {
             self.join_group(group, id);
         }
-        Ok(Done { selected: 0, changed: 1, ids: vec![id] })
+        Ok(OperationResult { selected: 0, changed: 1, ids: vec![id] })
     }
 
     fn group_numbers(&mut self, fields: &Fields) -> Result<Vec<usize>> {
@@ -242,7 +242,7 @@ impl Transaction {
         }
     }
 
-    pub(crate) fn object_replace(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn object_replace(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(
             fields,
             &[
@@ -268,7 +268,7 @@ impl Transaction {
         }
         let new_vertices = self.fill_object(kind, object, fields)?;
         self.name_vertices(fields, kind, &new_vertices)?;
-        Ok(Done { selected: 1, changed: 1, ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: 1, ids: Vec::new() })
     }
 
     /// Selects the objects that match all of `objects`, `groups` and `where`.
@@ -340,13 +340,17 @@ impl Transaction {
         Ok(found)
     }
 
-    pub(crate) fn object_remove(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn object_remove(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["objects", "groups", "where"])?;
         let list = self.select_objects(fields)?;
         for (kind, object) in &list {
             self.remove_object(*kind, *object)?;
         }
-        Ok(Done { selected: to_u64(list.len()), changed: to_u64(list.len()), ids: Vec::new() })
+        Ok(OperationResult {
+            selected: to_u64(list.len()),
+            changed: to_u64(list.len()),
+            ids: Vec::new(),
+        })
     }
 
     /// Removes an object with its vertices and links, also from all groups.
@@ -369,7 +373,7 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn object_set(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn object_set(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["objects", "groups", "where", "values", "each"])?;
         let list = self.select_objects(fields)?;
         let (values, value_lists) =
@@ -401,7 +405,11 @@ impl Transaction {
                 set(self, *kind, *object, name, value)?;
             }
         }
-        Ok(Done { selected: to_u64(list.len()), changed: to_u64(changed.len()), ids: Vec::new() })
+        Ok(OperationResult {
+            selected: to_u64(list.len()),
+            changed: to_u64(changed.len()),
+            ids: Vec::new(),
+        })
     }
 
     /// Copies the values of an object to another.
@@ -416,7 +424,7 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn object_copy(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn object_copy(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["object", "id", "by", "as"])?;
         let source = fields::read_int(fields, "object")?
             .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
@@ -458,7 +466,7 @@ impl Transaction {
         self.copy_inner_links(kind, &originals, &twin)?;
         self.copy_values(kind, object, copy)?;
         self.name_vertices(fields, kind, &new_vertices)?;
-        Ok(Done { selected: 1, changed: 1, ids: vec![id] })
+        Ok(OperationResult { selected: 1, changed: 1, ids: vec![id] })
     }
 
     fn copy_inner_links(
@@ -503,7 +511,7 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn object_merge(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn object_merge(&mut self, fields: &Fields) -> Result<OperationResult> {
         let merge = ObjectMerge::parse(fields)?;
         let (kind, objects) = self.need_objects_of_one_kind(&merge.ids)?;
         merge.check_kind(self.kinds[kind].kind, fields)?;
@@ -524,7 +532,7 @@ impl Transaction {
         self.kinds[kind].give_vertices(&objects, target, merged)?;
         self.move_members(&merge);
         let count = to_u64(merge.ids.len());
-        Ok(Done { selected: count, changed: count, ids: Vec::new() })
+        Ok(OperationResult { selected: count, changed: count, ids: Vec::new() })
     }
 
     /// Returns the common kind and the numbers of objects, and marks them as written.
@@ -574,7 +582,7 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn object_split(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn object_split(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["object", "at", "take", "components", "ids", "share"])?;
         let ways = ["at", "take", "components"]
             .into_iter()
@@ -605,7 +613,7 @@ impl Transaction {
         }
         let changed = to_u64(parts.len());
         let ids = self.store_parts(kind, object, parts, requested.as_deref())?;
-        Ok(Done { selected: 1, changed, ids })
+        Ok(OperationResult { selected: 1, changed, ids })
     }
 
     /// Refuses a split that the kind does not support.
@@ -743,7 +751,7 @@ impl Transaction {
         Ok(parts)
     }
 
-    pub(crate) fn object_reverse(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn object_reverse(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["objects", "groups", "where"])?;
         let list = self.select_objects(fields)?;
         for (kind, object) in &list {
@@ -759,10 +767,14 @@ impl Transaction {
             let id = state.id;
             self.mark_written(format!("object:{id}"));
         }
-        Ok(Done { selected: to_u64(list.len()), changed: to_u64(list.len()), ids: Vec::new() })
+        Ok(OperationResult {
+            selected: to_u64(list.len()),
+            changed: to_u64(list.len()),
+            ids: Vec::new(),
+        })
     }
 
-    pub(crate) fn object_reroot(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn object_reroot(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["object", "index"])?;
         let id = fields::read_int(fields, "object")?
             .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
@@ -780,6 +792,6 @@ impl Transaction {
         self.mark_written(format!("object:{id}"));
         let changed = self.kinds[kind].parent[root as usize] != NONE;
         self.kinds[kind].reroot(root)?;
-        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+        Ok(OperationResult { selected: 1, changed: u64::from(changed), ids: Vec::new() })
     }
 }

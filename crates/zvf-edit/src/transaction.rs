@@ -21,7 +21,7 @@ use crate::snapshot::Snapshot;
 
 /// The result of an operation, for a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct OperationResult {
     /// The number of selected vertices or objects.
     pub selected: u64,
     /// The number of changed ones.
@@ -193,7 +193,7 @@ impl Transaction {
     /// # Errors
     ///
     /// When the line is not an operation, or the operation fails. The transaction should then be dropped.
-    pub fn apply(&mut self, operation: &Json) -> Result<Done> {
+    pub fn apply(&mut self, operation: &Json) -> Result<OperationResult> {
         let Some(fields) = operation.as_object() else {
             return Err(EditError::invalid("the line is no JSON object"));
         };
@@ -206,7 +206,7 @@ impl Transaction {
         Ok(done)
     }
 
-    fn dispatch(&mut self, name: &str, fields: &Map<String, Json>) -> Result<Done> {
+    fn dispatch(&mut self, name: &str, fields: &Map<String, Json>) -> Result<OperationResult> {
         match name {
             "vertex.set" => self.vertex_set(fields),
             "vertex.move" => self.vertex_move(fields),

@@ -11,7 +11,7 @@ use crate::fields::{self, Fields};
 use crate::geometry::Geometry;
 use crate::links::End;
 use crate::numbers::{NONE, Vid};
-use crate::transaction::{Done, NamedSelection, Transaction};
+use crate::transaction::{NamedSelection, OperationResult, Transaction};
 
 /// The parent of a new vertex of a skeleton.
 enum ParentRef {
@@ -128,7 +128,7 @@ impl Geometry {
 }
 
 impl Transaction {
-    pub(crate) fn vertex_set(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn vertex_set(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["vertices", "values", "each"])?;
         let selection = self.select(fields::need_field(fields, "vertices")?)?;
         let (values, value_lists) =
@@ -155,7 +155,7 @@ impl Transaction {
                 }
             }
         }
-        Ok(Done {
+        Ok(OperationResult {
             selected: to_u64(selection.vertices.len()),
             changed: to_u64(changed.len()),
             ids: Vec::new(),
@@ -201,7 +201,7 @@ impl Transaction {
         Ok((column, row))
     }
 
-    pub(crate) fn vertex_move(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn vertex_move(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["vertices", "to", "by", "affine"])?;
         let ways =
             ["to", "by", "affine"].into_iter().filter(|name| fields.contains_key(*name)).count();
@@ -237,7 +237,7 @@ impl Transaction {
                 changed += 1;
             }
         }
-        Ok(Done { selected: to_u64(selection.vertices.len()), changed, ids: Vec::new() })
+        Ok(OperationResult { selected: to_u64(selection.vertices.len()), changed, ids: Vec::new() })
     }
 
     /// Marks the old chunk of a point without an object as written, by which such points conflict.
@@ -308,7 +308,7 @@ impl Transaction {
         Ok(new_vertices)
     }
 
-    pub(crate) fn vertex_add(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn vertex_add(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(
             fields,
             &["object", "positions", "attributes", "at", "parents", "as", "kind"],
@@ -320,7 +320,11 @@ impl Transaction {
         let Some(id) = id else {
             let new_vertices = self.make_vertices(kind, NONE, fields)?;
             self.name_vertices(fields, kind, &new_vertices)?;
-            return Ok(Done { selected: 0, changed: to_u64(new_vertices.len()), ids: Vec::new() });
+            return Ok(OperationResult {
+                selected: 0,
+                changed: to_u64(new_vertices.len()),
+                ids: Vec::new(),
+            });
         };
         let (object_kind, object) = self.need_object(id)?;
         if object_kind != kind {
@@ -338,7 +342,7 @@ impl Transaction {
         let state = self.kinds[kind].object_mut(object)?;
         state.vertices.splice(at..at, new_vertices.iter().copied());
         self.name_vertices(fields, kind, &new_vertices)?;
-        Ok(Done { selected: 0, changed: to_u64(new_vertices.len()), ids: Vec::new() })
+        Ok(OperationResult { selected: 0, changed: to_u64(new_vertices.len()), ids: Vec::new() })
     }
 
     /// Returns the kind of new vertices: that of their object, or the one that the fields name.
@@ -426,7 +430,7 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn vertex_remove(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn vertex_remove(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["vertices", "links"])?;
         let selection = self.select(fields::need_field(fields, "vertices")?)?;
         let kind = selection.kind;
@@ -447,7 +451,7 @@ impl Transaction {
         }
         let count = to_u64(selection.vertices.iter().collect::<HashSet<_>>().len());
         self.remove_vertices(kind, &selection.vertices)?;
-        Ok(Done { selected: count, changed: count, ids: Vec::new() })
+        Ok(OperationResult { selected: count, changed: count, ids: Vec::new() })
     }
 
     /// Removes vertices, and objects that have none left.
@@ -528,7 +532,7 @@ impl Transaction {
         self.mark_owners_written(kind, &ends)
     }
 
-    pub(crate) fn vertex_parent(&mut self, fields: &Fields) -> Result<Done> {
+    pub(crate) fn vertex_parent(&mut self, fields: &Fields) -> Result<OperationResult> {
         fields::refuse_unknown(fields, &["vertex", "parent"])?;
         let (kind, v) = self.select_one(fields::need_field(fields, "vertex")?)?;
         let (parent_kind, parent) = self.select_one(fields::need_field(fields, "parent")?)?;
@@ -560,7 +564,7 @@ impl Transaction {
             geometry.parent[v as usize] = parent;
             geometry.parents_changed.insert(owner);
         }
-        Ok(Done { selected: 2, changed: u64::from(changed), ids: Vec::new() })
+        Ok(OperationResult { selected: 2, changed: u64::from(changed), ids: Vec::new() })
     }
 }
 

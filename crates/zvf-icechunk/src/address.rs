@@ -43,7 +43,7 @@ impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
         let refused = |expected: &str, found: &str| {
             let message = format!("address {text:?}: expected {expected}, found {found}");
-            StoreError::in_words(Class::InvalidArgument, Op::Open, message)
+            StoreError::custom(Class::InvalidArgument, Op::Open, message)
         };
         let inner = text.strip_prefix("icechunk+").unwrap_or_default(); // no text is no URL
         let url = Url::parse(inner).map_err(|error| {

@@ -31,7 +31,7 @@ pub(crate) fn check(address: &str, key: &str, bytes: Option<&Bytes>) -> Result<(
     let text = format!(
         "{address}: {key}: expected zarr.json or a chunk below \"c/\" that has bytes, found something else, which icechunk cannot hold; remove it from the store first"
     );
-    Err(StoreError::in_words(Class::Unsupported, Op::Write, text))
+    Err(StoreError::custom(Class::Unsupported, Op::Write, text))
 }
 
 /// Puts changes into the session of `store`.

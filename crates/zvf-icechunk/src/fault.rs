@@ -43,7 +43,7 @@ fn in_words(address: &str, class: Class, op: Op, error: &dyn Display) -> StoreEr
     let text = error.to_string();
     // What a server answered may hold addresses and secrets.
     let text = if text.starts_with(SERVER) { "the store refuses" } else { &text };
-    StoreError::in_words(class, op, format!("{address}: icechunk: {text}"))
+    StoreError::custom(class, op, format!("{address}: icechunk: {text}"))
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest has no class of its own")]

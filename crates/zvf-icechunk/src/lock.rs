@@ -29,7 +29,7 @@ impl FolderLock {
                         "{}: the file system has no locks, so that two commits could overwrite each other; commit to a copy on a local disk, or in a bucket",
                         folder.display()
                     );
-                    return Err(StoreError::in_words(Class::Unsupported, Op::Write, text));
+                    return Err(StoreError::custom(Class::Unsupported, Op::Write, text));
                 }
                 Err(std::fs::TryLockError::Error(error)) => {
                     return Err(StoreError::io(Op::Write, error));
@@ -37,7 +37,7 @@ impl FolderLock {
             }
         }
         let text = format!("{}: somebody commits without a pause; try again", folder.display());
-        Err(StoreError::in_words(Class::Unavailable, Op::Write, text))
+        Err(StoreError::custom(Class::Unavailable, Op::Write, text))
     }
 }
 

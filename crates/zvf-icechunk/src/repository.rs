@@ -45,7 +45,7 @@ impl IcechunkVersions {
     }
 
     fn fail(&self, class: Class, text: impl std::fmt::Display) -> StoreError {
-        StoreError::in_words(class, Op::Open, format!("{}: {text}", self.address.text))
+        StoreError::custom(class, Op::Open, format!("{}: {text}", self.address.text))
     }
 
     /// Returns where the repository lies, as icechunk has it.
@@ -232,7 +232,7 @@ impl IcechunkVersions {
                     "{}: whether the commit on {base} took effect is not known: {error}; ask \"zvf log\"",
                     self.address.text
                 );
-                Err(StoreError::in_words(Class::CommitUnknown, Op::Publish, text))
+                Err(StoreError::custom(Class::CommitUnknown, Op::Publish, text))
             }
         }
     }
@@ -242,7 +242,7 @@ impl IcechunkVersions {
             "{}: the branch is no longer at {base}: somebody committed meanwhile; do the edit again on what is there now",
             self.address.text
         );
-        StoreError::in_words(Class::Conflict, Op::Publish, text)
+        StoreError::custom(Class::Conflict, Op::Publish, text)
     }
 }
 
@@ -495,7 +495,7 @@ fn s3_options(
             let text = format!(
                 "storage option: expected one for icechunk in S3 (aws_region, aws_endpoint, aws_access_key_id, aws_secret_access_key, aws_session_token, aws_skip_signature, aws_allow_http), found {name:?}"
             );
-            Err(StoreError::in_words(Class::InvalidArgument, Op::Open, text))
+            Err(StoreError::custom(Class::InvalidArgument, Op::Open, text))
         }
     }
 }

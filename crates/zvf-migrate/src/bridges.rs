@@ -85,8 +85,8 @@ fn of_chunk(
         let fragment = view.get(number).ok_or_else(|| {
             let expected = zvf_format::Expected::AtMost(i128::from(view.len()) - 1);
             let class = zvf_format::Class::OutOfBounds;
-            ModelError::refused(class, "fragment of an object", expected, number)
-                .in_chunk(fragments.chunk())
+            ModelError::invalid_value(class, "fragment of an object", expected, number)
+                .with_chunk(fragments.chunk())
         })?;
         if let (Some(first), Some(last)) = (fragment.rows().next(), fragment.rows().last()) {
             ends.insert(number, (first, last));

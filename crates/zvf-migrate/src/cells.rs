@@ -118,7 +118,7 @@ pub(crate) async fn vertices(
     let node = target.reader.node();
     let from = node.required_cells("vertices").await?;
     let mut attributes = Vertices::parse(from.attributes().clone())
-        .map_err(|error| ModelError::from(error).in_array(from.path()))?;
+        .map_err(|error| ModelError::from(error).with_array(from.path()))?;
     let raw = matches!(attributes.encoding, None | Some(Token::Known(CellEncoding::Raw)));
     let standard = Vertices::new(target.reader.dtype(), Vec::new());
     attributes.zv_array = standard.zv_array;
@@ -169,7 +169,7 @@ fn count_rows(
         Some(rows) if rows * stride == bytes => Ok(to_u64(rows)),
         _ => {
             let error = ModelError::from(BadColumn::Length { bytes, stride });
-            Err(error.in_array(cells.path()).in_chunk(key))
+            Err(error.with_array(cells.path()).with_chunk(key))
         }
     }
 }
@@ -185,7 +185,7 @@ async fn tiles(
         let blobs = fragments.read_many(&keys, Caching::Once).await;
         for (blob, (key, rows)) in blobs.into_iter().zip(some) {
             let Some(blob) = blob? else { return Ok(false) };
-            let place = |error: ModelError| error.in_array(fragments.path()).in_chunk(key);
+            let place = |error: ModelError| error.with_array(fragments.path()).with_chunk(key);
             if !FragmentIndex::parse(&blob).map_err(|e| place(e.into()))?.tiles(*rows) {
                 return Ok(false);
             }
@@ -223,7 +223,7 @@ pub(crate) async fn column(
         return Ok(());
     };
     let mut attributes = Column::parse(from.attributes().clone())
-        .map_err(|error| ModelError::from(error).in_array(from.path()))?;
+        .map_err(|error| ModelError::from(error).with_array(from.path()))?;
     let standard = Column::new(tag, name, found.dtype(), found.width(), Vec::new());
     attributes.zv_array = standard.zv_array;
     attributes.name = attributes.name.or(standard.name);

@@ -56,4 +56,4 @@ mod verify;
 
 pub use options::Migration;
 pub use plan::{Change, Plan};
-pub use progress::Migrated;
+pub use progress::MigrationCounts;

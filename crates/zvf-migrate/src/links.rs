@@ -285,7 +285,7 @@ impl Values {
         // Documents may state any width; the row is made only where one is absent.
         let nothing = if found.iter().any(|column| matches!(column, Ok(None))) {
             rows::absent(self.reader.dtype(), self.reader.width())
-                .map_err(|error| error.in_array(self.reader.name()))?
+                .map_err(|error| error.with_array(self.reader.name()))?
         } else {
             Vec::new()
         };
@@ -336,7 +336,7 @@ async fn fragments(
             let rows = counts.get(key).copied().unwrap_or(0); // a chunk without links
             let blob = blob?.unwrap_or_default(); // a chunk without groups
             let blob = append_missing_group(&blob, rows)
-                .map_err(|e| e.in_array("link_fragments").in_chunk(key));
+                .map_err(|e| e.with_array("link_fragments").with_chunk(key));
             sink.put(key, blob?.into())?;
         }
         run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
@@ -371,7 +371,7 @@ async fn extras(target: &Target<'_>, name: &str, delta: Delta) -> Result<Object,
         let path = format!("{family}/{name}/{delta}");
         if let Some(doc) = target.reader.node().group(&path).await? {
             let doc =
-                Doc::parse(doc.attributes).map_err(|e| ModelError::from(e).in_array(&path))?;
+                Doc::parse(doc.attributes).map_err(|e| ModelError::from(e).with_array(&path))?;
             let mut extras = doc.extras;
             for gone in ["num_channels", "shard_index"] {
                 extras.shift_remove(gone);

@@ -40,7 +40,7 @@ pub(crate) async fn write(
     // Without a document there are no further members to keep.
     let group = target.reader.node().group("object_index").await?.unwrap_or_default();
     let old = ObjectIndex::parse(group.attributes)
-        .map_err(|error| ModelError::from(error).in_array(index.path()))?;
+        .map_err(|error| ModelError::from(error).with_array(index.path()))?;
     let rank = to_u64(target.reader.key_rank());
     let attributes = ObjectIndex {
         extras: old.extras,

@@ -107,7 +107,9 @@ impl Plan {
             let expected =
                 Expected::Rule("one before 0.9: zvf shard and zvf recompress write others anew");
             let class = Class::Unsupported;
-            return Err(StoreError::refused(class, Op::Open, "version", expected, &*version).into());
+            return Err(
+                StoreError::invalid_value(class, Op::Open, "version", expected, &*version).into()
+            );
         }
         let mut plan =
             Self { store: store.clone(), levels: Vec::new(), extra_kinds: Vec::new(), version };

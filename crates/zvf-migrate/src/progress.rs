@@ -3,11 +3,11 @@
 /// The progress of a migration.
 ///
 /// ```
-/// assert_eq!(zvf_migrate::Migrated::default().cells, 0);
+/// assert_eq!(zvf_migrate::MigrationCounts::default().cells, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Migrated {
+pub struct MigrationCounts {
     /// Finished levels.
     pub levels: u64,
     /// Cells over the grid, those of links included.
@@ -27,8 +27,8 @@ pub struct Migrated {
 
 /// The progress, and the callback that reports it.
 pub(crate) struct Progress<'a> {
-    pub(crate) done: &'a mut Migrated,
-    pub(crate) on_progress: &'a mut dyn FnMut(&Migrated),
+    pub(crate) done: &'a mut MigrationCounts,
+    pub(crate) on_progress: &'a mut dyn FnMut(&MigrationCounts),
 }
 
 impl Progress<'_> {

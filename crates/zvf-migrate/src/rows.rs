@@ -33,8 +33,8 @@ pub(crate) async fn values(
         (true, None) => {
             let expected = Expected::Rule("a value that no present row has, to mean absence");
             let what = "values of the type";
-            let error = ModelError::refused(Class::Unsupported, what, expected, "all in use");
-            return Err(error.in_array(path));
+            let error = ModelError::invalid_value(Class::Unsupported, what, expected, "all in use");
+            return Err(error.with_array(path));
         }
         (true, found) => found.cloned(),
         (false, _) => usual.clone(),
@@ -45,7 +45,7 @@ pub(crate) async fn values(
     let shape = dense.shape().to_vec();
     let columns = (shape.len() > 1).then_some(u64::from(values.width()));
     let mut doc = Doc::parse(dense.attributes().clone())
-        .map_err(|error| ModelError::from(error).in_array(path))?;
+        .map_err(|error| ModelError::from(error).with_array(path))?;
     let name = doc.name.clone().unwrap_or_else(|| values.name().to_owned());
     let new = match of_groups {
         true => Doc::group_attribute(&name, dtype, shape),
@@ -132,7 +132,7 @@ pub(crate) fn absent(dtype: Dtype, width: u32) -> Result<Vec<u8>, ModelError> {
     if bytes > MAX_ABSENT_ROW_BYTES {
         let (what, expected) =
             ("bytes of an absent row", Expected::AtMost(MAX_ABSENT_ROW_BYTES.into()));
-        return Err(ModelError::refused(Class::LimitExceeded, what, expected, bytes));
+        return Err(ModelError::invalid_value(Class::LimitExceeded, what, expected, bytes));
     }
     let usual = candidates(dtype).into_iter().next();
     let item = usual.map_or_else(|| vec![0; saturating_usize(dtype.size)], |(_, item)| item);

@@ -9,7 +9,7 @@ use zvf_store::{Build, CellPlan, Store};
 use crate::cells::{Rows, Target};
 use crate::options::Migration;
 use crate::plan::{Plan, PlannedLevel, Step, What};
-use crate::progress::{Migrated, Progress};
+use crate::progress::{MigrationCounts, Progress};
 use crate::{bridges, cells, links, objects, rows, verify};
 
 impl Plan {
@@ -26,10 +26,10 @@ impl Plan {
         &self,
         migration: &Migration,
         build: Build,
-        mut on_progress: impl FnMut(&Migrated),
-    ) -> Result<Migrated, ModelError> {
+        mut on_progress: impl FnMut(&MigrationCounts),
+    ) -> Result<MigrationCounts, ModelError> {
         build.check_source(&self.store)?;
-        let mut done = Migrated::default();
+        let mut done = MigrationCounts::default();
         for planned in &self.levels {
             let mut progress = Progress { done: &mut done, on_progress: &mut on_progress };
             level(planned, migration, &build, &mut progress).await?;
@@ -58,7 +58,7 @@ impl Plan {
         &self,
         step: &Step,
         build: &Build,
-        done: &mut Migrated,
+        done: &mut MigrationCounts,
     ) -> Result<(), ModelError> {
         let (store, path) = (&self.store, step.path.as_str());
         match &step.what {
@@ -158,8 +158,8 @@ async fn level(
     if let Some(rows) = vertices.rows {
         meta.vertex_count = i64::try_from(rows).map_err(|_too_many| {
             let expected = Expected::AtMost(i64::MAX.into());
-            ModelError::refused(Class::Overflow, "vertex_count", expected, rows)
-                .in_array(node.path().as_str())
+            ModelError::invalid_value(Class::Overflow, "vertex_count", expected, rows)
+                .with_array(node.path().as_str())
         })?;
     }
     meta.fragments_tile = vertices.tile;

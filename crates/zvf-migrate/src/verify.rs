@@ -124,7 +124,7 @@ impl Sums {
             return Ok(());
         }
         let expected = Expected::Exactly(before.into());
-        Err(ModelError::refused(class, what, expected, after).in_array(&self.path))
+        Err(ModelError::invalid_value(class, what, expected, after).with_array(&self.path))
     }
 }
 

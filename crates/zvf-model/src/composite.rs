@@ -46,12 +46,12 @@ impl LevelReader {
     pub async fn geometries(&self) -> Result<Vec<ExtraGeometry>, ModelError> {
         let Some(group) = self.node().group(INDEX).await? else { return Ok(Vec::new()) };
         let index = GeometryIndex::parse(group.attributes).map_err(|error| {
-            ModelError::from(error).in_array(format!("{}/{INDEX}", self.node().path()))
+            ModelError::from(error).with_array(format!("{}/{INDEX}", self.node().path()))
         })?;
         let mut geometries = Vec::with_capacity(index.entries.len());
         for (name, entry) in index.entries {
             let vertices = self.node().required_cells(&entry.array).await?;
-            let place = |error: ModelError| error.in_array(vertices.path());
+            let place = |error: ModelError| error.with_array(vertices.path());
             let doc =
                 Vertices::parse(vertices.attributes().clone()).map_err(|e| place(e.into()))?;
             let dtype = doc.dtype().map_err(|error| place(error.into()))?;
@@ -59,7 +59,7 @@ impl LevelReader {
             let width = doc.ndim.unwrap_or(axes);
             let width = u32::try_from(width).ok().filter(|width| *width > 0).ok_or_else(|| {
                 let expected = Expected::AtLeast(1);
-                place(ModelError::refused(Class::BadShape, "ndim", expected, width))
+                place(ModelError::invalid_value(Class::BadShape, "ndim", expected, width))
             })?;
             let links = match entry.links_array.filter(|_| entry.has_links) {
                 Some(array) => self.node().dense(&array).await?,
@@ -100,8 +100,9 @@ impl ExtraGeometry {
         let rows = CellRows { cells: &self.vertices, dtype: self.dtype, width: self.width };
         let columns = rows.read_all(keys, caching).await.into_iter().zip(keys);
         let positions = columns.map(|(column, key)| {
-            column?
-                .ok_or_else(|| crate::level::absent().in_array(self.vertices.path()).in_chunk(key))
+            column?.ok_or_else(|| {
+                crate::level::absent().with_array(self.vertices.path()).with_chunk(key)
+            })
         });
         positions.collect()
     }
@@ -114,11 +115,11 @@ impl ExtraGeometry {
     #[boxed]
     pub async fn links(&self) -> Result<Option<Column>, ModelError> {
         let Some(links) = &self.links else { return Ok(None) };
-        let place = |error: ModelError| error.in_array(links.path());
+        let place = |error: ModelError| error.with_array(links.path());
         let columns = links.shape().get(1).copied().unwrap_or(1); // one axis: a number in each row
         let width = u32::try_from(columns).map_err(|_too_wide| {
             let expected = Expected::AtMost(u32::MAX.into());
-            place(ModelError::refused(Class::LimitExceeded, "columns", expected, columns))
+            place(ModelError::invalid_value(Class::LimitExceeded, "columns", expected, columns))
         })?;
         let column = Column::new(links.dtype(), width, links.read_all().await?);
         column.map(Some).map_err(|error| place(error.into()))

@@ -39,7 +39,7 @@ enum Fault {
 impl ModelError {
     /// Creates the error about something that contradicts something else, or is not there.
     #[must_use]
-    pub fn refused(
+    pub fn invalid_value(
         class: Class,
         what: &'static str,
         expected: Expected,
@@ -50,21 +50,21 @@ impl ModelError {
 
     /// Returns the same, in the array at `path`.
     #[must_use]
-    pub fn in_array(mut self, path: impl fmt::Display) -> Self {
+    pub fn with_array(mut self, path: impl fmt::Display) -> Self {
         self.0.array.get_or_insert_with(|| path.to_string());
         self
     }
 
     /// Returns the same, in a chunk.
     #[must_use]
-    pub fn in_chunk(mut self, chunk: &ChunkKey) -> Self {
+    pub fn with_chunk(mut self, chunk: &ChunkKey) -> Self {
         self.0.chunk.get_or_insert(*chunk);
         self
     }
 
     /// Returns the same, met while following an object.
     #[must_use]
-    pub fn of_object(mut self, object: ObjectId) -> Self {
+    pub fn with_object(mut self, object: ObjectId) -> Self {
         self.0.object.get_or_insert(object);
         self
     }
@@ -239,20 +239,21 @@ mod tests {
 
     #[test]
     fn messages_name_fault_and_location_once() {
-        let error = ModelError::refused(
+        let error = ModelError::invalid_value(
             Class::CountMismatch,
             "rows of an attribute",
             Expected::Exactly(12),
             11_u8,
         );
         let chunk = "0.-1".parse::<ChunkKey>().unwrap();
-        let error = error.in_array("0/vertex_attributes/label").in_chunk(&chunk);
+        let error = error.with_array("0/vertex_attributes/label").with_chunk(&chunk);
         assert_eq!(
-            error.clone().in_array("elsewhere").to_string(),
+            error.clone().with_array("elsewhere").to_string(),
             "CountMismatch: rows of an attribute: expected 12, found 11 \
              (in 0/vertex_attributes/label, chunk 0.-1)"
         );
-        let followed = ModelError::from(BadCode { code: 9, categories: 2 }).of_object(ObjectId(-3));
+        let followed =
+            ModelError::from(BadCode { code: 9, categories: 2 }).with_object(ObjectId(-3));
         assert_eq!(
             followed.to_string(),
             "OutOfBounds: code 9 is none of 2 categories (in object -3)"

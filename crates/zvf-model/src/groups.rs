@@ -127,7 +127,7 @@ impl LevelReader {
 impl Groups {
     pub(crate) fn new(rows: Rows) -> Result<Self, ModelError> {
         let doc = Doc::parse(rows.attributes().clone())
-            .map_err(|error| ModelError::from(error).in_array(rows.path()))?;
+            .map_err(|error| ModelError::from(error).with_array(rows.path()))?;
         Ok(Self { doc: Arc::new(doc), rows })
     }
 
@@ -175,10 +175,15 @@ impl Groups {
     /// number of ids; otherwise when the rows cannot be read.
     #[boxed]
     pub async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, ModelError> {
-        let place = |error: ModelError| error.in_array(self.rows.path());
+        let place = |error: ModelError| error.with_array(self.rows.path());
         if let Some(past) = groups.iter().find(|group| **group >= self.len()) {
             let expected = Expected::AtMost(i128::from(self.len()) - 1);
-            return Err(place(ModelError::refused(Class::OutOfBounds, "group", expected, *past)));
+            return Err(place(ModelError::invalid_value(
+                Class::OutOfBounds,
+                "group",
+                expected,
+                *past,
+            )));
         }
         let rows = self.rows.rows(groups).await?;
         let members = rows.iter().zip(groups).map(|(row, group)| {
@@ -188,7 +193,7 @@ impl Groups {
             }
             if row.len().checked_rem(8) != Some(0) {
                 let (what, expected) = ("bytes of a group", Expected::MultipleOf(8));
-                return Err(place(ModelError::refused(
+                return Err(place(ModelError::invalid_value(
                     Class::Misaligned,
                     what,
                     expected,

@@ -65,7 +65,12 @@ impl LevelReader {
         if delta == Delta::SAME {
             let expected = Expected::Rule("another level");
             let found = "this level";
-            return Err(ModelError::refused(Class::InvalidArgument, "delta", expected, found));
+            return Err(ModelError::invalid_value(
+                Class::InvalidArgument,
+                "delta",
+                expected,
+                found,
+            ));
         }
         let other = i64::from(self.level().0) + i64::from(delta.0);
         let numbers = self.store().level_numbers();
@@ -102,8 +107,8 @@ impl LevelReader {
         }
         if adds {
             let expected = Expected::Rule("a coarser level that it adds to");
-            let error = ModelError::refused(Class::BadShape, "refinement", expected, "none");
-            return Err(error.in_array(chain[chain.len() - 1].node().path()));
+            let error = ModelError::invalid_value(Class::BadShape, "refinement", expected, "none");
+            return Err(error.with_array(chain[chain.len() - 1].node().path()));
         }
         Ok(chain)
     }

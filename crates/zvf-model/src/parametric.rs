@@ -75,7 +75,7 @@ impl Parametric {
     pub async fn open(store: &Store) -> Result<Option<Self>, ModelError> {
         let Some(group) = store.nodes().group(GROUP).await? else { return Ok(None) };
         let types = ParametricTypes::parse(group.attributes)
-            .map_err(|error| ModelError::from(error).in_array(GROUP))?;
+            .map_err(|error| ModelError::from(error).with_array(GROUP))?;
         let objects = store.nodes().dense("parametric/objects").await?;
         Ok(Some(Self { store: store.clone(), types, objects }))
     }
@@ -95,11 +95,11 @@ impl Parametric {
     #[boxed]
     pub async fn shapes(&self) -> Result<Vec<Shape>, ModelError> {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
-        let place = |error: ModelError| error.in_array(objects.path());
+        let place = |error: ModelError| error.with_array(objects.path());
         let width = objects.shape().get(1).copied().unwrap_or(1); // one axis: the type without coefficients
         let width = u32::try_from(width).map_err(|_too_wide| {
             let expected = Expected::AtMost(u32::MAX.into());
-            place(ModelError::refused(Class::LimitExceeded, "columns", expected, width))
+            place(ModelError::invalid_value(Class::LimitExceeded, "columns", expected, width))
         })?;
         let rows = Column::new(objects.dtype(), width, objects.read_all().await?)
             .map_err(|error| place(error.into()))?;
@@ -108,7 +108,12 @@ impl Parametric {
         if let Some(declared) = doc.num_objects.filter(|declared| *declared != objects.len()) {
             let expected = Expected::Exactly(objects.len().into());
             let what = "num_objects, beside the rows";
-            return Err(place(ModelError::refused(Class::CountMismatch, what, expected, declared)));
+            return Err(place(ModelError::invalid_value(
+                Class::CountMismatch,
+                what,
+                expected,
+                declared,
+            )));
         }
         let names = self.names(rows.len()).await?;
         let shapes = (0..rows.len()).zip(names).map(|(row, name)| {
@@ -118,7 +123,7 @@ impl Parametric {
                 let expected = Expected::Rule("a whole number");
                 let found = numbers.first().copied().unwrap_or(f64::NAN);
                 let what = "type of a parametric object";
-                place(ModelError::refused(Class::BadTag, what, expected, found))
+                place(ModelError::invalid_value(Class::BadTag, what, expected, found))
             })?;
             numbers.remove(0);
             while numbers.last().is_some_and(|x| x.is_nan()) {
@@ -200,7 +205,8 @@ impl Parametric {
         }
         let expected = Expected::Exactly(zvf_format::num::to_u64(count).into());
         let what = "names of parametric objects";
-        Err(ModelError::refused(Class::CountMismatch, what, expected, names.len()).in_array(NAMES))
+        Err(ModelError::invalid_value(Class::CountMismatch, what, expected, names.len())
+            .with_array(NAMES))
     }
 
     /// Returns the names as the oldest versions keep them.
@@ -242,8 +248,13 @@ fn as_integer(number: Option<f64>) -> Option<i64> {
 fn text(bytes: &[u8]) -> Result<String, ModelError> {
     String::from_utf8(bytes.to_vec()).map_err(|_not_utf8| {
         let expected = Expected::Rule("UTF-8");
-        ModelError::refused(Class::Encoding, "name of a parametric object", expected, "other bytes")
-            .in_array(NAMES)
+        ModelError::invalid_value(
+            Class::Encoding,
+            "name of a parametric object",
+            expected,
+            "other bytes",
+        )
+        .with_array(NAMES)
     })
 }
 

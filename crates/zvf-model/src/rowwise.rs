@@ -74,13 +74,18 @@ pub struct RowValues {
 impl RowAttribute {
     /// Creates the attribute called `name` that `array` holds.
     pub(crate) fn new(name: &str, array: DenseArray) -> Result<Self, ModelError> {
-        let place = |error: ModelError| error.in_array(array.path());
+        let place = |error: ModelError| error.with_array(array.path());
         let doc = Doc::parse(array.attributes().clone()).map_err(|error| place(error.into()))?;
         let columns = array.shape().get(1..).unwrap_or_default(); // of one axis: one value a row
         let width = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
         let width = width.and_then(|width| u32::try_from(width).ok()).ok_or_else(|| {
             let expected = Expected::AtMost(u32::MAX.into());
-            place(ModelError::refused(Class::LimitExceeded, "values of a row", expected, "more"))
+            place(ModelError::invalid_value(
+                Class::LimitExceeded,
+                "values of a row",
+                expected,
+                "more",
+            ))
         })?;
         Column::empty(array.dtype(), width).map_err(|error| place(error.into()))?;
         let absence = doc.absence();
@@ -174,7 +179,7 @@ impl RowAttribute {
         rows: &[Option<u64>],
         mask: Option<&Bytes>,
     ) -> Result<RowValues, ModelError> {
-        let place = |error: ModelError| error.in_array(self.inner.array.path());
+        let place = |error: ModelError| error.with_array(self.inner.array.path());
         let (dtype, width, fill) = (self.dtype(), self.inner.width, self.inner.array.fill());
         let stored = Column::new(dtype, width, bytes).map_err(|error| place(error.into()))?;
         let (mut absent, mut at) = (Vec::new(), 0_usize);

@@ -5,7 +5,7 @@ use zvf_model::Kind;
 use zvf_write::Pairs;
 
 use crate::report::LevelReport;
-use crate::stale::{Changed, Rebuilt};
+use crate::stale::{Changed, RebuiltLevel};
 
 /// A level that was made.
 #[derive(Debug)]
@@ -16,5 +16,5 @@ pub(crate) struct BuiltLevel {
     /// What stands for the vertices of the level below, kind by kind, where that was asked for.
     pub(crate) parents: Vec<(Kind, Pairs)>,
     /// How much was made of the level below, kind by kind, and what differs; of a level that was taken over none.
-    pub(crate) rebuilt: Vec<(Rebuilt, Changed)>,
+    pub(crate) rebuilt: Vec<(RebuiltLevel, Changed)>,
 }

@@ -65,4 +65,4 @@ pub use plan::{PyramidPlan, Step};
 pub use reference::{LevelContent, Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};
 pub use rule::Aggregation;
-pub use stale::{Rebuilt, Stale, Unit};
+pub use stale::{RebuiltLevel, Stale, Unit};

@@ -5,7 +5,7 @@ use std::fmt;
 use zvf_model::Kind;
 
 use crate::size::Size;
-use crate::stale::Rebuilt;
+use crate::stale::RebuiltLevel;
 
 /// Where a build reports its events. It is no parameter of a type, so that a build is compiled once.
 pub(crate) struct EventReporter<'a>(&'a mut (dyn FnMut(PyramidEvent<'_>) + Send));
@@ -34,7 +34,7 @@ pub enum PyramidEvent<'a> {
     /// A level is made.
     Level(&'a LevelReport),
     /// How much of a kind of it was made again, where levels follow edits.
-    Rebuilt(&'a Rebuilt),
+    Rebuilt(&'a RebuiltLevel),
     /// Something that the levels alone do not show.
     Notice(PyramidNotice),
 }

@@ -50,14 +50,14 @@ impl fmt::Display for Unit {
 ///
 /// ```
 /// use zvf_model::Kind;
-/// use zvf_pyramid::{Rebuilt, Unit};
+/// use zvf_pyramid::{RebuiltLevel, Unit};
 ///
 /// let rebuilt =
-///     Rebuilt { level: 1, kind: Kind::PointCloud, unit: Unit::Chunks, built: 2, all: 64, reason: None };
+///     RebuiltLevel { level: 1, kind: Kind::PointCloud, unit: Unit::Chunks, built: 2, all: 64, reason: None };
 /// assert_eq!(rebuilt.to_string(), "level 1, point_cloud: 2 of 64 chunks built again");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rebuilt {
+pub struct RebuiltLevel {
     /// The level.
     pub level: u32,
     /// The kind of geometry.
@@ -72,7 +72,7 @@ pub struct Rebuilt {
     pub reason: Option<&'static str>,
 }
 
-impl fmt::Display for Rebuilt {
+impl fmt::Display for RebuiltLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { level, kind, unit, built, all, reason } = self;
         write!(f, "level {level}, {kind}: {built} of {all} {unit} built again")?;

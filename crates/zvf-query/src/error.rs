@@ -31,14 +31,14 @@ impl QueryError {
     /// Returns the error about more than a cap allows.
     pub(crate) fn limit(what: &'static str, cap: u64, found: u64) -> Self {
         let expected = Expected::AtMost(cap.into());
-        ModelError::refused(Class::LimitExceeded, what, expected, found).into()
+        ModelError::invalid_value(Class::LimitExceeded, what, expected, found).into()
     }
 
     /// Adds the chunk `key` to the error.
     #[must_use]
-    pub(crate) fn in_chunk(self, key: &ChunkKey) -> Self {
+    pub(crate) fn with_chunk(self, key: &ChunkKey) -> Self {
         match *self.0 {
-            Fault::Model(error) => error.in_chunk(key).into(),
+            Fault::Model(error) => error.with_chunk(key).into(),
             Fault::Bad(_) | Fault::Batch(_) => self,
         }
     }

@@ -317,7 +317,7 @@ fn set(answers: &mut [Option<Answer>], at: usize, answer: Option<Answer>) {
 fn too_few(expected: usize, found: usize) -> StoreError {
     let expected = Expected::AtLeast(to_u64(expected).into());
     let (class, found) = (Class::CountMismatch, zvf_format::Found::from(found));
-    StoreError::refused(class, Op::Read, "answers of a batch", expected, found)
+    StoreError::invalid_value(class, Op::Read, "answers of a batch", expected, found)
 }
 
 const ENTRY_OVERHEAD_BYTES: u64 = 128;

@@ -215,7 +215,7 @@ impl Outline {
             Node::Array(_) | Node::Group(_) => {
                 let expected = Expected::Rule("one list of keys, without anything between them");
                 let (class, found) = (Class::BadTag, "other values amid them");
-                return Err(StoreError::refused(
+                return Err(StoreError::invalid_value(
                     class,
                     Op::Parse,
                     "nonempty_chunks",

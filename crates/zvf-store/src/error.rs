@@ -39,7 +39,7 @@ pub struct StoreError(Box<Inner>);
 impl StoreError {
     /// Returns the error for a value that is not what it must be: `what` names it, as the specification does.
     #[must_use]
-    pub fn refused(
+    pub fn invalid_value(
         class: Class,
         op: Op,
         what: &'static str,
@@ -53,12 +53,12 @@ impl StoreError {
     #[must_use]
     pub fn limit(op: Op, what: &'static str, limit: u64, found: u64) -> Self {
         let (expected, found) = (Expected::AtMost(limit.into()), Found::from(found));
-        Self::refused(Class::LimitExceeded, op, what, expected, found)
+        Self::invalid_value(Class::LimitExceeded, op, what, expected, found)
     }
 
     /// Returns the error for something that must be there and is not: `because` names what promised it.
     #[must_use]
-    pub fn absent(key: &Key, because: &'static str) -> Self {
+    pub fn missing(key: &Key, because: &'static str) -> Self {
         Self::new(Op::Read, Fault::Absent { because }).with_key(key)
     }
 
@@ -70,7 +70,7 @@ impl StoreError {
 
     /// Returns an error in words: what, where, expected, found, and what to do.
     #[must_use]
-    pub fn in_words(class: Class, op: Op, text: impl Into<String>) -> Self {
+    pub fn custom(class: Class, op: Op, text: impl Into<String>) -> Self {
         Self::new(op, Fault::Words { class, text: text.into() })
     }
 
@@ -280,11 +280,17 @@ impl From<PublishError> for StoreError {
             PublishError::Taken { found } => {
                 let rule = "a name that is free, or leave to replace what is there";
                 let (class, expected) = (Class::AlreadyExists, Expected::Rule(rule));
-                Self::refused(class, Op::Open, "store", expected, found)
+                Self::invalid_value(class, Op::Open, "store", expected, found)
             }
             PublishError::NoName(found) => {
                 let expected = Expected::Rule("a path that ends with a name");
-                Self::refused(Class::InvalidArgument, Op::Open, "path", expected, found.as_str())
+                Self::invalid_value(
+                    Class::InvalidArgument,
+                    Op::Open,
+                    "path",
+                    expected,
+                    found.as_str(),
+                )
             }
             other => Self::publish(publish_class(&other), other),
         }
@@ -639,13 +645,13 @@ mod tests {
                 "Truncated in 0/vertices/c/3/1/0 at 16..104, fragment index ranges at byte 16: expected 88 bytes, found 40; the object is cut short: copy it again, or run \"zvf repair --plan\"", Class::Truncated, false),
             (StoreError::from(Root::parse(b"[").unwrap_err()).with_key(&key()),
                 "Truncated in 0/vertices/c/3/1/0, metadata, ", Class::Truncated, false),
-            (StoreError::refused(Class::BadTag, Op::Open, "version", Expected::Rule("0.6 to 0.9.2"), found.as_str()),
+            (StoreError::invalid_value(Class::BadTag, Op::Open, "version", Expected::Rule("0.6 to 0.9.2"), found.as_str()),
                 "BadTag, version: expected 0.6 to 0.9.2, found \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...\"", Class::BadTag, false),
-            (StoreError::refused(Class::BadShape, Op::Parse, "rank", Expected::Exactly(3), Found::from(2_u8)),
+            (StoreError::invalid_value(Class::BadShape, Op::Parse, "rank", Expected::Exactly(3), Found::from(2_u8)),
                 "BadShape, rank: expected 3, found 2", Class::BadShape, false),
             (StoreError::limit(Op::List, "keys", 10, 11),
                 "LimitExceeded, keys: expected at most 10, found 11; more than the limit allows: ask for less, or raise the limit", Class::LimitExceeded, false),
-            (StoreError::absent(&key(), "the array lists this chunk"),
+            (StoreError::missing(&key(), "the array lists this chunk"),
                 "NotFound in 0/vertices/c/3/1/0, the array lists this chunk and it is not there", Class::NotFound, false),
             (StoreError::unsupported(Op::Decode, "codec", "draco"),
                 "Unsupported, codec \"draco\": this build cannot read it", Class::Unsupported, false),

@@ -174,7 +174,7 @@ impl RangedFile {
         let mut answers = source.read_many(&gets).await.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(None));
         let Some(GetAnswer { bytes: tail, size, version }) = next()? else {
-            return Err(StoreError::absent(&key, "this file was asked for"));
+            return Err(StoreError::missing(&key, "this file was asked for"));
         };
         let head = next()?.map(|got| got.bytes).unwrap_or_default(); // read later where it is not at hand
         Ok(Self(Body::Source { source, key, size, version, head, tail }))
@@ -253,7 +253,7 @@ impl RangedFile {
             match answers.next() {
                 Some(Ok(Some(got))) => Ok(got.bytes),
                 Some(Err(error)) => Err(error),
-                Some(Ok(None)) | None => Err(StoreError::absent(key, "this file was opened")),
+                Some(Ok(None)) | None => Err(StoreError::missing(key, "this file was opened")),
             }
         };
         ranges.iter().map(answer).collect()
@@ -311,7 +311,7 @@ fn empty(size: u64, range: &Range<u64>) -> Result<Bytes, StoreError> {
 
 fn past_the_end(size: u64, end: u64) -> StoreError {
     let expected = Expected::AtLeast(end.into());
-    StoreError::refused(Class::Truncated, Op::Read, "size", expected, Found::from(size))
+    StoreError::invalid_value(Class::Truncated, Op::Read, "size", expected, Found::from(size))
 }
 
 /// What opening reads of the end: the footer of most containers, and all of a small one.

@@ -44,11 +44,17 @@ impl LevelNode {
     async fn at(opened: &Arc<Opened>, key: Key, number: u32) -> Result<Self, StoreError> {
         let group = match opened.shared.node(&key).await?.as_deref() {
             Some(Node::Group(group)) => group.clone(),
-            None => return Err(StoreError::absent(&key, "this level was asked for")),
+            None => return Err(StoreError::missing(&key, "this level was asked for")),
             Some(Node::Array(_)) => {
                 let (expected, found) = (Expected::Rule("a group"), Found::Text("an array"));
-                return Err(StoreError::refused(Class::BadTag, Op::Parse, "node", expected, found)
-                    .with_key(&key));
+                return Err(StoreError::invalid_value(
+                    Class::BadTag,
+                    Op::Parse,
+                    "node",
+                    expected,
+                    found,
+                )
+                .with_key(&key));
             }
         };
         let meta = LevelDoc::from_group(group).map_err(|error| {
@@ -103,7 +109,7 @@ impl LevelNode {
     pub async fn required_cells(&self, name: &str) -> Result<Cells, StoreError> {
         let cells = self.cells(name).await?;
         cells.map_or_else(
-            || Err(StoreError::absent(&self.child_key(name)?, "a level needs this array")),
+            || Err(StoreError::missing(&self.child_key(name)?, "a level needs this array")),
             Ok,
         )
     }

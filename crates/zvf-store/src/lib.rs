@@ -83,8 +83,8 @@ mod versions;
 pub use budget::{Budget, Reservation};
 pub use build::{
     Arrange, Build, BuildOptions, CellPlan, CellReport, CellSink, DensePlan, DenseReport,
-    DenseSink, MAX_SHARD_CELLS, Moved, Rearrangement, RowPlan, RowReport, RowSink, VerbatimArray,
-    VerbatimReport, count_shard_cells, fit_shard_shape,
+    DenseSink, MAX_SHARD_CELLS, RearrangeCounts, Rearrangement, RowPlan, RowReport, RowSink,
+    VerbatimArray, VerbatimReport, count_shard_cells, fit_shard_shape,
 };
 pub use cache::Caching;
 pub use codec::{CodecPipeline, Partial};
@@ -99,7 +99,7 @@ pub use nodes::Nodes;
 pub use notice::Notice;
 pub use objects::{Objects, SeenVersion};
 pub use open::Store;
-pub use options::{OpenOptions, RetryHook, Retrying, Timeouts, VersionsHook};
+pub use options::{OpenOptions, RetriedRequest, RetryHook, Timeouts, VersionsHook};
 pub use source::{Backend, IoStats};
 pub use tet::{TetDataset, TetFile};
 pub use versions::{CommitNote, CommittedVersion, ObjectStream, Versions};

@@ -72,10 +72,10 @@ impl LoneArray {
         let (key, docs) = (Key::root(), Docs::default());
         let node = docs.node(&source, &key).await?.ok_or_else(|| {
             let expected = Expected::Rule("a document of an array");
-            StoreError::refused(Class::NotFound, Op::Open, "zarr.json", expected, "none")
+            StoreError::invalid_value(Class::NotFound, Op::Open, "zarr.json", expected, "none")
         })?;
         let refused = |what, rule, found| {
-            StoreError::refused(Class::BadTag, Op::Open, what, Expected::Rule(rule), found)
+            StoreError::invalid_value(Class::BadTag, Op::Open, what, Expected::Rule(rule), found)
         };
         let Node::Array(doc) = &*node else {
             return Err(refused("node", "an array", Found::Text("a group")));
@@ -134,7 +134,7 @@ impl LoneArray {
             if to_u64(bytes.len()) != *chunk_bytes {
                 let (what, expected) = ("bytes", Expected::Exactly((*chunk_bytes).into()));
                 let (class, found) = (Class::CountMismatch, Found::from(bytes.len()));
-                let error = StoreError::refused(class, Op::Decode, what, expected, found);
+                let error = StoreError::invalid_value(class, Op::Decode, what, expected, found);
                 return Err(place.locate_error(error));
             }
             Ok(self.to_c_order(bytes))

@@ -177,7 +177,8 @@ impl MappedFile {
         let Some(end) = end else {
             let expected = Expected::Rule("one that holds the bytes asked for");
             let size = Found::from(self.len());
-            let error = StoreError::refused(Class::Truncated, Op::Read, "size", expected, size);
+            let error =
+                StoreError::invalid_value(Class::Truncated, Op::Read, "size", expected, size);
             return Err(error.with_span(start, start.saturating_add(len))); // as far as one can say it
         };
         let (start, end) = (saturating_usize(start), saturating_usize(end)); // inside the map

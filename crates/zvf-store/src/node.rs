@@ -136,7 +136,7 @@ async fn manifests(
 ) -> Result<RowsCore, StoreError> {
     let key = key.child("manifests")?;
     match shared.node(&key).await?.as_deref() {
-        None => Err(StoreError::absent(&key, "the object index names this layout")),
+        None => Err(StoreError::missing(&key, "the object index names this layout")),
         Some(Node::Array(doc)) => RowsCore::from_array(shared, &key, doc, &group.attributes),
         Some(Node::Group(_)) => Err(wrong_node(&key, "an array", "a group")),
     }
@@ -247,7 +247,7 @@ fn unknown_layout(key: &Key, layout: &serde_json::Value) -> StoreError {
 
 fn wrong_node(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
     let (expected, found) = (Expected::Rule(rule), zvf_format::Found::Text(found));
-    StoreError::refused(Class::BadTag, Op::Parse, "node", expected, found).with_key(key)
+    StoreError::invalid_value(Class::BadTag, Op::Parse, "node", expected, found).with_key(key)
 }
 
 /// Layouts of an object index whose manifests are rows.

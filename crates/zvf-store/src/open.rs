@@ -303,7 +303,7 @@ impl Store {
         });
         let found = if is { "one array" } else { "a group of arrays" };
         let found = format!("{found} in a store of version {}", self.version());
-        Err(StoreError::refused(Class::BadTag, Op::Open, "layout", expected, &*found)
+        Err(StoreError::invalid_value(Class::BadTag, Op::Open, "layout", expected, &*found)
             .with_key(&key))
     }
 
@@ -406,7 +406,7 @@ impl Store {
         let answers = self.shared().source.read_many(&gets).await.into_iter().zip(keys);
         let objects = answers.map(|(got, key)| {
             let got = got.map_err(|error| error.with_key(key))?;
-            got.map(|got| got.bytes).ok_or_else(|| StoreError::absent(key, "it was listed"))
+            got.map(|got| got.bytes).ok_or_else(|| StoreError::missing(key, "it was listed"))
         });
         objects.collect()
     }
@@ -497,10 +497,10 @@ fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreErro
         Some(Node::Array(_)) => {
             let (expected, found) =
                 (Expected::Rule("the group of a store"), zvf_format::Found::Text("an array"));
-            Err(StoreError::refused(Class::BadTag, Op::Open, "node", expected, found)
+            Err(StoreError::invalid_value(Class::BadTag, Op::Open, "node", expected, found)
                 .with_key(&document))
         }
-        None => Err(StoreError::absent(&document, "every store starts with it")),
+        None => Err(StoreError::missing(&document, "every store starts with it")),
     }
 }
 

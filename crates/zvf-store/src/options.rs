@@ -38,7 +38,7 @@ pub struct OpenOptions {
     pub can_list: bool,
     /// How long to wait and how often to try again.
     pub timeouts: Timeouts,
-    /// Called when a remote store is slow: see [`Retrying`].
+    /// Called when a remote store is slow: see [`RetriedRequest`].
     pub on_retry: Option<RetryHook>,
     /// Who knows addresses of repositories of versions: see [`Versions`].
     pub versions: Option<VersionsHook>,
@@ -90,7 +90,7 @@ impl Default for OpenOptions {
 /// such request every five seconds, however many there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Retrying {
+pub struct RetriedRequest {
     /// The object.
     pub key: Key,
     /// How often it was asked for so far.
@@ -101,7 +101,7 @@ pub struct Retrying {
     pub waited: Duration,
 }
 
-impl fmt::Display for Retrying {
+impl fmt::Display for RetriedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, tries, class, waited } = self;
         let (times, seconds) = (if *tries == 1 { "time" } else { "times" }, waited.as_secs());
@@ -109,7 +109,7 @@ impl fmt::Display for Retrying {
     }
 }
 
-/// What is called with each [`Retrying`], on the thread that waits. It must not block.
+/// What is called with each [`RetriedRequest`], on the thread that waits. It must not block.
 ///
 /// ```
 /// use zvf_store::{OpenOptions, RetryHook};
@@ -119,16 +119,16 @@ impl fmt::Display for Retrying {
 /// # assert!(options.on_retry.is_some());
 /// ```
 #[derive(Clone)]
-pub struct RetryHook(Arc<dyn Fn(&Retrying) + Send + Sync>);
+pub struct RetryHook(Arc<dyn Fn(&RetriedRequest) + Send + Sync>);
 
 impl RetryHook {
     /// Returns a hook that calls `callback`.
     #[must_use]
-    pub fn new(callback: impl Fn(&Retrying) + Send + Sync + 'static) -> Self {
+    pub fn new(callback: impl Fn(&RetriedRequest) + Send + Sync + 'static) -> Self {
         Self(Arc::new(callback))
     }
 
-    pub(crate) fn call(&self, retrying: &Retrying) {
+    pub(crate) fn call(&self, retrying: &RetriedRequest) {
         (self.0)(retrying);
     }
 }
@@ -146,7 +146,7 @@ impl fmt::Debug for RetryHook {
 /// use zvf_store::{Op, OpenOptions, Store, StoreError, VersionsHook};
 ///
 /// let hook = VersionsHook::new(|address, _options| {
-///     Err(StoreError::in_words(Class::NotFound, Op::Open, format!("{address}: no repository")))
+///     Err(StoreError::custom(Class::NotFound, Op::Open, format!("{address}: no repository")))
 /// });
 /// let options = OpenOptions { versions: Some(hook), ..OpenOptions::default() };
 /// let error = Store::versions("other+file:///data", &options).unwrap_err();
@@ -398,7 +398,7 @@ fn check_wait(name: &'static str, wait: Duration) -> Result<Duration, StoreError
 }
 
 fn refuse_timeout(name: &'static str, rule: &'static str, found: impl Into<Seen>) -> StoreError {
-    StoreError::refused(Class::InvalidArgument, Op::Open, name, Expected::Rule(rule), found)
+    StoreError::invalid_value(Class::InvalidArgument, Op::Open, name, Expected::Rule(rule), found)
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

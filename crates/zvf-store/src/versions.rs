@@ -110,7 +110,7 @@ pub(crate) fn refuse_writing(address: &str) -> StoreError {
     let text = format!(
         "{address}: a repository of versions is changed by whole commits, which this does not make; change it with \"zvf edit\", or write to a folder and copy that with \"zvf convert\""
     );
-    StoreError::in_words(Class::Unsupported, Op::Open, text)
+    StoreError::custom(Class::Unsupported, Op::Open, text)
 }
 
 /// Refuses an address, as nobody knows its repository.
@@ -123,5 +123,5 @@ pub(crate) fn refuse_unknown(address: &str) -> StoreError {
         ),
         _ => format!("scheme {scheme:?}: expected one that zvf knows"),
     };
-    StoreError::in_words(Class::Unsupported, Op::Open, text)
+    StoreError::custom(Class::Unsupported, Op::Open, text)
 }

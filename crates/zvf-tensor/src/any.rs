@@ -123,7 +123,7 @@ impl AnyArray {
         let inner = doc.inner_chunk_shape();
         let size = u32::try_from(dtype.size).map_err(|_too_large| {
             let (class, expected) = (Class::Overflow, Expected::AtMost(u32::MAX.into()));
-            TensorError::refused(class, "bytes of an item", expected, Found::from(dtype.size))
+            TensorError::invalid_value(class, "bytes of an item", expected, Found::from(dtype.size))
         })?;
         let geometry = BlockGeometry::new(Partition::new(&doc.shape, inner, inner)?, size)?;
         Ok(Self(Form::Zarr { array, geometry: Box::new(geometry) }))
@@ -245,7 +245,7 @@ async fn zarr_box(
     let (bytes, max_bytes) = (selection.bytes(), memory.limit(MemoryBudget::DEFAULT));
     if bytes > max_bytes {
         let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
-        return Err(TensorError::refused(
+        return Err(TensorError::invalid_value(
             class,
             "bytes of a selection",
             expected,
@@ -281,7 +281,7 @@ pub(crate) fn chunk_coordinate(geometry: &BlockGeometry, number: u64) -> Result<
     geometry.chunk_coordinate(number).ok_or_else(|| {
         let expected = Expected::AtMost(i128::from(geometry.chunk_count()) - 1);
         let (class, what) = (Class::OutOfBounds, "number of a chunk");
-        TensorError::refused(class, what, expected, Found::from(number))
+        TensorError::invalid_value(class, what, expected, Found::from(number))
     })
 }
 

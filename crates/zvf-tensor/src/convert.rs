@@ -434,7 +434,7 @@ fn untyped(array: &AnyArray) -> TensorError {
 }
 
 fn unsupported(rule: &'static str, found: &str) -> TensorError {
-    TensorError::refused(Class::Unsupported, "conversion", Expected::Rule(rule), found)
+    TensorError::invalid_value(Class::Unsupported, "conversion", Expected::Rule(rule), found)
 }
 
 /// The bytes of a computed block.

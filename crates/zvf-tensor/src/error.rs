@@ -73,17 +73,17 @@ impl TensorError {
 
     /// Creates an error about an invalid request.
     pub(crate) fn request(what: &'static str, rule: &'static str, found: impl Into<Seen>) -> Self {
-        Self::refused(Class::InvalidArgument, what, Expected::Rule(rule), found)
+        Self::invalid_value(Class::InvalidArgument, what, Expected::Rule(rule), found)
     }
 
     /// Creates an error about a wrong value.
-    pub(crate) fn refused(
+    pub(crate) fn invalid_value(
         class: Class,
         what: &'static str,
         expected: Expected,
         found: impl Into<Seen>,
     ) -> Self {
-        StoreError::refused(class, Op::Parse, what, expected, found).into()
+        StoreError::invalid_value(class, Op::Parse, what, expected, found).into()
     }
 }
 

@@ -49,12 +49,12 @@ mod tet;
 pub use any::AnyArray;
 pub use array::{Array, Value, View};
 pub use b2nd::{
-    BlockArray, BlockEdit, BlockFile, BlockValues, BlockWriter, Constant, Edited, NewBlocks,
+    BlockArray, BlockEdit, BlockFile, BlockValues, BlockWriter, Constant, EditCounts, NewBlocks,
 };
 pub use convert::{ArrayForm, ConvertOptions, convert, gather};
 pub use error::TensorError;
 pub use memory::Memory;
-pub use pack::{PackOptions, Packed, Unpacked, pack, unpack};
+pub use pack::{PackCounts, PackOptions, UnpackCounts, pack, unpack};
 pub use publish::AtomicTensorFile;
 pub use slice::{Bound, Cut, Slice};
 pub use tet::{

@@ -119,7 +119,7 @@ impl Slice {
                 zvf_format::Expected::Exactly(zvf_format::num::to_u64(shape.len()).into());
             let (class, found) =
                 (zvf_format::Class::InvalidArgument, zvf_format::Found::from(self.cuts.len()));
-            return Err(TensorError::refused(class, "axes of a slice", expected, found));
+            return Err(TensorError::invalid_value(class, "axes of a slice", expected, found));
         }
         let place = |axis: usize, bound: &Option<Bound>, default: u64| match bound {
             None => Ok(default),

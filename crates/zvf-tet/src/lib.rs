@@ -81,7 +81,7 @@ pub use index::{DECODED_CAP, Index, Row, TensorCodec};
 pub use layout::{DatasetSpec, Layout};
 pub use lookup::{Lookup, Places};
 pub use name::{EscapedName, check_export_name, check_new_name};
-pub use plan::{Plan, Touched, TouchedTiles};
+pub use plan::{Plan, TouchedTile, TouchedTiles};
 pub use rule::{Severity, TetFinding, TetRule};
 pub use selection::{AxisSlice, Selection};
 pub use superblock::Superblock;

@@ -35,7 +35,7 @@ pub struct Plan<'l, 'a> {
 
 /// A tile that holds something selected, and its row.
 #[derive(Clone, Copy, Debug)]
-pub struct Touched<'a> {
+pub struct TouchedTile<'a> {
     row: &'a Row, // `raw_byte_len` is that of the tile
     tile: Tile,
     selection: Selection,
@@ -112,7 +112,7 @@ impl<'l, 'a> Plan<'l, 'a> {
         })
     }
 
-    fn touch(&self, places: &[u64; MAX_RANK]) -> Result<Touched<'a>, FormatError> {
+    fn touch(&self, places: &[u64; MAX_RANK]) -> Result<TouchedTile<'a>, FormatError> {
         let coords = self.selection.touched_coords(places);
         let geometry = self.lookup.geometry();
         let row = self.lookup.row(super::geometry::axes(&coords, geometry.rank()))?;
@@ -123,11 +123,11 @@ impl<'l, 'a> Plan<'l, 'a> {
         if row.raw_byte_len() != tile.byte_len() {
             return Err(wrong_length(&tile, row));
         }
-        Ok(Touched { row, tile, selection: self.selection })
+        Ok(TouchedTile { row, tile, selection: self.selection })
     }
 }
 
-impl<'a> Touched<'a> {
+impl<'a> TouchedTile<'a> {
     /// Returns its row of the index.
     #[must_use]
     pub const fn row(&self) -> &'a Row {
@@ -154,7 +154,7 @@ impl<'a> Touched<'a> {
 }
 
 impl<'a> Iterator for TouchedTiles<'_, 'a> {
-    type Item = Result<Touched<'a>, FormatError>;
+    type Item = Result<TouchedTile<'a>, FormatError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;

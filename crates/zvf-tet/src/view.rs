@@ -51,7 +51,7 @@ impl Plan<'_, '_> {
     pub fn byte_stream(&self) -> Option<Span> {
         let mut span: Option<Span> = None;
         for touched in self.tiles() {
-            let touched = touched.ok().filter(super::Touched::is_raw)?;
+            let touched = touched.ok().filter(super::TouchedTile::is_raw)?;
             let Span { offset, len } =
                 span.unwrap_or(Span { offset: touched.row().payload_offset(), len: 0 });
             if touched.row().payload_offset() != offset.checked_add(len)? {

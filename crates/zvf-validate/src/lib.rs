@@ -61,7 +61,7 @@ mod validation;
 pub use finding::Finding;
 pub use options::{Listener, Observer, Options, Progress, Sample};
 pub use parts::{Part, RecordSink, RecordStream, Scan, Stage, merge, record_part, survey};
-pub use report::{Checked, Report};
+pub use report::{CheckCounts, Report};
 pub use rule::{Depth, Rule, Severity};
 pub use rules::RULES;
 pub use run::validate;

@@ -34,7 +34,7 @@ pub struct Report {
     /// The share that was checked, if not everything; totals were not compared then.
     pub sample: Option<Sample>,
     /// The counts of what was checked.
-    pub checked: Checked,
+    pub checked: CheckCounts,
     /// Whether the validation is complete; otherwise it was cancelled.
     pub complete: bool,
 }
@@ -57,11 +57,11 @@ impl Report {
 /// The counts of what was checked.
 ///
 /// ```
-/// assert_eq!(zvf_validate::Checked::default().cells, 0);
+/// assert_eq!(zvf_validate::CheckCounts::default().cells, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Checked {
+pub struct CheckCounts {
     /// Levels.
     pub levels: u64,
     /// Arrays of chunks.

@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::options::{Observer, Options, Progress};
 use crate::parts::Work;
-use crate::report::Checked;
+use crate::report::CheckCounts;
 use crate::rule::Rule;
 use crate::stop::Stop;
 
@@ -19,7 +19,7 @@ pub(crate) struct Validation {
     /// The part of the validation that this process does.
     pub(crate) work: Work,
     pub(crate) found: Findings,
-    pub(crate) checked: Checked,
+    pub(crate) checked: CheckCounts,
     /// Fragments, and ids of objects, that are kept of the levels so far.
     pub(crate) fragments: u64,
     pub(crate) ids: u64,
@@ -34,7 +34,7 @@ impl Validation {
             observer: observer.clone(),
             work,
             found: Findings::new(options.max_findings, options.strict),
-            checked: Checked::default(),
+            checked: CheckCounts::default(),
             fragments: 0,
             ids: 0,
         }

@@ -222,7 +222,7 @@ impl Writer {
     }
 
     /// Adds objects that are given by the coefficients of an equation.
-    pub fn parametric(&mut self, shapes: ShapeTable) {
+    pub fn declare_parametric(&mut self, shapes: ShapeTable) {
         self.shapes = Some(shapes);
     }
 

@@ -114,12 +114,12 @@ impl Error {
     pub(crate) fn bad_request(what: &'static str, expected: &'static str, found: &str) -> Self {
         let expected = zvf_format::Expected::Rule(expected);
         let class = Class::InvalidArgument;
-        StoreError::refused(class, zvf_store::Op::Name, what, expected, found).into()
+        StoreError::invalid_value(class, zvf_store::Op::Name, what, expected, found).into()
     }
 
     /// Returns a fault in words: what, where, expected, found, and what to do.
     #[cfg(feature = "validate")]
-    pub(crate) fn in_words(class: Class, op: &'static str, text: String) -> Self {
+    pub(crate) fn custom(class: Class, op: &'static str, text: String) -> Self {
         Self::new(class, op, text)
     }
 
@@ -284,7 +284,7 @@ mod tests {
         let key = Key::root().join("0/vertices").unwrap();
         let store = StoreError::from(format()).with_key(&key).with_span(16, 40);
         let chunk = "3.1".parse::<ChunkKey>().unwrap();
-        let model = ModelError::from(store.clone()).in_array("0/vertices").in_chunk(&chunk);
+        let model = ModelError::from(store.clone()).with_array("0/vertices").with_chunk(&chunk);
         let hint = "the object is cut short: copy it again, or run \"zvf repair --plan\"";
         for (error, text) in [
             (
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn errors_report_their_location() {
         let key = Key::root().join("0/vertices/c/0/0").unwrap();
-        let error = Error::from(StoreError::absent(&key, "the array records this chunk"));
+        let error = Error::from(StoreError::missing(&key, "the array records this chunk"));
         assert_eq!(
             (error.key(), error.span(), error.hint()),
             (Some("0/vertices/c/0/0"), None, None)

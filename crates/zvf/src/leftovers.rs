@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
     use crate::create::Recipe;
-    use crate::ingest::{Ingest, Planned, folder, remove_finished};
+    use crate::ingest::{Ingest, PlannedIngest, folder, remove_finished};
 
     /// What publishing writes down of a store: the number of its folder, and a sum of its root document.
     fn identity(store: &str) -> String {
@@ -126,7 +126,7 @@ mod tests {
         let mut recipe = Recipe::default();
         recipe.write.build.sync = false;
         let files = [temp_folder.join("a.csv")];
-        Planned::make(&files, &store, &work, &recipe, None, go).await.unwrap();
+        PlannedIngest::create(&files, &store, &work, &recipe, None, go).await.unwrap();
         let goes_on = BuildLeftover { folder: work.clone(), goes_on: true };
         assert_eq!(list(&store).unwrap(), std::slice::from_ref(&goes_on));
         assert!(goes_on.to_string().ends_with("or remove the folder"));

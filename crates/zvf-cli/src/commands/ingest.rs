@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use zvf::create::Stage;
-use zvf::ingest::{Ingest as Building, Planned, folder, remove_finished};
+use zvf::ingest::{Ingest as Building, PlannedIngest, folder, remove_finished};
 use zvf::store::BuildOptions;
 use zvf::write::{Stage as TaskStage, Task, WriteOptions};
 
@@ -134,7 +134,8 @@ impl Plan {
             flow(session, &stop)
         };
         let (files, store) = (&self.files, &self.place.store);
-        let planned = Planned::make(files, store, &folder, &recipe, self.shares, progress).await;
+        let planned =
+            PlannedIngest::create(files, store, &folder, &recipe, self.shares, progress).await;
         let planned = planned.with_context(|| {
             let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
             format!("cannot plan {store} from {}", files.join(", "))

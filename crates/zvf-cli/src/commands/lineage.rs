@@ -164,8 +164,8 @@ async fn end(level: &LevelReader, at: &VertexRow) -> anyhow::Result<End> {
         .and_then(|row| axes.map(|axis| column.float(row, axis)).collect::<Option<Vec<f64>>>());
     let position = position.ok_or_else(|| {
         let expected = Expected::Rule("a row of the chunk");
-        ModelError::refused(Class::OutOfBounds, "row that a link names", expected, at.row)
-            .in_chunk(&at.chunk)
+        ModelError::invalid_value(Class::OutOfBounds, "row that a link names", expected, at.row)
+            .with_chunk(&at.chunk)
     });
     Ok(End { at: *at, position: position.map_err(zvf::Error::from)? })
 }

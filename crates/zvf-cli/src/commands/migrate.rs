@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use zvf::migrate::{Change, Migrated, Migration, Plan};
+use zvf::migrate::{Change, Migration, MigrationCounts, Plan};
 use zvf::store::{Build, BuildOptions, CodecPipeline};
 use zvf::{Error, Timeouts};
 
@@ -86,7 +86,7 @@ impl Migrate {
         let migration =
             Migration { name, shard: self.shard.and_then(|Shards(cells)| cells), codecs };
         let progress = session.progress("migrating");
-        let on_progress = |done: &Migrated| {
+        let on_progress = |done: &MigrationCounts| {
             let message =
                 format!("{} levels, {} cells, {} links", done.levels, done.cells, done.links);
             progress.count(done.cells, message);
@@ -133,10 +133,10 @@ fn print(session: &Session, plan: &Plan, out: &mut dyn Write) -> anyhow::Result<
 fn report(
     session: &Session,
     address: &str,
-    done: &Migrated,
+    done: &MigrationCounts,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let Migrated { levels, cells, links, objects, copied, stored_bytes, .. } = *done;
+    let MigrationCounts { levels, cells, links, objects, copied, stored_bytes, .. } = *done;
     if session.json() {
         let done = json!({
             "store": address, "levels": levels, "cells": cells, "links": links,

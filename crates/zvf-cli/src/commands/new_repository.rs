@@ -35,7 +35,7 @@ impl NewRepository {
                 let text = format!(
                     "{address}: expected a new repository, found one; change its store with \"zvf edit\", or give another address; --overwrite replaces no repository"
                 );
-                let error = StoreError::in_words(Class::AlreadyExists, Op::Open, text);
+                let error = StoreError::custom(Class::AlreadyExists, Op::Open, text);
                 return Err(zvf::Error::from(error).into());
             }
         }

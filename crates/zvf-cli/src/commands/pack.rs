@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use zvf::store::{Build, BuildOptions};
-use zvf::tensor::{AtomicTensorFile, Compression, PackOptions, Packed, Unpacked};
+use zvf::tensor::{AtomicTensorFile, Compression, PackCounts, PackOptions, UnpackCounts};
 use zvf::{Error, Timeouts};
 
 use crate::commands::coding::Zstd;
@@ -84,7 +84,7 @@ impl Pack {
         let mut new = new.with_context(failed)?;
         let progress = session.progress("packing");
         let on_progress =
-            |packed: &Packed| progress.count(packed.cells, format!("{} cells", packed.cells));
+            |packed: &PackCounts| progress.count(packed.cells, format!("{} cells", packed.cells));
         let watched = Watched::new(new.file(), session.interrupt().clone());
         let buffered = BufWriter::with_capacity(BUFFER, watched);
         let packed = zvf::tensor::pack(&store, buffered, &options, on_progress).await;
@@ -140,7 +140,7 @@ impl Unpack {
             Build::begin(&self.new, options).await.map_err(Error::from).with_context(failed)?;
         let progress = session.progress("unpacking");
         let on_progress =
-            |done: &Unpacked| progress.count(done.chunks, format!("{} chunks", done.chunks));
+            |done: &UnpackCounts| progress.count(done.chunks, format!("{} chunks", done.chunks));
         let done = zvf::tensor::unpack(&store, build, on_progress).await;
         let done = done.map_err(Error::from).with_context(failed)?;
         drop(progress);

@@ -20,7 +20,7 @@ use zvf::pyramid::{
     Aggregation, KindOptions, LevelReport, Method, Options, PyramidEvent, PyramidPlan, RowsHook,
     Step, Strategy, build_with_notices,
 };
-use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
+use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
 
 use crate::commands::in_place::InPlace;
 use crate::commands::is_remote_url;
@@ -351,7 +351,7 @@ impl Pyramid {
         let build = Build::begin(new, options).await.map_err(zvf::Error::from);
         let progress = session.progress("copying");
         let on_progress =
-            |moved: &Moved| progress.count(moved.cells, format!("{} cells", moved.cells));
+            |moved: &RearrangeCounts| progress.count(moved.cells, format!("{} cells", moved.cells));
         let copied = as_it_is.apply(&store, build.with_context(failed)?, on_progress).await;
         copied.map_err(zvf::Error::from).with_context(failed)?;
         Ok(())

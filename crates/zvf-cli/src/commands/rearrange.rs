@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
-use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
+use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
 use zvf::{Error, Timeouts};
 
 use crate::commands::coding::{Coding, Shards, shards};
@@ -141,7 +141,7 @@ impl Paths {
         let build =
             Build::begin(address, options).await.map_err(Error::from).with_context(failed)?;
         let progress = session.progress("writing");
-        let on_progress = |moved: &Moved| {
+        let on_progress = |moved: &RearrangeCounts| {
             let message = format!("{} cells, {} other objects", moved.cells, moved.copied);
             progress.count(moved.cells, message);
         };

@@ -49,11 +49,11 @@ fn store_errors() -> Vec<StoreError> {
     let mut errors = vec![
         StoreError::from(format_error()).with_key(&key).with_span(16, 40),
         Root::parse(b"[").unwrap_err().into(),
-        StoreError::refused(Class::BadTag, Op::Open, "version", Expected::Rule("0.9"), "1"),
+        StoreError::invalid_value(Class::BadTag, Op::Open, "version", Expected::Rule("0.9"), "1"),
         StoreError::limit(Op::List, "keys", 10, 11),
-        StoreError::absent(&key, "the array lists this chunk"),
+        StoreError::missing(&key, "the array lists this chunk"),
         StoreError::unsupported(Op::Decode, "codec", "draco"),
-        StoreError::in_words(Class::Conflict, Op::Write, "words"),
+        StoreError::custom(Class::Conflict, Op::Write, "words"),
         StoreError::codec(Class::Codec, "zstd", io::Error::other("bad block")),
     ];
     errors.extend(system_errors().map(|error| StoreError::io(Op::Read, error).with_key(&key)));
@@ -69,9 +69,12 @@ fn model_errors() -> Vec<ModelError> {
         ModelError::from(Root::parse(b"[").unwrap_err()),
         ModelError::from(column),
         ModelError::from(BadCode { code: 9, categories: 2 }),
-        ModelError::refused(Class::CountMismatch, "rows", Expected::Exactly(12), 11_u8),
+        ModelError::invalid_value(Class::CountMismatch, "rows", Expected::Exactly(12), 11_u8),
     ]);
-    errors.into_iter().map(|error| error.in_array("0/vertices").of_object(ObjectId(3))).collect()
+    errors
+        .into_iter()
+        .map(|error| error.with_array("0/vertices").with_object(ObjectId(3)))
+        .collect()
 }
 
 fn query_errors() -> Vec<QueryError> {

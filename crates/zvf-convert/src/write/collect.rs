@@ -12,7 +12,7 @@ use crate::read::{Group, Header, Piece};
 /// Vertices are one batch, with the parts or owners of all pieces one after another. The edges of batches and those
 /// of [`Piece::Elements`] are one table, over all vertices. Attributes of objects are in input order.
 #[derive(Debug)]
-pub struct Collected {
+pub struct CollectedPieces {
     /// The header of the kind.
     pub header: Header,
     positions: ColumnBuilder,
@@ -36,7 +36,7 @@ pub struct Collected {
     format: &'static str,
 }
 
-impl Collected {
+impl CollectedPieces {
     /// Creates an empty collector for a kind of `header`, which holds at most `max_bytes`.
     #[must_use]
     pub fn new(header: &Header, max_bytes: u64, format: &'static str) -> Self {

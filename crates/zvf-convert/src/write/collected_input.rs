@@ -5,7 +5,7 @@ use std::io::Write as _;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
-use super::{Collected, Loss, Report, Target, WriteOptions, Writer, begin_once};
+use super::{CollectedPieces, Loss, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::read::{Group, Header, Piece};
 
@@ -38,7 +38,7 @@ pub(crate) fn open<'a>(
 pub(super) struct Collector {
     memory: u64,
     name: &'static str,
-    collected: Option<Collected>,
+    collected: Option<CollectedPieces>,
 }
 
 impl Collector {
@@ -49,7 +49,7 @@ impl Collector {
 
     pub(super) fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
         begin_once(&mut self.collected.is_some(), self.name)?;
-        self.collected = Some(Collected::new(header, self.memory, self.name));
+        self.collected = Some(CollectedPieces::new(header, self.memory, self.name));
         Ok(())
     }
 
@@ -58,7 +58,7 @@ impl Collector {
     }
 
     /// Returns the pieces. Returns `None` if the kind has not begun.
-    pub(super) fn finish(self) -> Option<Collected> {
+    pub(super) fn finish(self) -> Option<CollectedPieces> {
         self.collected
     }
 }

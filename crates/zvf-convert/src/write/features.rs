@@ -15,7 +15,7 @@ use std::ops::Range;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
-use super::{Collected, Loss, Report};
+use super::{CollectedPieces, Loss, Report};
 use crate::ConvertError;
 use crate::read::features::{Part, PartKind, Shape};
 use crate::read::{Header, Piece};
@@ -46,7 +46,7 @@ enum State {
         with_objects: bool,
     },
     /// An object is a feature.
-    Objects(Box<Collected>),
+    Objects(Box<CollectedPieces>),
 }
 
 impl<'a> FeatureWriter<'a> {
@@ -72,7 +72,7 @@ impl<'a> FeatureWriter<'a> {
         Ok(())
     }
 
-    fn write_objects(&mut self, mut all: Collected) -> Result<(), ConvertError> {
+    fn write_objects(&mut self, mut all: CollectedPieces) -> Result<(), ConvertError> {
         let objects = std::mem::take(&mut all.objects);
         let fields = all.take_object_fields();
         let has_id = all.header.id_field.is_some()
@@ -144,7 +144,7 @@ impl super::Writer for FeatureWriter<'_> {
         }
         self.report.losses.extend(self.sink.begin(header, &fields)?);
         self.state = if objects {
-            State::Objects(Box::new(Collected::new(header, self.memory, self.format)))
+            State::Objects(Box::new(CollectedPieces::new(header, self.memory, self.format)))
         } else {
             State::Points { with_objects: header.objects }
         };

@@ -10,7 +10,7 @@
 //!
 //! A writer takes the pieces of a [`Reader`]. Vertices come before the elements that name them, and before the
 //! attributes of their object; groups come anywhere. Where a format has counts in its header, or needs complete
-//! objects, its writer collects the pieces in a [`Collected`] until `finish`, up to [`WriteOptions::memory`]; all
+//! objects, its writer collects the pieces in a [`CollectedPieces`] until `finish`, up to [`WriteOptions::memory`]; all
 //! others stream.
 //!
 //! A writer of format NAME is `write/NAME.rs`: a struct that implements [`Writer`], and
@@ -62,7 +62,7 @@ pub(crate) mod trx;
 pub(crate) mod vtp;
 mod zip;
 
-pub use collect::Collected;
+pub use collect::CollectedPieces;
 pub use loss::{Loss, find_losses};
 pub use precomputed::LOD_SCALE;
 pub use target::{SeekWrite, Target};

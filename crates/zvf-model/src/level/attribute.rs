@@ -119,18 +119,23 @@ impl LevelReader {
             return Ok(Some(reader(info)));
         }
         let Some(cells) = self.node().cells(&path).await? else { return Ok(None) };
-        let place = |error: ModelError| error.in_array(cells.path());
+        let place = |error: ModelError| error.with_array(cells.path());
         if scope == AttributeScope::Vertices && !self.keeps_order().await? {
             let expected = Expected::Rule("vertices in the order of the attribute: leave it out");
             let found = "a Draco stream that does not keep the order";
-            let error = ModelError::refused(Class::Unsupported, "attribute", expected, found);
+            let error = ModelError::invalid_value(Class::Unsupported, "attribute", expected, found);
             return Err(place(error));
         }
         let doc = ColumnDoc::parse(cells.attributes().clone()).map_err(|e| place(e.into()))?;
         let dtype = doc.dtype().map_err(|error| place(error.into()))?;
         let declared = doc.declared_columns().ok_or_else(|| {
             let expected = Expected::AtMost(u32::MAX.into());
-            place(ModelError::refused(Class::LimitExceeded, "values of a row", expected, "more"))
+            place(ModelError::invalid_value(
+                Class::LimitExceeded,
+                "values of a row",
+                expected,
+                "more",
+            ))
         })?;
         let width = match near {
             Some(near) if self.fits(&cells, dtype, declared, near).await => declared,
@@ -138,7 +143,12 @@ impl LevelReader {
         };
         let width = u32::try_from(width).map_err(|_too_wide| {
             let expected = Expected::AtMost(u32::MAX.into());
-            place(ModelError::refused(Class::LimitExceeded, "values of a row", expected, width))
+            place(ModelError::invalid_value(
+                Class::LimitExceeded,
+                "values of a row",
+                expected,
+                width,
+            ))
         })?;
         let categories = doc.dictionary.map(|dictionary| {
             let values = dictionary.categories.iter().map(category).collect();
@@ -302,7 +312,7 @@ impl AttributeReader {
         count: u64,
         key: &ChunkKey,
     ) -> Result<Column, ModelError> {
-        let place = |error: ModelError| error.in_array(self.info.cells.path()).in_chunk(key);
+        let place = |error: ModelError| error.with_array(self.info.cells.path()).with_chunk(key);
         let column = match column {
             Some(column) => column,
             None if count > 0 => return Err(place(absent())),
@@ -314,7 +324,12 @@ impl AttributeReader {
                 AttributeScope::Vertices => "rows of a vertex attribute",
                 AttributeScope::Fragments => "rows of a fragment attribute",
             };
-            return Err(place(ModelError::refused(Class::CountMismatch, what, expected, found)));
+            return Err(place(ModelError::invalid_value(
+                Class::CountMismatch,
+                what,
+                expected,
+                found,
+            )));
         }
         self.check_codes(&column, key)?;
         Ok(column)
@@ -322,7 +337,7 @@ impl AttributeReader {
 
     fn check_codes(&self, column: &Column, key: &ChunkKey) -> Result<(), ModelError> {
         let Some(categories) = &self.info.categories else { return Ok(()) };
-        let place = |error: ModelError| error.in_array(self.info.cells.path()).in_chunk(key);
+        let place = |error: ModelError| error.with_array(self.info.cells.path()).with_chunk(key);
         categories.check(column).map_err(|error| place(error.into()))
     }
 

@@ -92,7 +92,7 @@ impl LevelReader {
             let rows = match chunk? {
                 Some(chunk) => to_u64(chunk.positions.len()),
                 None if is_listed(key) => 0, // as `positions` has it
-                None => return Err(absent().in_array(self.vertices().path()).in_chunk(key)),
+                None => return Err(absent().with_array(self.vertices().path()).with_chunk(key)),
             };
             one_fragment(rows, &path, key)
         });
@@ -124,7 +124,7 @@ impl DracoCells {
     ) -> Vec<Result<Option<DracoChunk>, ModelError>> {
         let payloads = self.cells.read_many(keys, caching).await;
         let chunks = payloads.into_iter().zip(keys).map(|(payload, key)| {
-            let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
+            let place = |error: ModelError| error.with_array(self.cells.path()).with_chunk(key);
             let Some(bytes) = payload.map_err(|error| place(error.into()))? else {
                 return Ok(None);
             };
@@ -159,7 +159,12 @@ fn decode(
     };
     let Some(positions) = positions.filter(|p| fits(p.component, p.width)) else {
         let expected = Expected::Rule("positions of float32, one number an axis");
-        return Err(ModelError::refused(Class::BadShape, "a Draco stream", expected, "others"));
+        return Err(ModelError::invalid_value(
+            Class::BadShape,
+            "a Draco stream",
+            expected,
+            "others",
+        ));
     };
     let positions = Column::new(dtype, positions.width, positions.values.into())?;
     Ok(DracoChunk { positions, faces: faces.unwrap_or_default(), keeps_order })
@@ -174,5 +179,5 @@ fn from_draco(error: &DracoError) -> ModelError {
         Class::LimitExceeded => Expected::Rule("no more points than memory is allowed for"),
         _ => Expected::Rule("a Draco stream that can be decoded"),
     };
-    ModelError::refused(error.class, "a Draco stream", expected, to_u64(error.byte))
+    ModelError::invalid_value(error.class, "a Draco stream", expected, to_u64(error.byte))
 }

@@ -41,7 +41,7 @@ impl ChunkFragments {
     /// When it is not a fragment index.
     pub fn new(blob: Bytes, array: &Key, chunk: ChunkKey) -> Result<Self, ModelError> {
         let view = FragmentIndex::parse(&blob)
-            .map_err(|error| ModelError::from(error).in_array(array).in_chunk(&chunk))?;
+            .map_err(|error| ModelError::from(error).with_array(array).with_chunk(&chunk))?;
         let (len, extent) = (view.len(), view.extent());
         Ok(Self { blob, len, extent, array: array.clone(), chunk })
     }
@@ -114,7 +114,7 @@ impl ChunkFragments {
         if bytes > MAX_BYTES {
             let expected = Expected::AtMost(MAX_BYTES.into());
             let what = "bytes of the rows of all fragments";
-            return Err(self.place(ModelError::refused(
+            return Err(self.place(ModelError::invalid_value(
                 Class::LimitExceeded,
                 what,
                 expected,
@@ -139,7 +139,7 @@ impl ChunkFragments {
     }
 
     fn place(&self, error: ModelError) -> ModelError {
-        error.in_array(&self.array).in_chunk(&self.chunk)
+        error.with_array(&self.array).with_chunk(&self.chunk)
     }
 }
 
@@ -158,8 +158,9 @@ impl LevelReader {
         let fragments = found.into_iter().zip(keys).map(|(found, key)| {
             found?.ok_or_else(|| {
                 let expected = Expected::Rule("a fragment index for every chunk with vertices");
-                let error = ModelError::refused(Class::NotFound, "fragments", expected, "none");
-                error.in_array(cells.path()).in_chunk(key)
+                let error =
+                    ModelError::invalid_value(Class::NotFound, "fragments", expected, "none");
+                error.with_array(cells.path()).with_chunk(key)
             })
         });
         fragments.collect()
@@ -220,7 +221,7 @@ pub(crate) async fn indexes(
 ) -> Vec<Result<Option<ChunkFragments>, ModelError>> {
     let blobs = cells.read_many(keys, Caching::Keep).await;
     let fragments = blobs.into_iter().zip(keys).map(|(blob, key)| {
-        let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
+        let place = |error: ModelError| error.with_array(cells.path()).with_chunk(key);
         let blob = blob.map_err(|error| place(error.into()))?;
         blob.map(|blob| ChunkFragments::new(blob, cells.path(), *key)).transpose()
     });

@@ -160,8 +160,9 @@ impl LevelReader {
             let expected = Expected::Rule(
                 "a geometry with fragments: this one has vertices and links alone, as `geometries` reads",
             );
-            let error = ModelError::refused(Class::Unsupported, "geometry", expected, kind.token());
-            return Err(error.in_array(format!("{}/{GEOMETRIES}", whole.path())));
+            let error =
+                ModelError::invalid_value(Class::Unsupported, "geometry", expected, kind.token());
+            return Err(error.with_array(format!("{}/{GEOMETRIES}", whole.path())));
         };
         let nodes = (whole.geometry(group).await?, whole.clone());
         let kinds = (vec![kind], Vec::new());
@@ -185,10 +186,10 @@ impl LevelReader {
         let vertices = node.required_cells("vertices").await?;
         let fragments = node.required_cells("vertex_fragments").await?;
         let attributes = Vertices::parse(vertices.attributes().clone())
-            .map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
+            .map_err(|error| ModelError::from(error).with_array(vertices.path()))?;
         let dtype = attributes
             .dtype()
-            .map_err(|error| ModelError::from(error).in_array(vertices.path()))?;
+            .map_err(|error| ModelError::from(error).with_array(vertices.path()))?;
         let encoding = attributes.encoding;
         let inner = Inner {
             store: store.clone(),
@@ -314,7 +315,7 @@ impl LevelReader {
         let found = self.fragment_cells().read_many(&tried, Caching::Keep).await;
         let mut present = Vec::new();
         for (found, key) in found.into_iter().zip(tried) {
-            if found.map_err(|error| ModelError::from(error).in_chunk(&key))?.is_some() {
+            if found.map_err(|error| ModelError::from(error).with_chunk(&key))?.is_some() {
                 present.push(key);
             }
         }
@@ -432,13 +433,13 @@ impl LevelReader {
                 let expected = Expected::Rule(
                     "raw vertices or Draco: cells of another encoding cannot be read",
                 );
-                let error = ModelError::refused(
+                let error = ModelError::invalid_value(
                     Class::Unsupported,
                     "encoding of vertices",
                     expected,
                     "another encoding",
                 );
-                Err(error.in_array(self.inner.vertices.path()))
+                Err(error.with_array(self.inner.vertices.path()))
             }
         }
     }
@@ -456,7 +457,7 @@ async fn read_further(store: &Store, node: &LevelNode) -> Result<Further, ModelE
     };
     let Some(group) = group else { return Ok(Vec::new()) };
     let index = GeometryIndex::parse(group.attributes).map_err(|error| {
-        ModelError::from(error).in_array(format!("{}/{GEOMETRIES}", node.path()))
+        ModelError::from(error).with_array(format!("{}/{GEOMETRIES}", node.path()))
     })?;
     let entries = index.entries.into_iter();
     Ok(entries.filter_map(|(name, entry)| Some((name.parse().ok()?, entry.group))).collect())

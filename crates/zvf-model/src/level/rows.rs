@@ -122,14 +122,19 @@ impl LevelReader {
         let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
         let chunks = self.draco_chunks(&keys, Caching::Keep).await;
         let answers = chunks.into_iter().zip(asks).map(|(chunk, (key, ranges))| {
-            let place = |error: ModelError| error.in_array(self.vertices().path()).in_chunk(key);
+            let place =
+                |error: ModelError| error.with_array(self.vertices().path()).with_chunk(key);
             let column = chunk?.ok_or_else(|| place(absent()))?.positions;
             let rows = to_u64(column.len());
             let slice = |range: &Range<u64>| {
                 if range.end > rows || range.start > range.end {
                     let expected = Expected::AtMost(rows.into());
-                    let error =
-                        ModelError::refused(Class::OutOfBounds, "end of rows", expected, range.end);
+                    let error = ModelError::invalid_value(
+                        Class::OutOfBounds,
+                        "end of rows",
+                        expected,
+                        range.end,
+                    );
                     return Err(place(error));
                 }
                 Ok(column.slice(saturating_usize(range.start)..saturating_usize(range.end)))
@@ -145,7 +150,7 @@ impl LevelReader {
         rows: &CellRows<'_>,
         key: &ChunkKey,
     ) -> Result<Column, ModelError> {
-        let place = |error: ModelError| error.in_array(rows.cells.path()).in_chunk(key);
+        let place = |error: ModelError| error.with_array(rows.cells.path()).with_chunk(key);
         if self.chunks().await?.find(key).is_none() {
             return Err(place(absent()));
         }
@@ -176,7 +181,7 @@ impl CellRows<'_> {
     ) -> Vec<Result<Option<Column>, ModelError>> {
         let payloads = self.cells.read_many(keys, caching).await;
         let columns = payloads.into_iter().zip(keys).map(|(payload, key)| {
-            let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
+            let place = |error: ModelError| error.with_array(self.cells.path()).with_chunk(key);
             let payload = payload.map_err(|error| place(error.into()))?;
             let column = payload.map(|bytes| Column::new(self.dtype, self.width, bytes));
             column.transpose().map_err(|error| place(error.into()))
@@ -197,7 +202,7 @@ impl CellRows<'_> {
             asks.iter().map(|(key, rows)| (*key, rows.iter().map(bytes).collect())).collect();
         let found = self.cells.read_parts(&parts).await;
         let answers = found.into_iter().zip(asks).map(|(found, (key, _))| {
-            let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
+            let place = |error: ModelError| error.with_array(self.cells.path()).with_chunk(key);
             let parts =
                 found.map_err(|error| place(error.into()))?.ok_or_else(|| place(absent()))?;
             let column = |bytes| Column::new(self.dtype, self.width, bytes);
@@ -214,14 +219,19 @@ impl CellRows<'_> {
     pub(crate) async fn counts(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, ModelError>> {
         let sizes = self.cells.sizes(keys).await;
         let counts = sizes.into_iter().zip(keys).map(|(size, key)| {
-            let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
+            let place = |error: ModelError| error.with_array(self.cells.path()).with_chunk(key);
             let Some(size) = size.map_err(|error| place(error.into()))? else { return Ok(None) };
             let rows = size.checked_div(self.stride()).unwrap_or(0); // refused below, unless empty
             if rows * self.stride() == size {
                 return Ok(Some(rows));
             }
             let expected = Expected::MultipleOf(self.stride().into());
-            Err(place(ModelError::refused(Class::CountMismatch, "bytes of a cell", expected, size)))
+            Err(place(ModelError::invalid_value(
+                Class::CountMismatch,
+                "bytes of a cell",
+                expected,
+                size,
+            )))
         });
         counts.collect()
     }
@@ -236,5 +246,5 @@ pub(crate) fn absent() -> ModelError {
     let expected = Expected::Rule(
         "a cell for every chunk with vertices: leave the column out, or write it again",
     );
-    ModelError::refused(Class::NotFound, "cell", expected, "none")
+    ModelError::invalid_value(Class::NotFound, "cell", expected, "none")
 }

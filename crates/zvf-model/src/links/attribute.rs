@@ -92,19 +92,20 @@ impl LinkFamily {
                     Part::Cells(cells) => (cells.path(), cells.attributes()),
                     Part::Rows(rows) => (rows.path(), rows.attributes()),
                 };
-                let place = |error: ModelError| error.in_array(path);
+                let place = |error: ModelError| error.with_array(path);
                 let doc = Doc::parse(attributes.clone()).map_err(|error| place(error.into()))?;
                 let dtype = doc.dtype().map_err(|error| place(error.into()))?;
                 let width = doc.declared_columns().and_then(|width| u32::try_from(width).ok());
                 let width = width.ok_or_else(|| {
                     let (what, expected) = ("values of a row", Expected::AtMost(u32::MAX.into()));
-                    place(ModelError::refused(Class::LimitExceeded, what, expected, "more"))
+                    place(ModelError::invalid_value(Class::LimitExceeded, what, expected, "more"))
                 })?;
                 let part_shape = (dtype, width);
                 if *shape.get_or_insert(part_shape) != part_shape {
                     let expected = Expected::Rule("one type and width in all segments");
                     let what = "values of a link attribute";
-                    let error = ModelError::refused(Class::BadShape, what, expected, "another");
+                    let error =
+                        ModelError::invalid_value(Class::BadShape, what, expected, "another");
                     return Err(place(error));
                 }
             }
@@ -199,7 +200,7 @@ impl LinkAttribute {
         let mut columns = rows.read_all(&present_keys, caching).await.into_iter();
         let answers = keys.iter().zip(records).map(|(key, records)| {
             let key = key.as_ref().ok_or_else(no_cell)?;
-            let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
+            let place = |error: ModelError| error.with_array(cells.path()).with_chunk(key);
             let column = match columns.next().transpose()?.flatten() {
                 Some(column) => column,
                 None => Column::empty(self.inner.dtype, self.inner.width)
@@ -213,7 +214,7 @@ impl LinkAttribute {
             if !records.is_part() {
                 let (what, expected) = ("rows of a link attribute", to_u64(records.len()));
                 let expected = Expected::Exactly(expected.into());
-                let error = ModelError::refused(Class::CountMismatch, what, expected, all);
+                let error = ModelError::invalid_value(Class::CountMismatch, what, expected, all);
                 return Err(place(error));
             }
             gather_rows(&column, part).map(Some).map_err(place)
@@ -226,7 +227,7 @@ impl LinkAttribute {
         rows: &DenseArray,
         records: &[LinkRecords],
     ) -> Vec<Result<Option<Column>, ModelError>> {
-        let place = |error: ModelError| error.in_array(rows.path());
+        let place = |error: ModelError| error.with_array(rows.path());
         let all = match rows.read_all().await {
             Ok(bytes) => Column::new(rows.dtype(), self.inner.width, bytes)
                 .map_err(|error| place(error.into())),
@@ -248,7 +249,7 @@ fn gather_rows(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Colum
         if row >= to_u64(column.len()) {
             let (what, expected) = ("row of a link attribute", to_u64(column.len()));
             let expected = Expected::AtMost(i128::from(expected) - 1);
-            return Err(ModelError::refused(Class::OutOfBounds, what, expected, row));
+            return Err(ModelError::invalid_value(Class::OutOfBounds, what, expected, row));
         }
         part.push_row(column, zvf_format::num::saturating_usize(row));
     }

@@ -64,7 +64,12 @@ async fn with_streams(
     if policy.link_width() != FACE_CORNERS {
         let expected = Expected::Exactly(3);
         let found = zvf_format::num::to_u64(policy.link_width());
-        return Err(ModelError::refused(Class::BadShape, "corners of a face", expected, found));
+        return Err(ModelError::invalid_value(
+            Class::BadShape,
+            "corners of a face",
+            expected,
+            found,
+        ));
     }
     let none = vec![0; policy.sid_ndim()];
     let offsets = vec![none.as_slice(); FACE_CORNERS - 1];
@@ -95,7 +100,7 @@ async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
     let name = format!("links/{delta}");
     let Some(group) = level.node().group(&name).await? else { return Ok(None) };
     let path = format!("{}/{name}", level.node().path());
-    let place = |error: ModelError| error.in_array(&path);
+    let place = |error: ModelError| error.with_array(&path);
     let doc = LinksFamily::parse(group.attributes).map_err(|error| place(error.into()))?;
     let policy = policy(level, &doc, delta).await.map_err(place)?;
     let listing = level.node().children(&name).await?;
@@ -105,7 +110,7 @@ async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
         for child in &listing.names {
             let path = format!("{name}/{child}");
             let offsets = Offsets::parse(child, rank, width).map_err(|error| {
-                ModelError::from(error).in_array(format!("{}/{path}", level.node().path()))
+                ModelError::from(error).with_array(format!("{}/{path}", level.node().path()))
             })?;
             if let Some(cells) = level.node().cells(&path).await? {
                 segments.push(segment(policy, offsets, cells)?);
@@ -127,12 +132,12 @@ async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
 
 /// Opens one array `links/<delta>/<offsets>`.
 fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSegment, ModelError> {
-    let place = |error: ModelError| error.in_array(cells.path());
+    let place = |error: ModelError| error.with_array(cells.path());
     let doc = SegmentDoc::parse(cells.attributes().clone()).map_err(|error| place(error.into()))?;
     let width = zvf_format::num::to_u64(policy.link_width());
     if let Some(found) = doc.link_width.filter(|found| *found != width) {
         let expected = Expected::Exactly(width.into());
-        return Err(place(ModelError::refused(
+        return Err(place(ModelError::invalid_value(
             Class::CountMismatch,
             "link_width",
             expected,
@@ -142,7 +147,7 @@ fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSeg
     let named: Vec<&[i64]> = offsets.iter().collect();
     if doc.offsets.as_ref().is_some_and(|declared| *declared != named) {
         let expected = Expected::Rule("those that the array is named after");
-        return Err(place(ModelError::refused(Class::BadTag, "offsets", expected, "others")));
+        return Err(place(ModelError::invalid_value(Class::BadTag, "offsets", expected, "others")));
     }
     let intra = offsets.are_zero();
     let element = element(doc.dtype().map_err(|error| place(error.into()))?).map_err(place)?;
@@ -156,7 +161,7 @@ fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSeg
 async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
     let name = format!("cross_chunk_links/{delta}");
     let path = format!("{}/{name}", level.node().path());
-    let place = |error: ModelError| error.in_array(&path);
+    let place = |error: ModelError| error.with_array(&path);
     let between_doc = match level.node().group(&name).await? {
         Some(group) if !group.attributes.is_empty() => Some(
             LinksFamily::parse_cross_chunk(group.attributes)
@@ -175,7 +180,7 @@ async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFami
         (None, None) if within.is_none() => return Ok(None),
         (None, None) => {
             let expected = Expected::Rule("a number of endpoints");
-            return Err(place(ModelError::refused(
+            return Err(place(ModelError::invalid_value(
                 Class::BadTag,
                 "link_width",
                 expected,
@@ -211,7 +216,7 @@ async fn open_within(
 ) -> Result<Option<(Cells, SegmentDoc)>, ModelError> {
     let Some(cells) = level.node().cells(&format!("links/{delta}")).await? else { return Ok(None) };
     let doc = SegmentDoc::parse(cells.attributes().clone())
-        .map_err(|error| ModelError::from(error).in_array(cells.path()))?;
+        .map_err(|error| ModelError::from(error).with_array(cells.path()))?;
     Ok(Some((cells, doc)))
 }
 
@@ -237,7 +242,7 @@ async fn reconcile_widths(
     }
     let expected = Expected::Exactly(width.into());
     let what = "link_width of records between chunks, beside others within them";
-    Err(ModelError::refused(Class::CountMismatch, what, expected, between.link_width))
+    Err(ModelError::invalid_value(Class::CountMismatch, what, expected, between.link_width))
 }
 
 /// Returns whether a family between chunks holds no record.
@@ -257,7 +262,7 @@ fn within_segment(
     cells: Cells,
     doc: &SegmentDoc,
 ) -> Result<LinkSegment, ModelError> {
-    let dtype = doc.dtype().map_err(|error| ModelError::from(error).in_array(cells.path()))?;
+    let dtype = doc.dtype().map_err(|error| ModelError::from(error).with_array(cells.path()))?;
     let shape = RowShape::new(element(dtype)?, policy.link_width(), false)?;
     let none = vec![0; policy.sid_ndim()];
     let offsets = vec![none.as_slice(); policy.link_width() - 1];
@@ -309,7 +314,7 @@ async fn open_partitioned(
                 leaves.extend(leaf.map(|leaf| (chunks.clone(), leaf)));
             } else if chunks.len() < policy.link_width() {
                 let key = child.parse::<ChunkKey>().map_err(|error| {
-                    ModelError::from(error).in_array(format!("{}/{below}", level.node().path()))
+                    ModelError::from(error).with_array(format!("{}/{below}", level.node().path()))
                 })?;
                 let deeper = chunks.iter().copied().chain([key]).collect();
                 open.push((below, deeper));
@@ -345,7 +350,7 @@ async fn policy(
         if want == found {
             return Ok(());
         }
-        Err(ModelError::refused(class, what, Expected::Exactly(want), found))
+        Err(ModelError::invalid_value(class, what, Expected::Exactly(want), found))
     };
     exactly("level_delta", Class::BadTag, delta.0.into(), doc.level_delta.into())?;
     let rank = zvf_format::num::to_u64(level.key_rank());
@@ -372,7 +377,7 @@ async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError>
     let other = i64::from(level.level().0) + i64::from(delta.0);
     let other = u32::try_from(other).map_err(|_negative| {
         let expected = Expected::AtLeast(0);
-        ModelError::refused(Class::OutOfBounds, "level that is linked to", expected, other)
+        ModelError::invalid_value(Class::OutOfBounds, "level that is linked to", expected, other)
     })?;
     let root = level.store().root();
     let node = level.store().level(other).await?;
@@ -391,7 +396,12 @@ fn element(dtype: Dtype) -> Result<LinkInteger, ModelError> {
     let signed = dtype.kind == DtypeKind::Int;
     if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {
         let expected = Expected::Rule("little-endian integers");
-        return Err(ModelError::refused(Class::Unsupported, "dtype of links", expected, "another"));
+        return Err(ModelError::invalid_value(
+            Class::Unsupported,
+            "dtype of links",
+            expected,
+            "another",
+        ));
     }
     let size = u8::try_from(dtype.size).unwrap_or(u8::MAX); // too large: refused
     Ok(LinkInteger::new(size, signed)?)

@@ -228,16 +228,20 @@ impl LinkSegment {
         }
         let Form::Sources { cells, offsets, shape, body: Body::Flat } = &self.inner.form else {
             let expected = Expected::Rule("rows that lie back to back");
-            let error =
-                ModelError::refused(Class::Unsupported, "records", expected, "groups of rows");
-            return Err(error.in_array(self.path()));
+            let error = ModelError::invalid_value(
+                Class::Unsupported,
+                "records",
+                expected,
+                "groups of rows",
+            );
+            return Err(error.with_array(self.path()));
         };
-        let place = |error: ModelError| error.in_array(cells.path()).in_chunk(chunk);
+        let place = |error: ModelError| error.with_array(cells.path()).with_chunk(chunk);
         let size = u64::from(shape.size());
         let bytes = |at: u64| {
             at.checked_mul(size).ok_or_else(|| {
                 let expected = Expected::Rule("rows that the cell has");
-                place(ModelError::refused(Class::OutOfBounds, "row of a link", expected, at))
+                place(ModelError::invalid_value(Class::OutOfBounds, "row of a link", expected, at))
             })
         };
         let parts = rows.iter().map(|rows| Ok(bytes(rows.start)?..bytes(rows.end)?));
@@ -249,7 +253,8 @@ impl LinkSegment {
             (None, None | Some(0)) => Vec::new(),
             (None, Some(end)) => {
                 let expected = Expected::AtMost(0); // there is no cell
-                let error = ModelError::refused(Class::OutOfBounds, "end of rows", expected, end);
+                let error =
+                    ModelError::invalid_value(Class::OutOfBounds, "end of rows", expected, end);
                 return Err(place(error));
             }
         };
@@ -305,8 +310,9 @@ impl LinkSegment {
             let face = usize::try_from(row).ok().and_then(|row| faces.get(row));
             let Some(face) = face else {
                 let expected = Expected::AtMost(zvf_format::num::to_u64(faces.len()).into());
-                let error = ModelError::refused(Class::OutOfBounds, "end of rows", expected, row);
-                return Err(error.in_array(self.path()).in_chunk(chunk));
+                let error =
+                    ModelError::invalid_value(Class::OutOfBounds, "end of rows", expected, row);
+                return Err(error.with_array(self.path()).with_chunk(chunk));
             };
             records.push_rows(&face.map(u64::from));
         }
@@ -332,7 +338,7 @@ impl LinkSegment {
         let mut payloads = cells.read_many(&present_keys, caching).await.into_iter();
         let records = |(key, place): (&Option<ChunkKey>, &usize)| {
             let key = key.ok_or_else(no_cell)?;
-            let in_cell = |error: ModelError| error.in_array(cells.path()).in_chunk(&key);
+            let in_cell = |error: ModelError| error.with_array(cells.path()).with_chunk(&key);
             let payload =
                 payloads.next().transpose().map_err(|error| in_cell(error.into()))?.flatten();
             let chunks = listed.chunks(*place).map_err(in_cell)?;
@@ -364,7 +370,7 @@ impl LinkSegment {
         let bytes = leaf.read_all().await?;
         let slots = u8::try_from(chunks.len()).unwrap_or(u8::MAX); // at most 8
         let links = PartitionedLinks::parse(&bytes, self.inner.policy.link_width(), slots)
-            .map_err(|error| ModelError::from(error).in_array(leaf.path()))?;
+            .map_err(|error| ModelError::from(error).with_array(leaf.path()))?;
         let mut records = self.no_records(chunks);
         records.reserve(links.len());
         for record in links.records() {
@@ -388,7 +394,7 @@ impl LinkSegment {
         let blob = blob.get_or_try_init(|| async {
             let bytes = data.read_all().await?;
             let blob = Blob::new(&bytes, policy.link_width(), policy.sid_ndim());
-            blob.map(Arc::new).map_err(|error| error.in_array(data.path()))
+            blob.map(Arc::new).map_err(|error| error.with_array(data.path()))
         });
         Ok(Arc::clone(blob.await?))
     }
@@ -471,5 +477,5 @@ impl LinkCells {
 
 pub(super) fn no_cell() -> ModelError {
     let expected = Expected::Rule("a place among the cells of the segment");
-    ModelError::refused(Class::InvalidArgument, "cell of links", expected, "one past them")
+    ModelError::invalid_value(Class::InvalidArgument, "cell of links", expected, "one past them")
 }

@@ -24,25 +24,45 @@ use crate::ModelError;
 /// Checks that `array` is of 64-bit integers and has at least as many rows, and exactly as many columns,
 /// as `shape` says.
 pub(super) fn check_shape(array: &DenseArray, shape: &[Option<u64>]) -> Result<(), ModelError> {
-    let place = |error: ModelError| error.in_array(array.path());
+    let place = |error: ModelError| error.with_array(array.path());
     if array.dtype() != Dtype::INT64 {
         let expected = Expected::Rule("int64");
-        return Err(place(ModelError::refused(Class::BadTag, "data type", expected, "another")));
+        return Err(place(ModelError::invalid_value(
+            Class::BadTag,
+            "data type",
+            expected,
+            "another",
+        )));
     }
     let found = array.shape();
     if found.len() != shape.len() {
         let expected = Expected::Exactly(to_u64(shape.len()).into());
-        return Err(place(ModelError::refused(Class::BadShape, "axes", expected, found.len())));
+        return Err(place(ModelError::invalid_value(
+            Class::BadShape,
+            "axes",
+            expected,
+            found.len(),
+        )));
     }
     for (axis, (found, required)) in found.iter().zip(shape).enumerate() {
         let Some(required) = *required else { continue };
         if axis == 0 && *found < required {
             let expected = Expected::AtLeast(required.into());
-            return Err(place(ModelError::refused(Class::CountMismatch, "rows", expected, *found)));
+            return Err(place(ModelError::invalid_value(
+                Class::CountMismatch,
+                "rows",
+                expected,
+                *found,
+            )));
         }
         if axis > 0 && *found != required {
             let expected = Expected::Exactly(required.into());
-            return Err(place(ModelError::refused(Class::BadShape, "columns", expected, *found)));
+            return Err(place(ModelError::invalid_value(
+                Class::BadShape,
+                "columns",
+                expected,
+                *found,
+            )));
         }
     }
     Ok(())
@@ -84,7 +104,7 @@ pub(super) async fn manifests(
         .0
         .iter()
         .map(|[start, count]| {
-            span(*start, *count, blocks.len()).map_err(|e| e.in_array(spans.path()))
+            span(*start, *count, blocks.len()).map_err(|e| e.with_array(spans.path()))
         })
         .collect();
     let pieces = read(blocks, spans.iter().flatten().cloned().collect()).await?;
@@ -100,11 +120,11 @@ pub(super) async fn manifests(
         bytes
             .ok_or_else(|| {
                 let (what, expected) = ("rows of a span", Expected::Rule("those that were read"));
-                ModelError::refused(Class::OutOfBounds, what, expected, span.end)
+                ModelError::invalid_value(Class::OutOfBounds, what, expected, span.end)
             })
             .and_then(|bytes| blob(bytes, stride, rank))
             .and_then(|blob| ObjectManifest::new(*row, rank, blob))
-            .map_err(|error| error.in_array(blocks.path()))
+            .map_err(|error| error.with_array(blocks.path()))
     };
     Ok(spans.into_iter().zip(rows).map(manifest).collect())
 }
@@ -114,12 +134,12 @@ fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>, ModelError> {
     let Some((start, count)) = range else {
         let expected = Expected::AtLeast(0);
         let found = start.min(count);
-        return Err(ModelError::refused(Class::Negative, "span of blocks", expected, found));
+        return Err(ModelError::invalid_value(Class::Negative, "span of blocks", expected, found));
     };
     let end = start + count;
     if end > blocks {
         let (what, expected) = ("end of a span of blocks", Expected::AtMost(blocks.into()));
-        return Err(ModelError::refused(Class::OutOfBounds, what, expected, end));
+        return Err(ModelError::invalid_value(Class::OutOfBounds, what, expected, end));
     }
     Ok(start..end)
 }
@@ -154,7 +174,7 @@ fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes, ModelError> {
         let numbers: Vec<i64> = i64s_from_le(row).collect();
         let Some((fragment, chunk)) = numbers.split_last() else { continue };
         let fragment = u64::try_from(*fragment).map_err(|_negative| {
-            ModelError::refused(Class::Negative, "fragment", Expected::AtLeast(0), *fragment)
+            ModelError::invalid_value(Class::Negative, "fragment", Expected::AtLeast(0), *fragment)
         })?;
         builder.push_single(chunk, fragment)?;
     }

@@ -33,7 +33,7 @@ use crate::{ChunkFragments, LevelReader, ModelError, ObjectId};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Followed {
+pub struct FollowedObjects {
     /// The chunks that some object touches, each once, in numeric order.
     pub chunks: Vec<ChunkFragments>,
     /// The objects, in the order they were asked for.
@@ -68,7 +68,7 @@ pub struct ObjectRuns {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentVisit {
-    /// The place of its chunk in [`Followed::chunks`].
+    /// The place of its chunk in [`FollowedObjects::chunks`].
     pub chunk: usize,
     /// Its number in that chunk.
     pub fragment: u64,
@@ -84,7 +84,11 @@ impl LevelReader {
     /// [`Class::LimitExceeded`] when all objects have more than 10^8 fragments together; otherwise when
     /// manifests or fragment indexes cannot be read.
     #[boxed]
-    pub async fn follow(&self, index: &ObjectIndex, rows: &[u64]) -> Result<Followed, ModelError> {
+    pub async fn follow(
+        &self,
+        index: &ObjectIndex,
+        rows: &[u64],
+    ) -> Result<FollowedObjects, ModelError> {
         self.follow_existing(index, rows, &|_| false).await
     }
 
@@ -100,7 +104,7 @@ impl LevelReader {
         index: &ObjectIndex,
         rows: &[u64],
         allowed: &(dyn Fn(&ModelError) -> bool + Send + Sync),
-    ) -> Result<Followed, ModelError> {
+    ) -> Result<FollowedObjects, ModelError> {
         let manifests = index.manifests(rows).await?;
         let ids = index.ids_of(rows).await?;
         let table = self.chunks().await?;
@@ -112,12 +116,12 @@ impl LevelReader {
             let error = match self.fragments(&[key]).await.pop() {
                 Some(Err(error)) => error,
                 Some(Ok(fragments)) if fragments.check_rows(0).is_err() => {
-                    no_vertices().in_array(self.vertices().path()).in_chunk(&key)
+                    no_vertices().with_array(self.vertices().path()).with_chunk(&key)
                 }
                 Some(Ok(_)) | None => continue,
             };
             if !allowed(&error) {
-                return Err(error.of_object(ids[object]));
+                return Err(error.with_object(ids[object]));
             }
         }
         let mut places = Places::new(&named, table.len());
@@ -132,13 +136,13 @@ impl LevelReader {
                     chunks.push(found);
                 }
                 Err(error) if allowed(&error) => numbers.push(None),
-                Err(error) => return Err(error.of_object(ids[*first])),
+                Err(error) => return Err(error.with_object(ids[*first])),
             }
         }
         places.numbers = numbers;
         let objects = Objects { path: index.path(), manifests: &manifests, ids: &ids };
         let objects = objects.runs(&named, &places, &chunks)?;
-        Ok(Followed { chunks, objects })
+        Ok(FollowedObjects { chunks, objects })
     }
 }
 
@@ -163,7 +167,7 @@ impl Objects<'_> {
             let objects = self.manifests.iter().zip(self.ids).skip(first).take(OBJECTS_OF_A_PART);
             let objects = objects.map(|(manifest, id)| {
                 let (runs, gaps) = runs(manifest, &mut blocks, places, chunks, left)
-                    .map_err(|error| error.in_array(self.path).of_object(*id))?;
+                    .map_err(|error| error.with_array(self.path).with_object(*id))?;
                 Ok(ObjectRuns { row: manifest.row(), id: *id, runs, gaps })
             });
             objects.collect::<Result<Vec<_>, ModelError>>()
@@ -315,7 +319,7 @@ fn runs<'a>(
         let len = block.fragments.len();
         *left = left.checked_sub(len).ok_or_else(|| {
             let (what, expected) = ("fragments of all objects", Expected::AtMost(MAX_RUNS.into()));
-            ModelError::refused(Class::LimitExceeded, what, expected, len)
+            ModelError::invalid_value(Class::LimitExceeded, what, expected, len)
         })?;
         match chunk {
             Some(chunk) => {
@@ -358,10 +362,10 @@ fn outside_error<'a>(
     });
     let error = checked.err().unwrap_or_else(|| {
         let expected = Expected::Rule("fragments that the chunk has");
-        ModelError::refused(Class::OutOfBounds, "fragment", expected, "one past the end")
+        ModelError::invalid_value(Class::OutOfBounds, "fragment", expected, "one past the end")
     });
     match last {
-        Some(chunk) => error.in_chunk(&chunk),
+        Some(chunk) => error.with_chunk(&chunk),
         None => error,
     }
 }

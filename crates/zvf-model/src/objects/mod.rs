@@ -32,7 +32,7 @@ use zvf_format::num::i64s_from_le;
 use zvf_format::{Class, Expected};
 use zvf_store::{DenseArray, Rows};
 
-pub use follow::{Followed, FragmentVisit, ObjectRuns};
+pub use follow::{FollowedObjects, FragmentVisit, ObjectRuns};
 pub use manifest::ObjectManifest;
 pub(crate) use manifest::chunk_key;
 
@@ -175,8 +175,9 @@ impl ObjectIndex {
         let rows = found.into_iter().zip(ids).map(|(found, id)| {
             found.map_err(|rows| {
                 let expected = Expected::Exactly(1);
-                let error = ModelError::refused(Class::Duplicate, "rows of one id", expected, rows);
-                error.in_array(self.ids_path()).of_object(*id)
+                let error =
+                    ModelError::invalid_value(Class::Duplicate, "rows of one id", expected, rows);
+                error.with_array(self.ids_path()).with_object(*id)
             })
         });
         rows.collect()
@@ -200,8 +201,8 @@ impl ObjectIndex {
                 let (what, expected) =
                     ("bytes of all ids", Expected::AtMost(self.inner.cap.into()));
                 let found = self.table_bytes();
-                Err(ModelError::refused(Class::LimitExceeded, what, expected, found)
-                    .in_array(self.ids_path()))
+                Err(ModelError::invalid_value(Class::LimitExceeded, what, expected, found)
+                    .with_array(self.ids_path()))
             }
         }
     }
@@ -272,9 +273,9 @@ impl ObjectIndex {
 
     /// Returns the same error, with the object at `row` named in it.
     async fn blame(&self, error: ModelError, row: u64) -> ModelError {
-        let error = error.in_array(&self.inner.path);
+        let error = error.with_array(&self.inner.path);
         match self.ids_of(&[row]).await.as_deref() {
-            Ok([id]) => error.of_object(*id),
+            Ok([id]) => error.with_object(*id),
             _ => error,
         }
     }
@@ -307,7 +308,8 @@ impl ObjectIndex {
     fn as_id(&self, row: u64) -> Result<ObjectId, ModelError> {
         i64::try_from(row).map(ObjectId).map_err(|_too_large| {
             let expected = Expected::AtMost(i64::MAX.into());
-            ModelError::refused(Class::Overflow, "row", expected, row).in_array(&self.inner.path)
+            ModelError::invalid_value(Class::Overflow, "row", expected, row)
+                .with_array(&self.inner.path)
         })
     }
 
@@ -321,7 +323,8 @@ impl ObjectIndex {
             return Ok(());
         }
         let (what, expected) = ("end of rows of the object index", Expected::AtMost(slots.into()));
-        Err(ModelError::refused(Class::OutOfBounds, what, expected, end).in_array(&self.inner.path))
+        Err(ModelError::invalid_value(Class::OutOfBounds, what, expected, end)
+            .with_array(&self.inner.path))
     }
 
     fn ids_path(&self) -> String {

@@ -30,19 +30,29 @@ impl ObjectIndex {
     async fn open(level: &LevelReader) -> Result<Option<Self>, ModelError> {
         let Some(group) = level.node().group(INDEX).await? else { return Ok(None) };
         let path = format!("{}/{INDEX}", level.node().path());
-        let place = |error: ModelError| error.in_array(&path);
+        let place = |error: ModelError| error.with_array(&path);
         let doc = Doc::parse(group.attributes).map_err(|error| place(error.into()))?;
         let layout = doc.layout().map_err(|error| place(error.into()))?;
         let rank = to_u64(level.key_rank());
         if let Some(found) = doc.sid_ndim.filter(|found| *found != rank) {
             let expected = Expected::Exactly(rank.into());
-            return Err(place(ModelError::refused(Class::BadShape, "sid_ndim", expected, found)));
+            return Err(place(ModelError::invalid_value(
+                Class::BadShape,
+                "sid_ndim",
+                expected,
+                found,
+            )));
         }
         let form = Form::open(level, layout, rank, &path).await?;
         let (slots, rows) = (doc.num_objects, form.rows().await.map_err(place)?);
         if slots > rows {
             let (what, expected) = ("num_objects", Expected::AtMost(rows.into()));
-            return Err(place(ModelError::refused(Class::CountMismatch, what, expected, slots)));
+            return Err(place(ModelError::invalid_value(
+                Class::CountMismatch,
+                what,
+                expected,
+                slots,
+            )));
         }
         let ids = match doc.ids().map_err(|error| place(error.into()))? {
             IdForm::Row => Ids::Row,
@@ -56,7 +66,12 @@ impl ObjectIndex {
         // Whoever goes through all objects takes time by their number, which nothing stored bears out.
         if slots > MAX_OBJECTS {
             let (what, expected) = ("num_objects", Expected::AtMost(MAX_OBJECTS.into()));
-            return Err(place(ModelError::refused(Class::LimitExceeded, what, expected, slots)));
+            return Err(place(ModelError::invalid_value(
+                Class::LimitExceeded,
+                what,
+                expected,
+                slots,
+            )));
         }
         let cap = level.index_cap();
         Ok(Some(Self { inner: Arc::new(Inner { path, slots, rank, form, ids, cap }) }))
@@ -101,8 +116,8 @@ impl Form {
 
 fn missing(path: &str, name: &str) -> ModelError {
     let expected = Expected::Rule("the arrays that the layout of the object index has");
-    ModelError::refused(Class::NotFound, "array", expected, "nothing")
-        .in_array(format!("{path}/{name}"))
+    ModelError::invalid_value(Class::NotFound, "array", expected, "nothing")
+        .with_array(format!("{path}/{name}"))
 }
 
 const INDEX: &str = "object_index";

@@ -89,8 +89,9 @@ impl<'a> Pass<'a> {
     pub(super) async fn run(mut self, index: &ObjectIndex) -> Result<Option<Table>, ModelError> {
         if u32::try_from(index.slots()).is_err() {
             let (what, expected) = ("num_objects", Expected::AtMost(u32::MAX.into()));
-            let error = ModelError::refused(Class::LimitExceeded, what, expected, index.slots());
-            return Err(error.in_array(index.path()));
+            let error =
+                ModelError::invalid_value(Class::LimitExceeded, what, expected, index.slots());
+            return Err(error.with_array(index.path()));
         }
         index.scan_while(|manifest| self.visit(manifest).map(|()| !self.full)).await?;
         if self.full {
@@ -111,7 +112,7 @@ impl<'a> Pass<'a> {
                     _ => self.place(&key),
                 };
                 if let Some(place) = place {
-                    self.add(place, &block, row).map_err(|error| error.in_chunk(&key))?;
+                    self.add(place, &block, row).map_err(|error| error.with_chunk(&key))?;
                 }
             }
             if let (true, Some((from, a))) = (self.chain, &before)
@@ -195,7 +196,7 @@ fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<(), ModelError> {
         return Ok(());
     }
     let expected = Expected::AtMost(i128::from(have) - 1);
-    Err(ModelError::refused(Class::OutOfBounds, "fragment", expected, last))
+    Err(ModelError::invalid_value(Class::OutOfBounds, "fragment", expected, last))
 }
 
 /// Bytes of one owner or crossing while they are gathered.

@@ -41,7 +41,7 @@ use crate::plan::{KindPlan, Step};
 use crate::report::LevelReport;
 use crate::shape::largest_error::LargestError;
 use crate::shape::{Coarsened, Rules};
-use crate::stale::{Changed, Rebuilt, Unit};
+use crate::stale::{Changed, RebuiltLevel, Unit};
 use crate::{Method, PyramidError};
 
 /// The build of one kind of geometry of a level.
@@ -341,7 +341,7 @@ impl KindBuild<'_> {
         source: &KindSource,
         result: &KindResult,
         report: &Report,
-    ) -> (Rebuilt, Changed) {
+    ) -> (RebuiltLevel, Changed) {
         let (level, kind) = (self.step.level, self.plan.kind);
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
         let chunks = written.map_or(report.chunks, |(_, written)| written.chunks)
@@ -354,14 +354,14 @@ impl KindBuild<'_> {
         match &result.partial_rebuild {
             Ok(PartialRebuild { unit, built, part, .. }) => {
                 let (unit, built, all) = (*unit, *built, count(*unit));
-                let rebuilt = Rebuilt { level, kind, unit, built, all, reason: None };
+                let rebuilt = RebuiltLevel { level, kind, unit, built, all, reason: None };
                 (rebuilt, Changed::Part(part.clone()))
             }
             Err(Refusal { why, part }) => {
                 let by_objects = objects.is_some() && kind != Kind::PointCloud;
                 let unit = if by_objects { Unit::Objects } else { Unit::Chunks };
                 let (built, all) = (count(unit), count(unit));
-                let rebuilt = Rebuilt { level, kind, unit, built, all, reason: Some(*why) };
+                let rebuilt = RebuiltLevel { level, kind, unit, built, all, reason: Some(*why) };
                 (rebuilt, part.clone().map_or(Changed::All(REBUILT_BELOW), Changed::Part))
             }
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::Axis;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
-use zvf_pyramid::{Method, Options, PyramidEvent, Rebuilt, Stale, Unit, refresh};
+use zvf_pyramid::{Method, Options, PyramidEvent, RebuiltLevel, Stale, Unit, refresh};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::blocks::{combs, memory_for};
@@ -33,7 +33,7 @@ async fn store(path: &Path, batch: &Batch, shard: Option<&[u64]>, options: &Opti
     address
 }
 
-async fn refresh_levels(address: &str, options: &Options, stale: &Stale) -> Vec<Rebuilt> {
+async fn refresh_levels(address: &str, options: &Options, stale: &Stale) -> Vec<RebuiltLevel> {
     let mut reports = Vec::new();
     let note = |event: PyramidEvent<'_>| {
         if let PyramidEvent::Rebuilt(rebuilt) = event {
@@ -86,7 +86,7 @@ async fn refresh_does_not_rewrite_cells_of_unchanged_chunks() {
     let (before, files) = (inodes(&address), archives::tree(Path::new(&address)));
     let stale = Stale { boxes: vec![[vec![16.0, 8.0], vec![24.0, 16.0]]], objects: Vec::new() };
     let actual = refresh_levels(&address, &options, &stale).await;
-    let rebuilt = |level, all| Rebuilt {
+    let rebuilt = |level, all| RebuiltLevel {
         level,
         kind: Kind::PointCloud,
         unit: Unit::Chunks,

@@ -88,7 +88,7 @@ impl Context {
         {
             let Some(fragments) = self.allow_missing(fragments)? else { continue };
             let view = fragments.view()?;
-            check_extent(fragments.extent()).map_err(|error| error.in_chunk(key))?;
+            check_extent(fragments.extent()).map_err(|error| error.with_chunk(key))?;
             let rows = loaded
                 .get(zvf_format::num::usize_from_u32(cell))
                 .and_then(|loaded| loaded.column(0));
@@ -226,7 +226,7 @@ impl Context {
                 continue;
             };
             let view = fragments.view()?;
-            check_extent(fragments.extent()).map_err(|error| error.in_chunk(key))?;
+            check_extent(fragments.extent()).map_err(|error| error.with_chunk(key))?;
             rows.push(fragments.extent());
             for number in numbers {
                 let mut runs = Runs::default();

@@ -128,7 +128,9 @@ fn elements(batches: &[Batch]) -> Result<Option<Elements>, QueryError> {
     let width = with_rows.next().unwrap_or(first).width();
     if let Some(other) = with_rows.find(|elements| elements.width() != width) {
         let (what, expected) = ("vertices of an element", Expected::Exactly(to_u64(width).into()));
-        return Err(ModelError::refused(Class::BadShape, what, expected, other.width()).into());
+        return Err(
+            ModelError::invalid_value(Class::BadShape, what, expected, other.width()).into()
+        );
     }
     let (mut rows, mut before) = (Vec::new(), 0_usize);
     for batch in batches {

@@ -95,8 +95,9 @@ impl Context {
             let at = chunk_keys.find(key).and_then(|at| u32::try_from(at).ok());
             at.ok_or_else(|| {
                 let rule = Expected::Rule("one of the 2^32 first that the level lists");
-                let error = ModelError::refused(Class::OutOfBounds, "chunk", rule, "another one");
-                QueryError::from(error.in_chunk(key))
+                let error =
+                    ModelError::invalid_value(Class::OutOfBounds, "chunk", rule, "another one");
+                QueryError::from(error.with_chunk(key))
             })
         };
         let chunks: Vec<u32> = keys.iter().map(place).collect::<Result<_, _>>()?;

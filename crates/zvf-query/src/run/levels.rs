@@ -144,5 +144,5 @@ fn check_same_columns(contexts: &[Context]) -> Result<(), QueryError> {
     }
     let expected = Expected::Rule("positions and columns of the same types");
     let what = "levels that add to each other";
-    Err(ModelError::refused(Class::BadShape, what, expected, "others").into())
+    Err(ModelError::invalid_value(Class::BadShape, what, expected, "others").into())
 }

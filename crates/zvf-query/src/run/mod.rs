@@ -224,8 +224,8 @@ impl Context {
             return Ok(());
         }
         let (what, expected) = ("link_width of edges", Expected::Exactly(2));
-        let error = ModelError::refused(Class::BadShape, what, expected, self.element_width);
-        Err(error.in_array(self.cache.level.node().path()).into())
+        let error = ModelError::invalid_value(Class::BadShape, what, expected, self.element_width);
+        Err(error.with_array(self.cache.level.node().path()).into())
     }
 
     /// Returns the chunks that can matter, by their place in the table of the level.

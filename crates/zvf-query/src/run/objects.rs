@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_u32, to_u64, usize_from_u32};
-use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, ObjectRuns, Parts};
+use zvf_model::{Batch, Column, FollowedObjects, ObjectId, ObjectIndex, ObjectRuns, Parts};
 use zvf_store::Caching;
 
 use super::fetch::{Need, RowSource, plan_needs_by_count};
@@ -120,7 +120,7 @@ impl Context {
         &self,
         index: &ObjectIndex,
         rows: &[u64],
-    ) -> Result<Followed, QueryError> {
+    ) -> Result<FollowedObjects, QueryError> {
         let is_allowed = |error: &zvf_model::ModelError| self.allows(error);
         Ok(self.cache.level.follow_existing(index, rows, &is_allowed).await?)
     }
@@ -459,7 +459,7 @@ pub(super) fn check_pieces(
 }
 
 /// Splits the objects of `followed` into pieces of its chunks, and objects with gaps into runs.
-fn split_objects(followed: &Followed) -> Result<(Chunks, SplitObjects), QueryError> {
+fn split_objects(followed: &FollowedObjects) -> Result<(Chunks, SplitObjects), QueryError> {
     let mut views = Vec::with_capacity(followed.chunks.len());
     let mut chunks = Chunks::default();
     // Row lists take eight bytes a row. Manifests may name rows repeatedly, but only up to this limit.
@@ -467,7 +467,7 @@ fn split_objects(followed: &Followed) -> Result<(Chunks, SplitObjects), QueryErr
     let look_ups = count_look_ups(followed);
     for (at, fragments) in followed.chunks.iter().enumerate() {
         let extent = fragments.extent();
-        check_extent(extent).map_err(|error| error.in_chunk(fragments.chunk()))?;
+        check_extent(extent).map_err(|error| error.with_chunk(fragments.chunk()))?;
         // A cap.
         let named_rows = fragments.blob().len().saturating_mul(MAX_ROWS_PER_INDEX_BYTE);
         max_pieces = max_pieces.saturating_add(named_rows);
@@ -507,7 +507,7 @@ fn split_objects(followed: &Followed) -> Result<(Chunks, SplitObjects), QueryErr
 }
 
 /// Counts the fragments of each chunk that objects name; returns an empty list if no chunk needs a rank table.
-fn count_look_ups(followed: &Followed) -> Vec<usize> {
+fn count_look_ups(followed: &FollowedObjects) -> Vec<usize> {
     if followed.chunks.iter().all(|chunk| chunk.len() <= MAX_FRAGMENTS_WITHOUT_RANKS) {
         return Vec::new();
     }

@@ -140,7 +140,7 @@ impl<T> Drop for Running<T> {
 /// Returns the error of work that was cancelled because its runtime was shut down.
 fn runtime_stopped() -> QueryError {
     let expected = Expected::Rule("a runtime that runs until the answer is complete");
-    ModelError::refused(Class::Cancelled, "answer", expected, "one that was shut down").into()
+    ModelError::invalid_value(Class::Cancelled, "answer", expected, "one that was shut down").into()
 }
 
 /// What `cargo xtask loom` runs in every order of its steps.

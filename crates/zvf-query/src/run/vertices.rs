@@ -63,8 +63,8 @@ pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<(), Query
         return Ok(());
     }
     let expected = Expected::AtMost(rows.into());
-    let error = zvf_model::ModelError::refused(Class::OutOfBounds, ROWS_END, expected, end);
-    Err(error.in_chunk(key).into())
+    let error = zvf_model::ModelError::invalid_value(Class::OutOfBounds, ROWS_END, expected, end);
+    Err(error.with_chunk(key).into())
 }
 
 impl Context {
@@ -161,7 +161,7 @@ impl Context {
             };
             let extent = fragments.extent();
             let mut runs =
-                list_runs(&view, extent, bins.as_ref(), tell).map_err(|e| e.in_chunk(key))?;
+                list_runs(&view, extent, bins.as_ref(), tell).map_err(|e| e.with_chunk(key))?;
             if let Some(asked) = &asked {
                 runs.retain(|fragment| is_owned(&asked[at], fragment));
             }

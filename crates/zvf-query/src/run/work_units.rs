@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_usize, to_u64};
-use zvf_model::{AttributeReader, Followed, LevelId, ObjectIndex, ObjectRuns};
+use zvf_model::{AttributeReader, FollowedObjects, LevelId, ObjectIndex, ObjectRuns};
 use zvf_store::Partial;
 
 use super::elements::Work;
@@ -325,7 +325,7 @@ impl Context {
     /// Splits objects that were followed, and adds the work units to `parts`.
     fn split_followed(
         &self,
-        followed: &Followed,
+        followed: &FollowedObjects,
         max_bytes: u64,
         parts: &mut Vec<SizedWorkUnit>,
     ) -> Result<(), QueryError> {
@@ -382,7 +382,7 @@ struct Reads<'a> {
 
 impl<'a> Reads<'a> {
     fn new(
-        followed: &'a Followed,
+        followed: &'a FollowedObjects,
         row_bytes: u64,
         by_range: bool,
     ) -> Result<Self, zvf_model::ModelError> {

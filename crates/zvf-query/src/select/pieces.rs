@@ -183,7 +183,7 @@ impl ColumnAssembler {
 
 fn too_long() -> QueryError {
     let expected = Expected::AtMost(to_u64(usize::MAX).into());
-    ModelError::refused(Class::LimitExceeded, "bytes of an answer", expected, "more").into()
+    ModelError::invalid_value(Class::LimitExceeded, "bytes of an answer", expected, "more").into()
 }
 
 /// Returns the rows without a copy if they are at least half of the column that they would keep alive.
@@ -263,7 +263,7 @@ fn fill(
 pub(crate) fn not_held() -> QueryError {
     let expected = Expected::Rule("rows that the chunk has");
     let (what, found) = ("row of a fragment or link", "one past the end");
-    ModelError::refused(Class::OutOfBounds, what, expected, found).into()
+    ModelError::invalid_value(Class::OutOfBounds, what, expected, found).into()
 }
 
 /// Bytes that take longer to copy than a thread takes to wake up.

@@ -102,7 +102,7 @@ pub(crate) fn check_extent(extent: u64) -> Result<(), QueryError> {
         return Ok(());
     }
     let (what, expected) = (ROWS_END, Expected::AtMost(i128::from(u32::MAX) - 1));
-    Err(zvf_model::ModelError::refused(Class::OutOfBounds, what, expected, extent).into())
+    Err(zvf_model::ModelError::invalid_value(Class::OutOfBounds, what, expected, extent).into())
 }
 
 /// The subject of the error about a fragment with rows that its chunk does not have.

@@ -274,7 +274,7 @@ impl Build {
 pub(super) fn unsupported_backend() -> StoreError {
     let rule = "a folder of this machine: an object store cannot replace a store in one step";
     let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
-    StoreError::refused(class, Op::Open, "store to build on", expected, "an object store")
+    StoreError::invalid_value(class, Op::Open, "store to build on", expected, "an object store")
 }
 
 /// Returns each of these documents, with what it says where it is that of an array.

@@ -152,7 +152,8 @@ impl CellSink {
     pub(super) fn begin(build: Build, key: Key, plan: CellPlan) -> Result<Self, StoreError> {
         let refused = |expected, found| {
             let class = Class::InvalidArgument;
-            let error = StoreError::refused(class, Op::Open, "range of keys", expected, found);
+            let error =
+                StoreError::invalid_value(class, Op::Open, "range of keys", expected, found);
             Err(error.with_key(&key))
         };
         let fits = |corner: &[i64]| corner.is_empty() || corner.len() == plan.rank;
@@ -185,7 +186,13 @@ impl CellSink {
         let core = Arc::into_inner(self.0);
         let mut core = core.ok_or_else(|| {
             let expected = Expected::Rule("one that nobody shares yet");
-            StoreError::refused(Class::InvalidArgument, Op::Open, "array", expected, "a shared one")
+            StoreError::invalid_value(
+                Class::InvalidArgument,
+                Op::Open,
+                "array",
+                expected,
+                "a shared one",
+            )
         })?;
         core.extras = extras;
         if let Some(inner) = inner {
@@ -427,7 +434,7 @@ impl Core {
         present.sort_unstable();
         if let Some([twice, _]) = present.array_windows().find(|[key, next]| key == next) {
             let expected = Expected::Rule("each cell once");
-            return Err(StoreError::refused(
+            return Err(StoreError::invalid_value(
                 Class::Duplicate,
                 Op::Write,
                 "cell",
@@ -449,7 +456,7 @@ impl Core {
         let shape: Option<Vec<u64>> = low.iter().zip(&high).map(cells).collect();
         let shape = shape.ok_or_else(|| {
             let expected = Expected::Rule("fewer than 2^64 cells on each axis");
-            StoreError::refused(Class::Overflow, Op::Write, "shape", expected, "more")
+            StoreError::invalid_value(Class::Overflow, Op::Write, "shape", expected, "more")
         })?;
         Grid::new(&low, &shape)?;
         let ones = vec![1; self.plan.rank];
@@ -478,7 +485,7 @@ impl Core {
             if component > high {
                 let (class, expected) = (Class::OutOfBounds, Expected::AtMost(high.into()));
                 let found = zvf_format::Found::from(component);
-                return Err(StoreError::refused(
+                return Err(StoreError::invalid_value(
                     class,
                     Op::Write,
                     "component of a key",
@@ -496,7 +503,7 @@ impl Core {
         }
         let (class, found) = (Class::InvalidArgument, zvf_format::Found::from(key.rank()));
         let expected = Expected::Exactly(to_u64(self.plan.rank).into());
-        Err(StoreError::refused(class, Op::Write, "components of a key", expected, found))
+        Err(StoreError::invalid_value(class, Op::Write, "components of a key", expected, found))
     }
 
     async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
@@ -538,7 +545,7 @@ impl State {
             return Ok(());
         }
         let (class, expected) = (Class::InvalidArgument, Expected::Rule("one that goes on"));
-        Err(StoreError::refused(class, Op::Write, "array", expected, "a finished one"))
+        Err(StoreError::invalid_value(class, Op::Write, "array", expected, "a finished one"))
     }
 
     /// Counts a cell.

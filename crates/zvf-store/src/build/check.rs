@@ -200,7 +200,7 @@ fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String
 
 fn refuse(key: &Key, what: &'static str, rule: &'static str, found: &str) -> StoreError {
     let (class, expected) = (Class::CountMismatch, Expected::Rule(rule));
-    StoreError::refused(class, Op::Publish, what, expected, found).with_key(key)
+    StoreError::invalid_value(class, Op::Publish, what, expected, found).with_key(key)
 }
 
 /// Documents asked for at once.

@@ -153,7 +153,8 @@ impl Claim {
             }
         }
         let (class, expected) = (Class::Conflict, Expected::Rule("one that stays the same"));
-        let error = StoreError::refused(class, Op::Open, "claim", expected, "others, by turns");
+        let error =
+            StoreError::invalid_value(class, Op::Open, "claim", expected, "others, by turns");
         Err(error.with_key(&self.key))
     }
 
@@ -228,7 +229,7 @@ impl Claim {
     pub(crate) fn claim_lost(&self) -> StoreError {
         let expected = Expected::Rule("the one of this build");
         let (class, found) = (Class::Conflict, "another one, or none");
-        StoreError::refused(class, Op::Publish, "claim", expected, found).with_key(&self.key)
+        StoreError::invalid_value(class, Op::Publish, "claim", expected, found).with_key(&self.key)
     }
 
     /// Releases the prefix.
@@ -451,7 +452,7 @@ impl Record {
         };
         let (class, found) = (Class::Conflict, format!("build {}", self.build));
         let expected = Expected::Rule(rule);
-        StoreError::refused(class, Op::Open, "claim", expected, &*found).with_key(key)
+        StoreError::invalid_value(class, Op::Open, "claim", expected, &*found).with_key(key)
     }
 }
 

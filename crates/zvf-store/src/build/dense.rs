@@ -130,7 +130,8 @@ impl DenseSink {
         let (Some(width), Some(1..=MAX_CHUNK_BYTES)) = (width, chunk) else {
             let (class, expected) = (Class::InvalidArgument, Expected::Rule("1 byte to 1 GiB"));
             let found = Found::from(chunk.unwrap_or(u64::MAX)); // for the message
-            let error = StoreError::refused(class, Op::Open, "bytes of a chunk", expected, found);
+            let error =
+                StoreError::invalid_value(class, Op::Open, "bytes of a chunk", expected, found);
             return Err(error.with_key(&key));
         };
         Ok(Self {
@@ -165,7 +166,13 @@ impl DenseSink {
         if !rows.len().is_multiple_of(self.width) {
             let (class, expected) = (Class::BadShape, Expected::Rule("whole rows"));
             let found = Found::from(rows.len());
-            return Err(StoreError::refused(class, Op::Write, "bytes of rows", expected, found));
+            return Err(StoreError::invalid_value(
+                class,
+                Op::Write,
+                "bytes of rows",
+                expected,
+                found,
+            ));
         }
         while !rows.is_empty() {
             let full = self.full_chunk_bytes();

@@ -165,7 +165,7 @@ impl Build {
                 let rule = "the one of the plan: remove the folder of the plan to begin anew";
                 let (class, expected) = (Class::FileChanged, Expected::Rule(rule));
                 let found = "another: it was published, and removed or replaced since";
-                return Err(StoreError::refused(
+                return Err(StoreError::invalid_value(
                     class,
                     Op::Open,
                     "store of tasks",

@@ -69,8 +69,13 @@ fn check_target(target: &Path, options: &StagingOptions) -> Result<(), StoreErro
             "a name without the journal of a store that is gone: take another name, or move NAME.zvf away",
         ),
     };
-    let error =
-        StoreError::refused(class, Op::Open, what, Expected::Rule(expected), "NAME.zvf beside it");
+    let error = StoreError::invalid_value(
+        class,
+        Op::Open,
+        what,
+        Expected::Rule(expected),
+        "NAME.zvf beside it",
+    );
     Err(error)
 }
 

@@ -56,7 +56,7 @@ pub use self::cells::{CellPlan, CellReport, CellSink};
 use self::declared::Declared;
 pub use self::dense::{DensePlan, DenseReport, DenseSink};
 pub(crate) use self::memory_limiter::MemoryLimiter;
-pub use self::rearrange::{Arrange, Moved, Rearrangement};
+pub use self::rearrange::{Arrange, RearrangeCounts, Rearrangement};
 pub use self::rows::{RowPlan, RowReport, RowSink};
 pub use self::shards::{MAX_SHARD_CELLS, count_shard_cells, fit_shard_shape};
 use self::upload::Uploads;
@@ -329,8 +329,14 @@ impl Build {
             self.release(&key);
             let (class, expected) = (Class::InvalidArgument, Expected::AtLeast(1));
             let found = zvf_format::Found::from(0_u64);
-            return Err(StoreError::refused(class, Op::Open, "rows of a chunk", expected, found)
-                .with_key(&key));
+            return Err(StoreError::invalid_value(
+                class,
+                Op::Open,
+                "rows of a chunk",
+                expected,
+                found,
+            )
+            .with_key(&key));
         }
         Ok(RowSink::begin(self.clone(), key, plan))
     }
@@ -596,7 +602,7 @@ impl Build {
         let expected = Expected::Rule("a path that nothing else has");
         let taken = |found| {
             let class = Class::InvalidArgument;
-            Err(StoreError::refused(class, Op::Name, "node", expected, found).with_key(&key))
+            Err(StoreError::invalid_value(class, Op::Name, "node", expected, found).with_key(&key))
         };
         if nodes.contains_key(&key) {
             return taken("the same path twice");
@@ -642,7 +648,7 @@ impl Build {
         let Some((key, _)) = open else { return Ok(()) };
         let expected = Expected::Rule("all of them finished");
         let (class, found) = (Class::InvalidArgument, "one that is not");
-        Err(StoreError::refused(class, Op::Publish, "arrays", expected, found).with_key(key))
+        Err(StoreError::invalid_value(class, Op::Publish, "arrays", expected, found).with_key(key))
     }
 
     /// Writes the documents of groups that are only implied by what lies below them.
@@ -678,7 +684,7 @@ impl Build {
 fn cannot_replace() -> StoreError {
     let rule = "a new prefix: an object store cannot replace a store in one step";
     let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
-    StoreError::refused(class, Op::Open, "place", expected, "the old one")
+    StoreError::invalid_value(class, Op::Open, "place", expected, "the old one")
 }
 
 /// Returns the keys above `key`, the root left out, outermost first.

@@ -72,11 +72,11 @@ pub struct Rearrangement {
 /// How far a rearrangement is.
 ///
 /// ```
-/// assert_eq!(zvf_store::Moved::default().cells, 0);
+/// assert_eq!(zvf_store::RearrangeCounts::default().cells, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Moved {
+pub struct RearrangeCounts {
     /// Arrays that were rearranged.
     pub arrays: u64,
     /// Their cells.
@@ -98,7 +98,7 @@ impl Rearrangement {
     pub fn check(store: &Store) -> Result<(), StoreError> {
         let refused = |what, rule, found: &str| {
             let expected = Expected::Rule(rule);
-            Err(StoreError::refused(Class::Unsupported, Op::Open, what, expected, found))
+            Err(StoreError::invalid_value(Class::Unsupported, Op::Open, what, expected, found))
         };
         if store.is_packed() {
             let rule = "one of many files, with shards and codecs to change: zvf unpack makes it";
@@ -125,12 +125,12 @@ impl Rearrangement {
         &self,
         store: &Store,
         build: Build,
-        mut on_progress: impl FnMut(&Moved),
-    ) -> Result<Moved, StoreError> {
+        mut on_progress: impl FnMut(&RearrangeCounts),
+    ) -> Result<RearrangeCounts, StoreError> {
         Self::check(store)?;
         build.check_source(store)?;
         let objects = store.nodes().objects("").await?;
-        let mut moved = Moved::default();
+        let mut moved = RearrangeCounts::default();
         let mut arranged = BTreeSet::new();
         for (object, _) in &objects {
             let Some(key) = document_node(object)? else { continue };
@@ -171,7 +171,7 @@ impl Rearrangement {
         build: &Build,
         key: &Key,
         doc: &ArrayDoc,
-        (moved, on_progress): (&mut Moved, &mut impl FnMut(&Moved)),
+        (moved, on_progress): (&mut RearrangeCounts, &mut impl FnMut(&RearrangeCounts)),
     ) -> Result<(), StoreError> {
         let Some(cells) = store.cells_at(key).await? else { return Ok(()) };
         let recorded = doc.nonempty_chunks.is_some();
@@ -186,7 +186,7 @@ impl Rearrangement {
                             Some(stored) => sink.put_stored(key, stored)?,
                             None if recorded => {
                                 let because = "the array lists this chunk";
-                                return Err(StoreError::absent(cells.path(), because));
+                                return Err(StoreError::missing(cells.path(), because));
                             }
                             None => {}
                         }
@@ -222,7 +222,7 @@ impl Rearrangement {
         let high = low.iter().zip(&doc.shape).map(last).collect::<Option<_>>();
         let high = high.ok_or_else(|| {
             let expected = Expected::Rule("origin + shape in 64 bits");
-            StoreError::refused(Class::Overflow, Op::Parse, "shape", expected, "more")
+            StoreError::invalid_value(Class::Overflow, Op::Parse, "shape", expected, "more")
         })?;
         let shard = match &self.shards {
             Arrange::Keep => match doc.sharding() {
@@ -332,7 +332,7 @@ fn fit_rank(shape: &[u64], rank: usize) -> Result<Vec<u64>, StoreError> {
         _ => {
             let expected = Expected::Exactly(to_u64(rank).into());
             let (class, found) = (Class::InvalidArgument, zvf_format::Found::from(shape.len()));
-            Err(StoreError::refused(class, Op::Open, "axes of a shard", expected, found))
+            Err(StoreError::invalid_value(class, Op::Open, "axes of a shard", expected, found))
         }
     }
 }

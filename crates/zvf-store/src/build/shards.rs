@@ -52,7 +52,13 @@ impl Shards {
         if shape.len() != rank {
             let (class, what) = (Class::InvalidArgument, "cells per shard");
             let expected = Expected::Rule("one number for each axis");
-            return Err(StoreError::refused(class, Op::Open, what, expected, "another count"));
+            return Err(StoreError::invalid_value(
+                class,
+                Op::Open,
+                what,
+                expected,
+                "another count",
+            ));
         }
         let cells = count_cells(shape, max_cells, "")?;
         let (open, closed) = (BTreeMap::new(), BTreeSet::new());
@@ -77,7 +83,7 @@ impl Shards {
         let (shard, place) = self.locate(index);
         let refused = |found| {
             let expected = Expected::Rule("each cell once, before its shard is closed");
-            Err(StoreError::refused(Class::Duplicate, Op::Write, "cell", expected, found))
+            Err(StoreError::invalid_value(Class::Duplicate, Op::Write, "cell", expected, found))
         };
         if self.closed.contains(&shard) {
             return refused("one of a closed shard");
@@ -130,7 +136,7 @@ impl CompleteShard {
             let Some(span) = spans.get_mut(saturating_usize(place)) else {
                 let (expected, found) = (Expected::AtMost(self.room.into()), Found::from(place));
                 let (class, what) = (Class::OutOfBounds, "cell of a shard");
-                return Err(StoreError::refused(class, Op::Write, what, expected, found));
+                return Err(StoreError::invalid_value(class, Op::Write, what, expected, found));
             };
             *span = Some(start..end);
         }
@@ -171,7 +177,13 @@ fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64, Store
         _ if shape.contains(&0) => {
             let (class, what) = (Class::InvalidArgument, "cells per shard");
             let expected = Expected::Rule("at least 1 on each axis");
-            return Err(StoreError::refused(class, Op::Open, what, expected, Found::from(0_u64)));
+            return Err(StoreError::invalid_value(
+                class,
+                Op::Open,
+                what,
+                expected,
+                Found::from(0_u64),
+            ));
         }
         Some(cells) if cells <= max_cells => return Ok(cells),
         Some(cells) => cells.to_string(),
@@ -184,7 +196,7 @@ fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64, Store
         by(shape),
         by(&fit_shard_shape(shape.to_vec())),
     );
-    Err(StoreError::in_words(Class::InvalidArgument, Op::Open, text))
+    Err(StoreError::custom(Class::InvalidArgument, Op::Open, text))
 }
 
 /// Halves the longest axis of a shard until it has at most [`MAX_SHARD_CELLS`].

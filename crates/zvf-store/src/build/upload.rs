@@ -255,7 +255,13 @@ impl Uploads {
     fn fail(&self) {
         let expected = Expected::Rule("a build that goes on");
         self.shared.state().failure.get_or_insert_with(|| {
-            StoreError::refused(Class::Cancelled, Op::Write, "build", expected, "an abandoned one")
+            StoreError::invalid_value(
+                Class::Cancelled,
+                Op::Write,
+                "build",
+                expected,
+                "an abandoned one",
+            )
         });
     }
 }
@@ -284,7 +290,7 @@ fn write_down(disk: &Disk, work: &Path, name: &str, bytes: &Bytes) -> std::io::R
 fn runtime() -> Result<Handle, StoreError> {
     Handle::try_current().map_err(|_outside| {
         let expected = Expected::Rule("a tokio runtime around the build");
-        StoreError::refused(Class::InvalidArgument, Op::Open, "runtime", expected, "none")
+        StoreError::invalid_value(Class::InvalidArgument, Op::Open, "runtime", expected, "none")
     })
 }
 
@@ -339,7 +345,7 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
         shared.forget(&hashes);
     }
     let (class, expected) = (Class::Unavailable, Expected::Rule("all that was sent"));
-    Err(StoreError::refused(class, Op::List, "objects to remove", expected, "fewer"))
+    Err(StoreError::invalid_value(class, Op::List, "objects to remove", expected, "fewer"))
 }
 
 /// Refuses a prefix with something below it; what a dead build left is removed.
@@ -362,7 +368,7 @@ async fn prepare(remote: &Remote, is_inherited: bool) -> Result<(), StoreError> 
 fn prefix_in_use_error() -> StoreError {
     let expected = Expected::Rule("a prefix with nothing below it");
     let (class, found) = (Class::AlreadyExists, "objects");
-    StoreError::refused(class, Op::Open, "store", expected, found)
+    StoreError::invalid_value(class, Op::Open, "store", expected, found)
 }
 
 /// Returns whether an object of a store can have this name: a document, or a chunk by its numbers.
@@ -381,7 +387,7 @@ fn root_document() -> Result<Key, StoreError> {
 
 fn store_exists_error() -> StoreError {
     let (class, expected) = (Class::AlreadyExists, Expected::Rule("none yet"));
-    StoreError::refused(class, Op::Open, "store", expected, "another one")
+    StoreError::invalid_value(class, Op::Open, "store", expected, "another one")
 }
 
 /// Returns a name that no other build has.

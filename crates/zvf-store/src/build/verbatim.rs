@@ -135,8 +135,14 @@ impl VerbatimArray {
         if expected_len != Some(items.len()) {
             let expected = Expected::Exactly(to_u64(expected_len.unwrap_or(usize::MAX)).into()); // for the message
             let (class, found) = (Class::InvalidArgument, Found::from(items.len()));
-            return Err(StoreError::refused(class, Op::Write, "bytes of a chunk", expected, found)
-                .with_key(&self.key));
+            return Err(StoreError::invalid_value(
+                class,
+                Op::Write,
+                "bytes of a chunk",
+                expected,
+                found,
+            )
+            .with_key(&self.key));
         }
         let items = match order {
             None => items,
@@ -177,8 +183,14 @@ impl VerbatimArray {
         if count > MAX_EMPTY_ROWS {
             let expected = Expected::AtMost(MAX_EMPTY_ROWS.into());
             let (class, what) = (Class::LimitExceeded, "rows that are missing to fill a chunk");
-            return Err(StoreError::refused(class, Op::Write, what, expected, Found::from(count))
-                .with_key(&self.key));
+            return Err(StoreError::invalid_value(
+                class,
+                Op::Write,
+                what,
+                expected,
+                Found::from(count),
+            )
+            .with_key(&self.key));
         }
         let bytes = saturating_usize(count) * size_of::<u32>();
         Ok((bytes > 0).then(|| vec![0; bytes].into()))
@@ -253,7 +265,7 @@ impl VerbatimArray {
 
     fn mismatch_error(&self, rule: &'static str) -> StoreError {
         let (class, expected) = (Class::InvalidArgument, Expected::Rule(rule));
-        StoreError::refused(class, Op::Write, "chunk", expected, "something else")
+        StoreError::invalid_value(class, Op::Write, "chunk", expected, "something else")
             .with_key(&self.key)
     }
 }

@@ -208,7 +208,7 @@ fn run_here<I, T>(items: Vec<I>, run: impl Fn(I, &mut Scratch) -> T) -> Vec<T> {
 /// Returns the fault of a chunk that has no answer.
 pub(crate) fn cancelled_error() -> StoreError {
     let (expected, found) = (Expected::Rule("a chunk of the batch"), Found::Text("none"));
-    StoreError::refused(Class::Cancelled, Op::Decode, "batch", expected, found)
+    StoreError::invalid_value(Class::Cancelled, Op::Decode, "batch", expected, found)
 }
 
 /// The least compressed bytes for which another thread pays.

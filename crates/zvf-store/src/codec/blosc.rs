@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use zvf_blosc::{BloscError, Chunk, Decoder, Layout, Stored, parse_header};
+use zvf_blosc::{BloscError, Chunk, Decoder, Layout, StoredParts, parse_header};
 use zvf_format::num::checked_usize;
 use zvf_format::{Class, Expected};
 
@@ -73,7 +73,7 @@ impl Blocks {
         parts: Vec<(u64, &[u8])>,
         ranges: &[Range<u64>],
     ) -> Result<Vec<Vec<u8>>, StoreError> {
-        let (runs, stored) = (self.runs(ranges), Stored::parts(parts));
+        let (runs, stored) = (self.runs(ranges), StoredParts::new(parts));
         let mut decoded = Vec::with_capacity(runs.len());
         for run in &runs {
             decoded
@@ -90,7 +90,13 @@ impl Blocks {
             let found = if range.is_empty() { Some(Vec::new()) } else { piece(range) };
             found.ok_or_else(|| {
                 let expected = Expected::Rule("all bytes of its range");
-                StoreError::refused(Class::Codec, Op::Decode, "blosc block", expected, "fewer")
+                StoreError::invalid_value(
+                    Class::Codec,
+                    Op::Decode,
+                    "blosc block",
+                    expected,
+                    "fewer",
+                )
             })
         };
         ranges.iter().map(found).collect()

@@ -128,7 +128,13 @@ fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>, StoreError> {
     }
     let expected = Expected::Rule("each axis once");
     let found = zvf_format::Found::from(to_u64(order.len()));
-    Err(StoreError::refused(Class::BadShape, Op::Parse, "order of transpose", expected, found))
+    Err(StoreError::invalid_value(
+        Class::BadShape,
+        Op::Parse,
+        "order of transpose",
+        expected,
+        found,
+    ))
 }
 
 fn misplaced_codec_error(codec: &CodecSpec) -> StoreError {

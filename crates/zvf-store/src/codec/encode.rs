@@ -152,12 +152,18 @@ impl CodecPipeline {
             return Ok(());
         }
         let expected = Expected::Rule("what was packed, when it is read back");
-        Err(StoreError::refused(Class::Codec, Op::Encode, "cell", expected, "something else"))
+        Err(StoreError::invalid_value(Class::Codec, Op::Encode, "cell", expected, "something else"))
     }
 }
 
 fn bad_level(what: &'static str, expected: Expected, found: i64) -> StoreError {
-    StoreError::refused(Class::InvalidArgument, Op::Encode, what, expected, Found::from(found))
+    StoreError::invalid_value(
+        Class::InvalidArgument,
+        Op::Encode,
+        what,
+        expected,
+        Found::from(found),
+    )
 }
 
 fn bad_gzip_level(found: i64) -> StoreError {
@@ -184,7 +190,7 @@ impl Step {
             Ok(Self::Crc32c)
         } else {
             let (class, expected) = (Class::Unsupported, Expected::Rule("one that zvf writes"));
-            Err(StoreError::refused(class, Op::Encode, "codec", expected, codec.name()))
+            Err(StoreError::invalid_value(class, Op::Encode, "codec", expected, codec.name()))
         }
     }
 
@@ -224,7 +230,7 @@ impl Step {
                 packed.map(|packed| vec![packed.into()]).map_err(|error| {
                     let expected = Expected::Rule("bytes and settings of one chunk");
                     let (class, found) = (error.class(), error.to_string());
-                    StoreError::refused(class, Op::Encode, "blosc", expected, &*found)
+                    StoreError::invalid_value(class, Op::Encode, "blosc", expected, &*found)
                 })
             }
             Self::Zstd { level, checksum } => {
@@ -274,7 +280,7 @@ impl Encoder {
     #[cfg(target_arch = "wasm32")]
     fn zstd(&self, _plain: &[u8], _level: i32, _checksum: bool) -> Result<Bytes, StoreError> {
         let expected = Expected::Rule("a codec that this build writes");
-        Err(StoreError::refused(Class::Unsupported, Op::Encode, "zstd", expected, "zstd"))
+        Err(StoreError::invalid_value(Class::Unsupported, Op::Encode, "zstd", expected, "zstd"))
     }
 
     #[cfg(not(target_arch = "wasm32"))]
@@ -321,7 +327,7 @@ pub(crate) fn len(parts: &[Bytes]) -> u64 {
 
 #[cfg(not(target_arch = "wasm32"))]
 fn encode_error(codec: &'static str, why: &str) -> StoreError {
-    StoreError::refused(Class::Codec, Op::Encode, codec, Expected::Rule("a stream"), why)
+    StoreError::invalid_value(Class::Codec, Op::Encode, codec, Expected::Rule("a stream"), why)
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl Key {
         for segment in segments {
             depth = depth.saturating_add(1);
             if let Some(rule) = broken_rule(segment, depth) {
-                return Err(StoreError::refused(
+                return Err(StoreError::invalid_value(
                     Class::InvalidKey,
                     Op::Name,
                     "segment of a key",

@@ -109,8 +109,14 @@ impl CellsCore {
             let (expected, found) =
                 (Expected::Rule("1 along each axis"), Found::Text("several cells in one chunk"));
             let what = "chunk_shape of cells";
-            return Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found)
-                .with_key(key));
+            return Err(StoreError::invalid_value(
+                Class::BadShape,
+                Op::Parse,
+                what,
+                expected,
+                found,
+            )
+            .with_key(key));
         }
         let origin = grid_origin(key, doc)?;
         let coding = Coding::from_doc(doc);
@@ -448,7 +454,7 @@ pub(crate) fn grid_origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>, Store
         return Ok(vec![0; doc.rank()].into());
     };
     let odd = |expected, found| {
-        StoreError::refused(Class::BadShape, Op::Parse, "chunk_grid_origin", expected, found)
+        StoreError::invalid_value(Class::BadShape, Op::Parse, "chunk_grid_origin", expected, found)
             .with_key(key)
     };
     let whole = Expected::Rule("whole numbers of 64 bits");

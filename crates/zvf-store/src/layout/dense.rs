@@ -31,6 +31,7 @@ use super::packed::PackedDense;
 use super::shard::Shards;
 use super::span::length;
 use super::tiny::flat;
+use super::utf32::widen_text;
 use super::zarr::{Place, Stored, ZarrArray};
 use crate::cache::Caching;
 use crate::codec::{Caps, Coding, Packing, cancelled_error, swap, untranspose};
@@ -107,8 +108,14 @@ impl DenseCore {
                 let expected = Expected::Rule("items of one size");
                 let found = Found::Text("another data type");
                 let what = "data_type of a standalone array";
-                return Err(StoreError::refused(Class::BadTag, Op::Parse, what, expected, found)
-                    .with_key(key));
+                return Err(StoreError::invalid_value(
+                    Class::BadTag,
+                    Op::Parse,
+                    what,
+                    expected,
+                    found,
+                )
+                .with_key(key));
             }
         };
         check_item(shared, key, dtype.size)?; // at least `width`
@@ -171,8 +178,14 @@ impl DenseCore {
         let Some(shape) = flat_shape(&attributes) else {
             let expected = Expected::Rule("an array, or a group that says its shape");
             let found = Found::Text("a group");
-            return Err(StoreError::refused(Class::BadTag, Op::Parse, "node", expected, found)
-                .with_key(key));
+            return Err(StoreError::invalid_value(
+                Class::BadTag,
+                Op::Parse,
+                "node",
+                expected,
+                found,
+            )
+            .with_key(key));
         };
         let masked = attributes.get("has_present_mask").and_then(serde_json::Value::as_bool);
         let mask = if masked == Some(true) { Some(key.child("present_mask")?) } else { None };
@@ -340,7 +353,7 @@ impl DenseArray {
     pub async fn present_mask(&self) -> Result<Option<Bytes>, StoreError> {
         let Body::Flat { mask: Some(mask), .. } = &self.core.body else { return Ok(None) };
         let bytes = flat(&self.shared, mask.clone()).await?;
-        let bytes = bytes.ok_or_else(|| StoreError::absent(mask, "has_present_mask is set"))?;
+        let bytes = bytes.ok_or_else(|| StoreError::missing(mask, "has_present_mask is set"))?;
         self.check_len(mask, to_u64(bytes.len()), self.len())?;
         Ok(Some(bytes))
     }
@@ -362,7 +375,7 @@ impl DenseArray {
         let Some(rows) = range.end.checked_sub(range.start) else {
             let (expected, found) = (Expected::AtLeast(range.start.into()), Found::from(range.end));
             let what = "end of a range of rows";
-            return Err(StoreError::refused(
+            return Err(StoreError::invalid_value(
                 Class::InvalidArgument,
                 Op::Read,
                 what,
@@ -389,7 +402,7 @@ impl DenseArray {
         let expected = Expected::Rule("text in UTF-8, padded with zero bytes");
         let found = Found::Text("other bytes");
         let error =
-            StoreError::refused(Class::BadTag, Op::Decode, "text of a row", expected, found);
+            StoreError::invalid_value(Class::BadTag, Op::Decode, "text of a row", expected, found);
         let error = error.with_key(&self.core.key);
         let span = row.zip(self.core.grid.row_bytes()).and_then(|(row, bytes)| {
             let start = row.checked_mul(bytes)?;
@@ -431,13 +444,19 @@ impl DenseArray {
     fn missing_rows(&self) -> StoreError {
         let (class, what) = (Class::CountMismatch, "bytes of rows");
         let (expected, found) = (Expected::Rule("all rows of the shape"), Found::Text("fewer"));
-        StoreError::refused(class, Op::Decode, what, expected, found).with_key(&self.core.key)
+        StoreError::invalid_value(class, Op::Decode, what, expected, found).with_key(&self.core.key)
     }
 
     fn past_the_end(&self, end: u64) -> StoreError {
         let (expected, found) = (Expected::AtMost(self.core.grid.rows().into()), Found::from(end));
-        StoreError::refused(Class::OutOfBounds, Op::Read, "end of a range of rows", expected, found)
-            .with_key(&self.core.key)
+        StoreError::invalid_value(
+            Class::OutOfBounds,
+            Op::Read,
+            "end of a range of rows",
+            expected,
+            found,
+        )
+        .with_key(&self.core.key)
     }
 
     fn check_len(&self, key: &Key, found: u64, expected: u64) -> Result<(), StoreError> {
@@ -446,7 +465,7 @@ impl DenseArray {
         }
         let (what, expected) = ("bytes", Expected::Exactly(expected.into()));
         let class = Class::CountMismatch;
-        Err(StoreError::refused(class, Op::Decode, what, expected, Found::from(found))
+        Err(StoreError::invalid_value(class, Op::Decode, what, expected, Found::from(found))
             .with_key(key))
     }
 
@@ -457,7 +476,7 @@ impl DenseArray {
         };
         let whole = content.get_or_try_init(|| async {
             let bytes = flat(&self.shared, data.clone()).await?;
-            let bytes = bytes.ok_or_else(|| StoreError::absent(data, "its group is there"))?;
+            let bytes = bytes.ok_or_else(|| StoreError::missing(data, "its group is there"))?;
             // More than 64 bits count is more than any file has.
             let expected =
                 count_bytes(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
@@ -583,7 +602,7 @@ impl DenseArray {
         let (class, what) = (Class::CountMismatch, "bytes of a chunk");
         let expected = Expected::Exactly(chunk_bytes.into());
         let found = Found::Text("fewer");
-        place.locate_error(StoreError::refused(class, Op::Decode, what, expected, found))
+        place.locate_error(StoreError::invalid_value(class, Op::Decode, what, expected, found))
     }
 
     /// Returns what each of the chunks holds, little-endian and in C order, through the cache.
@@ -705,7 +724,7 @@ fn check_item(shared: &Shared, key: &Key, size: u64) -> Result<(), StoreError> {
 fn bad_chunk_shape(key: &Key) -> StoreError {
     let (class, what) = (Class::BadShape, "chunk_shape of a standalone array");
     let (expected, found) = (Expected::Rule("at least 1 along each axis"), Found::Text("another"));
-    StoreError::refused(class, Op::Parse, what, expected, found).with_key(key)
+    StoreError::invalid_value(class, Op::Parse, what, expected, found).with_key(key)
 }
 
 /// Returns the type that padded bytes are handed out as: as many characters as an item has bytes.
@@ -713,30 +732,19 @@ fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype, StoreError
     if *doc.fill_value.fill() == Fill::Other {
         let (what, expected) = ("fill_value of padded bytes", Expected::Rule("no text"));
         let found = Found::Text("another");
-        return Err(
-            StoreError::refused(Class::Unsupported, Op::Parse, what, expected, found).with_key(key)
-        );
+        return Err(StoreError::invalid_value(
+            Class::Unsupported,
+            Op::Parse,
+            what,
+            expected,
+            found,
+        )
+        .with_key(key));
     }
     let size = size.checked_mul(UTF32_BYTES).ok_or_else(|| {
         StoreError::limit(Op::Parse, "bytes of an item", u64::MAX / UTF32_BYTES, size).with_key(key)
     })?;
     Ok(Dtype { kind: DtypeKind::Text, size, big_endian: false })
-}
-
-/// Items of `size` bytes of padded UTF-8 as items of as many characters of padded UTF-32; the number of the
-/// first item that is no text otherwise.
-fn widen_text(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
-    let mut out = Vec::with_capacity(items.len().saturating_mul(4)); // the caller compared it with the cap
-    for (at, item) in items.chunks_exact(size.max(1)).enumerate() {
-        let text = match item.iter().rposition(|byte| *byte != 0) {
-            Some(last) => item.get(..=last),
-            None => Some(&[][..]),
-        };
-        let text = text.and_then(|text| std::str::from_utf8(text).ok()).ok_or(at)?;
-        let padded = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(size);
-        out.extend(padded.flat_map(u32::to_le_bytes));
-    }
-    Ok(out)
 }
 
 /// Returns the shape that the attributes of a group of family A give.
@@ -757,26 +765,3 @@ const MAX_WHOLE_CHUNK_BYTES: u64 = 8 << 20;
 const MAX_READ_CHUNKS: u64 = 1 << 20;
 /// Bytes of a character in UTF-32.
 const UTF32_BYTES: u64 = 4;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn padded_bytes_become_padded_characters() {
-        let wide = |text: &str, size: usize| {
-            let mut wide: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
-            wide.resize(size * 4, 0);
-            wide
-        };
-        for (items, size, expected) in [
-            (&b""[..], 3, Ok(Vec::new())),
-            (b"ab\0\0\0\0xyz", 3, Ok([wide("ab", 3), wide("", 3), wide("xyz", 3)].concat())),
-            ("é\0".as_bytes(), 3, Ok(wide("é", 3))),
-            (b"a\0b\0", 4, Ok(wide("a\0b", 4))),
-            (b"ok\xff\0", 2, Err(1)),
-        ] {
-            assert_eq!(widen_text(items, size), expected, "{items:?}");
-        }
-    }
-}

@@ -27,6 +27,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod tiny;
+mod utf32;
 mod zarr;
 
 pub use cells::Cells;

@@ -168,7 +168,7 @@ impl Native {
         let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
         for text in keys.iter() {
             let key = text.parse::<ChunkKey>().map_err(|error| {
-                StoreError::refused(
+                StoreError::invalid_value(
                     error.class,
                     Op::Parse,
                     "nonempty_chunks",
@@ -182,7 +182,7 @@ impl Native {
                 continue;
             }
             if !self.is_inside(key.components()) {
-                return Err(StoreError::refused(
+                return Err(StoreError::invalid_value(
                     Class::OutOfBounds,
                     Op::Parse,
                     "nonempty_chunks",
@@ -385,12 +385,13 @@ impl Native {
         let (array, index) = (self.array()?, self.indexes(std::iter::once(request)));
         let Some(shards) = &array.shards else {
             let key = array.object(&index)?;
-            return Err(StoreError::absent(&key, "nonempty_chunks lists this chunk"));
+            return Err(StoreError::missing(&key, "nonempty_chunks lists this chunk"));
         };
         let key = array.object(&shards.locate(&index).0)?;
         let expected = Expected::Rule("a span in the shard");
         let (what, found) = ("chunk in nonempty_chunks", format!("none for {}", request.key));
-        Err(StoreError::refused(Class::NotFound, Op::Read, what, expected, &*found).with_key(&key))
+        Err(StoreError::invalid_value(Class::NotFound, Op::Read, what, expected, &*found)
+            .with_key(&key))
     }
 
     /// Returns what a part of a chunk costs.

@@ -51,7 +51,7 @@ impl PackedCells {
             let Some(cells) = cells.filter(|_| array.cell_rank() == rank) else {
                 let expected = Expected::Rule("a table of cells with a column for each axis");
                 let (class, what) = (Class::BadShape, "cells of a packed array");
-                return Err(StoreError::refused(class, Op::Parse, what, expected, "another"));
+                return Err(StoreError::invalid_value(class, Op::Parse, what, expected, "another"));
             };
             let strips = [strip(pack, values)?, strip(pack, cells)?];
             Ok((array.rows(), array.row_len(), strips))
@@ -207,7 +207,7 @@ impl PackedDense {
             if bytes != expected || (!by_bytes && array.rows() != grid.rows()) {
                 let expected = Expected::Exactly(expected.into());
                 let (class, what) = (Class::CountMismatch, "bytes of a packed array");
-                return Err(StoreError::refused(
+                return Err(StoreError::invalid_value(
                     class,
                     Op::Parse,
                     what,
@@ -222,7 +222,7 @@ impl PackedDense {
         let values = match found {
             Some(values) => values,
             None if expected == 0 => Some(Strip::EMPTY),
-            None => return Err(StoreError::absent(key, "the documents have this array")),
+            None => return Err(StoreError::missing(key, "the documents have this array")),
         };
         Ok(Self { pack: pack.clone(), key: key.clone(), values })
     }
@@ -236,7 +236,7 @@ impl PackedDense {
         let read = async {
             let Some(values) = &self.values else {
                 let Some(dataset) = self.pack.values(&self.key) else {
-                    return Err(StoreError::absent(&self.key, "the pack has this array"));
+                    return Err(StoreError::missing(&self.key, "the pack has this array"));
                 };
                 let mut axes: Vec<AxisSlice> =
                     dataset.shape().iter().map(|&extent| AxisSlice::all(extent)).collect();
@@ -279,7 +279,7 @@ fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
     strip.ok_or_else(|| {
         let expected = Expected::Rule("one chunk, or several along the first axis");
         let (class, what) = (Class::BadShape, "chunks of a packed array");
-        StoreError::refused(class, Op::Parse, what, expected, "several along another")
+        StoreError::invalid_value(class, Op::Parse, what, expected, "several along another")
     })
 }
 
@@ -287,7 +287,7 @@ fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
 fn too_many_bytes() -> StoreError {
     let (class, what) = (Class::OutOfBounds, "bytes of packed rows");
     let expected = Expected::AtMost(u64::MAX.into());
-    StoreError::refused(class, Op::Read, what, expected, "more")
+    StoreError::invalid_value(class, Op::Read, what, expected, "more")
 }
 
 /// Returns the number of a row as coordinates.

@@ -167,7 +167,7 @@ pub(super) fn slices(
 fn out_of_payload(whole: u64, end: u64) -> StoreError {
     let expected = Expected::AtMost(whole.into());
     let found = zvf_format::Found::from(end);
-    StoreError::refused(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
+    StoreError::invalid_value(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
 }
 
 pub(super) fn past_payload(place: &Place, whole: u64, end: u64) -> StoreError {
@@ -184,5 +184,11 @@ fn reversed_range_error(place: &Place, range: &Range<u64>) -> StoreError {
     let (expected, found) =
         (Expected::AtLeast(range.start.into()), zvf_format::Found::from(range.end));
     let what = "end of a part";
-    place.locate_error(StoreError::refused(Class::InvalidArgument, Op::Read, what, expected, found))
+    place.locate_error(StoreError::invalid_value(
+        Class::InvalidArgument,
+        Op::Read,
+        what,
+        expected,
+        found,
+    ))
 }

@@ -92,14 +92,19 @@ impl RowsCore {
         let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.inner_chunk_shape()) else {
             let (expected, found) = (Expected::Exactly(1), Found::from(doc.rank()));
             let what = "axes of an array of rows";
-            return Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found)
-                .with_key(key));
+            return Err(StoreError::invalid_value(
+                Class::BadShape,
+                Op::Parse,
+                what,
+                expected,
+                found,
+            )
+            .with_key(key));
         };
         let Some(chunk) = NonZeroU64::new(chunk) else {
             let (expected, what) = (Expected::AtLeast(1), "chunk_shape of an array of rows");
-            return Err(
-                StoreError::refused(Class::BadShape, Op::Parse, what, expected, "0").with_key(key)
-            );
+            return Err(StoreError::invalid_value(Class::BadShape, Op::Parse, what, expected, "0")
+                .with_key(key));
         };
         if let Source::Pack(pack) = &shared.source {
             let cells = PackedCells::open(pack, key, 1)?;
@@ -290,7 +295,7 @@ impl Rows {
             let mut next = |key| match both.next() {
                 Some(Ok(Some(bytes))) => Ok(bytes),
                 Some(Err(error)) => Err(error),
-                _ => Err(StoreError::absent(key, "its group is there")),
+                _ => Err(StoreError::missing(key, "its group is there")),
             };
             let (data, starts) = (next(data)?, next(offsets)?);
             let starts = parse_starts(&starts, data.len())
@@ -304,14 +309,20 @@ impl Rows {
     fn bad_table(&self, number: u64) -> StoreError {
         let (class, expected) = (Class::CountMismatch, Expected::Rule("a table of all its rows"));
         let found = format!("another behind chunk {number}");
-        StoreError::refused(class, Op::Decode, "chunk of rows", expected, &*found)
+        StoreError::invalid_value(class, Op::Decode, "chunk of rows", expected, &*found)
             .with_key(&self.core.key)
     }
 
     fn past_the_end(&self, end: u64, len: u64) -> StoreError {
         let (expected, found) = (Expected::AtMost(len.into()), Found::from(end));
-        StoreError::refused(Class::OutOfBounds, Op::Read, "end of a range of rows", expected, found)
-            .with_key(&self.core.key)
+        StoreError::invalid_value(
+            Class::OutOfBounds,
+            Op::Read,
+            "end of a range of rows",
+            expected,
+            found,
+        )
+        .with_key(&self.core.key)
     }
 }
 

@@ -105,7 +105,7 @@ impl Shards {
             None => {
                 let (what, found) = ("chunks of a shard", Found::Text("more than 64 bits count"));
                 let expected = Expected::Rule("a number of chunks");
-                Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found))
+                Err(StoreError::invalid_value(Class::BadShape, Op::Parse, what, expected, found))
             }
         }
     }

@@ -143,7 +143,7 @@ impl Tiny {
     }
 
     fn vanished_error<T>(&self, key: &ChunkKey) -> Result<Option<T>, StoreError> {
-        Err(StoreError::absent(&self.key.child(&key.to_string())?, "a listing showed this array"))
+        Err(StoreError::missing(&self.key.child(&key.to_string())?, "a listing showed this array"))
     }
 
     /// Returns a payload that lies in a shard.
@@ -151,15 +151,21 @@ impl Tiny {
         let names = self.names(shared).await?;
         let Some(Packed { shard, start, len }) = names.shards.get(key) else { return Ok(None) };
         let Some(bytes) = flat(shared, shard.clone()).await? else {
-            return Err(StoreError::absent(shard, "its shard index was read"));
+            return Err(StoreError::missing(shard, "its shard index was read"));
         };
         let end = start.checked_add(*len).filter(|end| *end <= to_u64(bytes.len()));
         let Some(end) = end else {
             let expected = Expected::AtMost(to_u64(bytes.len()).into());
             let found = Found::from(start.saturating_add(*len)); // as far as one can say it
             let what = "end of a span in shard_index";
-            return Err(StoreError::refused(Class::OutOfBounds, Op::Read, what, expected, found)
-                .with_key(shard));
+            return Err(StoreError::invalid_value(
+                Class::OutOfBounds,
+                Op::Read,
+                what,
+                expected,
+                found,
+            )
+            .with_key(shard));
         };
         Ok(Some(bytes.slice(saturating_usize(*start)..saturating_usize(end))))
     }
@@ -273,7 +279,7 @@ impl Flat {
             let (expected, found) =
                 (Expected::Exactly(self.chunk.into()), Found::from(bytes.len()));
             let what = "bytes of the chunk";
-            return Err(StoreError::refused(
+            return Err(StoreError::invalid_value(
                 Class::CountMismatch,
                 Op::Decode,
                 what,
@@ -295,7 +301,7 @@ fn array_doc(key: &Key, got: &GetAnswer) -> Result<ArrayDoc, StoreError> {
 fn shard_index(shard: &Key, attributes: &Object) -> Result<Vec<(ChunkKey, Packed)>, StoreError> {
     let odd = |found: &str| {
         let expected = Expected::Rule("an offset and a length for each chunk key");
-        StoreError::refused(Class::BadTag, Op::Parse, "shard_index", expected, found)
+        StoreError::invalid_value(Class::BadTag, Op::Parse, "shard_index", expected, found)
             .with_key(shard)
     };
     let Some(index) = attributes.get("shard_index") else { return Err(odd("nothing")) };
@@ -314,7 +320,7 @@ fn shard_index(shard: &Key, attributes: &Object) -> Result<Vec<(ChunkKey, Packed
 
 fn not_flat(key: &Key, rule: &'static str) -> StoreError {
     let (expected, found) = (Expected::Rule(rule), Found::Text("another array"));
-    StoreError::refused(Class::BadShape, Op::Parse, "array of a chunk", expected, found)
+    StoreError::invalid_value(Class::BadShape, Op::Parse, "array of a chunk", expected, found)
         .with_key(key)
 }
 

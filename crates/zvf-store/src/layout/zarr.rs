@@ -94,7 +94,7 @@ impl Place {
     pub(crate) fn check_absent(&self) -> Result<(), StoreError> {
         match &self.span {
             None => Ok(()),
-            Some(_) => Err(StoreError::absent(&self.key, "a shard index was read")),
+            Some(_) => Err(StoreError::missing(&self.key, "a shard index was read")),
         }
     }
 

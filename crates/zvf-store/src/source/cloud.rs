@@ -87,7 +87,7 @@ fn configure<B, K: FromStr>(
             Err(_) => {
                 let expected = Expected::Rule("one that this backend has");
                 let class = Class::InvalidArgument;
-                Err(StoreError::refused(class, Op::Open, "storage option", expected, &**name))
+                Err(StoreError::invalid_value(class, Op::Open, "storage option", expected, &**name))
             }
         }
     })

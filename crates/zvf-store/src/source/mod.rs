@@ -285,7 +285,7 @@ pub(crate) fn versions(
 /// Refuses to read or write single files next to stores.
 pub(crate) fn not_a_file(address: &str) -> StoreError {
     let text = format!("{address}: expected a file or a folder, found a repository of versions");
-    StoreError::in_words(Class::NotFound, Op::Open, text)
+    StoreError::custom(Class::NotFound, Op::Open, text)
 }
 
 /// Returns the backend that `address` names, for reading from it; none for a directory.

@@ -57,7 +57,7 @@ impl Pack {
         let Some(dataset) = documents else {
             let expected = Expected::Rule("a dataset of the directory");
             let class = Class::BadTag;
-            return Err(StoreError::refused(class, Op::Open, "documents", expected, "none"));
+            return Err(StoreError::invalid_value(class, Op::Open, "documents", expected, "none"));
         };
         let text = tet.read_all(dataset, max_bytes.min(MAX_DOCUMENT_BYTES)).await?;
         let mut nodes = BTreeMap::new();
@@ -67,8 +67,14 @@ impl Pack {
             if nodes.insert(path.into_boxed_str(), text.slice_ref(value)).is_some() {
                 let expected = Expected::Rule("one document for each path");
                 let class = Class::Duplicate;
-                return Err(StoreError::refused(class, Op::Parse, "documents", expected, "two")
-                    .with_key(&document(&key)?));
+                return Err(StoreError::invalid_value(
+                    class,
+                    Op::Parse,
+                    "documents",
+                    expected,
+                    "two",
+                )
+                .with_key(&document(&key)?));
             }
         }
         Ok(Self(Arc::new(Inner { tet, nodes, max_bytes })))
@@ -128,7 +134,7 @@ impl Pack {
         if end > size {
             let expected = Expected::AtLeast(end.into());
             let (class, found) = (Class::Truncated, zvf_format::Found::from(size));
-            return Err(StoreError::refused(class, Op::Read, "size", expected, found)
+            return Err(StoreError::invalid_value(class, Op::Read, "size", expected, found)
                 .with_key(&get.key)
                 .with_span(start, end));
         }

@@ -143,7 +143,7 @@ fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
     if end > read.size {
         let expected = Expected::Rule("one that holds the bytes asked for");
         let size = Found::from(read.size);
-        return Err(StoreError::refused(Class::Truncated, Op::Read, "size", expected, size));
+        return Err(StoreError::invalid_value(Class::Truncated, Op::Read, "size", expected, size));
     }
     if start == end {
         return Ok(GetAnswer {

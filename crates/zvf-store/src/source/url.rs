@@ -148,7 +148,13 @@ fn is_of_versions(text: &str) -> bool {
 }
 
 fn refuse(rule: &'static str, found: &str) -> StoreError {
-    StoreError::refused(Class::InvalidArgument, Op::Open, "address", Expected::Rule(rule), found)
+    StoreError::invalid_value(
+        Class::InvalidArgument,
+        Op::Open,
+        "address",
+        Expected::Rule(rule),
+        found,
+    )
 }
 
 #[cfg(test)]

@@ -25,7 +25,8 @@ pub(super) fn runs(
 /// Returns the error of a tile that does not hold its runs. Plans compare lengths before, so none should.
 pub(super) fn missing_runs_error(row: &Row) -> StoreError {
     let expected = Expected::Rule("every run of the selection");
-    let error = StoreError::refused(Class::CountMismatch, Op::Decode, "tile", expected, "fewer");
+    let error =
+        StoreError::invalid_value(Class::CountMismatch, Op::Decode, "tile", expected, "fewer");
     error.with_span(row.payload_offset(), row.payload_end())
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, FormatError, Part};
-use zvf_tet::{DECODED_CAP, Plan, Row, TensorCodec, Touched};
+use zvf_tet::{DECODED_CAP, Plan, Row, TensorCodec, TouchedTile};
 
 use super::{TetFile, copy};
 use crate::codec::{Caps, Chain, Job, Step, cancelled_error, decode_many};
@@ -85,7 +85,7 @@ pub(super) async fn chunk(
 /// Fetches, decodes and copies some chunks.
 async fn flush(
     file: &TetFile,
-    wave: &[Touched<'_>],
+    wave: &[TouchedTile<'_>],
     size: u64,
     out: &mut [u8],
 ) -> Result<(), StoreError> {
@@ -123,12 +123,12 @@ async fn flush(
 }
 
 /// Returns whether the runs of a tile are fetched one by one: those of a raw one, when there are few.
-fn is_by_run(touched: &Touched<'_>) -> bool {
+fn is_by_run(touched: &TouchedTile<'_>) -> bool {
     touched.is_raw() && touched.runs().nth(MAX_RUN_REQUESTS - 1).is_none()
 }
 
 /// Returns where the runs of a raw tile lie in the file.
-fn run_ranges(touched: &Touched<'_>, size: u64) -> impl Iterator<Item = Range<u64>> {
+fn run_ranges(touched: &TouchedTile<'_>, size: u64) -> impl Iterator<Item = Range<u64>> {
     let start = touched.row().payload_offset();
     touched.runs().map(move |run| {
         let first = start.saturating_add(run.src); // no file has what lies beyond 2^64

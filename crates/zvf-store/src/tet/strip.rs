@@ -134,7 +134,7 @@ impl Strip {
 
     fn out_of_bounds(&self, range: &Range<u64>) -> StoreError {
         let (expected, found) = (Expected::AtMost(self.len.into()), Found::from(range.end));
-        StoreError::refused(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
+        StoreError::invalid_value(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
     }
 }
 
@@ -174,7 +174,7 @@ async fn read_chunks(
 fn out_of_chunks(range: &Range<u64>) -> StoreError {
     let len = range.end.saturating_sub(range.start);
     let (class, expected) = (Class::CountMismatch, Expected::Exactly(len.into()));
-    StoreError::refused(class, Op::Decode, "bytes of the chunks of a part", expected, "fewer")
+    StoreError::invalid_value(class, Op::Decode, "bytes of the chunks of a part", expected, "fewer")
 }
 
 /// Returns the bytes `range` out of the chunks that hold them; none where these hold fewer.

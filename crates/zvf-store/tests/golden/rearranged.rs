@@ -10,8 +10,8 @@ use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{GroupDoc, LayoutFamily, Node};
 use zvf_store::{
-    Arrange, BloscSettings, Build, BuildOptions, Caching, CellPlan, CodecPipeline, Moved,
-    OpenOptions, Rearrangement, Store,
+    Arrange, BloscSettings, Build, BuildOptions, Caching, CellPlan, CodecPipeline, OpenOptions,
+    RearrangeCounts, Rearrangement, Store,
 };
 
 use crate::uploads::root;
@@ -60,11 +60,16 @@ async fn stable_document(store: &Store, path: &str) -> String {
     }
 }
 
-async fn apply(plan: &Rearrangement, store: &Store, to: &Arc<InMemory>, at: &str) -> Moved {
+async fn apply(
+    plan: &Rearrangement,
+    store: &Store,
+    to: &Arc<InMemory>,
+    at: &str,
+) -> RearrangeCounts {
     let options = BuildOptions::default();
     let backend: Arc<dyn object_store::ObjectStore> = to.clone();
     let build = Build::in_object_store(backend, at, options).await.unwrap();
-    let mut last = Moved::default();
+    let mut last = RearrangeCounts::default();
     let total = plan.apply(store, build, |progress| last = *progress).await.unwrap();
     assert!(last.cells <= total.cells);
     total

@@ -66,10 +66,10 @@ struct Written {
 /// The totals of an edit.
 ///
 /// ```
-/// assert_eq!(zvf_tensor::Edited::default().rewritten, 0);
+/// assert_eq!(zvf_tensor::EditCounts::default().rewritten, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditCounts {
     /// Chunks that were encoded.
     pub rewritten: u64,
     /// Chunks that kept their bytes.
@@ -153,7 +153,7 @@ impl BlockEdit {
         if byte_len != Some(to_u64(items.len())) {
             let expected = Expected::Exactly(byte_len.unwrap_or(u64::MAX).into()); // for the message
             let (class, found) = (Class::InvalidArgument, Found::from(items.len()));
-            return Err(TensorError::refused(class, "bytes of a slice", expected, found));
+            return Err(TensorError::invalid_value(class, "bytes of a slice", expected, found));
         }
         self.writes.push(Written { place, items });
         Ok(())
@@ -166,12 +166,12 @@ impl BlockEdit {
     /// When a chunk that is changed cannot be decoded or is more than `memory` allows, or something cannot be
     /// written. The array is then what it was.
     #[boxed]
-    pub async fn commit(self, memory: &Memory) -> Result<Edited, TensorError> {
+    pub async fn commit(self, memory: &Memory) -> Result<EditCounts, TensorError> {
         let new = NewBlocks::with_settings_of(&self.array, &self.shape).await?;
         let mut file = BlockFile::create(&self.path, new, self.array.is_sparse(), true)?;
         let frame = self.array.frame()?;
         let mut places = self.array.places();
-        let mut edited = Edited::default();
+        let mut edited = EditCounts::default();
         while let Some((start, stop)) = file.writer().next_box() {
             let chunk = Region { start, stop };
             if self.writes.iter().any(|write| write.place.meets(&chunk)) {

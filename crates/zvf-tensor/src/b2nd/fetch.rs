@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use zvf_b2nd::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
-use zvf_blosc::{Decoder, Layout, Stored};
+use zvf_blosc::{Decoder, Layout, StoredParts};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_store::RangedFile;
@@ -43,7 +43,7 @@ pub(super) async fn selection(
         if bytes > max_bytes {
             let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
             let found = zvf_format::Found::from(bytes);
-            return Err(TensorError::refused(class, "bytes of blocks", expected, found));
+            return Err(TensorError::invalid_value(class, "bytes of blocks", expected, found));
         }
         held += bytes;
         wave.push((part, place));
@@ -271,7 +271,7 @@ impl Task<'_, '_, '_> {
     fn run(&mut self, array: &BlockArray, decoder: &mut Decoder) -> Result<(), TensorError> {
         let Self { ready, block, target } = self;
         let parts = ready.spans.iter().map(|(at, bytes)| (*at, bytes.as_ref())).collect();
-        let stored = Stored::parts(parts);
+        let stored = StoredParts::new(parts);
         let range = decoded_range(array, block.number());
         let opened = decoder.open_range(&ready.layout, &stored, range)?;
         let (start, target) = match target {
@@ -289,7 +289,7 @@ impl Task<'_, '_, '_> {
             if !opened.copy(from, &mut target[to..to + len]) {
                 let expected = Expected::AtLeast((run.from + run.len).into());
                 let (class, found) = (Class::CountMismatch, zvf_format::Found::from(opened.len()));
-                return Err(TensorError::refused(class, "bytes of a block", expected, found));
+                return Err(TensorError::invalid_value(class, "bytes of a block", expected, found));
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use object_store::path::Path;
 use zvf_b2nd::{
     BlockGeometry, ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer,
 };
-use zvf_blosc::{Chunk, Decoder, Layout, Stored};
+use zvf_blosc::{Chunk, Decoder, Layout, StoredParts};
 use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile};
@@ -255,7 +255,7 @@ impl BlockArray {
             }
             None => {
                 let expected = Expected::Rule("a chunk in the frame");
-                return Err(TensorError::refused(
+                return Err(TensorError::invalid_value(
                     Class::BadTag,
                     "chunk",
                     expected,
@@ -367,7 +367,7 @@ impl Places<'_> {
                 self.fill(at)?;
                 self.entry(at).ok_or_else(|| {
                     let expected = Expected::Rule("an entry for each chunk");
-                    TensorError::refused(Class::CountMismatch, "offsets", expected, "fewer")
+                    TensorError::invalid_value(Class::CountMismatch, "offsets", expected, "fewer")
                 })?
             }
         };
@@ -386,7 +386,7 @@ impl Places<'_> {
         let step = u64::from(offsets.layout.header().blocksize()).clamp(WINDOW, LARGEST_WINDOW);
         let start = at - at % step;
         let end = start.saturating_add(step).min(len);
-        let stored = Stored::from_chunk(&offsets.stored);
+        let stored = StoredParts::from_chunk(&offsets.stored);
         self.window = self.decoder.decode_range(&offsets.layout, &stored, start.min(end)..end)?;
         self.first = start;
         Ok(())

@@ -21,7 +21,7 @@ mod slice;
 mod values;
 mod write;
 
-pub use edit::{BlockEdit, Edited};
+pub use edit::{BlockEdit, EditCounts};
 pub use frame::BlockArray;
 pub use new::NewBlocks;
 pub use values::BlockValues;

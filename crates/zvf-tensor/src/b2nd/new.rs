@@ -214,7 +214,7 @@ fn text(name: Vec<u8>) -> Result<Box<str>, TensorError> {
     String::from_utf8(name).map(Into::into).map_err(|name| {
         let (class, expected) = (Class::Unsupported, Expected::Rule("text, to write it again"));
         let found = String::from_utf8_lossy(name.as_bytes()).into_owned();
-        TensorError::refused(class, "name of a metalayer", expected, &*found)
+        TensorError::invalid_value(class, "name of a metalayer", expected, &*found)
     })
 }
 

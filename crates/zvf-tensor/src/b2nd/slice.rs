@@ -38,7 +38,7 @@ impl BlockArray {
         if selection.bytes() > max_bytes {
             let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
             let found = zvf_format::Found::from(selection.bytes());
-            return Err(TensorError::refused(class, "bytes of a selection", expected, found));
+            return Err(TensorError::invalid_value(class, "bytes of a selection", expected, found));
         }
         let bytes = fetch::selection(self, &selection, max_bytes).await?;
         self.file().check()?;

@@ -392,7 +392,7 @@ fn check_len(what: &'static str, expected_len: u64, found: usize) -> Result<(), 
         return Ok(());
     }
     let (class, expected) = (Class::InvalidArgument, Expected::Exactly(expected_len.into()));
-    Err(TensorError::refused(class, what, expected, Found::from(found)))
+    Err(TensorError::invalid_value(class, what, expected, Found::from(found)))
 }
 
 fn no_more() -> TensorError {

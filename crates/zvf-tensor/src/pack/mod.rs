@@ -20,5 +20,5 @@ mod unpack;
 mod write;
 
 pub use options::PackOptions;
-pub use unpack::{Unpacked, unpack};
-pub use write::{Packed, pack};
+pub use unpack::{UnpackCounts, unpack};
+pub use write::{PackCounts, pack};

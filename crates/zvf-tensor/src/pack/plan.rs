@@ -58,7 +58,7 @@ pub(super) async fn array(
         | DataTypeKind::Other(_) => {
             let (class, expected) =
                 (Class::Unsupported, Expected::Rule("items of one size, or bytes"));
-            let error = StoreError::refused(
+            let error = StoreError::invalid_value(
                 class,
                 zvf_store::Op::Parse,
                 "data_type of an array to be packed",
@@ -244,7 +244,9 @@ impl Row {
 fn too_large(key: &Key) -> TensorError {
     let (class, expected) = (Class::Overflow, Expected::Rule("a product below 2^64 bytes"));
     let what = "shape of an array to be packed";
-    StoreError::refused(class, zvf_store::Op::Parse, what, expected, "more").with_key(key).into()
+    StoreError::invalid_value(class, zvf_store::Op::Parse, what, expected, "more")
+        .with_key(key)
+        .into()
 }
 
 /// The data type of fixed-width text.

@@ -22,11 +22,11 @@ use crate::pause::pause;
 /// The progress of unpacking.
 ///
 /// ```
-/// assert_eq!(zvf_tensor::Unpacked::default().chunks, 0);
+/// assert_eq!(zvf_tensor::UnpackCounts::default().chunks, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unpacked {
+pub struct UnpackCounts {
     /// Documents of groups and arrays.
     pub documents: u64,
     /// Written chunks.
@@ -63,10 +63,10 @@ pub struct Unpacked {
 pub async fn unpack(
     store: &Store,
     build: Build,
-    mut on_progress: impl FnMut(&Unpacked),
-) -> Result<Unpacked, TensorError> {
+    mut on_progress: impl FnMut(&UnpackCounts),
+) -> Result<UnpackCounts, TensorError> {
     let documents = store.nodes().documents().await?;
-    let mut done = Unpacked { documents: to_u64(documents.len()), ..Unpacked::default() };
+    let mut done = UnpackCounts { documents: to_u64(documents.len()), ..UnpackCounts::default() };
     for path in implied_groups(documents.iter().map(|(key, _)| key)) {
         build.implied_group(&path)?;
     }
@@ -93,7 +93,7 @@ pub async fn unpack(
     let root = root.unwrap_or_else(|| store.root_json());
     let root = String::from_utf8(root.into()).map_err(|_binary| {
         let expected = Expected::Rule("UTF-8");
-        TensorError::refused(Class::Encoding, "root document", expected, "other bytes")
+        TensorError::invalid_value(Class::Encoding, "root document", expected, "other bytes")
     })?;
     build.publish_text(root).await?;
     Ok(done)
@@ -215,7 +215,7 @@ async fn items(
     if bytes > max_bytes {
         let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
         let found = zvf_format::Found::from(bytes);
-        return Err(TensorError::refused(class, "bytes of a chunk", expected, found));
+        return Err(TensorError::invalid_value(class, "bytes of a chunk", expected, found));
     }
     let rows = dense.len();
     let (mut at, mut band) = (0_u64, 0_u64);

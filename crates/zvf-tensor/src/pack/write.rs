@@ -22,11 +22,11 @@ use crate::tet::{Compression, TetWriter};
 /// The progress of packing.
 ///
 /// ```
-/// assert_eq!(zvf_tensor::Packed::default().cells, 0);
+/// assert_eq!(zvf_tensor::PackCounts::default().cells, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Packed {
+pub struct PackCounts {
     /// Documents of groups and arrays.
     pub documents: u64,
     /// Arrays with stored data.
@@ -69,10 +69,10 @@ pub async fn pack<W: Write + Seek>(
     store: &Store,
     out: W,
     options: &PackOptions,
-    mut on_progress: impl FnMut(&Packed),
-) -> Result<(W, Packed), TensorError> {
+    mut on_progress: impl FnMut(&PackCounts),
+) -> Result<(W, PackCounts), TensorError> {
     let documents = store.nodes().documents().await?;
-    let mut packed = Packed { documents: to_u64(documents.len()), ..Packed::default() };
+    let mut packed = PackCounts { documents: to_u64(documents.len()), ..PackCounts::default() };
     let texts = documents.iter().map(|(key, text)| (key.as_str(), text.as_ref()));
     let mut parts = vec![plan::documents(encode_documents(texts)?, options)?];
     for (key, text) in &documents {
@@ -102,8 +102,8 @@ pub async fn pack<W: Write + Seek>(
 async fn write<W: Write + Seek>(
     writer: &mut TetWriter<W>,
     part: Part,
-    packed: &mut Packed,
-    on_progress: &mut impl FnMut(&Packed),
+    packed: &mut PackCounts,
+    on_progress: &mut impl FnMut(&PackCounts),
 ) -> Result<(), TensorError> {
     let Part { tensor, content } = part;
     packed.bytes += tensor.geometry().byte_len();
@@ -192,7 +192,9 @@ impl<W: Write + Seek> Stream<'_, W> {
         if to_u64(payload.len()) != size {
             let (class, expected) = (Class::FileChanged, Expected::Exactly(size.into()));
             let found = Found::from(payload.len());
-            return Err(StoreError::refused(class, Op::Read, "payload", expected, found).into());
+            return Err(
+                StoreError::invalid_value(class, Op::Read, "payload", expected, found).into()
+            );
         }
         self.push(payload)
     }

@@ -165,7 +165,7 @@ impl TensorFile {
     pub fn tensor(&self, name: &str) -> Result<Tensor<'_>, TensorError> {
         let dataset = self.tet.find(name).ok_or_else(|| {
             let expected = Expected::Rule("the name of a dataset of the file");
-            TensorError::refused(Class::NotFound, "dataset", expected, name)
+            TensorError::invalid_value(Class::NotFound, "dataset", expected, name)
         })?;
         Ok(Tensor { file: self, dataset })
     }
@@ -333,7 +333,7 @@ fn run_ready<T>(future: impl Future<Output = Result<T, TensorError>>) -> Result<
         std::task::Poll::Ready(done) => done,
         std::task::Poll::Pending => {
             let (class, rule) = (Class::Unavailable, "bytes that are there");
-            Err(TensorError::refused(class, "file", Expected::Rule(rule), "others"))
+            Err(TensorError::invalid_value(class, "file", Expected::Rule(rule), "others"))
         }
     }
 }

@@ -76,7 +76,7 @@ impl NewTensor {
         let geometry = TileGeometry::new(element, shape, chunk_shape).ok_or_else(|| {
             let rule = "1 to 8 axes of both, chunks that are not empty, less than 2^64 bytes";
             let (class, expected) = (Class::BadShape, Expected::Rule(rule));
-            TensorError::refused(class, "shape", expected, "others").with_dataset(name)
+            TensorError::invalid_value(class, "shape", expected, "others").with_dataset(name)
         })?;
         Ok(Self::from_geometry(name, geometry))
     }
@@ -172,7 +172,7 @@ impl<W: Write + Seek> TetWriter<W> {
     /// # Errors
     ///
     /// As [`new`](Self::new), and when a tensor of `old` has an unknown type, lacks a chunk or cannot be read.
-    pub async fn appending(
+    pub async fn append_to(
         out: W,
         old: &TensorFile,
         tensors: Vec<NewTensor>,
@@ -237,7 +237,7 @@ impl<W: Write + Seek> TetWriter<W> {
         if to_u64(elements.len()) != geometry.byte_len() || first.coords().iter().any(|c| *c != 0) {
             let expected = Expected::Exactly(geometry.byte_len().into());
             let (class, found) = (Class::InvalidArgument, Found::from(elements.len()));
-            return Err(TensorError::refused(class, "bytes of a tensor", expected, found));
+            return Err(TensorError::invalid_value(class, "bytes of a tensor", expected, found));
         }
         let all = Selection::all(&geometry)?;
         let mut left = geometry.tile_count();
@@ -295,7 +295,7 @@ impl<W: Write + Seek> TetWriter<W> {
         if len > self.open {
             let (class, expected) = (Class::InvalidArgument, Expected::AtMost(self.open.into()));
             let found = Found::from(piece.len());
-            return Err(TensorError::refused(class, "bytes of a chunk", expected, found));
+            return Err(TensorError::invalid_value(class, "bytes of a chunk", expected, found));
         }
         self.out.write_all(piece).map_err(failed)?;
         self.open -= len;
@@ -362,7 +362,7 @@ impl<W: Write + Seek> TetWriter<W> {
         }
         let (class, expected) = (Class::InvalidArgument, Expected::Rule("all bytes of a chunk"));
         let found = Found::from(self.open);
-        Err(TensorError::refused(class, "bytes left of a chunk", expected, found))
+        Err(TensorError::invalid_value(class, "bytes left of a chunk", expected, found))
     }
 
     fn check_len(&self, found: usize) -> Result<(), TensorError> {
@@ -371,7 +371,8 @@ impl<W: Write + Seek> TetWriter<W> {
             return Ok(());
         }
         let (class, expected) = (Class::InvalidArgument, Expected::Exactly(tile.byte_len().into()));
-        let error = TensorError::refused(class, "bytes of a chunk", expected, Found::from(found));
+        let error =
+            TensorError::invalid_value(class, "bytes of a chunk", expected, Found::from(found));
         Err(error.with_dataset(tensor.name()))
     }
 }

@@ -176,7 +176,7 @@ fn half(bits: u16) -> f64 {
 fn fault(what: &'static str, rule: &'static str, found: &str) -> Fault {
     let class = zvf_format::Class::CountMismatch;
     let expected = zvf_format::Expected::Rule(rule);
-    let error = TensorError::refused(class, what, expected, found);
+    let error = TensorError::invalid_value(class, what, expected, found);
     Fault { rule: "Z1", weight: Weight::Error, error }
 }
 

@@ -303,7 +303,7 @@ async fn appending_makes_a_new_file() {
     let path = dir.path().join("new.tet");
     let mut new = AtomicTensorFile::create(&path, false).unwrap();
     let tensors = vec![NewTensor::new("more", TensorDtype::U8, &[4], &[4]).unwrap()];
-    let mut writer = TetWriter::appending(new.file(), &old, tensors).await.unwrap();
+    let mut writer = TetWriter::append_to(new.file(), &old, tensors).await.unwrap();
     writer.put_tensor(b"more").unwrap();
     let mut metadata = Metadata::default();
     let mut tensor_about = TensorAbout::default();

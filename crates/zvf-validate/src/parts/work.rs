@@ -200,7 +200,7 @@ fn bad_record(found: &str) -> Stop {
 }
 
 fn refused(class: Class, what: &'static str, expected: &'static str, found: &str) -> StoreError {
-    StoreError::refused(class, Op::Read, what, Expected::Rule(expected), found)
+    StoreError::invalid_value(class, Op::Read, what, Expected::Rule(expected), found)
 }
 
 impl fmt::Debug for Work {

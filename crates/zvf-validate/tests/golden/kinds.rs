@@ -53,7 +53,7 @@ async fn cells_and_objects_of_every_kind_are_counted() {
         super::report("sl3_streamlines", &Options::default()).await.checked,
         super::report("gr3_links", &Options::default()).await.checked,
     ];
-    let sum = |count: fn(&zvf_validate::Checked) -> u64| reports.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&zvf_validate::CheckCounts) -> u64| reports.iter().map(count).sum::<u64>();
     assert_eq!(total.rows, sum(|checked| checked.rows));
     assert_eq!(total.links, sum(|checked| checked.links));
     assert_eq!(total.objects, sum(|checked| checked.objects));

@@ -81,7 +81,7 @@ async fn vertices_have_attributes_of_every_type() {
     shapes.add(ShapeTable::PLANE, "floor", &[0.0, 0.0, 1.0, 2.0]).unwrap();
     let cone = shapes.add_type("cone", &["angle"]);
     shapes.add(cone, "hat", &[0.5]).unwrap();
-    writer.parametric(shapes);
+    writer.declare_parametric(shapes);
     writer.finish().await.unwrap();
 
     let found = read(memory.clone()).await;

@@ -37,14 +37,14 @@ use crate::create::{Layout, Progress, Recipe, Stage, report_progress};
 /// # std::fs::create_dir_all(&dir)?;
 /// use std::ops::ControlFlow;
 /// use zvf::create::Recipe;
-/// use zvf::ingest::{Ingest, Planned};
+/// use zvf::ingest::{Ingest, PlannedIngest};
 ///
 /// let (file, store) = (dir.join("a.csv"), dir.join("a.zarrvectors"));
 /// std::fs::write(&file, "x,y\n1,2\n30,40\n")?;
 /// let (address, go) = (store.to_str().unwrap(), &mut |_, _| ControlFlow::Continue(()));
 /// let folder = zvf::ingest::folder(address).ok_or("not of this machine")?;
 /// let recipe = Recipe { per_chunk: 1, ..Recipe::default() };
-/// let planned = Planned::make(&[file], address, &folder, &recipe, Some(2), go).await?;
+/// let planned = PlannedIngest::create(&[file], address, &folder, &recipe, Some(2), go).await?;
 /// assert_eq!((planned.plan.tasks().len(), planned.fresh), (3, true));
 ///
 /// let ingest = Ingest::open(address, &folder, recipe.write)?;
@@ -59,7 +59,7 @@ use crate::create::{Layout, Progress, Recipe, Stage, report_progress};
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Planned {
+pub struct PlannedIngest {
     /// What would be written.
     pub layout: Layout,
     /// What there is to do.
@@ -68,7 +68,7 @@ pub struct Planned {
     pub fresh: bool,
 }
 
-impl Planned {
+impl PlannedIngest {
     /// Looks through `files` and writes the plan of a store at `address` into `folder`; the chunks are
     /// divided into so many shares, or as many as it takes.
     ///
@@ -76,7 +76,7 @@ impl Planned {
     ///
     /// When a file cannot be read, there is a store already, or the folder holds another plan.
     #[boxed]
-    pub async fn make(
+    pub async fn create(
         files: &[PathBuf],
         address: &str,
         folder: &Path,
@@ -171,7 +171,7 @@ pub fn remove_finished(address: &str, folder: &Path) -> Result<bool, Error> {
 
 /// A store being built after a plan.
 ///
-/// See [`Planned`] for all three steps.
+/// See [`PlannedIngest`] for all three steps.
 ///
 /// ```
 /// let error = zvf::ingest::Ingest::open("none.zv", "nowhere".as_ref(), Default::default()).unwrap_err();

@@ -109,18 +109,21 @@ async fn several_files_make_one_store() {
     let files = [points(&folder, "a.csv", 0..250), points(&folder, "b.csv", 250..450)];
     let (address, work) = (folder.address("a.zarrvectors"), folder.at("work"));
     let recipe = recipe();
-    let planned =
-        Planned::make(&files, &address, &work, &recipe, Some(2), &mut proceed).await.unwrap();
+    let planned = PlannedIngest::create(&files, &address, &work, &recipe, Some(2), &mut proceed)
+        .await
+        .unwrap();
     assert_eq!((planned.fresh, planned.plan.slices.len()), (true, 5));
-    let planned =
-        Planned::make(&files, &address, &work, &recipe, Some(2), &mut proceed).await.unwrap();
+    let planned = PlannedIngest::create(&files, &address, &work, &recipe, Some(2), &mut proceed)
+        .await
+        .unwrap();
     assert!(!planned.fresh);
     let other_target = Ingest::open("memory:///a", &work, recipe.write.clone()).unwrap_err();
     assert_eq!(
         other_target.to_string(),
         "InvalidArgument, the store: expected the one that was planned, found \"a store in a folder\""
     );
-    let other_plan = Planned::make(&files, &address, &work, &recipe, Some(3), &mut proceed).await;
+    let other_plan =
+        PlannedIngest::create(&files, &address, &work, &recipe, Some(3), &mut proceed).await;
     assert!(other_plan.unwrap_err().to_string().contains("expected no other plan"));
     let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
     let mut tasks = ingest.tasks().all();
@@ -230,9 +233,16 @@ async fn progress_of_a_deleted_store_is_discarded() {
         copy(&store, &backup);
         // All tasks are done; the next steps are those of `finish`, without the removal of the
         // folder.
-        Planned::make(std::slice::from_ref(&file), &address, &work, &recipe, Some(2), &mut proceed)
-            .await
-            .unwrap();
+        PlannedIngest::create(
+            std::slice::from_ref(&file),
+            &address,
+            &work,
+            &recipe,
+            Some(2),
+            &mut proceed,
+        )
+        .await
+        .unwrap();
         let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
         for task in ingest.tasks().all() {
             ingest.run(task, &mut proceed).await.unwrap();
@@ -272,7 +282,7 @@ async fn changed_input_is_refused() {
     let (address, work) = (folder.address("a.zarrvectors"), folder.at("work"));
     let recipe = recipe();
     let files = std::slice::from_ref(&file);
-    Planned::make(files, &address, &work, &recipe, None, &mut proceed).await.unwrap();
+    PlannedIngest::create(files, &address, &work, &recipe, None, &mut proceed).await.unwrap();
     points(&folder, "a.csv", 0..451);
     let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
     let error = ingest.run(ingest.tasks().all()[0], &mut proceed).await.unwrap_err();
@@ -348,7 +358,9 @@ async fn inner_slices_are_routed_alone_or_together() {
     for (name, tasks_per_route) in [("alone", 1), ("together", 4)] {
         let (address, work) = (folder.address(name), folder.at("work"));
         let files = std::slice::from_ref(&file);
-        Planned::make(files, &address, &work, &recipe, Some(2), &mut proceed).await.unwrap();
+        PlannedIngest::create(files, &address, &work, &recipe, Some(2), &mut proceed)
+            .await
+            .unwrap();
         let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
         let (mut routes, other_tasks): (Vec<Task>, Vec<Task>) =
             ingest.tasks().all().into_iter().partition(|task| task.stage == TaskStage::Route);

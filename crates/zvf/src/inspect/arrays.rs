@@ -15,7 +15,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, LayoutFamily, Node};
 use zvf_store::Store;
 
-use super::stored::Stored;
+use super::stored::StoredTotals;
 use super::{codec_words, shard_shape, type_word};
 use crate::Error;
 
@@ -58,7 +58,7 @@ pub struct ArrayEntry {
     /// Chunks stored or recorded, where that is known. A shard that is not recorded counts as one.
     pub chunks: Option<u64>,
     /// What lies in the backend, where it was listed.
-    pub stored: Option<Stored>,
+    pub stored: Option<StoredTotals>,
 }
 
 impl Arrays {
@@ -84,7 +84,7 @@ impl Arrays {
 #[derive(Debug, Default)]
 struct ArrayStats {
     chunks: u64,
-    stored: Stored,
+    stored: StoredTotals,
     /// A node to read the document of: itself, or the first of its family.
     node: Option<String>,
     small: bool,

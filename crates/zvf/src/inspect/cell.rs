@@ -103,7 +103,7 @@ impl CellView {
             let first = chunks
                 .get(0)
                 .map(|first| format!("the level has {} chunks, from {first}", chunks.len()));
-            let absent = zvf_store::StoreError::absent(
+            let absent = zvf_store::StoreError::missing(
                 &level.node().path().join("vertices")?,
                 "this chunk was asked for",
             );
@@ -240,9 +240,13 @@ async fn field(
     if column.len() != rows {
         let expected = zvf_format::Expected::Exactly(to_u64(rows).into());
         let class = zvf_format::Class::CountMismatch;
-        let error =
-            zvf_model::ModelError::refused(class, "rows of an attribute", expected, column.len());
-        return Err(error.in_array(format!("vertex_attributes/{name}")).in_chunk(key).into());
+        let error = zvf_model::ModelError::invalid_value(
+            class,
+            "rows of an attribute",
+            expected,
+            column.len(),
+        );
+        return Err(error.with_array(format!("vertex_attributes/{name}")).with_chunk(key).into());
     }
     Ok(Some(reader.field(column)))
 }
@@ -277,7 +281,7 @@ fn first<T>(answers: Vec<Result<T, zvf_model::ModelError>>) -> Result<T, Error> 
         .unwrap_or_else(|| {
             let expected = zvf_format::Expected::Exactly(1);
             let class = zvf_format::Class::CountMismatch;
-            Err(zvf_model::ModelError::refused(class, "answers", expected, 0_u8))
+            Err(zvf_model::ModelError::invalid_value(class, "answers", expected, 0_u8))
         })
         .map_err(Error::from)
 }

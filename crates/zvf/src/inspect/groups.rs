@@ -79,5 +79,5 @@ impl GroupView {
 fn no_groups() -> Error {
     let expected = zvf_format::Expected::Rule("a level with groups");
     let class = zvf_format::Class::InvalidArgument;
-    zvf_model::ModelError::refused(class, "groups", expected, "none").into()
+    zvf_model::ModelError::invalid_value(class, "groups", expected, "none").into()
 }

@@ -12,7 +12,7 @@ use zvf_metadata::{LinkStore, Node, Token};
 use zvf_model::{LevelId, LevelReader};
 use zvf_store::{LevelNode, Store};
 
-use super::stored::Stored;
+use super::stored::StoredTotals;
 use super::{codec_words, shard_shape, type_word};
 use crate::Error;
 
@@ -67,7 +67,7 @@ pub struct LevelSummary {
     /// Geometries that are vertices and links alone, by name.
     pub geometries: Vec<String>,
     /// What lies in the backend, where it was listed.
-    pub stored: Option<Stored>,
+    pub stored: Option<StoredTotals>,
     /// Why the rest is unknown.
     pub fault: Option<String>,
 }

@@ -32,7 +32,7 @@ pub use levels::{AttributeSummary, LevelSummary, LinkSummary};
 pub use objects::ObjectView;
 #[cfg(feature = "query")]
 pub use stats::AttributeStats;
-pub use stored::Stored;
+pub use stored::StoredTotals;
 pub use summary::{AxisSummary, Summary};
 
 use zvf_format::key::ChunkKey;

@@ -130,7 +130,7 @@ fn view(
         *left = left.checked_sub(listed).ok_or_else(|| {
             let (what, expected) =
                 ("fragments that are listed", Expected::AtMost(MAX_REFERENCES.into()));
-            ModelError::refused(Class::LimitExceeded, what, expected, "more").of_object(id)
+            ModelError::invalid_value(Class::LimitExceeded, what, expected, "more").with_object(id)
         })?;
         let fragments = block.fragments.iter().take(room);
         references.extend(fragments.map(|fragment| (key.to_string(), fragment)));
@@ -142,7 +142,7 @@ fn view(
         row: manifest.row(),
         fragments: manifest.view()?.len().ok_or_else(|| {
             let (what, expected) = ("fragments of an object", Expected::AtMost(u64::MAX.into()));
-            ModelError::refused(Class::Overflow, what, expected, "more").of_object(id)
+            ModelError::invalid_value(Class::Overflow, what, expected, "more").with_object(id)
         })?,
         chunks: to_u64(chunks.len()),
         bounds: bounds(level, &chunks),
@@ -176,14 +176,14 @@ fn bounds(level: &LevelReader, chunks: &BTreeSet<Vec<i64>>) -> Option<[Vec<f64>;
 pub(super) fn no_index() -> Error {
     let expected = Expected::Rule("a level with objects");
     let class = Class::InvalidArgument;
-    ModelError::refused(class, "object index", expected, "none").into()
+    ModelError::invalid_value(class, "object index", expected, "none").into()
 }
 
 fn no_object(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
     let class = Class::NotFound;
     let expected = Expected::Rule("an object of the level");
     let index = level.node().path().join("object_index")?;
-    let error = ModelError::refused(class, "object", expected, id.0).in_array(index);
+    let error = ModelError::invalid_value(class, "object", expected, id.0).with_array(index);
     Ok(error.into())
 }
 

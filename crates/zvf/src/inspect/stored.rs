@@ -9,23 +9,23 @@ use crate::Error;
 /// What lies in the backend.
 ///
 /// ```
-/// let stored = zvf::inspect::Stored::default();
+/// let stored = zvf::inspect::StoredTotals::default();
 /// assert_eq!((stored.objects, stored.bytes), (0, 0));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Stored {
+pub struct StoredTotals {
     /// Objects, or files.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-impl Stored {
+impl StoredTotals {
     /// Adds an object of `bytes`, which the backend states.
     pub(super) fn add(&mut self, bytes: u64) -> Result<(), Error> {
         let sum = self.bytes.checked_add(bytes).ok_or_else(|| {
             let (what, expected) = ("bytes of all objects", Expected::AtMost(u64::MAX.into()));
-            StoreError::refused(Class::Overflow, Op::List, what, expected, "more")
+            StoreError::invalid_value(Class::Overflow, Op::List, what, expected, "more")
         })?;
         self.objects += 1;
         self.bytes = sum;
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn bytes_that_leave_64_bits_are_refused() {
-        let mut stored = Stored::default();
+        let mut stored = StoredTotals::default();
         stored.add(u64::MAX - 1).unwrap();
         stored.add(1).unwrap();
         let error = stored.add(1).unwrap_err();

@@ -8,7 +8,7 @@ use zvf_metadata::{Object, Token, Vocabulary};
 use zvf_store::Store;
 
 use super::levels::{LevelSummary, is_of_backend};
-use super::stored::Stored;
+use super::stored::StoredTotals;
 use crate::Error;
 
 /// What a store is and holds.
@@ -65,7 +65,7 @@ pub struct Summary {
     /// What applications keep here.
     pub user_metadata: Option<Object>,
     /// Objects of the backend and their bytes, where they were listed.
-    pub stored: Option<Stored>,
+    pub stored: Option<StoredTotals>,
     /// What a reader should know and that is no error.
     pub notices: Vec<String>,
 }
@@ -154,7 +154,7 @@ impl Summary {
             Err(error) if error.class() == Class::Unsupported => return Ok(self),
             Err(error) => return Err(error.into()),
         };
-        let mut all = Stored::default();
+        let mut all = StoredTotals::default();
         for (key, bytes) in objects {
             all.add(bytes)?;
             let number = key.segments().next().and_then(|name| name.parse::<u32>().ok());

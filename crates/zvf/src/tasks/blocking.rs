@@ -12,10 +12,10 @@ pub(super) async fn on_thread<T: Send + 'static>(
 ) -> Result<T, Error> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(|error| in_words(op, &error)),
-        Err(error) => Err(Error::in_words(Class::Io, op, error.to_string())),
+        Err(error) => Err(Error::custom(Class::Io, op, error.to_string())),
     }
 }
 
 pub(super) fn in_words(op: &'static str, error: &EditError) -> Error {
-    Error::in_words(error.class, op, error.to_string())
+    Error::custom(error.class, op, error.to_string())
 }

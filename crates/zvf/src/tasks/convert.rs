@@ -149,7 +149,7 @@ impl ConvertPart {
             "{class}, {}: expected the file as it was when the plan was made, found that it changed since; plan again in another folder",
             path.display()
         );
-        Err(Error::in_words(class, "read", text))
+        Err(Error::custom(class, "read", text))
     }
 
     fn file(path: &Path) -> Result<Self, Error> {
@@ -435,7 +435,7 @@ impl Tasks {
                     "{class}, {}: expected what task {number} wrote, found something else or nothing; run the task again",
                     written.name
                 );
-                return Err(Error::in_words(class, "read", text));
+                return Err(Error::custom(class, "read", text));
             };
             parts.push((found, written));
         }
@@ -461,5 +461,5 @@ fn bad_record(number: usize, error: &serde_json::Error) -> Error {
     let text = format!(
         "{class}, the record of task {number}: expected the files of a part, found {error}; run the task again"
     );
-    Error::in_words(class, "read", text)
+    Error::custom(class, "read", text)
 }

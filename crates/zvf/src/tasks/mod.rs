@@ -133,11 +133,11 @@ pub struct Tasks {
 /// What became of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Ran {
+pub enum TaskOutcome {
     /// It was done.
-    Now,
+    Done,
     /// It had been done, or another process did it meanwhile.
-    Before,
+    AlreadyDone,
     /// It was stopped; nothing counts.
     Stopped,
 }
@@ -171,7 +171,7 @@ impl Plan {
         let text = format!(
             "{class}, the folder of the plan: expected an empty one, found a plan {why}; give another folder, or remove {folder}"
         );
-        Err(Error::in_words(class, "write", text))
+        Err(Error::custom(class, "write", text))
     }
 
     /// Returns the tasks, in the order in which they may be run one after the other.
@@ -202,7 +202,7 @@ impl Tasks {
             let text = format!(
                 "{class}, the folder of the plan: expected {PLAN}, found none in {name}; run \"zvf task plan\" first"
             );
-            return Err(Error::in_words(class, "open", text));
+            return Err(Error::custom(class, "open", text));
         };
         let head: PlanHead = serde_json::from_slice(&text).map_err(|e| bad_plan(folder, &e))?;
         let current = (FORMAT, VERSION, env!("CARGO_PKG_VERSION"));
@@ -212,7 +212,7 @@ impl Tasks {
                 "{class}, {folder}/{PLAN}: expected a plan of zvf {}, version {VERSION}, found one of {} {}, version {}; run the build that made it, or plan again",
                 current.2, head.format, head.zvf, head.version
             );
-            return Err(Error::in_words(class, "open", text));
+            return Err(Error::custom(class, "open", text));
         }
         let plan = serde_json::from_slice(&text).map_err(|error| bad_plan(folder, &error))?;
         let digest = record::digest(&text);
@@ -267,7 +267,7 @@ impl Tasks {
             "{class}, {address}: expected the store as it was when {}/{PLAN} was made, found that it changed since; plan again in another folder",
             self.folder
         );
-        Err(Error::in_words(class, "read", text))
+        Err(Error::custom(class, "read", text))
     }
 
     /// Checks the same of the store at `address`, whoever had opened it.
@@ -291,7 +291,7 @@ impl Tasks {
         }
         let class = Class::InvalidArgument;
         let text = format!("{class}, task {number}: expected one of the {count} tasks of the plan");
-        Err(Error::in_words(class, "run", text))
+        Err(Error::custom(class, "run", text))
     }
 
     /// Reads the records of the first `count` tasks, all of which must be there.
@@ -314,7 +314,7 @@ impl Tasks {
             count.saturating_sub(1), // there is one that is missing
             missing.len()
         );
-        Err(Error::in_words(class, "run", text))
+        Err(Error::custom(class, "run", text))
     }
 
     /// Removes the plan and all that tasks left.
@@ -348,7 +348,7 @@ struct PlanHead {
 fn bad_plan(folder: &WorkFolder, error: &serde_json::Error) -> Error {
     let class = Class::Encoding;
     let text = format!("{class}, {folder}/{PLAN}: expected a plan of tasks, found {error}");
-    Error::in_words(class, "open", text)
+    Error::custom(class, "open", text)
 }
 
 const FORMAT: &str = "zvf-tasks";

@@ -128,7 +128,7 @@ impl PartsFolder {
         let text = format!(
             "{class}, {output}: expected a name that is free, found something; give another name, or remove it"
         );
-        Error::in_words(class, "write", text)
+        Error::custom(class, "write", text)
     }
 
     /// Begins to write the part `name`; one that goes to an object store is written below `scratch` first, or the folder for

@@ -22,7 +22,7 @@ use super::identity::StoreIdentity;
 use super::level_commit::planned_head;
 use super::record::{Record, key};
 use super::run_folder::RunFolder;
-use super::{Job, Plan, Ran, TaskLine, Tasks};
+use super::{Job, Plan, TaskLine, TaskOutcome, Tasks};
 use crate::Error;
 
 /// Which levels are made, and how.
@@ -85,13 +85,13 @@ impl Plan {
     /// # assert!(status.success());
     /// use zvf::pyramid::Options;
     /// use zvf::store::BuildOptions;
-    /// use zvf::tasks::{Plan, Ran, WorkFolder};
+    /// use zvf::tasks::{Plan, TaskOutcome, WorkFolder};
     ///
     /// let (address, open, how) = (at("a.zarrvectors")?, zvf::OpenOptions::default(), BuildOptions::default());
     /// let options = Options { levels: Some(1), size: Some(4.0), equal_levels: true, ..Options::default() };
     /// let plan = Plan::pyramid((&address, &open), &options, Vec::new()).await?;
     /// let tasks = plan.create(&WorkFolder::open(&at("work")?, &open)?).await?;
-    /// assert_eq!(tasks.run_level(0, &open, &options, &how).await?, Ran::Now);
+    /// assert_eq!(tasks.run_level(0, &open, &options, &how).await?, TaskOutcome::Done);
     /// let made = tasks.finish_pyramid(&open, &options, &how, |_event| {}).await?;
     /// assert_eq!(made.map(|levels| levels.len()), Some(1));
     /// assert_eq!(tasks.finish_pyramid(&open, &options, &how, |_event| {}).await?, None);
@@ -146,7 +146,7 @@ impl Tasks {
         open: &OpenOptions,
         options: &Options,
         how: &BuildOptions,
-    ) -> Result<Ran, Error> {
+    ) -> Result<TaskOutcome, Error> {
         self.check_number(number)?;
         let (job, address) = self.pyramid_job()?;
         job.check_options(options)?;
@@ -159,14 +159,14 @@ impl Tasks {
                     .await?
                     .is_none_or(|level| level.is_whole().unwrap_or(false));
             if is_whole {
-                return Ok(Ran::Before);
+                return Ok(TaskOutcome::AlreadyDone);
             }
             self.folder.remove(&[key(number)]).await?;
         }
         match self.make_level(number, (address, open), (options, how), &run).await {
             Ok(record) => {
                 let counts = record.publish(&self.folder).await?;
-                Ok(if counts { Ran::Now } else { Ran::Before })
+                Ok(if counts { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
             }
             Err(error) => {
                 // The first error is the one to report.
@@ -287,7 +287,7 @@ impl Tasks {
                     level.level,
                     record.task
                 );
-                return Err(Error::in_words(class, "read", text));
+                return Err(Error::custom(class, "read", text));
             }
             levels.push(level);
         }

@@ -213,7 +213,7 @@ fn damage_error(folder: &WorkFolder, number: usize, found: &str) -> StoreError {
         "{class}, {folder}/{}: expected what the task wrote, found {found}; run the task again",
         key(number)
     );
-    StoreError::in_words(class, Op::Read, text)
+    StoreError::custom(class, Op::Read, text)
 }
 
 /// Bytes of a file from which the next one is begun.

@@ -45,14 +45,14 @@ impl TaskFixture {
         Plan::validate(place, &Options::default(), false, shares).await.unwrap()
     }
 
-    async fn run(&self, tasks: &Tasks, number: usize) -> Result<Ran, Error> {
+    async fn run(&self, tasks: &Tasks, number: usize) -> Result<TaskOutcome, Error> {
         let (store, open) = (self.open().await, OpenOptions::default());
         tasks.run_validate(number, (&store, &open), &Observer::default()).await
     }
 
     async fn run_all(&self, tasks: &Tasks) {
         for number in 0..tasks.plan().lines().len() {
-            assert_eq!(self.run(tasks, number).await.unwrap(), Ran::Now);
+            assert_eq!(self.run(tasks, number).await.unwrap(), TaskOutcome::Done);
         }
     }
 
@@ -111,8 +111,11 @@ async fn tasks_can_be_repeated_and_run_concurrently() {
     drop(killed);
     let (first, second) = tokio::join!(fixture.run(&tasks, 0), fixture.run(&tasks, 0));
     let outcomes = [first.unwrap(), second.unwrap()];
-    assert!(outcomes.contains(&Ran::Now) && outcomes.contains(&Ran::Before), "{outcomes:?}");
-    assert_eq!(fixture.run(&tasks, 0).await.unwrap(), Ran::Before);
+    assert!(
+        outcomes.contains(&TaskOutcome::Done) && outcomes.contains(&TaskOutcome::AlreadyDone),
+        "{outcomes:?}"
+    );
+    assert_eq!(fixture.run(&tasks, 0).await.unwrap(), TaskOutcome::AlreadyDone);
     assert_eq!(tasks.list_done().await.unwrap()[..2], [true, false]);
     // The same plan again keeps finished tasks.
     let reopened = fixture.plan(2).await.create(&folder).await.unwrap();
@@ -131,7 +134,7 @@ async fn a_stopped_task_leaves_nothing() {
     let observer = Observer::default();
     observer.cancel();
     let outcome = tasks.run_validate(0, (&store, &open), &observer).await.unwrap();
-    assert_eq!((outcome, tasks.list_done().await.unwrap()[0]), (Ran::Stopped, false));
+    assert_eq!((outcome, tasks.list_done().await.unwrap()[0]), (TaskOutcome::Stopped, false));
     let runs = fixture.dir.path().join("work/runs");
     assert!(fs::read_dir(runs).map_or(true, |mut runs| runs.next().is_none()));
 }
@@ -165,7 +168,7 @@ async fn a_store_that_changed_since_the_plan_is_refused() {
     let changed = fixture.plan(1).await.create(&folder).await.unwrap_err();
     assert_eq!(changed.class(), Class::Conflict);
     fs::write(&cell, text).unwrap();
-    assert_eq!(fixture.run(&tasks, 0).await.unwrap(), Ran::Now);
+    assert_eq!(fixture.run(&tasks, 0).await.unwrap(), TaskOutcome::Done);
     assert_eq!(fixture.finish(&tasks).await.unwrap(), fixture.validate_all().await);
     let other_plan = fixture.plan(7).await.create(&folder).await.unwrap_err();
     assert_eq!(other_plan.class(), Class::AlreadyExists);
@@ -184,7 +187,7 @@ async fn output_of_tasks_is_compared_with_records() {
     assert_eq!(fixture.finish(&tasks).await.unwrap_err().class(), Class::Checksum);
     let mut repeated = 0;
     for number in 0..tasks.plan().lines().len() {
-        repeated += usize::from(fixture.run(&tasks, number).await.unwrap() == Ran::Now);
+        repeated += usize::from(fixture.run(&tasks, number).await.unwrap() == TaskOutcome::Done);
     }
     assert_eq!(repeated, 1, "the task whose file was damaged, and no other");
     assert_eq!(fixture.finish(&tasks).await.unwrap(), fixture.validate_all().await);

@@ -17,7 +17,7 @@ use super::commit::place;
 use super::folder::FINISHED;
 use super::identity::StoreIdentity;
 use super::record::{Record, Writer};
-use super::{Job, Plan, Ran, TaskLine, Tasks};
+use super::{Job, Plan, TaskLine, TaskOutcome, Tasks};
 use crate::Error;
 
 /// Which chunks are written again, of which commit of a store.
@@ -53,13 +53,13 @@ impl Plan {
     /// # let at = |name: &str| dir.path().join(name).to_str().map(str::to_owned).ok_or("a path");
     /// # archives::write(&dir.path().join("a.zarrvectors"), &archives::files("pc3_objects"));
     /// use zvf::publish::CommitGate;
-    /// use zvf::tasks::{Plan, Ran, WorkFolder};
+    /// use zvf::tasks::{Plan, TaskOutcome, WorkFolder};
     ///
     /// let (address, open) = (at("a.zarrvectors")?, zvf::OpenOptions::default());
     /// let plan = Plan::vacuum((&address, &open), false, 2).await?;
     /// let tasks = plan.create(&WorkFolder::open(&at("work")?, &open)?).await?;
     /// for number in 0..tasks.plan().lines().len() {
-    ///     assert_eq!(tasks.run_vacuum(number, &open).await?, Ran::Now);
+    ///     assert_eq!(tasks.run_vacuum(number, &open).await?, TaskOutcome::Done);
     /// }
     /// let report = tasks.finish_vacuum(&open, &CommitGate::default()).await?;
     /// assert_eq!(report.map(|report| report["changed"].clone()), Some(false.into()), "there was no waste");
@@ -94,13 +94,19 @@ impl Tasks {
     ///
     /// `Conflict` when the store changed since the plan; when a chunk cannot be read, or nothing be kept.
     #[boxed]
-    pub async fn run_vacuum(&self, number: usize, open: &OpenOptions) -> Result<Ran, Error> {
+    pub async fn run_vacuum(
+        &self,
+        number: usize,
+        open: &OpenOptions,
+    ) -> Result<TaskOutcome, Error> {
         self.check_number(number)?;
         let (job, address) = self.vacuum_job()?;
         if Record::read_whole(&self.folder, &self.digest, number).await?.is_some() {
-            return Ok(Ran::Before);
+            return Ok(TaskOutcome::AlreadyDone);
         }
-        let Some(share) = job.shares.get(number).cloned() else { return Ok(Ran::Before) };
+        let Some(share) = job.shares.get(number).cloned() else {
+            return Ok(TaskOutcome::AlreadyDone);
+        };
         self.check_store_at(address, open).await?;
         let (place, head) = (place(address, open)?, job.head);
         let bytes = on_thread("read", move || zvf_edit::run_vacuum(place, head, &share)).await?;
@@ -112,7 +118,7 @@ impl Tasks {
             return Err(error.into());
         }
         let made = writer.finish(&self.digest, number, Json::Null).await?;
-        Ok(if made { Ran::Now } else { Ran::Before })
+        Ok(if made { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
     }
 
     /// Commits what all tasks wrote, through `gate`: the report of the commit, as [`zvf_edit::vacuum`] gives it. `None` where

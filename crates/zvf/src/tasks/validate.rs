@@ -20,7 +20,7 @@ use zvf_validate::{
 
 use super::identity::StoreIdentity;
 use super::record::{Record, Writer};
-use super::{Job, Plan, Ran, TaskLine, Tasks, WorkFolder};
+use super::{Job, Plan, TaskLine, TaskOutcome, Tasks, WorkFolder};
 use crate::Error;
 
 /// What is asked, and who looks into what.
@@ -83,7 +83,7 @@ impl Plan {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
     /// # let work = std::env::temp_dir().join(format!("zvf-tasks-{}", std::process::id()));
-    /// use zvf::tasks::{Plan, Ran, WorkFolder};
+    /// use zvf::tasks::{Plan, TaskOutcome, WorkFolder};
     /// use zvf::validate::{Observer, Options};
     ///
     /// let (open, observer) = (zvf::OpenOptions::default(), Observer::default());
@@ -92,7 +92,7 @@ impl Plan {
     /// let plan = Plan::validate((&store, path, &open), &Options::default(), false, 4).await?;
     /// let tasks = plan.create(&folder).await?;
     /// for number in 0..tasks.plan().lines().len() {
-    ///     assert_eq!(tasks.run_validate(number, (&store, &open), &observer).await?, Ran::Now);
+    ///     assert_eq!(tasks.run_validate(number, (&store, &open), &observer).await?, TaskOutcome::Done);
     /// }
     /// let report = tasks.finish_validate((&store, &open), &observer).await?;
     /// assert!(report.is_clean());
@@ -141,13 +141,13 @@ impl Tasks {
         number: usize,
         (store, open): (&Store, &OpenOptions),
         observer: &Observer,
-    ) -> Result<Ran, Error> {
+    ) -> Result<TaskOutcome, Error> {
         self.check_number(number)?;
         let job = self.validate_job()?;
         if Record::read_whole(&self.folder, &self.digest, number).await?.is_some() {
-            return Ok(Ran::Before);
+            return Ok(TaskOutcome::AlreadyDone);
         }
-        let Some(part) = job.parts.get(number) else { return Ok(Ran::Before) };
+        let Some(part) = job.parts.get(number) else { return Ok(TaskOutcome::AlreadyDone) };
         let earlier = job.parts.iter().take_while(|earlier| earlier.stage < part.stage).count();
         let earlier = self.records(earlier, &format!("task {number}")).await?;
         self.check_store(store, open).await?;
@@ -167,14 +167,14 @@ impl Tasks {
         };
         if !complete {
             writer.abandon().await?;
-            return Ok(Ran::Stopped);
+            return Ok(TaskOutcome::Stopped);
         }
         if let Err(changed) = self.check_store(store, open).await {
             writer.abandon().await?;
             return Err(changed);
         }
         let made = writer.finish(&self.digest, number, Json::Null).await?;
-        Ok(if made { Ran::Now } else { Ran::Before })
+        Ok(if made { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
     }
 
     /// Puts together what all tasks of a validation saw: the report of the whole.
@@ -258,5 +258,5 @@ fn sink_to(writer: &Arc<Mutex<Writer>>) -> RecordSink {
 fn unknown(what: &str, found: &str) -> Error {
     let class = Class::InvalidArgument;
     let text = format!("{class}, the plan: expected a {what} that this build knows, found {found}");
-    Error::in_words(class, "open", text)
+    Error::custom(class, "open", text)
 }

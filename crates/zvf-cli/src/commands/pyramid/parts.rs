@@ -7,7 +7,7 @@ use serde_json::json;
 use zvf::Timeouts;
 use zvf::pyramid::{Options, PyramidEvent};
 use zvf::store::BuildOptions;
-use zvf::tasks::{Plan, PyramidJob, Ran, Tasks};
+use zvf::tasks::{Plan, PyramidJob, TaskOutcome, Tasks};
 
 use super::Pyramid;
 use crate::commands::recorded::{self, Recorded};
@@ -67,7 +67,7 @@ pub(crate) async fn run_level(
     session: &Session,
     (tasks, job): (&Tasks, &PyramidJob),
     number: usize,
-) -> anyhow::Result<Ran> {
+) -> anyhow::Result<TaskOutcome> {
     let (_, options) = Pyramid::read_plan(session, job)?;
     let (open, how) = (session.options(Timeouts::BATCH), building(session));
     let progress = session.progress("building levels");

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use zvf::tasks::{Job, Ran, Tasks};
+use zvf::tasks::{Job, TaskOutcome, Tasks};
 use zvf::{Error, Timeouts};
 
 use super::{tasks, unknown_job};
@@ -101,10 +101,10 @@ async fn run_validate(
         session.interrupt().ask_nobody();
         drop((observer, progress));
         let done = done.with_context(|| format!("cannot run task {number}"))?;
-        if done == Ran::Stopped {
+        if done == TaskOutcome::Stopped {
             return Err(Interrupted.into());
         }
-        ran.push((number, done == Ran::Now));
+        ran.push((number, done == TaskOutcome::Done));
     }
     Ok(ran)
 }
@@ -137,7 +137,10 @@ async fn run_levels(
     let mut ran = Vec::new();
     for number in numbers {
         let done = pyramid::run_level(session, job, number).await;
-        ran.push((number, done.with_context(|| format!("cannot run task {number}"))? == Ran::Now));
+        ran.push((
+            number,
+            done.with_context(|| format!("cannot run task {number}"))? == TaskOutcome::Done,
+        ));
     }
     Ok(ran)
 }
@@ -156,7 +159,10 @@ async fn run_vacuum(
         progress.set(format!("task {number}"));
         let done = tasks.run_vacuum(number, &open).await;
         drop(progress);
-        ran.push((number, done.with_context(|| format!("cannot run task {number}"))? == Ran::Now));
+        ran.push((
+            number,
+            done.with_context(|| format!("cannot run task {number}"))? == TaskOutcome::Done,
+        ));
     }
     Ok(ran)
 }

@@ -433,7 +433,7 @@ mod tests {
 
     use super::*;
     use crate::read::ElementHeader;
-    use crate::write::Collected;
+    use crate::write::CollectedPieces;
     use crate::write::ply::write_ply;
 
     fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
@@ -449,7 +449,7 @@ mod tests {
         let options = WriteOptions { memory, ..WriteOptions::default() };
         let mut stream = Vec::new();
         let mut writer = open(Target::stream(&mut stream), &options).unwrap();
-        let mut collected = Collected::new(header, 1 << 20, "PLY");
+        let mut collected = CollectedPieces::new(header, 1 << 20, "PLY");
         writer.begin(header).unwrap();
         for piece in pieces {
             writer.write(piece.clone()).unwrap();

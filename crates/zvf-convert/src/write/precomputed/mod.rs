@@ -32,7 +32,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 
 use super::chains::Millimeters;
-use super::{Collected, Loss, Report, Target, WriteOptions, Writer, begin_once};
+use super::{CollectedPieces, Loss, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::read::precomputed::shards::Sharding;
 use crate::read::{Group, Header, Piece};
@@ -94,7 +94,7 @@ struct PrecomputedWriter {
     memory: u64,
     has_begun: bool,
     /// The input, level by level of a mesh.
-    collected: Vec<Collected>,
+    collected: Vec<CollectedPieces>,
 }
 
 /// The target folder, which the caller publishes. The contents of files are synced here; directories are synced by the
@@ -133,13 +133,13 @@ struct Objects {
 
 impl Writer for PrecomputedWriter {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        let is_mesh = |collected: &Collected| collected.header.kind == Kind::Mesh;
+        let is_mesh = |collected: &CollectedPieces| collected.header.kind == Kind::Mesh;
         let is_next_level = self.is_multilod && header.kind == Kind::Mesh;
         if !is_next_level || !self.collected.iter().all(is_mesh) {
             begin_once(&mut self.has_begun, "precomputed")?;
         }
         self.has_begun = true;
-        self.collected.push(Collected::new(header, self.memory, "precomputed"));
+        self.collected.push(CollectedPieces::new(header, self.memory, "precomputed"));
         Ok(())
     }
 
@@ -195,10 +195,10 @@ impl Writer for PrecomputedWriter {
 }
 
 impl Objects {
-    fn new(mut collected: Collected) -> Result<Self, ConvertError> {
+    fn new(mut collected: CollectedPieces) -> Result<Self, ConvertError> {
         let fields = collected.take_object_fields();
         let batch = collected.take_batch()?;
-        let Collected { header, objects, groups, .. } = collected;
+        let CollectedPieces { header, objects, groups, .. } = collected;
         let id_field = header.id_field.as_deref();
         let id_column = fields.iter().find(|field| Some(&*field.name) == id_field);
         let mut ids = BTreeMap::new();

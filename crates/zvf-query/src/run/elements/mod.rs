@@ -91,8 +91,8 @@ fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
             if row >= rows {
                 let (what, expected) =
                     ("row that a link names", Expected::AtMost(i128::from(rows) - 1));
-                let error = ModelError::refused(Class::OutOfBounds, what, expected, row);
-                return Err(error.in_chunk(&chunk.key).into());
+                let error = ModelError::invalid_value(Class::OutOfBounds, what, expected, row);
+                return Err(error.with_chunk(&chunk.key).into());
             }
         }
     }
@@ -294,8 +294,8 @@ impl Context {
                 Some(fragments) => {
                     let view = fragments.view()?;
                     let rows = fragments.extent();
-                    let runs =
-                        list_runs(&view, rows, None, true).map_err(|error| error.in_chunk(&key))?;
+                    let runs = list_runs(&view, rows, None, true)
+                        .map_err(|error| error.with_chunk(&key))?;
                     (runs, rows, self.asks_for_objects() && view.tiles(rows))
                 }
             };

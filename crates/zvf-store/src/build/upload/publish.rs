@@ -92,7 +92,7 @@ impl Uploads {
                     let expected = Expected::Rule("nothing but what this build put there");
                     let (class, what) = (Class::Conflict, "objects");
                     let error =
-                        StoreError::refused(class, Op::Publish, what, expected, "another's");
+                        StoreError::invalid_value(class, Op::Publish, what, expected, "another's");
                     return Err(error.with_key(&Key::root().join(&name)?));
                 }
             }
@@ -105,7 +105,7 @@ impl Uploads {
                 let (class, expected) = (Class::Conflict, Expected::Exactly(to_u64(sent).into()));
                 let what = "objects of this build below the prefix";
                 let found = Found::from(found);
-                return Err(StoreError::refused(class, Op::Publish, what, expected, found));
+                return Err(StoreError::invalid_value(class, Op::Publish, what, expected, found));
             }
             // A list may be older than what was put.
             self.remote.sleep(LIST_PAUSE).await;

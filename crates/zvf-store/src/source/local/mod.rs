@@ -510,13 +510,13 @@ fn propagate_panic<T>(result: Result<T, tokio::task::JoinError>, op: Op) -> Resu
 /// Returns the error for work that the runtime dropped before it was done.
 fn runtime_stopped_error(op: Op) -> StoreError {
     let expected = Expected::Rule("one that runs until the answer is there");
-    StoreError::refused(Class::Cancelled, op, "runtime", expected, "shutting down")
+    StoreError::invalid_value(Class::Cancelled, op, "runtime", expected, "shutting down")
 }
 
 fn open_error(error: io::Error) -> StoreError {
     if matches!(error.kind(), io::ErrorKind::NotADirectory) {
         let expected = Expected::Rule("a directory");
-        StoreError::refused(Class::InvalidArgument, Op::Open, "store", expected, "a file")
+        StoreError::invalid_value(Class::InvalidArgument, Op::Open, "store", expected, "a file")
     } else {
         StoreError::io(Op::Open, error)
     }

@@ -23,7 +23,7 @@ use super::verdict::Verdict;
 use crate::clock::Instant;
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
-use crate::options::{RetryHook, Retrying};
+use crate::options::{RetriedRequest, RetryHook};
 
 /// The tries of one get.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl Attempts {
             && reports.is_due(now)
         {
             let (key, tries) = (self.key.clone(), self.tried);
-            reports.hook.call(&Retrying { key, tries, class, waited });
+            reports.hook.call(&RetriedRequest { key, tries, class, waited });
         }
     }
 }

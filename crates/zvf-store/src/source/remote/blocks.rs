@@ -40,7 +40,7 @@ impl Remote {
     /// Has the store copy an object, whatever is there.
     pub(crate) async fn copy(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
         let Some(meta) = self.head(from).await? else {
-            return Err(StoreError::absent(from, "it is to be copied"));
+            return Err(StoreError::missing(from, "it is to be copied"));
         };
         let (source, target) = (self.0.path(from)?, self.0.path(to)?);
         let mut attempts = Attempts::new(&self.0, Op::Write, to, None);

@@ -385,7 +385,7 @@ impl Shared {
         }
         let expected = Expected::Rule("one that can be listed; name what to read instead");
         let (class, found) = (Class::Unsupported, "plain HTTP");
-        Err(StoreError::refused(class, Op::List, "store", expected, found).with_key(prefix))
+        Err(StoreError::invalid_value(class, Op::List, "store", expected, found).with_key(prefix))
     }
 
     /// Returns what lies directly below `path`. Where nothing does, stores give an empty list; one that says "not

@@ -67,7 +67,8 @@ impl Remote {
             {
                 let expected = Expected::Rule("none, or the one of this build");
                 let (class, found_words) = (Class::Conflict, "one of another writer");
-                let error = StoreError::refused(class, Op::Write, "object", expected, found_words);
+                let error =
+                    StoreError::invalid_value(class, Op::Write, "object", expected, found_words);
                 return if is_same(&found, parts) { Ok(()) } else { Err(error) };
             }
             // A refusal without an object behind it is a race that the other one lost, too.
@@ -320,7 +321,7 @@ impl AttemptError {
 
 fn store_exists_error() -> StoreError {
     let expected = Expected::Rule("none yet");
-    StoreError::refused(Class::AlreadyExists, Op::Publish, "store", expected, "another one")
+    StoreError::invalid_value(Class::AlreadyExists, Op::Publish, "store", expected, "another one")
 }
 
 /// Returns whether `found` is what `parts` are together.

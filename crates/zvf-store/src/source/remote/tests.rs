@@ -189,7 +189,7 @@ async fn slow_requests_are_reported_every_five_seconds() {
     store.always(Some(Fault::StalledBody(4)));
     let messages = Arc::new(std::sync::Mutex::new(Vec::new()));
     let list = Arc::clone(&messages);
-    let hook = crate::RetryHook::new(move |retrying: &crate::Retrying| {
+    let hook = crate::RetryHook::new(move |retrying: &crate::RetriedRequest| {
         list.lock().unwrap().push(retrying.to_string());
     });
     let options = OpenOptions { on_retry: Some(hook), ..OpenOptions::default() };

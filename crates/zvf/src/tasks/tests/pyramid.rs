@@ -15,7 +15,7 @@ impl TaskFixture {
         Plan::pyramid((&self.address, &open), options, vec!["--levels=1".into()]).await
     }
 
-    async fn make(&self, tasks: &Tasks, options: &LevelOptions) -> Result<Ran, Error> {
+    async fn make(&self, tasks: &Tasks, options: &LevelOptions) -> Result<TaskOutcome, Error> {
         tasks.run_level(0, &OpenOptions::default(), options, &BuildOptions::default()).await
     }
 
@@ -36,8 +36,11 @@ async fn levels_are_built_and_added_once() {
     let (first, second) =
         tokio::join!(fixture.make(&tasks, &options), fixture.make(&tasks, &options));
     let outcomes = [first.unwrap(), second.unwrap()];
-    assert!(outcomes.contains(&Ran::Now) && outcomes.contains(&Ran::Before), "{outcomes:?}");
-    assert_eq!(fixture.make(&tasks, &options).await.unwrap(), Ran::Before);
+    assert!(
+        outcomes.contains(&TaskOutcome::Done) && outcomes.contains(&TaskOutcome::AlreadyDone),
+        "{outcomes:?}"
+    );
+    assert_eq!(fixture.make(&tasks, &options).await.unwrap(), TaskOutcome::AlreadyDone);
     assert_eq!(fixture.open().await.level_numbers(), [0], "the store is as it was");
     assert_eq!(fixture.put(&tasks).await.unwrap(), Some(1));
     assert_eq!(fixture.open().await.level_numbers(), [0, 1]);
@@ -87,8 +90,8 @@ async fn levels_of_a_store_with_a_journal_are_committed() {
         let head = zvf_edit::head(path).unwrap().unwrap();
         let plan = fixture.plan_levels(&options).await.unwrap();
         let tasks = plan.create(&folder).await.unwrap();
-        assert_eq!(fixture.make(&tasks, &options).await.unwrap(), Ran::Now);
-        assert_eq!(fixture.make(&tasks, &options).await.unwrap(), Ran::Before);
+        assert_eq!(fixture.make(&tasks, &options).await.unwrap(), TaskOutcome::Done);
+        assert_eq!(fixture.make(&tasks, &options).await.unwrap(), TaskOutcome::AlreadyDone);
         assert_eq!(fixture.put(&tasks).await.unwrap(), Some(1));
         assert_eq!(
             archives::without_journal_mark(archives::tree(path)),
@@ -129,8 +132,8 @@ async fn a_store_behind_s3_gets_the_levels_that_one_in_a_folder_gets() {
         let tasks = plan.create(&folder).await.unwrap();
         for number in 0..tasks.plan().lines().len() {
             let run = || tasks.run_level(number, &open, &options, &how);
-            assert_eq!(run().await.unwrap(), Ran::Now);
-            assert_eq!(run().await.unwrap(), Ran::Before);
+            assert_eq!(run().await.unwrap(), TaskOutcome::Done);
+            assert_eq!(run().await.unwrap(), TaskOutcome::AlreadyDone);
         }
         assert_eq!(s3.tree("data/a.zarrvectors"), before, "the store is as it was");
         let finish = || tasks.finish_pyramid(&open, &options, &how, |_event| {});
@@ -164,7 +167,7 @@ async fn a_damaged_level_behind_s3_is_made_again() {
     let run = || tasks.run_level(0, &open, &options, &how);
     let finish = || tasks.finish_pyramid(&open, &options, &how, |_event| {});
     for is_lost in [false, true] {
-        assert_eq!(run().await.unwrap(), Ran::Now);
+        assert_eq!(run().await.unwrap(), TaskOutcome::Done);
         let record = &s3.tree("work")["done/0.json"];
         let record: serde_json::Value = serde_json::from_slice(record).unwrap();
         let name = record["run"].as_str().unwrap();
@@ -181,6 +184,6 @@ async fn a_damaged_level_behind_s3_is_made_again() {
             "it is to be run again"
         );
     }
-    assert_eq!(run().await.unwrap(), Ran::Now);
+    assert_eq!(run().await.unwrap(), TaskOutcome::Done);
     assert_eq!(finish().await.unwrap().unwrap().len(), 1);
 }

@@ -48,13 +48,13 @@ impl TaskFixture {
     }
 }
 
-async fn run(tasks: &Tasks, number: usize) -> Result<Ran, Error> {
+async fn run(tasks: &Tasks, number: usize) -> Result<TaskOutcome, Error> {
     tasks.run_vacuum(number, &OpenOptions::default()).await
 }
 
 async fn run_all(tasks: &Tasks) {
     for number in 0..tasks.plan().lines().len() {
-        assert_eq!(run(tasks, number).await.unwrap(), Ran::Now);
+        assert_eq!(run(tasks, number).await.unwrap(), TaskOutcome::Done);
     }
 }
 
@@ -107,11 +107,14 @@ async fn tasks_and_last_steps_can_be_repeated_concurrently() {
     drop(killed);
     let (first, second) = tokio::join!(run(&tasks, 0), run(&tasks, 0));
     let outcomes = [first.unwrap(), second.unwrap()];
-    assert!(outcomes.contains(&Ran::Now) && outcomes.contains(&Ran::Before), "{outcomes:?}");
-    assert_eq!(run(&tasks, 0).await.unwrap(), Ran::Before);
+    assert!(
+        outcomes.contains(&TaskOutcome::Done) && outcomes.contains(&TaskOutcome::AlreadyDone),
+        "{outcomes:?}"
+    );
+    assert_eq!(run(&tasks, 0).await.unwrap(), TaskOutcome::AlreadyDone);
     let reopened = fixture.plan_vacuum(2).await.create(&folder).await.unwrap();
     assert_eq!(reopened.list_done().await.unwrap(), [true, false], "finished tasks stay finished");
-    assert_eq!(run(&tasks, 1).await.unwrap(), Ran::Now);
+    assert_eq!(run(&tasks, 1).await.unwrap(), TaskOutcome::Done);
     let (first, second) = tokio::join!(finish(&tasks), finish(&reopened));
     let reports = [first.unwrap(), second.unwrap()];
     assert_eq!(reports.iter().flatten().count(), 1, "one commits: {reports:?}");
@@ -132,7 +135,7 @@ async fn output_of_tasks_is_compared_with_records() {
     assert_eq!(finish(&tasks).await.unwrap_err().class(), Class::Checksum);
     assert_eq!(fixture.tree(), before);
     let outcomes = [run(&tasks, 0).await.unwrap(), run(&tasks, 1).await.unwrap()];
-    assert_eq!(outcomes.iter().filter(|ran| **ran == Ran::Now).count(), 1, "{outcomes:?}");
+    assert_eq!(outcomes.iter().filter(|ran| **ran == TaskOutcome::Done).count(), 1, "{outcomes:?}");
     assert_eq!(finish(&tasks).await.unwrap().unwrap()["head"], 1);
 }
 
@@ -164,7 +167,7 @@ async fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
             fixture.edit();
         }
         let tasks = fixture.plan_vacuum(2).await.create(&fixture.folder()).await.unwrap();
-        assert_eq!(run(&tasks, 0).await.unwrap(), Ran::Now);
+        assert_eq!(run(&tasks, 0).await.unwrap(), TaskOutcome::Done);
         fixture.edit();
         let edited = fixture.tree();
         let error = run(&tasks, 1).await.unwrap_err();
@@ -245,8 +248,8 @@ async fn a_store_on_s3_equals_a_local_store() {
         let plan = Plan::vacuum((address, &open), single_writer, 3).await.unwrap();
         let tasks = plan.create(&folder).await.unwrap();
         for number in 0..tasks.plan().lines().len() {
-            assert_eq!(tasks.run_vacuum(number, &open).await.unwrap(), Ran::Now);
-            assert_eq!(tasks.run_vacuum(number, &open).await.unwrap(), Ran::Before);
+            assert_eq!(tasks.run_vacuum(number, &open).await.unwrap(), TaskOutcome::Done);
+            assert_eq!(tasks.run_vacuum(number, &open).await.unwrap(), TaskOutcome::AlreadyDone);
         }
         assert_eq!(s3.tree("data/a.zarrvectors"), before);
         let gate = CommitGate::default();
