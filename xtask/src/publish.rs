@@ -36,7 +36,8 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let words = ["package", "--quiet", "--allow-dirty", "--offline"];
         let skipped = (!verify).then_some("--no-verify");
         let words: Vec<&str> = words.into_iter().chain(skipped).chain(packages).collect();
-        house.cargo(&words).run()?;
+        // Nothing is run, so that debug information would only fill the disk.
+        house.cargo(&words).env("CARGO_PROFILE_DEV_DEBUG", "0").run()?;
     }
     Ok(())
 }
